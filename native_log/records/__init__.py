@@ -1,0 +1,62 @@
+"""Kafka's record formats: bytes <-> Arrow.
+
+Two implementations have the same functions and the same results: the compiled kernel, used where it was built,
+and `native_log.records.reference` in plain Python, which is the readable specification and the fallback.
+`IMPLEMENTATION` says which one this process runs; KAFKALOG_KERNEL=reference in the environment chooses the
+reference on purpose.
+
+- `scan(buffer)`: one row a batch, from the headers alone.
+- `decode(buffer, columns)`: the records, with just the columns asked for.
+- `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from native_log.records.schema import (
+    BATCH_SCHEMA,
+    DEFAULT_MAX_BATCH_BYTES,
+    RECORD_SCHEMA,
+    Damage,
+    Decoded,
+    Scanned,
+)
+
+IMPLEMENTATION: str
+"""\"kernel\" or \"reference\"."""
+
+if os.environ.get("KAFKALOG_KERNEL") == "reference":
+    from native_log.records.reference import decode, find_batch, scan
+
+    IMPLEMENTATION = "reference"
+else:
+    try:
+        from native_log.records.kernel import decode, find_batch, scan
+
+        IMPLEMENTATION = "kernel"
+    except ImportError as error:
+        from native_log.records.reference import decode, find_batch, scan
+
+        IMPLEMENTATION = "reference"
+        warnings.warn(
+            f"the compiled kernel of native_log is not there ({error}); its plain Python reference is used, "
+            "which reads the same and is some hundred times slower. To build the kernel, install Rust's cargo "
+            "and install kafkalog-spark again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+__all__ = [
+    "BATCH_SCHEMA",
+    "DEFAULT_MAX_BATCH_BYTES",
+    "IMPLEMENTATION",
+    "RECORD_SCHEMA",
+    "Damage",
+    "Decoded",
+    "Scanned",
+    "decode",
+    "find_batch",
+    "scan",
+]

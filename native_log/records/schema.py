@@ -1,0 +1,119 @@
+"""The values that cross the kernel's seam: Arrow schemas of records and batches, and what a call came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+DEFAULT_MAX_BATCH_BYTES = 256 << 20
+"""Ceiling in bytes for one batch, as stored and as decompressed. Far above what brokers accept
+(`max.message.bytes`, 1 MiB by default), so that only a lie or a decompression bomb meets it."""
+
+HEADERS = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
+
+RECORD_SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", HEADERS),
+        ("leaderEpoch", pa.int32()),
+        ("producerId", pa.int64()),
+        ("producerEpoch", pa.int32()),
+        ("sequence", pa.int32()),
+        ("isTransactional", pa.bool_()),
+        ("compression", pa.string()),
+        ("magic", pa.int32()),
+        ("batchOffset", pa.int64()),
+        ("position", pa.int64()),
+        ("segment", pa.string()),
+    ]
+)
+"""Every column a record can be read with. The first seven (with `headers`: eight) are those of Spark's kafka
+source; the others say where a record lay and what its batch's header says. `timestampType` is -1 (none,
+magic 0), 0 CreateTime or 1 LogAppendTime; `leaderEpoch`, `producerId`, `producerEpoch` and `sequence` are -1
+where there is none; `position` is the byte position of the record's batch in the file `segment`."""
+
+BATCH_SCHEMA = pa.schema(
+    [
+        ("position", pa.int64()),
+        ("sizeInBytes", pa.int32()),
+        ("magic", pa.int32()),
+        ("baseOffset", pa.int64()),
+        ("lastOffset", pa.int64()),
+        ("recordCount", pa.int32()),
+        ("compression", pa.string()),
+        ("timestampType", pa.int32()),
+        ("baseTimestamp", pa.int64()),
+        ("maxTimestamp", pa.int64()),
+        ("deleteHorizonMs", pa.int64()),
+        ("leaderEpoch", pa.int32()),
+        ("producerId", pa.int64()),
+        ("producerEpoch", pa.int32()),
+        ("baseSequence", pa.int32()),
+        ("lastSequence", pa.int32()),
+        ("isTransactional", pa.bool_()),
+        ("isControl", pa.bool_()),
+        ("controlType", pa.int32()),
+        ("attributes", pa.int32()),
+        ("crc", pa.int64()),
+        ("isValid", pa.bool_()),
+    ]
+)
+"""One row a batch, from its header alone. `sizeInBytes` includes the 12 bytes of offset and size; times are epoch
+ms; `baseOffset` and `recordCount` are null for compressed v0/v1 wrappers, which hide both under the compression;
+`controlType` is 0 ABORT, 1 COMMIT, ... (null: no control batch); `isValid` is null unless CRCs were checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A batch that cannot be read, and why."""
+
+    kind: str
+    """"size", "magic", "crc", "codec", "compression", "records" or "too-large"."""
+    position: int
+    """Its first byte."""
+    size_bytes: int
+    """What its header claims (12 + size), or 0 where the size field itself is impossible."""
+    offset: int | None
+    """The offset its header claims; None if not even that is there."""
+    message: str
+    """One line: what was expected, what was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What one call of `decode` came to."""
+
+    batch: pa.RecordBatch
+    """The records, with the columns asked for, in that order."""
+    status: str
+    """"end": the buffer is used up; "partial": at `position` begins a batch that goes on beyond the buffer;
+    "limit": max_rows or max_bytes was reached; "zeros": from `position` on there are only zero bytes;
+    "damaged": see `damage`."""
+    position: int
+    """First byte not used, where the next call begins. Beyond the buffer's end if a batch was skipped by its header."""
+    next_offset: int | None
+    """Last offset + 1 of the last batch used or skipped; None if there was none."""
+    needed_bytes: int
+    """With "partial": how many bytes from `position` on are needed to go on. Else 0."""
+    damage: Damage | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What one call of `scan` came to. Fields as in Decoded."""
+
+    batches: pa.RecordBatch
+    status: str
+    position: int
+    next_offset: int | None
+    needed_bytes: int
+    damage: Damage | None
