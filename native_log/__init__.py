@@ -12,6 +12,7 @@ from __future__ import annotations
 from native_log.errors import (
     CorruptIndexError,
     CorruptRecordError,
+    EmptyLogDirError,
     KafkaLogError,
     LogTruncatedError,
     NotALogDirError,
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CorruptIndexError",
     "CorruptRecordError",
+    "EmptyLogDirError",
     "KafkaLogError",
     "LogTruncatedError",
     "NotALogDirError",

@@ -71,3 +71,7 @@ class UnknownTopicOrPartitionError(KafkaLogError):
 
 class NotALogDirError(KafkaLogError):
     """A path that is neither a Kafka log directory nor a partition directory."""
+
+
+class EmptyLogDirError(KafkaLogError):
+    """A log directory without a partition that can be read."""
