@@ -1,0 +1,117 @@
+"""One real Kafka broker (KRaft, broker and controller in one process) on the loopback address."""
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from benchmarks.java import KAFKA, JavaError, jars, tool
+from benchmarks.places import HERE
+
+CLUSTER_ID = "kafkalogAAAAAAAAAAAAAA"
+START_SECONDS = 120
+SINGLE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "log.retention.ms": "-1",
+}
+
+
+class Broker:
+    """A broker over `log_dir`, formatted if it is new. `with Broker(...)` starts it and stops it cleanly."""
+
+    def __init__(self, log_dir: Path, settings: Mapping[str, str] | None = None, heap: str = "512m") -> None:
+        self.log_dir = log_dir
+        self.bootstrap = ""
+        self._settings = dict(settings or {})
+        self._heap = heap
+        self._process: subprocess.Popen[bytes] | None = None
+        # Beside the log directory, not in it: a broker stops at a file it does not know there.
+        self._output = log_dir.with_name(f"{log_dir.name}.broker.log")
+        self._properties = log_dir.with_name(f"{log_dir.name}.properties")
+
+    def start(self) -> None:
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        port, controller = _free_ports(2)
+        self.bootstrap = f"127.0.0.1:{port}"
+        settings = SINGLE_NODE | {
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": str(self.log_dir),
+        }
+        settings |= self._settings
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        if not (self.log_dir / "meta.properties").exists():
+            self._run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
+        with self._output.open("wb") as output:
+            command = self._java("kafka.Kafka", str(self._properties), options=[f"-Xmx{self._heap}"])
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        self._wait_until_started()
+
+    def stop(self) -> None:
+        """A clean stop: logs flushed, producer snapshots and `.kafka_cleanshutdown` written."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """As a crash: nothing is flushed or written."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(timeout=60)
+            self._process = None
+
+    def _wait_until_started(self) -> None:
+        assert self._process is not None
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end:
+            said = self._output.read_text(errors="replace")
+            if "Kafka Server started" in said:
+                return
+            if self._process.poll() is not None:
+                raise JavaError(f"the broker ended while starting:\n{said[-3000:]}")
+            time.sleep(0.05)
+        self.kill()
+        raise JavaError(f"the broker did not start within {START_SECONDS} s:\n{said[-3000:]}")
+
+    def _run_tool(self, main: str, *arguments: str) -> None:
+        command = self._java(main, *arguments, options=["-XX:TieredStopAtLevel=1"])
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise JavaError(f"{main}: {done.stdout[-1000:]}{done.stderr[-2000:]}")
+
+    def _java(self, main: str, *arguments: str, options: list[str]) -> list[str]:
+        logging = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
+        return [tool("java"), *options, logging, "-cp", f"{jars(KAFKA)}/*", main, *arguments]
+
+    def __enter__(self) -> "Broker":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports

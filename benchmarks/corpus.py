@@ -1,0 +1,116 @@
+"""What is read: topics that a real producer sent to a real broker, which was then stopped cleanly."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.broker import Broker
+from benchmarks.java import Jvm, compiled
+from benchmarks.places import HERE, scratch
+
+KIB, MIB = 1024, 1024 * 1024
+CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    codec: str
+    records: int
+    value_bytes: int = 100  # and a key of 16
+    partitions: int = 4
+    batch_bytes: int = 64 * KIB
+    segment_bytes: int = 256 * MIB
+
+
+SMALL = tuple(Topic(f"small100-{codec}", codec, 8_000_000) for codec in CODECS)
+KB1 = tuple(Topic(f"kb1-{codec}", codec, 1_000_000, value_bytes=1024) for codec in ("none", "lz4"))
+# For the memory of a reader: from many small batches to few large ones, in small segments and in large ones.
+MEMORY = tuple(
+    Topic(
+        f"memory-{codec}-{batch // KIB}k-{segment // MIB}m",
+        codec,
+        4_000_000,
+        partitions=1,
+        batch_bytes=batch,
+        segment_bytes=segment,
+    )
+    for codec, batch, segment in [
+        ("none", 64 * KIB, 64 * MIB),
+        ("none", 64 * KIB, 1024 * MIB),
+        ("none", 256 * KIB, 1024 * MIB),
+        ("none", MIB, 64 * MIB),
+        ("none", MIB, 1024 * MIB),
+        ("zstd", 64 * KIB, 1024 * MIB),
+        ("zstd", MIB, 1024 * MIB),
+        ("gzip", MIB, 256 * MIB),
+    ]
+)
+TOPICS = {topic.name: topic for topic in (*SMALL, *KB1, *MEMORY)}
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """A broker's log directory and how many records each of its topics was given."""
+
+    log_dir: Path
+    records: dict[str, int]
+
+    def partitions(self, topic: str) -> list[Path]:
+        return [self.log_dir / f"{topic}-{number}" for number in range(TOPICS[topic].partitions)]
+
+    def segments(self, topic: str) -> list[Path]:
+        return [log for partition in self.partitions(topic) for log in sorted(partition.glob("*.log"))]
+
+    def size_bytes(self, topic: str) -> int:
+        return sum(log.stat().st_size for log in self.segments(topic))
+
+
+def make(scale: float = 1.0) -> Corpus:
+    """The corpus with `scale` times its records, from the scratch folder or made now (5 GB and 3 minutes for 1)."""
+    folder = scratch() / f"corpus-{scale:g}"
+    log_dir, made = folder / "logs", folder / "made.json"
+    wanted = {name: asdict(topic) | {"records": _scaled(topic, scale)} for name, topic in TOPICS.items()}
+    done = json.loads(made.read_text()) if made.exists() else {}
+    missing = [Topic(**topic) for name, topic in wanted.items() if done.get(name) != topic]
+    if any(topic.name in done for topic in missing):
+        raise SystemExit(f"the corpus in {folder} was made otherwise: remove it, and it is made again")
+    if missing:
+        with Broker(log_dir, heap="2g") as broker:
+            for topic in _written(broker, missing):
+                done[topic.name] = asdict(topic)
+        made.write_text(json.dumps(done, indent=1))
+    corpus = Corpus(log_dir, {name: topic["records"] for name, topic in wanted.items()})
+    return corpus
+
+
+def warm(paths: Iterable[Path]) -> None:
+    """Read files once, so that they lie in the page cache."""
+    buffer = bytearray(MIB)
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+
+def _written(broker: Broker, topics: Iterable[Topic]) -> Iterator[Topic]:
+    class_path = compiled([HERE / "java" / "CorpusWriter.java"], scratch() / "classes")
+    with Jvm(class_path, "CorpusWriter", broker.bootstrap, options=["-Xmx1g"]) as writer:
+        for t in topics:
+            settings = (
+                t.name,
+                t.partitions,
+                t.codec,
+                t.records,
+                t.value_bytes,
+                t.batch_bytes,
+                t.segment_bytes,
+            )
+            seconds = float(writer.ask(" ".join(map(str, settings))))
+            print(f"{t.name}: {t.records} records in {seconds:.1f} s", flush=True)
+            yield t
+
+
+def _scaled(topic: Topic, scale: float) -> int:
+    return max(topic.partitions * 1000, round(topic.records * scale) // topic.partitions * topic.partitions)

@@ -1,0 +1,101 @@
+import java.util.Map;
+import java.util.Properties;
+import java.util.Scanner;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * CorpusWriter BOOTSTRAP. Each line of standard input makes and fills one topic:
+ * TOPIC PARTITIONS CODEC RECORDS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES; the answer is the seconds it took.
+ * The records are the same at every run: 16-byte keys; values like short JSON, about half of their bytes random.
+ */
+public final class CorpusWriter {
+    private static final long FIRST_TIMESTAMP_MS = 1_767_225_600_000L; // 2026-01-01T00:00:00Z
+    private static final byte[] LETTERS =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".getBytes();
+    private static final String[] STATES = {"created", "paid", "shipped", "delivered", "returned", "cancelled"};
+
+    public static void main(String[] arguments) throws Exception {
+        Scanner lines = new Scanner(System.in);
+        while (lines.hasNextLine()) {
+            String[] words = lines.nextLine().split(" ");
+            long started = System.nanoTime();
+            fill(arguments[0], words[0], Integer.parseInt(words[1]), words[2], Long.parseLong(words[3]),
+                Integer.parseInt(words[4]), Integer.parseInt(words[5]), words[6]);
+            System.out.println((System.nanoTime() - started) / 1e9);
+        }
+    }
+
+    private static void fill(String bootstrap, String topic, int partitions, String codec, long records,
+                             int valueBytes, int batchBytes, String segmentBytes) throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
+            NewTopic newTopic = new NewTopic(topic, partitions, (short) 1).configs(Map.of(
+                "segment.bytes", segmentBytes, "retention.ms", "-1", "max.message.bytes", "8388608"));
+            admin.createTopics(java.util.List.of(newTopic)).all().get();
+        }
+        Properties settings = new Properties();
+        settings.put("bootstrap.servers", bootstrap);
+        settings.put("compression.type", codec);
+        settings.put("batch.size", Integer.toString(batchBytes));
+        settings.put("max.request.size", "8388608");
+        settings.put("buffer.memory", "134217728");
+        settings.put("linger.ms", "20");
+        AtomicReference<Exception> failure = new AtomicReference<>();
+        ByteArraySerializer asIs = new ByteArraySerializer();
+        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(settings, asIs, asIs)) {
+            for (long i = 0; i < records; i++) {
+                producer.send(
+                    new ProducerRecord<>(topic, (int) (i % partitions), FIRST_TIMESTAMP_MS + i / 10, key(i), value(i, valueBytes)),
+                    (metadata, error) -> { if (error != null) failure.compareAndSet(null, error); });
+            }
+        }
+        if (failure.get() != null) throw failure.get();
+    }
+
+    /** "key-" and twelve digits that look random. */
+    private static byte[] key(long i) {
+        return String.format("key-%012d", Long.remainderUnsigned(mix(7, i), 1_000_000_000_000L)).getBytes();
+    }
+
+    private static byte[] value(long i, int bytes) {
+        byte[] value = new byte[bytes];
+        int at = 0;
+        for (long part = 0; at < bytes; part++) {
+            long n = i * 31 + part;
+            at = text(value, at, "{\"user\":\"");
+            at = noise(value, at, 14, n * 4);
+            at = text(value, at, "\",\"state\":\"" + STATES[(int) Long.remainderUnsigned(mix(42, n), STATES.length)]);
+            at = text(value, at, "\",\"item\":\"");
+            at = noise(value, at, 14, n * 4 + 2);
+            at = text(value, at, "\",\"region\":\"eu-west-1\"}\n");
+        }
+        return value;
+    }
+
+    private static int text(byte[] into, int at, String text) {
+        for (int j = 0; j < text.length() && at < into.length; j++) into[at++] = (byte) text.charAt(j);
+        return at;
+    }
+
+    private static int noise(byte[] into, int at, int count, long seed) {
+        long bits = 0;
+        for (int j = 0; j < count && at < into.length; j++) {
+            if (j % 10 == 0) bits = mix(seed, j);
+            into[at++] = LETTERS[(int) (bits & 63)];
+            bits >>>= 6;
+        }
+        return at;
+    }
+
+    /** The i-th number of splitmix64's stream `seed`. */
+    private static long mix(long seed, long i) {
+        long z = seed + i * 0x9E3779B97F4A7C15L;
+        z = (z ^ (z >>> 30)) * 0xBF58476D1CE4E5B9L;
+        z = (z ^ (z >>> 27)) * 0x94D049BB133111EBL;
+        return z ^ (z >>> 31);
+    }
+}
