@@ -1,0 +1,55 @@
+"""A whole batch of any magic: its CRC and its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.records.reference import legacy, record_batch
+from native_log.records.reference.codec import check_codec
+from native_log.records.reference.damage import DamagedBatchError
+from native_log.records.reference.entry import BatchHeader, wrap64
+
+if TYPE_CHECKING:
+    from native_log.records.reference.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    header: BatchHeader
+    records: list[Record]
+    base_offset: int
+    next_offset: int
+
+
+def has_right_crc(header: BatchHeader, batch: memoryview) -> bool:
+    crc = record_batch.crc_of(batch) if header.magic == 2 else legacy.crc_of(batch)
+    return header.crc == crc
+
+
+def check_crc(header: BatchHeader, batch: memoryview) -> None:
+    """Of a batch of magic 2."""
+    found = record_batch.crc_of(batch)
+    if found != header.crc:
+        raise DamagedBatchError(
+            "crc",
+            f"CRC-32C {header.crc:08x} was expected from the batch's header, its bytes have {found:08x}",
+        )
+
+
+def read_batch(header: BatchHeader, batch: memoryview, check_crcs: bool, max_batch_bytes: int) -> Batch:
+    """All records of a batch, or DamagedBatchError: never some of them."""
+    if header.magic == 2:
+        if check_crcs:
+            check_crc(header, batch)
+        assert header.base_offset is not None
+        records = list(record_batch.read_records(header, batch, max_batch_bytes))
+        # Not the last record's offset: compaction may have removed that record.
+        return Batch(header, records, header.base_offset, wrap64(header.last_offset + 1))
+    if header.is_wrapper:
+        records = legacy.read_wrapper(header, batch, check_crcs, max_batch_bytes)
+        last_offset = records[-1].offset if header.last_offset == 0 else header.last_offset
+        return Batch(header, records, records[0].offset, wrap64(last_offset + 1))
+    check_codec(header)
+    records = [legacy.read_message(header, batch, check_crcs)]
+    return Batch(header, records, header.last_offset, wrap64(header.last_offset + 1))

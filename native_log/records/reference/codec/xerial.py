@@ -1,0 +1,72 @@
+"""snappy as snappy-java frames it ("xerial"), or one bare block.
+
+    magic: 82 "SNAPPY" 00       i32 version, i32 lowest compatible version
+    then, again and again:      i32 length of a block, the block
+
+A payload without that header is one bare block: librdkafka and others write it so. Every block begins with
+its own decompressed length (unsigned varint).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import snappy
+
+from native_log.records.reference.damage import DamagedBatchError
+from native_log.records.reference.varint import MAX_VARINT_BYTES, read_unsigned
+
+if TYPE_CHECKING:
+    from native_log.records.reference.codec.output import Output
+
+MAGIC = b"\x82SNAPPY\x00"
+HEADER = struct.Struct(">8sii")
+LENGTH = struct.Struct(">i")
+(MAGIC_AS_LENGTH,) = LENGTH.unpack(MAGIC[:4])
+MIN_COMPATIBLE_VERSION = 1
+MAX_EXPANSION = 22
+"""A copy of 64 bytes takes 3 bytes: no block can hold more than 22 times its size."""
+
+
+def decompress(payload: memoryview, output: Output) -> None:
+    if len(payload) < HEADER.size or payload[: len(MAGIC)] != MAGIC:
+        add_block(payload, output)
+        return
+    at = 0
+    while len(payload) - at >= LENGTH.size:  # fewer bytes than a length are ignored, as snappy-java does
+        (length,) = LENGTH.unpack_from(payload, at)
+        if length == MAGIC_AS_LENGTH:  # streams may follow each other, each with its header
+            check_header(payload, at, output)
+            at += HEADER.size
+            continue
+        at += LENGTH.size
+        if not 0 <= length <= len(payload) - at:
+            raise output.damaged(f"a block claims {length} bytes, {len(payload) - at} are left")
+        add_block(payload[at : at + length], output)
+        at += length
+
+
+def check_header(payload: memoryview, at: int, output: Output) -> None:
+    if len(payload) - at < HEADER.size:
+        raise output.damaged(f"the stream ends within a header, {len(payload) - at} of {HEADER.size} bytes")
+    magic, version, _ = HEADER.unpack_from(payload, at)
+    if magic != MAGIC:
+        raise output.damaged(f"the header {MAGIC.hex()} was expected, found {magic.hex()}")
+    if version < MIN_COMPATIBLE_VERSION:
+        raise output.damaged(f"version {MIN_COMPATIBLE_VERSION} or later was expected, found {version}")
+
+
+def add_block(block: memoryview, output: Output) -> None:
+    try:
+        claimed, _ = read_unsigned(block, 0, len(block), 32, MAX_VARINT_BYTES)
+    except DamagedBatchError:
+        raise output.damaged("a block does not begin with its decompressed length") from None
+    if claimed > MAX_EXPANSION * len(block):  # the library would allocate it
+        raise output.damaged(f"a block of {len(block)} bytes claims to hold {claimed}")
+    if claimed > output.room:
+        raise output.too_large()
+    try:
+        output.add(snappy.uncompress(bytes(block)))
+    except snappy.UncompressError as error:
+        raise output.damaged(f"a block of {len(block)} bytes cannot be decompressed: {error}") from None

@@ -1,0 +1,79 @@
+"""Where batches begin again behind damaged bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native_log.records.reference.batch import has_right_crc
+from native_log.records.reference.codec import check_codec
+from native_log.records.reference.damage import DamagedBatchError
+from native_log.records.reference.entry import (
+    HEADER_BYTES,
+    MAGIC_AT,
+    MIN_ENTRY_BYTES,
+    PREFIX,
+    PREFIX_BYTES,
+    SMALLEST_ENTRY_BYTES,
+    BatchHeader,
+    parse_header,
+)
+from native_log.records.reference.legacy import key_and_value
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]
+
+MIN_RECORD_BYTES = 7
+"""A record of magic 2 with null key, null value and no headers."""
+KNOWN_ATTRIBUTES = {0: 0x07, 1: 0x0F, 2: 0x7F}
+
+
+def find_batch(
+    buffer: Buffer,
+    start: int = 0,
+    *,
+    base_position: int = 0,
+    min_offset: int = 0,
+    max_offset: int = (1 << 63) - 1,
+) -> int | None:
+    """The first position from base_position + start on where a whole batch lies in the buffer that nothing
+    speaks
+    against: its header makes sense, its offset is in [min_offset, max_offset), its CRC is right. None if
+    there is none.
+    """
+    data = memoryview(buffer).cast("B")
+    for index in range(max(start, 0), len(data) - MIN_ENTRY_BYTES + 1):
+        magic = data[index + MAGIC_AT]
+        if magic not in HEADER_BYTES:
+            continue
+        offset, size = PREFIX.unpack_from(data, index)
+        size_bytes = PREFIX_BYTES + size
+        if not (
+            SMALLEST_ENTRY_BYTES[magic] <= size_bytes <= len(data) - index
+            and min_offset <= offset < max_offset
+        ):
+            continue
+        batch = data[index : index + size_bytes]
+        header = parse_header(batch, 0, base_position + index)
+        if is_plausible(header, batch) and has_right_crc(header, batch):
+            return header.position
+    return None
+
+
+def is_plausible(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether a header holds what brokers write: cheap, and it spares nearly all CRCs."""
+    try:
+        check_codec(header)
+        if header.magic < 2:
+            key_and_value(header, batch)
+    except DamagedBatchError:
+        return False
+    if header.attributes & ~KNOWN_ATTRIBUTES[header.magic]:
+        return False
+    if header.magic < 2:
+        return True
+    assert header.record_count is not None
+    assert header.last_offset_delta is not None
+    most_records = (header.size_bytes - HEADER_BYTES[2]) // MIN_RECORD_BYTES
+    return header.last_offset_delta >= 0 and 0 <= header.record_count <= (
+        header.last_offset_delta + 1 if header.codec else most_records
+    )

@@ -1,0 +1,162 @@
+"""Messages of magic 0 and 1 (before Kafka 0.11), alone or compressed within a wrapper (Kafka: LegacyRecord,
+AbstractLegacyRecordBatch, KIP-31, KIP-32).
+
+| magic 0 at | magic 1 at | type | field |
+|---|---|---|---|
+| 12 | 12 | u32 | CRC-32 of all that follows |
+| 16 | 16 | i8 | magic |
+| 17 | 17 | i8 | attributes: bits 0-2 codec, magic 1: bit 3 timestamp type |
+| | 18 | i64 | timestamp |
+| 18 | 26 | i32 | key length, negative for null; the key |
+| | | i32 | value length, negative for null; the value |
+
+The value of a wrapper holds whole messages, prefix included, as one compressed stream. The wrapper has the
+offset of the last of them.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING
+
+from native_log.records.reference.codec import check_codec, decompress
+from native_log.records.reference.damage import DamagedBatchError
+from native_log.records.reference.entry import (
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC_AT,
+    MIN_SIZE,
+    NO_TIMESTAMP_TYPE,
+    PREFIX,
+    PREFIX_BYTES,
+    SMALLEST_ENTRY_BYTES,
+    BatchHeader,
+    parse_header,
+    wrap64,
+)
+from native_log.records.reference.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CRC_FROM = 16
+LENGTH = struct.Struct(">i")
+
+
+def crc_of(message: memoryview) -> int:
+    return zlib.crc32(message[CRC_FROM:])
+
+
+def read_message(header: BatchHeader, message: memoryview, check_crcs: bool) -> Record:
+    """A message that is not compressed."""
+    if check_crcs:
+        check_crc(header, message)
+    key, value = key_and_value(header, message)
+    return Record(header.last_offset, header.max_timestamp, header.timestamp_type, key, value)
+
+
+def read_wrapper(
+    header: BatchHeader, message: memoryview, check_crcs: bool, max_batch_bytes: int
+) -> list[Record]:
+    """The messages of a wrapper, with the offsets and times they have in the log.
+
+    `check_crcs` concerns the messages within. The wrapper's own CRC is not looked at: neither does the Java
+    consumer (CompletedFetch.maybeEnsureValid checks each record it hands out, and those are the inner ones).
+    """
+    check_codec(header)
+    _, value = key_and_value(header, message)
+    if value is None:
+        raise DamagedBatchError("records", "a compressed message has no value")
+    content = decompress(header, memoryview(value), max_batch_bytes)
+    inner = [in_wrapper(header, message, check_crcs) for message in messages(content)]
+    if not inner:
+        raise DamagedBatchError("records", "a compressed message holds no messages")
+    base = offset_of_zero(header, inner[-1].offset)
+    return [record._replace(offset=wrap64(base + record.offset)) for record in inner]
+
+
+def messages(content: memoryview) -> Iterator[memoryview]:
+    """The entries within a wrapper. A last one that is cut short is passed over, as Kafka's reader does."""
+    at = 0
+    while len(content) - at >= PREFIX_BYTES:
+        _, size = PREFIX.unpack_from(content, at)
+        if size < MIN_SIZE:
+            raise DamagedBatchError(
+                "records",
+                f"the size field of a message within a wrapper is at least {MIN_SIZE}, found {size}",
+            )
+        end = at + PREFIX_BYTES + size
+        if end > len(content):
+            return
+        yield content[at:end]
+        at = end
+
+
+def in_wrapper(wrapper: BatchHeader, message: memoryview, check_crcs: bool) -> Record:
+    """One message of a wrapper, its offset as it is written there.
+
+    It is read by its own magic, which old brokers did not always keep the same as the wrapper's (KAFKA-4298),
+    but the wrapper decides what its timestamp is.
+    """
+    magic = message[MAGIC_AT]
+    if magic > 1:
+        raise DamagedBatchError("records", f"a message within a wrapper has magic 0 or 1, found {magic}")
+    if len(message) < SMALLEST_ENTRY_BYTES[magic]:
+        raise DamagedBatchError("records", f"a message of magic {magic} has {len(message)} bytes")
+    header = parse_header(message, 0, wrapper.position)
+    if check_crcs:
+        check_crc(header, message)
+    if header.codec:
+        raise DamagedBatchError("records", "a message within a wrapper is compressed itself")
+    key, value = key_and_value(header, message)
+    timestamp, timestamp_type = header.max_timestamp, wrapper.timestamp_type
+    if magic == 0:
+        timestamp_type = NO_TIMESTAMP_TYPE
+    elif timestamp_type == LOG_APPEND_TIME:
+        timestamp = wrapper.max_timestamp
+    return Record(header.last_offset, timestamp, timestamp_type, key, value)
+
+
+def offset_of_zero(wrapper: BatchHeader, last: int) -> int:
+    """What to add to offsets within the wrapper: with magic 1 only their distance to the last one counts
+    (KIP-31)."""
+    if (
+        wrapper.magic == 0 or wrapper.last_offset == 0
+    ):  # 0: as a producer wrote it, no broker gave it an offset
+        return 0
+    if wrapper.last_offset < last:
+        raise DamagedBatchError(
+            "records", f"the wrapper's offset {wrapper.last_offset} is below {last}, the last one within"
+        )
+    return wrapper.last_offset - last
+
+
+def key_and_value(header: BatchHeader, message: memoryview) -> tuple[bytes | None, bytes | None]:
+    key, at = read_nullable(message, HEADER_BYTES[header.magic], "key")
+    value, at = read_nullable(message, at, "value")
+    if at != len(message):
+        raise DamagedBatchError("records", f"{len(message) - at} bytes are left after a message's value")
+    return key, value
+
+
+def read_nullable(message: memoryview, at: int, what: str) -> tuple[bytes | None, int]:
+    left = len(message) - at - LENGTH.size
+    if left < 0:
+        raise DamagedBatchError("records", f"a message ends before the length of its {what}")
+    (length,) = LENGTH.unpack_from(message, at)
+    at += LENGTH.size
+    if length < 0:
+        return None, at
+    if length > left:
+        raise DamagedBatchError("records", f"a message's {what} claims {length} bytes, {left} are left")
+    return bytes(message[at : at + length]), at + length
+
+
+def check_crc(header: BatchHeader, message: memoryview) -> None:
+    found = crc_of(message)
+    if found != header.crc:
+        raise DamagedBatchError(
+            "crc",
+            f"CRC-32 {header.crc:08x} was expected from the message's header, its bytes have {found:08x}",
+        )

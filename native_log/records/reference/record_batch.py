@@ -1,0 +1,128 @@
+"""Records of a batch of magic 2 (Kafka 0.11 and later; Kafka: DefaultRecordBatch, DefaultRecord, KIP-98).
+
+After the header of 61 bytes come the records, as one compressed stream if there is a codec. One record:
+
+    length: varint              how many bytes follow
+    attributes: i8              unused
+    timestampDelta: varlong     to the batch's baseTimestamp
+    offsetDelta: varint         to its baseOffset
+    key, value                  length: varint, bytes; a negative length is null
+    headerCount: varint
+    headers                     key length: varint, UTF-8; value as above
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import crc32c
+
+from native_log.records.reference.codec import decompress
+from native_log.records.reference.damage import DamagedBatchError
+from native_log.records.reference.entry import LOG_APPEND_TIME, V2_HEADER, BatchHeader, wrap64
+from native_log.records.reference.record import Record
+from native_log.records.reference.varint import read_varint, read_varlong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CRC_FROM = 21
+"""What lies before (base offset, size, leader epoch, magic, the CRC itself) is not covered: leaders overwrite
+it."""
+
+
+def crc_of(batch: memoryview) -> int:
+    return int(crc32c.crc32c(batch[CRC_FROM:]))
+
+
+def read_records(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> Iterator[Record]:
+    """The records of a whole batch. Raises DamagedBatchError, maybe after the first ones."""
+    assert header.record_count is not None
+    assert header.last_offset_delta is not None
+    payload = decompress(header, batch[V2_HEADER.size :], max_batch_bytes)
+    if header.record_count < 0 or header.last_offset_delta < 0:
+        raise DamagedBatchError(
+            "records",
+            f"the header claims {header.record_count} records and a last offset delta of "
+            f"{header.last_offset_delta}: neither can be negative",
+        )
+    at = 0
+    for number in range(header.record_count):
+        length, at = read_varint(payload, at, len(payload))
+        if not 0 <= length <= len(payload) - at:
+            raise DamagedBatchError(
+                "records",
+                f"record {number} of {header.record_count} claims {length} bytes, "
+                f"{len(payload) - at} are left",
+            )
+        yield read_record(header, payload, at, at + length)
+        at += length
+    if at != len(payload):
+        raise DamagedBatchError(
+            "records",
+            f"{len(payload) - at} bytes are left after the {header.record_count} records of the header",
+        )
+
+
+def read_record(header: BatchHeader, data: memoryview, at: int, end: int) -> Record:
+    """The record whose body is data[at:end]."""
+    assert header.base_offset is not None
+    assert header.base_timestamp is not None
+    if at == end:
+        raise DamagedBatchError("records", "a record has no attributes byte")
+    timestamp_delta, at = read_varlong(data, at + 1, end)
+    offset_delta, at = read_varint(data, at, end)
+    key, at = read_nullable(data, at, end, "key")
+    value, at = read_nullable(data, at, end, "value")
+    headers, at = read_headers(data, at, end)
+    if at != end:
+        raise DamagedBatchError("records", f"a record claims {end - at} bytes more than its fields take")
+    if header.timestamp_type == LOG_APPEND_TIME:
+        timestamp = header.max_timestamp
+    else:  # holds with a delete horizon too: deltas are relative to what the field holds
+        timestamp = wrap64(header.base_timestamp + timestamp_delta)
+    return Record(
+        offset=wrap64(header.base_offset + offset_delta),
+        timestamp=timestamp,
+        timestamp_type=header.timestamp_type,
+        key=key,
+        value=value,
+        headers=headers,
+        sequence=header.sequence(offset_delta),
+    )
+
+
+def read_nullable(data: memoryview, at: int, end: int, what: str) -> tuple[bytes | None, int]:
+    length, at = read_varint(data, at, end)
+    if length < 0:
+        return None, at
+    if length > end - at:
+        raise DamagedBatchError("records", f"a {what} claims {length} bytes, its record has {end - at} left")
+    return bytes(data[at : at + length]), at + length
+
+
+def read_headers(data: memoryview, at: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    count, at = read_varint(data, at, end)
+    if not 0 <= count <= end - at:
+        raise DamagedBatchError("records", f"a record claims {count} headers, it has {end - at} bytes left")
+    headers = []
+    for _ in range(count):
+        key, at = read_nullable(data, at, end, "header key")
+        if key is None:
+            raise DamagedBatchError("records", "a header's key is null")
+        value, at = read_nullable(data, at, end, "header value")
+        headers.append((java_utf8(key), value))
+    return tuple(headers), at
+
+
+SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def java_utf8(text: bytes) -> str:
+    """As `new String(bytes, UTF_8)`: what is not UTF-8 becomes U+FFFD. Java and Python agree on how many, but
+    for encoded surrogates: one each in Java."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return SURROGATE.sub("\ufffd".encode(), text).decode(errors="replace")

@@ -1,0 +1,117 @@
+"""Bytes of a log to one row a batch, from the headers alone."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from native_log.records.reference.batch import has_right_crc
+from native_log.records.reference.codec import codec_name
+from native_log.records.reference.damage import DamagedBatchError, Stop
+from native_log.records.reference.entry import V2_HEADER, BatchHeader, header_at, wrap64
+from native_log.records.reference.varint import read_varint, read_varlong
+from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Scanned
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]
+
+CONTROL_KEY = struct.Struct(">hh")
+"""version, type"""
+CONTROL_BYTES = 32
+"""A record's fields up to its key, at their longest, and a control record's key take 30 bytes."""
+
+
+def scan(
+    buffer: Buffer,
+    *,
+    base_position: int = 0,
+    check_crcs: bool = False,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Scanned:
+    """What the headers of the batches in `buffer` say: BATCH_SCHEMA, one row a batch.
+
+    A wrong CRC, an unknown codec or an impossible record count does not stop a scan. Only the header of the
+    last batch need be in the buffer, and of a control batch also its record's key; `position` may lie beyond
+    the buffer then.
+
+    Args:
+        buffer: bytes of a .log file from the beginning of a batch on.
+        base_position: position in the file of the buffer's first byte.
+        check_crcs: fill `isValid`, of every batch, as a broker does in recovery: v0/v1 wrappers by their own
+            CRC. Takes the whole batch.
+        max_batch_bytes: ceiling for what a batch may claim.
+    """
+    data = memoryview(buffer).cast("B")
+    rows: list[dict[str, Any]] = []
+    index = 0
+    next_offset = None
+    while True:
+        try:
+            header = header_at(data, index, base_position, max_batch_bytes)
+            needed = header.size_bytes if check_crcs else header_and_control_bytes(header)
+            if needed > len(data) - index:
+                raise Stop("partial", needed)
+        except Stop as stop:
+            batches = pa.RecordBatch.from_pylist(rows, schema=BATCH_SCHEMA)
+            position = base_position + index
+            return Scanned(batches, stop.status, position, next_offset, stop.needed_bytes, stop.damage)
+        batch = data[index : index + header.size_bytes]
+        rows.append(row(header, batch, has_right_crc(header, batch) if check_crcs else None))
+        index += header.size_bytes
+        next_offset = wrap64(header.last_offset + 1)
+
+
+def header_and_control_bytes(header: BatchHeader) -> int:
+    if has_control_record(header):
+        return min(V2_HEADER.size + CONTROL_BYTES, header.size_bytes)
+    return 0  # the header is there
+
+
+def has_control_record(header: BatchHeader) -> bool:
+    return header.is_control and header.record_count is not None and header.record_count > 0
+
+
+def row(header: BatchHeader, batch: memoryview, is_valid: bool | None) -> dict[str, Any]:
+    return {
+        "position": header.position,
+        "sizeInBytes": header.size_bytes,
+        "magic": header.magic,
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "recordCount": header.record_count,
+        "compression": codec_name(header.codec),
+        "timestampType": header.timestamp_type,
+        "baseTimestamp": None if header.has_delete_horizon else header.base_timestamp,
+        "maxTimestamp": header.max_timestamp,
+        "deleteHorizonMs": header.base_timestamp if header.has_delete_horizon else None,
+        "leaderEpoch": header.leader_epoch,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "baseSequence": header.base_sequence,
+        "lastSequence": -1 if header.last_offset_delta is None else header.sequence(header.last_offset_delta),
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "controlType": control_type(batch) if has_control_record(header) and not header.codec else None,
+        "attributes": header.attributes,
+        "crc": header.crc,
+        "isValid": is_valid,
+    }
+
+
+def control_type(batch: memoryview) -> int | None:
+    """Type of the first record of a control batch: 0 ABORT, 1 COMMIT, ... (Kafka: ControlRecordType); None if
+    it has no key that could say."""
+    end = min(len(batch), V2_HEADER.size + CONTROL_BYTES)
+    try:
+        _, at = read_varint(batch, V2_HEADER.size, end)  # length
+        _, at = read_varlong(batch, at + 1, end)  # timestamp delta, behind the attributes
+        _, at = read_varint(batch, at, end)  # offset delta
+        length, at = read_varint(batch, at, end)
+    except DamagedBatchError:
+        return None
+    if length < CONTROL_KEY.size or at + CONTROL_KEY.size > end:
+        return None
+    version, of_type = CONTROL_KEY.unpack_from(batch, at)
+    return None if version < 0 else int(of_type)

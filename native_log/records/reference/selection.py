@@ -1,0 +1,80 @@
+"""Which batches and records a call of `decode` is about."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer  # type: ignore[attr-defined]
+
+    from native_log.records.reference.entry import BatchHeader
+
+TRIPLE = struct.Struct("=qqq")
+
+
+class Aborted:
+    """Aborted transactions: producer id, first offset, last offset (that of the marker)."""
+
+    def __init__(self, triples: Buffer) -> None:
+        data = memoryview(triples).cast("B")
+        if len(data) % TRIPLE.size:
+            raise ValueError(
+                f"aborted: triples of {TRIPLE.size} bytes were expected, found {len(data)} bytes"
+            )
+        self._triples = list(TRIPLE.iter_unpack(data))
+
+    def covers(self, header: BatchHeader) -> bool:
+        if not self._triples or not header.is_transactional or header.is_control:
+            return False
+        assert header.base_offset is not None
+        at = bisect_right(self._triples, (header.producer_id, header.base_offset, 1 << 63))
+        if at == 0:
+            return False
+        producer_id, first_offset, last_offset = self._triples[at - 1]
+        covered: bool = (
+            producer_id == header.producer_id and first_offset <= header.base_offset <= last_offset
+        )
+        return covered
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    start_offset: int | None
+    """Inclusive."""
+    end_offset: int | None
+    """Exclusive."""
+    aborted: Aborted
+    control: bool
+
+    def passes_by_offset(self, header: BatchHeader) -> bool:
+        """Whether the header alone says that none of the batch's records are wanted."""
+        return self._is_below(header) or self._is_above(header) or self.aborted.covers(header)
+
+    def is_without_rows(self, header: BatchHeader) -> bool:
+        """Whether a batch yields no rows though its offsets are wanted."""
+        return (header.is_control and not self.control) or header.record_count == 0
+
+    def has(self, offset: int) -> bool:
+        """Whether a record of a batch that is not passed by is wanted."""
+        return (self.start_offset is None or offset >= self.start_offset) and (
+            self.end_offset is None or offset < self.end_offset
+        )
+
+    def _is_below(self, header: BatchHeader) -> bool:
+        if self.start_offset is None:
+            return False
+        if header.is_wrapper and header.last_offset == 0:
+            return False  # maybe no broker gave it an offset: then its last record is not at 0
+        if header.last_offset_delta is not None and header.last_offset_delta < 0:
+            return False  # a lie, to be found out
+        return header.last_offset < self.start_offset
+
+    def _is_above(self, header: BatchHeader) -> bool:
+        return (
+            self.end_offset is not None
+            and header.base_offset is not None
+            and header.base_offset >= self.end_offset
+        )
