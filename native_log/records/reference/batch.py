@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.records.reference import legacy, record_batch
-from native_log.records.reference.codec import check_codec
 from native_log.records.reference.damage import DamagedBatchError
-from native_log.records.reference.entry import BatchHeader, wrap64
+from native_log.records.reference.entry import wrap64
 
 if TYPE_CHECKING:
+    from native_log.records.reference.entry import BatchHeader
     from native_log.records.reference.record import Record
 
 
@@ -19,7 +19,9 @@ class Batch:
     header: BatchHeader
     records: list[Record]
     base_offset: int
+    """Of a wrapper: the first one within."""
     next_offset: int
+    """Where a reader goes on: the record before may be gone since compaction."""
 
 
 def has_right_crc(header: BatchHeader, batch: memoryview) -> bool:
@@ -42,14 +44,11 @@ def read_batch(header: BatchHeader, batch: memoryview, check_crcs: bool, max_bat
     if header.magic == 2:
         if check_crcs:
             check_crc(header, batch)
-        assert header.base_offset is not None
         records = list(record_batch.read_records(header, batch, max_batch_bytes))
-        # Not the last record's offset: compaction may have removed that record.
-        return Batch(header, records, header.base_offset, wrap64(header.last_offset + 1))
+        return Batch(header, records, header.offset, wrap64(header.last_offset + 1))
     if header.is_wrapper:
         records = legacy.read_wrapper(header, batch, check_crcs, max_batch_bytes)
-        last_offset = records[-1].offset if header.last_offset == 0 else header.last_offset
+        last_offset = records[-1].offset if header.lacks_offset else header.offset
         return Batch(header, records, records[0].offset, wrap64(last_offset + 1))
-    check_codec(header)
     records = [legacy.read_message(header, batch, check_crcs)]
-    return Batch(header, records, header.last_offset, wrap64(header.last_offset + 1))
+    return Batch(header, records, header.offset, wrap64(header.offset + 1))

@@ -40,8 +40,7 @@ def decode(
     Args:
         buffer: bytes of a .log file from the beginning of a batch on.
         columns: names of RECORD_SCHEMA, in any order. What is found damaged does not depend on them.
-        base_position: position in the file of the buffer's first byte; positions in results and rows include
-        it.
+        base_position: position in the file of the buffer's first byte; positions in results include it.
         start_offset: inclusive; records below it are left out.
         end_offset: exclusive. Reading does not stop there: offsets on disk are not trusted to rise.
         aborted: transactions whose records are left out: triples of native int64 (producerId, firstOffset,
@@ -106,8 +105,4 @@ def batch_at(
             return None
         return read_batch(header, batch, check_crcs, max_batch_bytes)
     except DamagedBatchError as found:
-        raise Stop.damaged(found, header.position, header.size_bytes, offset_field(header)) from None
-
-
-def offset_field(header: BatchHeader) -> int:
-    return header.last_offset if header.base_offset is None else header.base_offset
+        raise Stop.damaged(found, header.position, header.size_bytes, header.offset) from None

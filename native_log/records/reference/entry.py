@@ -8,8 +8,7 @@ All formats begin alike, whatever their magic, and a segment may mix them in any
 | 8 | i32 | size: how many bytes follow this field |
 | 16 | i8 | magic |
 
-A v0/v1 message that is not compressed is taken as a batch of one record; one that is wraps a batch of
-messages.
+A message of magic 0 or 1 is taken as a batch of one record; a compressed one wraps a batch of messages.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ V1_HEADER = struct.Struct(">qiIbbq")
 """offset, size, crc, magic, attributes, timestamp"""
 V2_HEADER = struct.Struct(">qiibIhiqqqhii")
 """baseOffset, size, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta, baseTimestamp,
-maxTimestamp,
-producerId, producerEpoch, baseSequence, recordCount: batch header of 61 bytes without padding."""
+maxTimestamp, producerId, producerEpoch, baseSequence, recordCount: 61 bytes"""
 
 HEADER_BYTES = {0: V0_HEADER.size, 1: V1_HEADER.size, 2: V2_HEADER.size}
 """How much of an entry the fields of its header take."""
@@ -53,8 +51,7 @@ NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """The header of one batch. Sizes in bytes, times in ms; fields a format lacks are -1, those that
-    compression hides None."""
+    """The header of one batch: sizes in bytes, times in ms. What magic 0 and 1 lack has a default."""
 
     position: int
     size_bytes: int
@@ -62,16 +59,20 @@ class BatchHeader:
     magic: int
     crc: int
     attributes: int
-    base_offset: int | None
-    last_offset: int
-    last_offset_delta: int | None
-    record_count: int | None
+    offset: int
+    """As written: of the first record with magic 2, else of the last one."""
     max_timestamp: int
-    base_timestamp: int | None = None
+    last_offset_delta: int = 0
+    record_count: int = 1
+    base_timestamp: int = -1
     leader_epoch: int = -1
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
+
+    @property
+    def last_offset(self) -> int:
+        return wrap64(self.offset + self.last_offset_delta)
 
     @property
     def codec(self) -> int:
@@ -98,12 +99,18 @@ class BatchHeader:
 
     @property
     def is_wrapper(self) -> bool:
-        """A compressed v0/v1 message, its value a batch of messages."""
+        """A compressed v0/v1 message, its value a batch of messages. Its first offset and its record count
+        are hidden in there."""
         return self.magic < 2 and self.codec != 0
 
+    @property
+    def lacks_offset(self) -> bool:
+        """Whether this wrapper's offset may be none: some producers leave it 0, for the broker to set
+        (KIP-31). The offsets within are right as they are then."""
+        return self.is_wrapper and self.magic == 1 and self.offset == 0
+
     def sequence(self, offset_delta: int) -> int:
-        """Producers' sequence numbers wrap from 2^31 - 1 to 0 (Kafka:
-        DefaultRecordBatch.incrementSequence)."""
+        """Sequence numbers wrap from 2^31 - 1 to 0 (Kafka: DefaultRecordBatch.incrementSequence)."""
         return -1 if self.base_sequence < 0 else (self.base_sequence + offset_delta) & 0x7FFFFFFF
 
 
@@ -163,17 +170,13 @@ def parse_header(data: memoryview, index: int, position: int) -> BatchHeader:
         offset, size, crc, _, attributes, timestamp = V1_HEADER.unpack_from(data, index)
     else:
         offset, size, crc, _, attributes = V0_HEADER.unpack_from(data, index)
-    is_wrapper = attributes & CODEC_MASK != 0
     return BatchHeader(
         position=position,
         size_bytes=PREFIX_BYTES + size,
         magic=magic,
         crc=crc,
         attributes=attributes,
-        base_offset=None if is_wrapper else offset,
-        last_offset=offset,
-        last_offset_delta=None if is_wrapper else 0,
-        record_count=None if is_wrapper else 1,
+        offset=offset,
         max_timestamp=timestamp,
     )
 
@@ -200,11 +203,10 @@ def parse_v2_header(data: memoryview, index: int, position: int) -> BatchHeader:
         magic=magic,
         crc=crc,
         attributes=attributes,
-        base_offset=base_offset,
-        last_offset=wrap64(base_offset + last_offset_delta),
+        offset=base_offset,
+        max_timestamp=max_timestamp,
         last_offset_delta=last_offset_delta,
         record_count=record_count,
-        max_timestamp=max_timestamp,
         base_timestamp=base_timestamp,
         leader_epoch=leader_epoch,
         producer_id=producer_id,

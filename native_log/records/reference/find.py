@@ -22,8 +22,6 @@ from native_log.records.reference.legacy import key_and_value
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]
 
-MIN_RECORD_BYTES = 7
-"""A record of magic 2 with null key, null value and no headers."""
 KNOWN_ATTRIBUTES = {0: 0x07, 1: 0x0F, 2: 0x7F}
 
 
@@ -71,9 +69,4 @@ def is_plausible(header: BatchHeader, batch: memoryview) -> bool:
         return False
     if header.magic < 2:
         return True
-    assert header.record_count is not None
-    assert header.last_offset_delta is not None
-    most_records = (header.size_bytes - HEADER_BYTES[2]) // MIN_RECORD_BYTES
-    return header.last_offset_delta >= 0 and 0 <= header.record_count <= (
-        header.last_offset_delta + 1 if header.codec else most_records
-    )
+    return header.last_offset_delta >= 0 and header.record_count >= 0

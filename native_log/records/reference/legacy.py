@@ -53,7 +53,7 @@ def read_message(header: BatchHeader, message: memoryview, check_crcs: bool) -> 
     if check_crcs:
         check_crc(header, message)
     key, value = key_and_value(header, message)
-    return Record(header.last_offset, header.max_timestamp, header.timestamp_type, key, value)
+    return Record(header.offset, header.max_timestamp, header.timestamp_type, key, value)
 
 
 def read_wrapper(
@@ -115,21 +115,19 @@ def in_wrapper(wrapper: BatchHeader, message: memoryview, check_crcs: bool) -> R
         timestamp_type = NO_TIMESTAMP_TYPE
     elif timestamp_type == LOG_APPEND_TIME:
         timestamp = wrapper.max_timestamp
-    return Record(header.last_offset, timestamp, timestamp_type, key, value)
+    return Record(header.offset, timestamp, timestamp_type, key, value)
 
 
 def offset_of_zero(wrapper: BatchHeader, last: int) -> int:
     """What to add to offsets within the wrapper: with magic 1 only their distance to the last one counts
     (KIP-31)."""
-    if (
-        wrapper.magic == 0 or wrapper.last_offset == 0
-    ):  # 0: as a producer wrote it, no broker gave it an offset
+    if wrapper.magic == 0 or wrapper.lacks_offset:
         return 0
-    if wrapper.last_offset < last:
+    if wrapper.offset < last:
         raise DamagedBatchError(
-            "records", f"the wrapper's offset {wrapper.last_offset} is below {last}, the last one within"
+            "records", f"the wrapper's offset {wrapper.offset} is below {last}, the last one within"
         )
-    return wrapper.last_offset - last
+    return wrapper.offset - last
 
 
 def key_and_value(header: BatchHeader, message: memoryview) -> tuple[bytes | None, bytes | None]:

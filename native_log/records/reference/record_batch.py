@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CRC_FROM = 21
-"""What lies before (base offset, size, leader epoch, magic, the CRC itself) is not covered: leaders overwrite
-it."""
+"""Base offset and leader epoch, which leaders overwrite, lie before."""
 
 
 def crc_of(batch: memoryview) -> int:
@@ -38,8 +37,6 @@ def crc_of(batch: memoryview) -> int:
 
 def read_records(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> Iterator[Record]:
     """The records of a whole batch. Raises DamagedBatchError, maybe after the first ones."""
-    assert header.record_count is not None
-    assert header.last_offset_delta is not None
     payload = decompress(header, batch[V2_HEADER.size :], max_batch_bytes)
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise DamagedBatchError(
@@ -67,8 +64,6 @@ def read_records(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -
 
 def read_record(header: BatchHeader, data: memoryview, at: int, end: int) -> Record:
     """The record whose body is data[at:end]."""
-    assert header.base_offset is not None
-    assert header.base_timestamp is not None
     if at == end:
         raise DamagedBatchError("records", "a record has no attributes byte")
     timestamp_delta, at = read_varlong(data, at + 1, end)
@@ -83,7 +78,7 @@ def read_record(header: BatchHeader, data: memoryview, at: int, end: int) -> Rec
     else:  # holds with a delete horizon too: deltas are relative to what the field holds
         timestamp = wrap64(header.base_timestamp + timestamp_delta)
     return Record(
-        offset=wrap64(header.base_offset + offset_delta),
+        offset=wrap64(header.offset + offset_delta),
         timestamp=timestamp,
         timestamp_type=header.timestamp_type,
         key=key,

@@ -70,7 +70,7 @@ def header_and_control_bytes(header: BatchHeader) -> int:
 
 
 def has_control_record(header: BatchHeader) -> bool:
-    return header.is_control and header.record_count is not None and header.record_count > 0
+    return header.is_control and header.record_count > 0
 
 
 def row(header: BatchHeader, batch: memoryview, is_valid: bool | None) -> dict[str, Any]:
@@ -78,19 +78,19 @@ def row(header: BatchHeader, batch: memoryview, is_valid: bool | None) -> dict[s
         "position": header.position,
         "sizeInBytes": header.size_bytes,
         "magic": header.magic,
-        "baseOffset": header.base_offset,
+        "baseOffset": None if header.is_wrapper else header.offset,
         "lastOffset": header.last_offset,
-        "recordCount": header.record_count,
+        "recordCount": None if header.is_wrapper else header.record_count,
         "compression": codec_name(header.codec),
         "timestampType": header.timestamp_type,
-        "baseTimestamp": None if header.has_delete_horizon else header.base_timestamp,
+        "baseTimestamp": None if header.magic < 2 or header.has_delete_horizon else header.base_timestamp,
         "maxTimestamp": header.max_timestamp,
         "deleteHorizonMs": header.base_timestamp if header.has_delete_horizon else None,
         "leaderEpoch": header.leader_epoch,
         "producerId": header.producer_id,
         "producerEpoch": header.producer_epoch,
         "baseSequence": header.base_sequence,
-        "lastSequence": -1 if header.last_offset_delta is None else header.sequence(header.last_offset_delta),
+        "lastSequence": header.sequence(header.last_offset_delta),
         "isTransactional": header.is_transactional,
         "isControl": header.is_control,
         "controlType": control_type(batch) if has_control_record(header) and not header.codec else None,

@@ -64,17 +64,10 @@ class Selection:
         )
 
     def _is_below(self, header: BatchHeader) -> bool:
-        if self.start_offset is None:
+        if self.start_offset is None or header.lacks_offset:
             return False
-        if header.is_wrapper and header.last_offset == 0:
-            return False  # maybe no broker gave it an offset: then its last record is not at 0
-        if header.last_offset_delta is not None and header.last_offset_delta < 0:
-            return False  # a lie, to be found out
-        return header.last_offset < self.start_offset
+        # A negative delta is a lie, to be found out.
+        return header.last_offset_delta >= 0 and header.last_offset < self.start_offset
 
     def _is_above(self, header: BatchHeader) -> bool:
-        return (
-            self.end_offset is not None
-            and header.base_offset is not None
-            and header.base_offset >= self.end_offset
-        )
+        return self.end_offset is not None and not header.is_wrapper and header.offset >= self.end_offset
