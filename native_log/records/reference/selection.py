@@ -29,14 +29,12 @@ class Aborted:
     def covers(self, header: BatchHeader) -> bool:
         if not self._triples or not header.is_transactional or header.is_control:
             return False
-        assert header.base_offset is not None
-        at = bisect_right(self._triples, (header.producer_id, header.base_offset, 1 << 63))
+        assert header.offset is not None
+        at = bisect_right(self._triples, (header.producer_id, header.offset, 1 << 63))
         if at == 0:
             return False
         producer_id, first_offset, last_offset = self._triples[at - 1]
-        covered: bool = (
-            producer_id == header.producer_id and first_offset <= header.base_offset <= last_offset
-        )
+        covered: bool = producer_id == header.producer_id and first_offset <= header.offset <= last_offset
         return covered
 
 

@@ -1,4 +1,5 @@
-"""gzip (RFC 1952): one or several members."""
+"""gzip (RFC 1952): one or several members. Zeros may pad the end, as gzip tools let them; nothing else may
+follow."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ GZIP_WINDOW = 31
 
 
 def decompress(payload: memoryview, output: Output) -> None:
-    rest: bytes | memoryview = payload
-    while rest:
+    rest = bytes(payload)
+    while True:
         member = zlib.decompressobj(GZIP_WINDOW)
         try:
             # One byte above the ceiling is enough to know. (Never 0, which would mean no bound.)
@@ -24,3 +25,5 @@ def decompress(payload: memoryview, output: Output) -> None:
         if not member.eof:
             raise output.damaged(f"the stream ends within a member, {len(payload)} bytes in all")
         rest = member.unused_data
+        if not rest.strip(b"\0"):
+            return

@@ -1,15 +1,16 @@
 """The LZ4 frame format, as far as Kafka uses it (Kafka: Lz4BlockInputStream), and a little further.
 
     magic: 04 22 4d 18
-    FLG: i8                     bits 6-7 version 01, 5 independent blocks, 4 block checksums, 3 content size,
-                                2 content checksum, 0-1 reserved
+    FLG: i8                     bits 6-7 version 01, 5 blocks are independent, 4 block checksums, 3 content
+                                size, 2 content checksum, 0-1 reserved
     BD: i8                      bits 4-6 largest block: 4 = 64 KiB, 5 = 256 KiB, 6 = 1 MiB, 7 = 4 MiB; others
     reserved [content size: 8 bytes]     a hint, not looked at
     HC: i8                      second byte of xxHash32 from FLG to here
     blocks                      length: u32, top bit = stored as it is; the block; [xxHash32 of it: 4 bytes]
     end mark: 00 00 00 00       [content checksum: 4 bytes, not looked at, as Kafka's reader]
 
-Numbers are little-endian. Kafka's reader refuses blocks that depend on the one before; this one takes them.
+Numbers are little-endian. Kafka's reader refuses frames whose blocks refer to earlier ones; other clients
+write them, and this one takes them. Several frames may follow each other.
 """
 
 from __future__ import annotations
@@ -62,10 +63,12 @@ def read_frame(payload: memoryview, at: int, output: Output, check_header: bool)
     if check_header and found != expected:
         raise output.damaged(f"header checksum {expected:#04x} was expected, found {found:#04x}")
 
-    independent = bool(flags & 0x20)
-    frame = Frame(block_bytes, independent, has_block_checksums=bool(flags & 0x10))
+    window = b""
     while length := source.word("a block's length"):
-        frame.read_block(length, source, output)
+        block = read_block(length, source, output, block_bytes, has_checksum=bool(flags & 0x10))
+        content = block if length & STORED_FLAG else decompressed(block, window, output, block_bytes)
+        output.add(content)
+        window = (window + content)[-WINDOW_BYTES:]
     if flags & 0x04:
         source.word("the content checksum")
     return source.at
@@ -92,30 +95,23 @@ class Source:
         return int(value)
 
 
-class Frame:
-    def __init__(self, block_bytes: int, independent: bool, has_block_checksums: bool) -> None:
-        self._block_bytes = block_bytes
-        self._independent = independent
-        self._has_block_checksums = has_block_checksums
-        self._window = b""
+def read_block(length: int, source: Source, output: Output, most_bytes: int, has_checksum: bool) -> bytes:
+    length &= ~STORED_FLAG
+    if length > most_bytes:
+        raise output.damaged(f"a block claims {length} bytes, {most_bytes} is the frame's most")
+    block = source.take(length, "a block")
+    if has_checksum:
+        found, expected = xxh32(memoryview(block)), source.word("a block's checksum")
+        if found != expected:
+            raise output.damaged(
+                f"block checksum {expected:#010x} was expected, its bytes have {found:#010x}"
+            )
+    return block
 
-    def read_block(self, length: int, source: Source, output: Output) -> None:
-        stored = bool(length & STORED_FLAG)
-        length &= ~STORED_FLAG
-        if length > self._block_bytes:
-            raise output.damaged(f"a block has {length} bytes, {self._block_bytes} is the frame's most")
-        block = source.take(length, "a block")
-        if self._has_block_checksums:
-            expected, found = xxh32(memoryview(block)), source.word("a block's checksum")
-            if found != expected:
-                raise output.damaged(f"block checksum {expected:#010x} was expected, found {found:#010x}")
-        content = block if stored else self._decompressed(block, output)
-        output.add(content)
-        if not self._independent:
-            self._window = (self._window + content)[-WINDOW_BYTES:]
 
-    def _decompressed(self, block: bytes, output: Output) -> bytes:
-        try:
-            return bytes(lz4.block.decompress(block, uncompressed_size=self._block_bytes, dict=self._window))
-        except lz4.block.LZ4BlockError as error:
-            raise output.damaged(f"a block of {len(block)} bytes cannot be decompressed: {error}") from None
+def decompressed(block: bytes, window: bytes, output: Output, most_bytes: int) -> bytes:
+    """`window`: what the frame held before this block, which may refer to it."""
+    try:
+        return bytes(lz4.block.decompress(block, uncompressed_size=most_bytes, dict=window))
+    except lz4.block.LZ4BlockError as error:
+        raise output.damaged(f"a block of {len(block)} bytes cannot be decompressed: {error}") from None
