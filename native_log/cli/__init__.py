@@ -1,0 +1,16 @@
+"""The command `kafkalog`: thin commands over the package."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    try:
+        from native_log.cli.app import kafkalog
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "rich"):
+            raise
+        sys.exit("kafkalog: the command line needs click and rich: pip install 'kafkalog-spark[cli]'")
+    kafkalog.main(prog_name="kafkalog")

@@ -1,0 +1,194 @@
+"""The commands of `kafkalog` and their options."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+import native_log
+from native_log.cli.runner import DATA_ERROR, Commands
+from native_log.cli.times import TimeType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIME = TimeType()
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from native_log.records import IMPLEMENTATION
+
+        click.echo(f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})")
+        ctx.exit()
+
+
+@click.group(
+    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version, and whether the compiled kernel or the plain Python reference reads records.",
+)
+@click.pass_context
+def kafkalog(ctx: click.Context) -> None:
+    """Look into Kafka log directories, with no broker.
+
+    PATH is a log directory (a broker's log.dirs, a copy or a snapshot), or a single partition directory.
+    Everything is opened for reading only.
+
+    \b
+    Exit codes: 0 done, 1 something is wrong with what lies on disk, 2 with the command line.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def _log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.argument("paths", metavar="PATH...", nargs=-1, required=True),
+        click.option(
+            "--topic",
+            "-t",
+            "topics",
+            metavar="TOPIC",
+            multiple=True,
+            help="Only this topic (may be repeated).",
+        ),
+        click.option(
+            "--high-watermark",
+            type=click.Choice(["auto", "ignore", "checkpoint"], case_sensitive=False),
+            default="auto",
+            show_default=True,
+            help="Where logs end: at the checkpointed high watermark, while a broker runs on them (auto) or "
+            "always (checkpoint), else at the last whole batch.",
+        ),
+        click.option(
+            "--include-deleted", is_flag=True, help="Take -delete and -stray directories for partitions too."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@kafkalog.command()
+@_log_dir_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document, sizes in bytes, times in epoch ms.")
+def ls(
+    paths: tuple[str, ...], topics: tuple[str, ...], high_watermark: Any, include_deleted: bool, as_json: bool
+) -> None:
+    """List log directories and their partitions: offsets, sizes, segments, first and last time.
+
+    START is the first offset that can be read, END the one behind the last, HW the high watermark. The times
+    are those of the first and of the last record.
+    """
+    from native_log.cli import listing
+    from native_log.logdir import LogDir
+
+    found = listing.list_log_dir(
+        LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark), topics
+    )
+    click.echo(listing.as_json(found) if as_json else listing.as_text(found))
+    if found.failed:
+        raise SystemExit(DATA_ERROR)
+
+
+@kafkalog.command()
+@_log_dir_options
+@click.option(
+    "--partition",
+    "-p",
+    "partitions",
+    metavar="N",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Only this partition (may be repeated).",
+)
+@click.option("--offset", type=click.IntRange(min=0), metavar="N", help="From this offset on.")
+@click.option("--from", "from_ms", type=TIME, help="From the first record of this time or later on.")
+@click.option("--end-offset", type=click.IntRange(min=0), metavar="N", help="Stop before this offset.")
+@click.option("--until", "until_ms", type=TIME, help="Stop before the first record of this time or later.")
+@click.option(
+    "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N records of each partition."
+)
+@click.option("--limit", "-n", type=click.IntRange(min=0), metavar="N", help="Stop after N records in all.")
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    type=click.Choice(["text", "json", "arrow"], case_sensitive=False),
+    default="text",
+    show_default=True,
+    help="text: a line a record, tabs between topic-partition, offset, time, key, value. json: JSON Lines. "
+    "arrow: an Arrow IPC stream.",
+)
+@click.option(
+    "--encoding",
+    type=click.Choice(["auto", "base64"], case_sensitive=False),
+    default="auto",
+    show_default=True,
+    help='Keys and values in JSON: strings where they are UTF-8, else {"base64": "..."}; or always that.',
+)
+@click.option("--include-headers", is_flag=True, help="Show the records' headers too.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),
+    default="read_uncommitted",
+    show_default=True,
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["failFast", "dropMalformed", "permissive"], case_sensitive=False),
+    default="failFast",
+    show_default=True,
+    help="At damaged bytes: end with an error; leave them out and say so; or give a line for each range.",
+)
+@click.option(
+    "--output", "-o", type=click.File("wb", lazy=True), default="-", metavar="FILE", help="Instead of stdout."
+)
+def cat(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    high_watermark: Any,
+    include_deleted: bool,
+    partitions: tuple[int, ...],
+    limit: int | None,
+    form: str,
+    encoding: str,
+    include_headers: bool,
+    output: BinaryIO,
+    **wanted: Any,
+) -> None:
+    """Print records, one partition after the other, each in order of offset.
+
+    Without --topic: all topics but Kafka's internal ones. TIME is ISO 8601 (UTC where no zone is given) or
+    epoch milliseconds. In text, null is \\N and what does not print is escaped as in Python.
+    """
+    if wanted["offset"] is not None and wanted["from_ms"] is not None:
+        raise click.UsageError("give --offset or --from, not both")
+    if wanted["end_offset"] is not None and wanted["until_ms"] is not None:
+        raise click.UsageError("give --end-offset or --until, not both")
+    is_terminal = output.name == "-" and sys.stdout.isatty()
+    if form == "arrow" and is_terminal:
+        raise click.UsageError("an Arrow stream is not for a terminal: give --output FILE, or pipe it")
+
+    from native_log.cli.cat import Output, Wanted, chosen, print_records
+    from native_log.logdir import LogDir
+
+    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    color = is_terminal and "NO_COLOR" not in os.environ
+    print_records(
+        log_dir,
+        chosen(log_dir, topics, partitions),
+        Wanted(**wanted),
+        limit,
+        Output(form, output, include_headers, encoding == "base64", color),
+    )

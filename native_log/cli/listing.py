@@ -1,0 +1,211 @@
+"""`kafkalog ls`: what lies in log directories, as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from native_log.cli.progress import progress
+from native_log.cli.runner import note_error
+from native_log.cli.tail import tail_start
+from native_log.cli.times import format_time_ms
+from native_log.errors import KafkaLogError
+from native_log.logdir import PartitionKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from native_log.log import PartitionLog
+    from native_log.logdir import LogDir, LogDirectory, PartitionDir
+
+_MANY = 200  # partitions: fewer are listed before a progress bar could be read
+_HEAD = ("TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS", "FIRST TIME", "LAST TIME")
+_LEFT = {"TOPIC"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition. Times are epoch ms of its first and its last record, None if it has none."""
+
+    directory: PartitionDir
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    size_bytes: int
+    segments: int
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+
+    @classmethod
+    def of(cls, directory: PartitionDir, log: PartitionLog) -> PartitionRow:
+        first, last = record_times(log)
+        return cls(
+            directory,
+            log.log_start_offset,
+            log.log_end_offset,
+            log.high_watermark,
+            sum(segment.size_bytes for segment in log.segments),
+            len(log.segments),
+            first,
+            last,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What `ls` found; `failed` is how many partitions could not be opened (each was reported)."""
+
+    directories: tuple[LogDirectory, ...]
+    partitions: tuple[PartitionRow, ...]
+    failed: int
+
+
+def list_log_dir(log_dir: LogDir, topics: Iterable[str] = ()) -> Listing:
+    """Open every partition, or those of `topics`. Raises UnknownTopicOrPartitionError."""
+    named = set(topics)
+    for topic in sorted(named - log_dir.topics().keys()):
+        log_dir.partition(topic, 0)  # raises, saying what is there
+    wanted = [one for one in log_dir.partitions() if not named or one.topic in named]
+    rows = []
+    with progress("opening partitions", len(wanted), shown=len(wanted) >= _MANY) as advance:
+        for one in wanted:
+            try:
+                rows.append(PartitionRow.of(one, log_dir.partition(one.topic, one.partition)))
+            except (KafkaLogError, OSError) as error:
+                note_error(error)
+            advance(1)
+    return Listing(log_dir.directories, tuple(rows), len(wanted) - len(rows))
+
+
+def record_times(log: PartitionLog) -> tuple[int | None, int | None]:
+    """Timestamps (epoch ms) of the first and of the last record that can be read."""
+    whole = log.range()
+    last_start = tail_start(log, whole.start_offset, whole.end_offset, 1, mode="dropMalformed")
+    return _time_at(log, whole.start_offset), _time_at(log, last_start)
+
+
+def _time_at(log: PartitionLog, offset: int) -> int | None:
+    for batch in log.read(
+        offset, None, ["timestamp"], mode="dropMalformed", max_rows=1, on_damage=lambda *_: None
+    ):
+        for time_us in batch.column(0).cast("int64").to_pylist():
+            return None if time_us is None else int(time_us // 1000)
+    return None
+
+
+def as_text(listing: Listing) -> str:
+    """A table for each log directory, and the totals."""
+    blocks = []
+    for directory in listing.directories:
+        rows = _rows_in(listing, directory.path)
+        blocks.append("\n".join([_headline(directory), *_table([_HEAD, *map(_cells, rows)])]))
+    return "\n\n".join([*blocks, _totals(listing.partitions)])
+
+
+def as_json(listing: Listing) -> str:
+    """The same as one document; sizes in bytes, times in epoch ms, what is not known null."""
+    return json.dumps(
+        {
+            "logDirs": [_directory_json(one) for one in listing.directories],
+            "partitions": [_partition_json(one) for one in listing.partitions],
+            "failed": listing.failed,
+        },
+        indent=2,
+        ensure_ascii=False,
+    )
+
+
+def human_size(size_bytes: int) -> str:
+    """`512 B`, `1.5 KiB`, `20 GiB`."""
+    size, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.1f} {unit}" if unit != "B" and size < 10 else f"{size:.0f} {unit}"
+
+
+def _rows_in(listing: Listing, log_dir: Path) -> list[PartitionRow]:
+    return [row for row in listing.partitions if row.directory.path.parent == log_dir]
+
+
+def _headline(directory: LogDirectory) -> str:
+    about = []
+    properties = directory.meta_properties
+    if properties is not None:
+        if properties.cluster_id is not None:
+            about.append(f"cluster {properties.cluster_id}")
+        if properties.node_id is not None:
+            about.append(f"broker {properties.node_id}")
+    if directory.lock_holder is not None:
+        about.append(f"in use by process {directory.lock_holder}" if directory.lock_holder else "in use")
+    elif directory.clean_shutdown:
+        about.append("cleanly shut down")
+    return f"{directory.path}" + (f"  ({', '.join(about)})" if about else "")
+
+
+def _cells(row: PartitionRow) -> tuple[str, ...]:
+    kind = row.directory.kind
+    return (
+        row.directory.topic + ("" if kind is PartitionKind.NORMAL else f" ({kind})"),
+        str(row.directory.partition),
+        str(row.log_start_offset),
+        str(row.log_end_offset),
+        str(row.high_watermark),
+        human_size(row.size_bytes),
+        str(row.segments),
+        format_time_ms(row.first_timestamp_ms),
+        format_time_ms(row.last_timestamp_ms),
+    )
+
+
+def _table(lines: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    align = [str.ljust if name in _LEFT else str.rjust for name in lines[0]]
+    return [
+        "  ".join(pad(cell, width) for pad, cell, width in zip(align, line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def _totals(rows: Sequence[PartitionRow]) -> str:
+    topics = len({row.directory.topic for row in rows})
+    segments = sum(row.segments for row in rows)
+    size = human_size(sum(row.size_bytes for row in rows))
+    return (
+        f"{_count(topics, 'topic')}, {_count(len(rows), 'partition')}, {_count(segments, 'segment')}, {size}"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _directory_json(directory: LogDirectory) -> dict[str, Any]:
+    properties = directory.meta_properties
+    return {
+        "path": str(directory.path),
+        "clusterId": properties and properties.cluster_id,
+        "nodeId": properties and properties.node_id,
+        "directoryId": properties and properties.directory_id,
+        "cleanShutdown": directory.clean_shutdown,
+        "lockedBy": directory.lock_holder,
+    }
+
+
+def _partition_json(row: PartitionRow) -> dict[str, Any]:
+    return {
+        "topic": row.directory.topic,
+        "partition": row.directory.partition,
+        "path": str(row.directory.path),
+        "kind": row.directory.kind.value,
+        "logStartOffset": row.log_start_offset,
+        "logEndOffset": row.log_end_offset,
+        "highWatermark": row.high_watermark,
+        "sizeInBytes": row.size_bytes,
+        "segments": row.segments,
+        "firstTimestamp": row.first_timestamp_ms,
+        "lastTimestamp": row.last_timestamp_ms,
+    }

@@ -1,0 +1,25 @@
+"""A progress bar on stderr, where somebody looks at it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def progress(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """Gives a function to tell how much more is done. Shown only if stderr is a terminal, gone at the end."""
+    if not (shown and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda steps: bar.advance(task, steps)

@@ -1,0 +1,26 @@
+"""Log directories: which partitions lie there, and what the broker noted beside them.
+
+`LogDir` puts one or several together; the modules below it each read one kind of thing.
+"""
+
+from __future__ import annotations
+
+from native_log.logdir.checkpoints import OffsetCheckpoints
+from native_log.logdir.discovery import PartitionDir
+from native_log.logdir.lock import lock_holder
+from native_log.logdir.logdir import LogDir, LogDirectory
+from native_log.logdir.meta_properties import MetaProperties
+from native_log.logdir.names import INTERNAL_TOPICS, PartitionKind, is_legal_topic, parse_partition_name
+
+__all__ = [
+    "INTERNAL_TOPICS",
+    "LogDir",
+    "LogDirectory",
+    "MetaProperties",
+    "OffsetCheckpoints",
+    "PartitionDir",
+    "PartitionKind",
+    "is_legal_topic",
+    "lock_holder",
+    "parse_partition_name",
+]

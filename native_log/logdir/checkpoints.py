@@ -1,0 +1,111 @@
+"""The four offset checkpoints in a log directory's root (Kafka: CheckpointFile, OffsetCheckpointFile)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
+RECOVERY_POINT_OFFSET_CHECKPOINT = "recovery-point-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+
+CHECKPOINT_FILES = (
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+
+_MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
+_MAX_INT = 2**31 - 1
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+
+Offsets = dict[tuple[str, int], int]
+"""Offset by (topic, partition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCheckpoints:
+    """What the checkpoints of one log directory say, each by (topic, partition)."""
+
+    log_start_offsets: Mapping[tuple[str, int], int]
+    high_watermarks: Mapping[tuple[str, int], int]
+    recovery_points: Mapping[tuple[str, int], int]
+    first_dirty_offsets: Mapping[tuple[str, int], int]
+
+    @classmethod
+    def read(cls, log_dir: Path) -> OffsetCheckpoints:
+        return cls(*(read_offset_checkpoint(log_dir / name) for name in CHECKPOINT_FILES))
+
+
+class MalformedCheckpointError(ValueError):
+    """A line of a checkpoint that is not as it must be. `line` counts from 1."""
+
+    def __init__(self, line: int, message: str) -> None:
+        self.line = line
+        super().__init__(f"line {line}: {message}")
+
+
+def read_offset_checkpoint(path: Path) -> Offsets:
+    """The offsets in the checkpoint file `path`; empty if there is no such file.
+
+    A malformed file counts as empty, as in the broker, and is reported by a warning that names file and line.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return {}
+    try:
+        return parse_offset_checkpoint(text)
+    except MalformedCheckpointError as error:
+        logger.warning("%s, %s; the file is taken as empty, as a broker takes it", path, error)
+        return {}
+
+
+def parse_offset_checkpoint(text: str) -> Offsets:
+    """Version 0, the number of entries, then one `topic partition offset` a line.
+
+    Nothing, or the version alone, means no entries. Raises MalformedCheckpointError.
+    """
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        return {}
+    version = _number(lines[0], 1)
+    if version != 0:
+        raise MalformedCheckpointError(1, f"expected version 0, found {version}")
+    if len(lines) == 1:
+        return {}
+    count = _number(lines[1], 2)
+    offsets: Offsets = {}
+    for number, line in enumerate(lines[2:], start=3):
+        parts = line.split()
+        if len(parts) != 3 or line[0].isspace():
+            raise MalformedCheckpointError(
+                number, f"expected topic, partition and offset, found {line!r:.80}"
+            )
+        offsets[parts[0], _number(parts[1], number, _MAX_INT)] = _number(parts[2], number)
+    found = len(lines) - 2
+    if found != count:
+        raise MalformedCheckpointError(2, f"expected {count} entries, found {found}")
+    return offsets
+
+
+def _number(text: str, line: int, maximum: int = _MAX_LONG) -> int:
+    text = text.strip()
+    if _NUMBER.fullmatch(text):
+        number = int(text)
+        if _MIN_LONG <= number <= maximum:
+            return number
+    raise MalformedCheckpointError(line, f"expected a number, found {text!r:.80}")

@@ -1,0 +1,138 @@
+"""Finding partition directories on disk: one listing for each log directory, no file in it is opened."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from native_log.errors import NotALogDirError
+from native_log.logdir.checkpoints import CHECKPOINT_FILES
+from native_log.logdir.lock import LOCK_FILE
+from native_log.logdir.meta_properties import META_PROPERTIES
+from native_log.logdir.names import PartitionKind, PartitionName, parse_partition_name
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+
+_ROOT_FILES = {*CHECKPOINT_FILES, META_PROPERTIES, LOCK_FILE, CLEAN_SHUTDOWN_FILE, "bootstrap.checkpoint"}
+_PARTITION_FILE = re.compile(r"[0-9]+\.log(\.swap)?|partition\.metadata|leader-epoch-checkpoint")
+_NO_PARTITIONS = {"remote-log-index-cache"}  # a broker's own directory beside the partitions (KIP-405)
+_EXPECTED = "expected a Kafka log directory (a broker's log.dirs) or one partition directory in it"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDir:
+    """A partition directory: whose it is, where it lies, what it is to its broker."""
+
+    topic: str
+    partition: int
+    path: Path
+    kind: PartitionKind
+
+    @classmethod
+    def named(cls, path: Path, name: PartitionName) -> PartitionDir:
+        return cls(name.topic, name.partition, path, name.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lies at a path that the user gave: a partition directory, or a log directory with any number."""
+
+    log_dir: Path
+    partitions: tuple[PartitionDir, ...]
+    is_partition: bool
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """The absolute path; `file:/p` and `file:///p` mean /p. Raises NotALogDirError for other schemes."""
+    text = os.fspath(path)
+    if text.startswith("file:/"):
+        text = re.sub("^file:(//(localhost)?(?=/))?", "", text)
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", text):
+        raise NotALogDirError(
+            "only local directories can be read; copy the log directory here, or mount it", path=text
+        )
+    return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() follows links, and so loses the parent)
+
+
+def find_partitions(path: Path) -> Found:
+    """What lies at `path`, an absolute one.
+
+    Directories in it whose names are no partition's (`lost+found`) are passed over with a warning.
+
+    Raises: FileNotFoundError; PermissionError; NotALogDirError if it is neither kind of directory.
+    """
+    files, directories = _list(path)
+    if any(map(_PARTITION_FILE.fullmatch, files)):
+        return Found(path.parent, (_named_partition(path),), is_partition=True)
+    partitions = []
+    unknown = []
+    for directory in directories:
+        name = parse_partition_name(directory)
+        if name is not None:
+            partitions.append(PartitionDir.named(path / directory, name))
+        elif directory not in _NO_PARTITIONS:
+            unknown.append(directory)
+    # Copies of partitions may lie together without any file of a log directory's root; other directories
+    # have names like data-1 too.
+    if _ROOT_FILES.isdisjoint(files) and not any(_holds_segments(found.path) for found in partitions):
+        raise NotALogDirError(_not_a_log_dir(path, files, directories), path=path)
+    if unknown:
+        logger.warning("%s: not partition directories, passed over: %s", path, ", ".join(sorted(unknown)))
+    return Found(path, tuple(partitions), is_partition=False)
+
+
+def _list(path: Path) -> tuple[list[str], list[str]]:
+    """Names of the files and of the directories in `path`."""
+    files: list[str] = []
+    directories: list[str] = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                (directories if entry.is_dir() else files).append(entry.name)
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, f"there is no such directory; {_EXPECTED}", str(path)) from None
+    except PermissionError:
+        raise PermissionError(
+            errno.EACCES, "no permission to list this directory; run as a user who may read it", str(path)
+        ) from None
+    except NotADirectoryError:
+        raise NotALogDirError(f"this is a file; {_EXPECTED}", path=path) from None
+    return files, directories
+
+
+def _named_partition(path: Path) -> PartitionDir:
+    name = parse_partition_name(path.name)
+    if name is None:
+        raise NotALogDirError(
+            "the directory holds log segments, but its name is not <topic>-<partition>; "
+            "rename it, or make a link with such a name and read that",
+            path=path,
+        )
+    return PartitionDir.named(path, name)
+
+
+def _holds_segments(path: Path) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return any(_PARTITION_FILE.fullmatch(entry.name) for entry in entries)
+    except OSError:
+        return False
+
+
+def _not_a_log_dir(path: Path, files: list[str], directories: list[str]) -> str:
+    if not files and not directories:
+        return f"the directory is empty; {_EXPECTED}"
+    inside = [name for name in sorted(directories) if _looks_like_a_log_dir(path / name)]
+    if inside:
+        return f"this is not a log directory, but these in it are: {', '.join(inside)}; give them instead"
+    return f"the directory holds neither partitions nor log segments; {_EXPECTED}"
+
+
+def _looks_like_a_log_dir(path: Path) -> bool:
+    return any((path / name).exists() for name in (META_PROPERTIES, *CHECKPOINT_FILES))

@@ -1,0 +1,249 @@
+"""LogDir: the partitions in one or several log directories."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from native_log.errors import EmptyLogDirError, KafkaLogError, UnknownTopicOrPartitionError
+from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.logdir.checkpoints import REPLICATION_OFFSET_CHECKPOINT, OffsetCheckpoints
+from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE, PartitionDir, find_partitions, local_path
+from native_log.logdir.lock import lock_holder
+from native_log.logdir.meta_properties import MetaProperties, read_meta_properties
+from native_log.logdir.names import METADATA_TOPIC, PartitionKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+HighWatermark = Literal["auto", "ignore", "checkpoint"]
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """The root of one log directory, as it was when it was read.
+
+    Attributes:
+        path: the directory.
+        meta_properties: of its meta.properties; None without one, as in a copy of partitions alone.
+        checkpoints: its four offset checkpoints.
+        has_high_watermarks: whether the checkpoint of high watermarks is there, were it empty.
+        clean_shutdown: the broker stopped in order (`.kafka_cleanshutdown` is there).
+        lock_holder: pid of the process, most likely a broker, that holds the directory's lock; 0 if it runs
+            where its pid cannot be seen; None if none does.
+    """
+
+    path: Path
+    meta_properties: MetaProperties | None
+    checkpoints: OffsetCheckpoints
+    has_high_watermarks: bool
+    clean_shutdown: bool
+    lock_holder: int | None
+
+    @classmethod
+    def read(cls, path: Path) -> LogDirectory:
+        # Before any log is opened: a checkpointed high watermark must not be newer than the log end found
+        # later.
+        return cls(
+            path,
+            read_meta_properties(path),
+            OffsetCheckpoints.read(path),
+            (path / REPLICATION_OFFSET_CHECKPOINT).exists(),
+            (path / CLEAN_SHUTDOWN_FILE).exists(),
+            lock_holder(path),
+        )
+
+    def unsaved_high_watermark(self, topic: str) -> int | None:
+        """The high watermark of a partition that the checkpoint does not name.
+
+        0, as in a broker, which names each within five seconds. None (unknown) where there is no checkpoint,
+        and for the metadata log, whose high watermark the Raft quorum keeps.
+        """
+        return 0 if self.has_high_watermarks and topic != METADATA_TOPIC else None
+
+
+class LogDir:
+    """The partitions in one or several log directories, each counted once.
+
+    What lies there is looked up once, when the object is made; a new one sees what changed since. Partitions
+    are opened by `partition()` only.
+
+    - A `-future` copy (a partition on its way to another log directory) is read only by its own path.
+    - Of two directories of one partition, the one with the greater log end offset is read, with a warning.
+    - Files and directories that are not Kafka's are passed over.
+
+    Args:
+        path, more_paths: log directories, or single partition directories, as strings or paths (or one list
+            of them); `file:/p` means /p. For a single partition directory the checkpoints beside it count.
+        include_deleted: also read `-delete` and `-stray` directories, under the topic that their name
+            has left (a long one is truncated). Their checkpointed offsets are gone.
+        high_watermark: where logs end. "auto": at the high watermark checkpointed last while a broker holds
+            the directory's lock (up to 5 seconds behind the broker's own), else at the log end offset, as for
+            a broker that loads the directory. "checkpoint": always at the checkpointed high watermark, where
+            there is one. "ignore": always at the log end offset.
+
+    Raises:
+        FileNotFoundError, PermissionError: a path that is not there, or may not be read.
+        NotALogDirError: a path that is neither a log directory nor a partition directory.
+        EmptyLogDirError: log directories, but no partition that can be read in any of them.
+        ValueError: an unknown high_watermark.
+    """
+
+    def __init__(
+        self,
+        path: PathLike | Iterable[PathLike],
+        *more_paths: PathLike,
+        include_deleted: bool = False,
+        high_watermark: HighWatermark = "auto",
+    ) -> None:
+        if high_watermark not in get_args(HighWatermark):
+            raise ValueError(f"high_watermark is auto, ignore or checkpoint, not {high_watermark!r}")
+        given = [path] if isinstance(path, str | os.PathLike) else list(path)
+        self.paths = tuple(local_path(one) for one in (*given, *more_paths))
+        self._high_watermark = high_watermark
+        self._directories: dict[Path, LogDirectory] = {}
+        candidates: dict[tuple[str, int], list[PartitionDir]] = {}
+        self._passed_over: list[PartitionDir] = []
+        for one in self.paths:
+            found = find_partitions(one)
+            if found.log_dir not in self._directories:
+                self._directories[found.log_dir] = LogDirectory.read(found.log_dir)
+            for partition in found.partitions:
+                if found.is_partition or _is_read(partition.kind, include_deleted):
+                    candidates.setdefault((partition.topic, partition.partition), []).append(partition)
+                else:
+                    self._passed_over.append(partition)
+        if not candidates:
+            raise EmptyLogDirError(self._nothing_to_read(), path=", ".join(map(str, self.paths)))
+        self._warn_of_several_clusters()
+        self._partitions = {key: self._chosen(candidates[key]) for key in sorted(candidates)}
+
+    def __repr__(self) -> str:
+        return f"LogDir({', '.join(repr(str(path)) for path in self.paths)})"
+
+    @property
+    def directories(self) -> tuple[LogDirectory, ...]:
+        """The log directories concerned, in the order given."""
+        return tuple(self._directories.values())
+
+    @property
+    def meta_properties(self) -> MetaProperties | None:
+        """meta.properties of the first log directory that has one."""
+        return next((one.meta_properties for one in self.directories if one.meta_properties), None)
+
+    def topics(self) -> dict[str, list[int]]:
+        """The partitions of each topic, internal topics included, sorted."""
+        topics: dict[str, list[int]] = {}
+        for topic, partition in self._partitions:
+            topics.setdefault(topic, []).append(partition)
+        return topics
+
+    def partitions(self) -> list[PartitionDir]:
+        """The partition directories that are read, sorted by topic and partition."""
+        return list(self._partitions.values())
+
+    def partition(self, topic: str, partition: int) -> PartitionLog:
+        """Open the log of one partition. Raises UnknownTopicOrPartitionError."""
+        try:
+            found = self._partitions[topic, partition]
+        except KeyError:
+            raise UnknownTopicOrPartitionError(
+                self._unknown(topic, partition), path=", ".join(map(str, self.paths))
+            ) from None
+        return self._open(found)
+
+    def _open(self, found: PartitionDir) -> PartitionLog:
+        return PartitionLog.open(
+            found.path,
+            topic=found.topic,
+            partition=found.partition,
+            checkpoints=self._checkpoints(found),
+        )
+
+    def _checkpoints(self, found: PartitionDir) -> PartitionCheckpoints:
+        directory = self._directories[found.path.parent]
+        is_live = directory.lock_holder is not None
+        if found.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
+            # Checkpoints of that name, if there are any, belong to a topic created anew.
+            return PartitionCheckpoints(None, None, None, None, is_live, directory.clean_shutdown)
+        key = (found.topic, found.partition)
+        saved = directory.checkpoints
+        return PartitionCheckpoints(
+            log_start_offset=saved.log_start_offsets.get(key),
+            high_watermark=saved.high_watermarks.get(key),
+            recovery_point=saved.recovery_points.get(key),
+            first_dirty_offset=saved.first_dirty_offsets.get(key),
+            live=is_live,
+            clean_shutdown=directory.clean_shutdown,
+        )
+
+    def _chosen(self, candidates: list[PartitionDir]) -> PartitionDir:
+        """The one to read of the directories that hold the same partition."""
+        if len(candidates) == 1:
+            return candidates[0]
+        kinds = list(PartitionKind)
+        first_kind = min((one.kind for one in candidates), key=kinds.index)
+        same = {os.path.realpath(one.path): one for one in reversed(candidates) if one.kind is first_kind}
+        equals = list(reversed(same.values()))
+        if len(equals) == 1:
+            return equals[0]
+        ends = {one: self._log_end_offset(one) for one in equals}
+        chosen = max(equals, key=ends.__getitem__)
+        others = [f"{one.path} (log end offset {end})" for one, end in ends.items() if one is not chosen]
+        logger.warning(
+            "%s-%d is there %d times: %s (log end offset %d) is read, not %s",
+            *(chosen.topic, chosen.partition, len(equals), chosen.path, ends[chosen], " or ".join(others)),
+        )
+        return chosen
+
+    def _log_end_offset(self, found: PartitionDir) -> int:
+        try:
+            return self._open(found).log_end_offset
+        except KafkaLogError as error:  # a copy that cannot be opened is no reason to refuse the others
+            logger.warning("%s", error)
+            return -1
+
+    def _nothing_to_read(self) -> str:
+        there = sorted({one.path.name for one in self._passed_over})
+        if not there:
+            return "the log directory holds no partitions"
+        return (
+            f"the log directory holds no partitions but {', '.join(there[:3])}{', ...' * (len(there) > 3)}; "
+            "include_deleted reads -delete and -stray directories, and any is read when its own path is given"
+        )
+
+    def _unknown(self, topic: str, partition: int) -> str:
+        topics = self.topics()
+        if topic in topics:
+            return f"topic {topic} has no partition {partition} here, but {_listed(topics[topic])}"
+        if any(one.topic == topic for one in self._passed_over):
+            return (
+                f"topic {topic} is there as a -delete, -stray or -future directory only; see include_deleted"
+            )
+        return f"there is no topic {topic}, but {_listed(topics)}"
+
+    def _warn_of_several_clusters(self) -> None:
+        properties = [one.meta_properties for one in self.directories if one.meta_properties]
+        clusters = {one.cluster_id for one in properties if one.cluster_id}
+        if len(clusters) > 1:
+            logger.warning(
+                "the log directories are of several clusters (%s): partitions of one name count as copies",
+                ", ".join(sorted(clusters)),
+            )
+
+
+def _is_read(kind: PartitionKind, include_deleted: bool) -> bool:
+    if kind is PartitionKind.NORMAL:
+        return True
+    return include_deleted and kind is not PartitionKind.FUTURE
+
+
+def _listed(names: Iterable[object], at_most: int = 10) -> str:
+    shown = [str(name) for name in names]
+    return ", ".join(shown[:at_most]) + (f" and {len(shown) - at_most} more" if len(shown) > at_most else "")
