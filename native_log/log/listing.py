@@ -1,0 +1,78 @@
+"""What lies in a partition directory: one pass over its names, the sizes of its .log files, nothing opened."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from native_log.errors import KafkaLogError
+from native_log.log.load import SegmentFiles, log_files, segment_files, swapped_logs
+from native_log.log.tail import find_tail
+from native_log.segment.segment import LogSegment
+from native_log.storage import DataFile, Window
+
+_MAX_SEGMENT_BYTES = 2**31 - 1
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a log: segments by ascending base offset, snapshots as (offset, name), newest first."""
+
+    segments: tuple[LogSegment, ...]
+    snapshots: tuple[tuple[int, str], ...]
+
+
+def list_log(directory: str, max_batch_bytes: int) -> Listing:
+    """List a partition directory. Raises FileNotFoundError, NotADirectoryError, PermissionError.
+
+    A broker that works in it may rename files between the listing of names and the look at sizes: then it is listed again.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _list_once(directory, max_batch_bytes)
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1 or not os.path.isdir(directory):  # noqa: PTH112 (a hot path of strings)
+                raise
+    raise AssertionError
+
+
+def _list_once(directory: str, max_batch_bytes: int) -> Listing:
+    with os.scandir(directory) as entries:
+        by_name = {entry.name: entry for entry in entries}
+    files = segment_files(by_name)
+
+    def segment(names: SegmentFiles) -> LogSegment:
+        stat = by_name[names.log].stat()
+        if stat.st_size > _MAX_SEGMENT_BYTES:
+            raise KafkaLogError(
+                f"a segment has less than 2^31 bytes, for positions in it are 32 bits wide; this file has {stat.st_size} and "
+                "is not one that a broker wrote. Move it away to read the rest of the partition",
+                path=f"{directory}/{names.log}",
+            )
+        return LogSegment(
+            directory,
+            names.base_offset,
+            names.log,
+            stat.st_size,
+            stat.st_ino,
+            stat.st_mtime_ns // 1_000_000,
+            names.index,
+            names.time_index,
+            names.transaction_index,
+        )
+
+    replaced = None
+    if swaps := swapped_logs(files):
+        # The same files with nothing replaced: of each base offset the .swap is chosen, as a segment to look into.
+        new = {names.base_offset: names for names in log_files(files, None).segments}
+        ends = [_next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
+        replaced = min(swap.offset for swap in swaps), max(ends)
+    chosen = log_files(files, replaced)
+    return Listing(tuple(segment(names) for names in chosen.segments), chosen.snapshots)
+
+
+def _next_offset(segment: LogSegment, max_batch_bytes: int) -> int:
+    with DataFile(str(segment.path)) as file:
+        tail = find_tail(segment, file, Window(), clean_shutdown=False, max_batch_bytes=max_batch_bytes)
+    return tail.next_offset

@@ -1,0 +1,108 @@
+"""Which files of a partition directory make up its log (Kafka: LogLoader). Decisions only: nothing is read or changed.
+
+A crash during compaction leaves files behind which a broker sorts out when it loads the log. A reader has to come
+to the same segments without touching any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.segment.files import (
+    CLEANED,
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    FileName,
+    parse_file_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """Names of the files of one segment; None where there is none."""
+
+    base_offset: int
+    log: str
+    index: str | None
+    time_index: str | None
+    transaction_index: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """What a log consists of: segments by ascending base offset, snapshots of producer state as (offset, name), newest
+    first."""
+
+    segments: tuple[SegmentFiles, ...]
+    snapshots: tuple[tuple[int, str], ...]
+
+
+def segment_files(names: Iterable[str]) -> list[FileName]:
+    """The files among `names` that a load looks at: those of segments that are neither `.deleted` nor garbage.
+
+    An unfinished series of renames from `.cleaned` to `.swap` is void: it runs from the highest base offset down, so every
+    `.swap` at or above the lowest `.cleaned` belongs to it.
+    """
+    files = [
+        file for file in map(parse_file_name, names) if file is not None and file.state in ("", SWAP, CLEANED)
+    ]
+    void_from = min((file.offset for file in files if file.state == CLEANED), default=None)
+    if void_from is None:
+        return files
+    return [file for file in files if not file.state or (file.state == SWAP and file.offset < void_from)]
+
+
+def swapped_logs(files: Sequence[FileName]) -> list[FileName]:
+    """The `.log.swap` files, finished output of compaction. What they hold decides which originals they replace."""
+    return [file for file in files if file.state == SWAP and file.kind == LOG]
+
+
+def log_files(files: Sequence[FileName], replaced: tuple[int, int] | None) -> LogFiles:
+    """The log that `files` make.
+
+    Args:
+        replaced: from the lowest base offset of the `.log.swap` files to the highest offset after what they hold: originals
+            with a base offset in [first, second) were replaced by them.
+    """
+    chosen: dict[tuple[str, int], FileName] = {}
+    for file in files:
+        if not file.state and replaced is not None and replaced[0] <= file.offset < replaced[1]:
+            continue
+        key = (file.kind, file.offset)
+        if key not in chosen or _rank(file) > _rank(chosen[key]):
+            chosen[key] = file
+
+    def name(kind: str, base_offset: int) -> str | None:
+        file = chosen.get((kind, base_offset))
+        return None if file is None else file.name
+
+    bases = sorted(offset for kind, offset in chosen if kind == LOG)
+    snapshots = sorted(
+        ((offset, file.name) for (kind, offset), file in chosen.items() if kind == SNAPSHOT), reverse=True
+    )
+    return LogFiles(
+        tuple(
+            SegmentFiles(
+                base,
+                chosen[LOG, base].name,
+                name(INDEX, base),
+                name(TIME_INDEX, base),
+                name(TRANSACTION_INDEX, base),
+            )
+            for base in bases
+        ),
+        tuple(snapshots),
+    )
+
+
+def _rank(file: FileName) -> tuple[bool, str]:
+    """Of two files for the same thing a `.swap` is put in place of the other; else the one a broker would have named."""
+    return bool(file.state), file.name

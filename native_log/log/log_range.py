@@ -1,0 +1,99 @@
+"""A range of offsets of one partition, with the bytes that hold it: all that reading it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.records import RECORD_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from native_log.log.pieces import Piece
+    from native_log.segment.damage import DamagedRange
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """The records of a partition from `start_offset` to before `end_offset`. Plain values: it can be pickled.
+
+    Attributes:
+        path: the partition's directory.
+        topic, partition: what the records' columns say.
+        start_offset, end_offset: end exclusive. The ranges that `split` gives tile them.
+        isolation_level: "read_uncommitted" or "read_committed".
+        pieces: the bytes of the segments, in order.
+        max_batch_bytes: ceiling for one batch, as stored and as decompressed.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    isolation_level: str
+    pieces: tuple[Piece, ...]
+    max_batch_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the .log files to be read."""
+        return sum(piece.end_position - piece.start_position for piece in self.pieces)
+
+    def split(self, max_bytes: int) -> list[LogRange]:
+        """Ranges of about equal size and of about `max_bytes` at most, cut between batches."""
+        from native_log.log.split import split_by_bytes
+
+        return split_by_bytes(self, max_bytes)
+
+    def split_at(self, offsets: Sequence[int]) -> list[LogRange]:
+        """Ranges cut at the given offsets, which may lie within batches; those not inside the range are passed over."""
+        from native_log.log.split import split_by_offsets
+
+        return split_by_offsets(self, offsets)
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        mode: str = "failFast",
+        check_crcs: bool = True,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+        first_rows: int | None = 1000,
+        on_damage: Callable[[DamagedRange], None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The records, in batches of about a megabyte.
+
+        Args:
+            columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record` (string); by default the whole schema.
+                Only these are decoded.
+            mode: "failFast": damaged bytes raise CorruptRecordError once the records before them were given;
+                "dropMalformed": they are reported and reading goes on behind them; "permissive": and give one row, null but
+                for where it lies and for `_corrupt_record`, what was wrong.
+            check_crcs: compare the checksums of what is read.
+            max_rows, max_bytes: about the most rows, and bytes of Arrow memory, of one batch; None: no limit of its own.
+            first_rows: about how many rows the first batch has, so that it comes soon.
+            on_damage: called with each damaged range, in the last two modes.
+
+        Raises:
+            CorruptRecordError: see `mode`.
+            LogTruncatedError: the log was truncated under the reader.
+            FileNotFoundError: a segment was removed under the reader, and its records with it.
+        """
+        from native_log.log.reader import Reader
+
+        reader = Reader(
+            self,
+            list(RECORD_SCHEMA.names if columns is None else columns),
+            mode=mode,
+            check_crcs=check_crcs,
+            max_rows=max_rows,
+            max_bytes=max_bytes,
+            first_rows=first_rows,
+            on_damage=on_damage,
+        )
+        return reader.batches()

@@ -1,0 +1,29 @@
+"""The bytes of a log that a reader takes: pieces of segments, cut between batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of one segment, from one place between two batches to another.
+
+    Attributes:
+        segment: name of the file, below the partition's directory.
+        base_offset: of that segment.
+        inode, size_bytes: which file it was when this was planned, and how long. A broker's cleaner puts other files under
+            the same name: positions mean nothing there.
+        start_position, end_position: the bytes, end exclusive.
+        min_offset, max_offset: only records from the first to before the second; None where every record is meant,
+            whatever offset it claims.
+    """
+
+    segment: str
+    base_offset: int
+    inode: int
+    size_bytes: int
+    start_position: int
+    end_position: int
+    min_offset: int | None = None
+    max_offset: int | None = None

@@ -1,0 +1,185 @@
+"""Reading a range: piece by piece, chunk by chunk, over damage and over what a broker does to the files meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from native_log.errors import LogTruncatedError
+from native_log.records import RECORD_SCHEMA, Damage, decode
+from native_log.segment.damage import DamagedRange, damage_of, damaged_range
+from native_log.segment.scan import scan_file
+from native_log.storage import DataFile, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from native_log.log.log_range import LogRange
+    from native_log.log.pieces import Piece
+    from native_log.records import Decoded
+
+logger = logging.getLogger(__name__)
+
+CORRUPT_RECORD = "_corrupt_record"
+MODES = ("failFast", "dropMalformed", "permissive")
+
+
+class _ReplacedError(Exception):
+    """Another file is there under a segment's name: a cleaner was at work."""
+
+
+class Reader:
+    """Reads one LogRange once. See LogRange.read."""
+
+    def __init__(
+        self,
+        range: LogRange,
+        columns: list[str],
+        *,
+        mode: str,
+        check_crcs: bool,
+        max_rows: int | None,
+        max_bytes: int | None,
+        first_rows: int | None,
+        on_damage: Callable[[DamagedRange], None] | None,
+    ) -> None:
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, found {mode!r}")
+        self._range = range
+        self._columns = columns
+        self._decoded_columns = [name for name in columns if name != CORRUPT_RECORD]
+        self._mode = mode
+        self._check_crcs = check_crcs
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._limit_rows = first_rows if max_rows is None or first_rows is None else min(first_rows, max_rows)
+        self._on_damage = on_damage
+        self._window = Window()
+        self._next_offset = range.start_offset
+        self._aborted = b""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        pieces = list(self._range.pieces)
+        relocated_at: int | None = None
+        while pieces:
+            try:
+                yield from self._read_piece(pieces[0])
+            except (FileNotFoundError, LogTruncatedError, _ReplacedError) as error:
+                if relocated_at == self._next_offset and not isinstance(error, _ReplacedError):
+                    raise
+                relocated_at = self._next_offset
+                pieces = self._relocated(pieces[0], error)
+                continue
+            del pieces[0]
+
+    def _read_piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        end = piece.end_position
+        with DataFile(f"{self._range.path}/{piece.segment}") as file:
+            if file.inode != piece.inode or file.size_bytes < piece.size_bytes:
+                raise _ReplacedError
+            position, needed = piece.start_position, 1
+            next_offset: int | None = None
+            while position < end:
+                found = self._decode(self._window.at(file, position, end, needed), position, piece)
+                if found.batch.num_rows:
+                    yield self._complete(found.batch)
+                    self._limit_rows = self._max_rows
+                if found.next_offset is not None:
+                    next_offset = self._next_offset = found.next_offset
+                damage = self._damage(file, found, position, end)
+                position, needed = found.position, max(1, found.needed_bytes)
+                if damage is not None:
+                    damaged = damaged_range(
+                        file, damage, end, next_offset, piece.base_offset, self._range.max_batch_bytes
+                    )
+                    yield from self._report(damaged, piece)
+                    position, needed = damaged.end_position, 1
+
+    def _decode(self, view: memoryview, position: int, piece: Piece) -> Decoded:
+        return decode(
+            view,
+            self._decoded_columns,
+            base_position=position,
+            start_offset=piece.min_offset,
+            end_offset=piece.max_offset,
+            aborted=self._aborted,
+            max_rows=self._limit_rows,
+            max_bytes=self._max_bytes,
+            check_crcs=self._check_crcs,
+            max_batch_bytes=self._range.max_batch_bytes,
+            topic=self._range.topic,
+            partition=self._range.partition,
+            segment=piece.segment,
+        )
+
+    def _damage(self, file: DataFile, found: Decoded, position: int, end: int) -> Damage | None:
+        if found.position > end:  # a batch to be skipped goes on behind the end: find it
+            for scanned in scan_file(
+                file, position, end, Window(), max_batch_bytes=self._range.max_batch_bytes
+            ):
+                pass
+            return damage_of(scanned, end)
+        if found.status in ("damaged", "zeros"):
+            return damage_of(found, end)
+        if found.status == "partial" and found.position + found.needed_bytes > end:
+            return damage_of(found, end)
+        return None
+
+    def _report(self, damaged: DamagedRange, piece: Piece) -> Iterator[pa.RecordBatch]:
+        if self._mode == "failFast":
+            raise damaged.error()
+        logger.warning("skipped damaged bytes of a log: %s", damaged)
+        if self._on_damage is not None:
+            self._on_damage(damaged)
+        if self._mode == "permissive":
+            known = {
+                "topic": self._range.topic,
+                "partition": self._range.partition,
+                "offset": damaged.offset,
+                "position": damaged.position,
+                "segment": piece.segment,
+                CORRUPT_RECORD: str(damaged),
+            }
+            arrays = [pa.array([known.get(name)], _type_of(name)) for name in self._columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=self._columns)
+
+    def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With `_corrupt_record`, null, where it was asked for."""
+        if len(self._columns) == len(self._decoded_columns):
+            return batch
+        arrays = iter(batch.columns)
+        nulls = pa.nulls(batch.num_rows, pa.string())
+        return pa.RecordBatch.from_arrays(
+            [nulls if name == CORRUPT_RECORD else next(arrays) for name in self._columns], names=self._columns
+        )
+
+    def _relocated(self, piece: Piece, error: Exception) -> list[Piece]:
+        """Where what is still to be read lies now, after the file of `piece` was removed, replaced or cut."""
+        from native_log.log.partition_log import PartitionLog
+
+        range = self._range
+        start, end = max(self._next_offset, range.start_offset), range.end_offset
+        log = PartitionLog.open(
+            range.path, topic=range.topic, partition=range.partition, max_batch_bytes=range.max_batch_bytes
+        )
+        path = f"{range.path}/{piece.segment}"
+        if end > log.log_end_offset:
+            raise LogTruncatedError(
+                f"the log was truncated while it was read: it reached offset {end} and now ends at {log.log_end_offset}. "
+                "Plan the read again",
+                path=path,
+                offset=start,
+            ) from error
+        pieces = list(log.range(max(start, log.log_start_offset), end).pieces)
+        if start < log.log_start_offset or (pieces and pieces[0].base_offset > start):
+            raise FileNotFoundError(
+                f"{path}: the segment was removed while it was read, and with it the records from offset {start} on "
+                "(by retention, DeleteRecords or by hand). Plan the read again from the log's start"
+            ) from error
+        return pieces
+
+
+def _type_of(column: str) -> pa.DataType:
+    return pa.string() if column == CORRUPT_RECORD else RECORD_SCHEMA.field(column).type

@@ -1,0 +1,140 @@
+"""Cutting a range between batches, so that its parts can be read apart."""
+
+from __future__ import annotations
+
+import builtins
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from native_log.segment.lookup import Boundary, Place, SegmentLookup
+from native_log.segment.segment import LogSegment
+from native_log.storage import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from native_log.log.log_range import LogRange
+    from native_log.log.pieces import Piece
+
+Cut = tuple[list["Piece"], list["Piece"]]
+
+
+def split_by_bytes(range: LogRange, max_bytes: int) -> list[LogRange]:
+    """See LogRange.split."""
+    if max_bytes < 1:
+        raise ValueError(f"max_bytes must be at least 1, found {max_bytes}")
+    size = range.size_bytes
+    count = -(-size // max_bytes)
+    parts: list[LogRange] = []
+    rest = range
+    with _Lookups(range) as lookups:
+        for number in builtins.range(1, count):
+            # Counted from the end: what is before the cut is settled already.
+            cut = _cut_at_byte(list(rest.pieces), rest.size_bytes - size * (count - number) // count, lookups)
+            if cut is None:
+                continue
+            offset, (left, right) = cut
+            if left and right and rest.start_offset < offset < rest.end_offset:
+                parts.append(replace(rest, end_offset=offset, pieces=tuple(left)))
+                rest = replace(rest, start_offset=offset, pieces=tuple(right))
+    return [*parts, rest]
+
+
+def split_by_offsets(range: LogRange, offsets: Iterable[int]) -> list[LogRange]:
+    """See LogRange.split_at."""
+    parts: list[LogRange] = []
+    rest = range
+    with _Lookups(range) as lookups:
+        for offset in sorted(set(offsets)):
+            if rest.start_offset < offset < rest.end_offset:
+                left, right = _cut_at_offset(list(rest.pieces), offset, lookups)
+                parts.append(replace(rest, end_offset=offset, pieces=tuple(left)))
+                rest = replace(rest, start_offset=offset, pieces=tuple(right))
+    return [*parts, rest]
+
+
+class _Lookups(ExitStack):
+    """Lookups by segment, each opened once."""
+
+    def __init__(self, range: LogRange) -> None:
+        super().__init__()
+        self._range = range
+        self._window = Window()
+        self._by_segment: dict[str, SegmentLookup] = {}
+
+    def of(self, piece: Piece) -> SegmentLookup:
+        if piece.segment not in self._by_segment:
+            end = max(other.end_position for other in self._range.pieces if other.segment == piece.segment)
+            lookup = SegmentLookup(
+                _segment(self._range.path, piece),
+                end,
+                self._window,
+                max_batch_bytes=self._range.max_batch_bytes,
+            )
+            self._by_segment[piece.segment] = self.enter_context(lookup)
+        return self._by_segment[piece.segment]
+
+
+def _segment(directory: str, piece: Piece) -> LogSegment:
+    name = piece.segment
+    index, time_index = name.replace(".log", ".index"), name.replace(".log", ".timeindex")
+    return LogSegment(
+        directory, piece.base_offset, name, piece.size_bytes, piece.inode, 0, index, time_index, None
+    )
+
+
+def _cut_at_byte(pieces: list[Piece], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:
+    """Cut off about `size_bytes` of the bytes of `pieces`, and the offset where; None if there is no place to cut."""
+    for index, piece in enumerate(pieces):
+        length = piece.end_position - piece.start_position
+        if size_bytes < length:
+            break
+        size_bytes -= length
+    else:
+        return None
+    boundary: Boundary | None = None
+    if size_bytes > 0:
+        boundary = lookups.of(piece).find_boundary(piece.start_position + size_bytes)
+    elif index > 0:
+        boundary = Boundary(piece.start_position, piece.base_offset)
+    if boundary is not None and boundary.position < piece.end_position:
+        return boundary.offset, _cut(pieces, index, Place(boundary.position, boundary.position, False), 0)
+    if index + 1 < len(pieces):  # nothing to cut at in this piece: behind it
+        return pieces[index + 1].base_offset, (pieces[: index + 1], pieces[index + 1 :])
+    return None
+
+
+def _cut_at_offset(pieces: list[Piece], offset: int, lookups: _Lookups) -> Cut:
+    """Cut at `offset`. A batch with offsets on both sides goes to both, each side with the records that are its own."""
+    candidates = [index for index, piece in enumerate(pieces) if piece.base_offset <= offset]
+    if not candidates:
+        return [], pieces
+    segment = pieces[candidates[-1]].segment
+    place = lookups.of(pieces[candidates[-1]]).find_offset(offset)
+    for index in candidates:
+        if pieces[index].segment == segment and place.position < pieces[index].end_position:
+            return _cut(pieces, index, place, offset)
+    return pieces[: candidates[-1] + 1], pieces[candidates[-1] + 1 :]
+
+
+def _cut(pieces: Sequence[Piece], index: int, place: Place, offset: int) -> Cut:
+    piece = pieces[index]
+    left, right = list(pieces[:index]), list(pieces[index + 1 :])
+    position = place.position
+    if position <= piece.start_position and not (place.straddles and position == piece.start_position):
+        return left, [piece, *right]
+    middle = min(place.end_position, piece.end_position) if place.straddles else position
+    if piece.start_position < position:
+        left.append(replace(piece, end_position=position))
+    if middle < piece.end_position:
+        right.insert(0, replace(piece, start_position=middle))
+    if position < middle:
+        batch = replace(piece, start_position=position, end_position=middle)
+        left.append(replace(batch, max_offset=_least(piece.max_offset, offset)))
+        right.insert(0, replace(batch, min_offset=max(piece.min_offset or 0, offset)))
+    return left, right
+
+
+def _least(one: int | None, other: int) -> int:
+    return other if one is None else min(one, other)

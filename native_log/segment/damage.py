@@ -1,0 +1,119 @@
+"""Damaged bytes of a .log file: what they are reported as, and where reading goes on behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.errors import CorruptRecordError
+from native_log.records import Damage, Decoded, Scanned, find_batch
+from native_log.segment.scan import valid_batch_at
+from native_log.storage import Window
+
+if TYPE_CHECKING:
+    from native_log.storage import DataFile
+
+_SEARCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRange:
+    """Bytes of a file that could not be read, and the offsets that may have been lost with them.
+
+    Attributes:
+        path: the file.
+        position, end_position: the bytes, end exclusive.
+        offset: first offset that may be lost: what follows the batch before, or what the damaged header claims.
+        next_offset: first offset behind the range; None if nothing that can be read follows in the file.
+        reason: what was expected and what was found.
+    """
+
+    path: str
+    position: int
+    end_position: int
+    offset: int | None
+    next_offset: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        behind = "nothing readable follows" if self.next_offset is None else f"goes on at {self.next_offset}"
+        return (
+            f"{self.path}, positions {self.position} to {self.end_position}, from offset {self.offset} on "
+            f"({behind}): {self.reason}"
+        )
+
+    def error(self) -> CorruptRecordError:
+        return CorruptRecordError(
+            f"{self.reason}. Take the file from another replica, or read with mode dropMalformed to go on behind "
+            f"the damage at position {self.end_position}",
+            path=self.path,
+            position=self.position,
+            offset=self.offset,
+        )
+
+
+def damage_of(found: Scanned | Decoded, end: int) -> Damage:
+    """Why a scan or decode stopped before byte `end`, where it should not have."""
+    if found.damage is not None:
+        return found.damage
+    left = end - found.position
+    if found.status == "zeros":
+        message = f"expected a batch, found nothing but zeros in the {left} bytes up to the segment's end"
+        return Damage("size", found.position, 0, None, message)
+    message = f"expected a batch of {found.needed_bytes} bytes, found only {left} up to the segment's end"
+    return Damage("size", found.position, found.needed_bytes, None, message)
+
+
+def damaged_range(
+    file: DataFile,
+    damage: Damage,
+    end: int,
+    expected_offset: int | None,
+    base_offset: int,
+    max_batch_bytes: int,
+) -> DamagedRange:
+    """How far the damage reaches: to the next batch that is whole and has a right CRC, or to `end`.
+
+    Args:
+        expected_offset: what follows the batch before, if one was seen.
+        base_offset: of the segment. Nothing below it is taken for one of its batches.
+    """
+    window = Window()
+    position = damage.position + damage.size_bytes
+    # The size may be right and only the content wrong: then the next batch begins just behind it.
+    behind = (
+        valid_batch_at(file, position, end, window, max_batch_bytes=max_batch_bytes)
+        if damage.size_bytes
+        else None
+    )
+    if behind is None or behind["baseOffset"] < base_offset:
+        found = find_next_batch(file, damage.position + 1, end, base_offset)
+        behind = (
+            None
+            if found is None
+            else valid_batch_at(file, found, end, window, max_batch_bytes=max_batch_bytes)
+        )
+    return DamagedRange(
+        file.path,
+        damage.position,
+        end if behind is None else behind["position"],
+        damage.offset if expected_offset is None else expected_offset,
+        None if behind is None else behind["baseOffset"],
+        damage.message,
+    )
+
+
+def find_next_batch(file: DataFile, position: int, end: int, min_offset: int) -> int | None:
+    """Where the first whole batch with a right CRC begins at or behind `position`; None if there is none before `end`.
+
+    One of more than 32 MiB is not looked for.
+    """
+    window = Window(_SEARCH_BYTES)
+    while position < end:
+        stop = min(end, position + _SEARCH_BYTES)
+        view = window.at(file, position, stop, stop - position)
+        found = find_batch(view, 0, base_position=position, min_offset=min_offset)
+        if found is not None or stop == end:
+            return found
+        position += _SEARCH_BYTES // 2
+    return None

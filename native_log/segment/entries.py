@@ -1,0 +1,82 @@
+"""Fixed-size entries of an index file, as far as the file holds any."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from native_log.segment.health import MISSING, IndexHealth, index_health
+from native_log.storage import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """The entries of an index, read up to the zeros that brokers fill a new index file with.
+
+    What lies in `data` is not believed yet: an index has no checksum. See OffsetIndex and TimeIndex.
+    """
+
+    layout: struct.Struct
+    data: bytes
+    size_bytes: int | None
+    """Of the file; None where there is none."""
+
+    @classmethod
+    def load(cls, path: str | None, layout: struct.Struct) -> IndexFile:
+        if path is None:
+            return cls(layout, b"", None)
+        try:
+            with DataFile(path) as file:
+                entries = _filled_entries(file, layout.size)
+                # One entry more, so that a torn or doubtful rest is seen.
+                return cls(layout, file.read(0, (entries + 1) * layout.size), file.size_bytes)
+        except FileNotFoundError:
+            return cls(layout, b"", None)
+
+    def __len__(self) -> int:
+        return len(self.data) // self.layout.size
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        first, second = self.layout.unpack_from(self.data, index * self.layout.size)
+        return first, second
+
+    def valid_entries(self, first: Callable[[Any], bool], follows: Callable[[Any, Any], bool]) -> int:
+        """How many entries there are before the first that cannot be: `first` judges the first one, `follows` pairs."""
+        whole = len(self) * self.layout.size
+        entries = list(self.layout.iter_unpack(memoryview(self.data)[:whole]))
+        if not entries or not first(entries[0]):
+            return 0
+        pairs = enumerate(pairwise(entries), 1)
+        return next((i for i, (one, other) in pairs if not follows(one, other)), len(entries))
+
+    def health(self, valid_entries: int) -> IndexHealth:
+        if self.size_bytes is None:
+            return MISSING
+        rest = self.data[valid_entries * self.layout.size :]
+        if len(rest) < self.size_bytes - valid_entries * self.layout.size:
+            rest = rest.ljust(self.layout.size, b"\0")  # the zeros that were not read
+        return index_health(self.size_bytes, self.layout.size, valid_entries, rest)
+
+
+def _filled_entries(file: DataFile, entry_bytes: int) -> int:
+    """How many entries lie before the zeros of a preallocated file, found without reading those."""
+    entries = file.size_bytes // entry_bytes
+
+    def is_filled(index: int) -> bool:
+        return any(file.read(index * entry_bytes, entry_bytes))
+
+    if entries == 0 or is_filled(entries - 1):
+        return entries
+    low, high = 0, entries - 1  # all before `low` are taken for filled, `high` and what follows is not
+    while low < high:
+        middle = (low + high) // 2
+        if is_filled(middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,185 @@
+"""Where in a segment an offset, a byte position or a time lies. Indexes are hints: checked before they are believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.segment.damage import DamagedRange, damage_of, damaged_range
+from native_log.segment.offset_index import OffsetIndex, RebuiltOffsetIndex
+from native_log.segment.scan import Batch, first_reaching, int64s, row, scan_file, valid_batch_at
+from native_log.storage import DataFile, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from native_log.records import Scanned
+    from native_log.segment.segment import LogSegment
+
+INDEX_INTERVAL_BYTES = 4096
+"""Distance of the entries of a rebuilt index: the default of index.interval.bytes."""
+
+_WORTH_AN_INDEX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an offset lies between the batches of a segment.
+
+    Attributes:
+        position: where a reader of this offset and what follows begins.
+        end_position: where a reader of all below it ends. Equal to `position` between two batches.
+        straddles: a batch from `position` to `end_position` has offsets on both sides; where it is False and the two
+            differ, damaged bytes lie between, which may have held either.
+    """
+
+    position: int
+    end_position: int
+    straddles: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A place between two batches, and an offset that tells those before it from those behind it."""
+
+    position: int
+    offset: int
+
+
+class SegmentLookup:
+    """Lookups in one segment, up to byte `end_position`; a context manager that keeps its .log open."""
+
+    def __init__(
+        self,
+        segment: LogSegment,
+        end_position: int,
+        window: Window,
+        *,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> None:
+        self._segment = segment
+        self._end = end_position
+        self._window = window
+        self._max_batch_bytes = max_batch_bytes
+        self._index: OffsetIndex | RebuiltOffsetIndex | None = None
+        self.file = DataFile(str(segment.path))
+
+    def __enter__(self) -> SegmentLookup:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.file.close()
+
+    def batches(self, position: int, on_damage: Callable[[DamagedRange], None]) -> Iterator[Scanned]:
+        """The headers of all batches from `position` on; damaged ranges are handed to `on_damage` and stepped over."""
+        next_offset: int | None = None
+        while position < self._end:
+            for found in scan_file(
+                self.file, position, self._end, self._window, max_batch_bytes=self._max_batch_bytes
+            ):
+                next_offset = next_offset if found.next_offset is None else found.next_offset
+                yield found
+            position = found.position
+            if position < self._end:
+                damage = damage_of(found, self._end)
+                damaged = damaged_range(
+                    self.file,
+                    damage,
+                    self._end,
+                    next_offset,
+                    self._segment.base_offset,
+                    self._max_batch_bytes,
+                )
+                on_damage(damaged)
+                position = damaged.end_position
+
+    def find_offset(self, offset: int) -> Place:
+        """Where `offset` lies (Kafka: FileRecords.searchForOffsetFromPosition)."""
+        batch, damaged = self._first_reaching(offset)
+        if batch is None:
+            return Place(self._end if damaged is None else damaged.position, self._end, straddles=False)
+        position, base_offset = batch["position"], batch["baseOffset"]
+        if base_offset is None or base_offset < offset:
+            return Place(position, position + batch["sizeInBytes"], straddles=True)
+        # Damage right before the batch may have held the offset, too.
+        before = damaged is not None and damaged.end_position == position and base_offset > offset
+        return Place(
+            damaged.position if damaged is not None and before else position, position, straddles=False
+        )
+
+    def find_boundary(self, position: int) -> Boundary | None:
+        """The first place between two batches at or behind byte `position`; None if none is found before damage or the end."""
+        start = self._floor(lambda index: index.floor_of_position(position))
+        previous_end: int | None = None
+        for found in scan_file(
+            self.file, start, self._end, self._window, max_batch_bytes=self._max_batch_bytes
+        ):
+            index = first_reaching(found.batches, "position", position)
+            if index is not None:
+                batch = row(found.batches, index)
+                if index:
+                    previous_end = int64s(found.batches, "lastOffset")[index - 1] + 1
+                offset = previous_end if batch["baseOffset"] is None else batch["baseOffset"]
+                return None if offset is None else Boundary(batch["position"], offset)
+            previous_end = found.next_offset
+        return None
+
+    def find_timestamp(self, timestamp_ms: int) -> int:
+        """A position that begins a batch, with only lesser timestamps before it."""
+        index = self._segment.load_time_index()
+        entry = index.below(timestamp_ms)
+        if entry < 0:
+            return 0
+        below_ms, offset = index.entry(entry)
+        batch, _ = self._first_reaching(offset)
+        # Believed only if the batch with that offset has that timestamp: the index has no checksum, and after a crash
+        # may tell of records that are gone.
+        return batch["position"] if batch is not None and batch["maxTimestamp"] == below_ms else 0
+
+    def _first_reaching(self, offset: int) -> tuple[Batch | None, DamagedRange | None]:
+        """The first batch with a last offset of at least `offset`, and the last damage on the way to it."""
+        damaged: list[DamagedRange] = []
+        for found in self.batches(self._floor(lambda index: index.floor(offset)), damaged.append):
+            index = first_reaching(found.batches, "lastOffset", offset)
+            if index is not None:
+                return row(found.batches, index), damaged[-1] if damaged else None
+        return None, damaged[-1] if damaged else None
+
+    def _floor(self, choose: Callable[[OffsetIndex | RebuiltOffsetIndex], int]) -> int:
+        """Position of the entry that `choose` picks of the index, once it is believed; 0 where it picks none."""
+        if self._index is None:
+            self._index = self._segment.load_offset_index()
+            if len(self._index) == 0 and self._end > _WORTH_AN_INDEX_BYTES:
+                self._index = self._rebuilt_index()
+        entry = choose(self._index)
+        if entry >= 0 and not self._is_right(*self._index.entry(entry)):
+            self._index = self._rebuilt_index()
+            entry = choose(self._index)
+        return 0 if entry < 0 else self._index.entry(entry)[1]
+
+    def _is_right(self, offset: int, position: int) -> bool:
+        """Whether a batch is at `position` that allows an index entry (offset, position)."""
+        if isinstance(self._index, RebuiltOffsetIndex):
+            return True
+        batch = valid_batch_at(
+            self.file, position, self._end, self._window, max_batch_bytes=self._max_batch_bytes
+        )
+        return position > 0 and batch is not None and batch["baseOffset"] <= offset
+
+    def _rebuilt_index(self) -> RebuiltOffsetIndex:
+        """An index as a broker's recovery makes it (Kafka: LogSegment.recover)."""
+        offsets: list[int] = []
+        positions: list[int] = []
+        for found in self.batches(0, lambda _: None):
+            for position, last_offset in zip(
+                int64s(found.batches, "position"), int64s(found.batches, "lastOffset"), strict=True
+            ):
+                far_enough = position - (positions[-1] if positions else 0) > INDEX_INTERVAL_BYTES
+                if far_enough and (not offsets or last_offset > offsets[-1]):
+                    offsets.append(last_offset)
+                    positions.append(position)
+        return RebuiltOffsetIndex(tuple(offsets), tuple(positions))

@@ -1,0 +1,127 @@
+"""Passes over the headers of a .log file that do not read the batches' bodies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.records import DEFAULT_MAX_BATCH_BYTES, Damage, Scanned, decode, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from native_log.storage import DataFile, Window
+
+_SMALLEST_BYTES = 4 << 10
+_LARGEST_BYTES = 1 << 20
+
+Batch = dict[str, Any]
+"""One row of BATCH_SCHEMA."""
+
+
+def scan_file(
+    file: DataFile,
+    position: int,
+    end: int,
+    window: Window,
+    *,
+    check_crcs: bool = False,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Iterator[Scanned]:
+    """Scan `file` from `position` to `end`, some batches at a time.
+
+    All but the last of what is yielded have status "partial" and are gone on from. The last one says how it ended:
+    "end"; "partial": less than a whole batch is left before `end`, `needed_bytes` would be needed; "zeros": nothing
+    but zeros up to `end`; "damaged". Its `position` is the first byte that belongs to no whole batch.
+    """
+    read_bytes, needed = _SMALLEST_BYTES, 1
+    while True:
+        stop = min(end, position + max(read_bytes, needed))
+        view = window.at(file, position, stop, min(stop - position, max(needed, 1)))
+        found = scan(view, base_position=position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes)
+        if found.position > end:  # the last batch's header is there, its body is not
+            found = _without_last(found)
+        elif found.status == "zeros" and not file.is_zero(found.position, end):
+            found = replace(found, status="damaged", damage=_zero_size(found.position))
+        elif found.position < end and _goes_on(found, stop, end):
+            yield found
+            count = found.batches.num_rows
+            if count:
+                # Batches far larger than the window are jumped over one by one; where they are small, few large reads.
+                average = (found.position - position) // count
+                read_bytes = _SMALLEST_BYTES if average > _LARGEST_BYTES // 8 else _LARGEST_BYTES
+            position, needed = found.position, found.needed_bytes
+            continue
+        yield found
+        return
+
+
+def _goes_on(found: Scanned, stop: int, end: int) -> bool:
+    if found.status == "end":
+        return True
+    return found.status == "partial" and stop < end and found.position + found.needed_bytes <= end
+
+
+def _without_last(found: Scanned) -> Scanned:
+    rows = found.batches.num_rows - 1
+    last = row(found.batches, rows)
+    previous = row(found.batches, rows - 1)["lastOffset"] + 1 if rows else None
+    return Scanned(
+        found.batches.slice(0, rows), "partial", last["position"], previous, last["sizeInBytes"], None
+    )
+
+
+def _zero_size(position: int) -> Damage:
+    return Damage("size", position, 0, None, "expected a batch of at least 14 bytes, found size 0")
+
+
+def row(batches: pa.RecordBatch, index: int) -> Batch:
+    """One batch as a dict by column name."""
+    return {name: batches.column(i)[index].as_py() for i, name in enumerate(batches.schema.names)}
+
+
+def first_reaching(batches: pa.RecordBatch, column: str, least: int) -> int | None:
+    """Index of the first row whose `column` is at least `least`, or None."""
+    index = pc.index(pc.greater_equal(batches.column(column), pa.scalar(least, pa.int64())), True).as_py()
+    return None if index < 0 else index
+
+
+def valid_batch_at(
+    file: DataFile, position: int, end: int, window: Window, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+) -> Batch | None:
+    """The batch that begins at `position`, if a whole one with a right CRC does; `baseOffset` is never null."""
+    if not 0 <= position < end:
+        return None
+    needed = 1
+    while True:
+        view = window.at(file, position, min(end, position + max(needed, _SMALLEST_BYTES)), needed)
+        size = min(len(view), max(needed, _SMALLEST_BYTES))
+        found = scan(view[:size], base_position=position, check_crcs=True, max_batch_bytes=max_batch_bytes)
+        if found.batches.num_rows:
+            first = row(found.batches, 0)
+            if not first["isValid"]:
+                return None
+            if first["baseOffset"] is None:
+                first["baseOffset"] = _wrapper_base(view[: first["sizeInBytes"]], max_batch_bytes)
+            return None if first["baseOffset"] is None else first
+        if found.status != "partial" or position + found.needed_bytes > end:
+            return None
+        needed = found.needed_bytes
+
+
+def _wrapper_base(batch: memoryview, max_batch_bytes: int) -> int | None:
+    """First offset in a compressed v0/v1 wrapper: only its records tell."""
+    inner = decode(batch, ["batchOffset"], check_crcs=False, max_batch_bytes=max_batch_bytes).batch
+    return inner.column(0)[0].as_py() if inner.num_rows else None
+
+
+def int64s(batches: pa.RecordBatch, column: str) -> memoryview:
+    """A column of 64-bit integers as a view of Python ints; what stands in its nulls is undefined."""
+    values = batches.column(column)
+    data = values.buffers()[1]
+    if len(values) == 0 or data is None:
+        return memoryview(b"").cast("q")
+    return memoryview(data).cast("b")[: (values.offset + len(values)) * 8].cast("q")[values.offset :]

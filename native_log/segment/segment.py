@@ -1,0 +1,50 @@
+"""One segment of a log: its files (Kafka: LogSegment)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from native_log.segment.offset_index import OffsetIndex
+from native_log.segment.time_index import TimeIndex
+from native_log.segment.transaction_index import TransactionIndex
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """The files of a segment as they were when the directory was listed. Nothing of them is open.
+
+    Attributes:
+        directory: the partition's directory.
+        base_offset: from the files' name: a lower bound of the offsets in it.
+        log: name of the file with the batches (`.log`, or `.log.swap` after a crash, see load.py).
+        size_bytes, inode, mtime_ms: of that file.
+        index, time_index, transaction_index: names of the index files; None where there is none.
+    """
+
+    directory: str
+    base_offset: int
+    log: str
+    size_bytes: int
+    inode: int
+    mtime_ms: int
+    index: str | None
+    time_index: str | None
+    transaction_index: str | None
+
+    @property
+    def path(self) -> Path:
+        """The file with the batches."""
+        return Path(self.directory, self.log)
+
+    def load_offset_index(self) -> OffsetIndex:
+        return OffsetIndex.load(self._path(self.index), self.base_offset)
+
+    def load_time_index(self) -> TimeIndex:
+        return TimeIndex.load(self._path(self.time_index), self.base_offset)
+
+    def load_transaction_index(self) -> TransactionIndex:
+        return TransactionIndex.load(self._path(self.transaction_index), self.base_offset)
+
+    def _path(self, name: str | None) -> str | None:
+        return None if name is None else f"{self.directory}/{name}"

@@ -1,0 +1,54 @@
+"""The aborted transactions of a segment, `.txnindex` (Kafka: TransactionIndex, AbortedTxn)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from native_log.segment.health import MISSING, IndexHealth, index_health
+from native_log.storage import read_file
+
+_ENTRY = struct.Struct(">hqqqq")
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTxn:
+    """A transaction that was aborted: offsets are inclusive, `last_offset` is that of its ABORT marker.
+
+    `last_stable_offset` is what it was when the entry was written: the first offset of the oldest other transaction still
+    open then, or the marker's offset + 1.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionIndex:
+    """The entries of one file. It is written after the log, and may be missing though the log has ABORT markers: whoever
+    needs the truth reads the markers."""
+
+    entries: tuple[AbortedTxn, ...]
+    health: IndexHealth
+
+    @classmethod
+    def load(cls, path: str | None, base_offset: int) -> TransactionIndex:
+        """Read the index at `path`; one without entries if `path` is None or there is no such file."""
+        if path is None:
+            return cls((), MISSING)
+        try:
+            data = read_file(path)
+        except FileNotFoundError:
+            return cls((), MISSING)
+        entries: list[AbortedTxn] = []
+        for position in range(0, len(data) - len(data) % _ENTRY.size, _ENTRY.size):
+            version, *fields = _ENTRY.unpack_from(data, position)
+            txn = AbortedTxn(*fields)
+            previous = entries[-1].last_offset if entries else base_offset - 1
+            if version != 0 or not previous < txn.last_offset or txn.first_offset > txn.last_offset:
+                break
+            entries.append(txn)
+        rest = data[len(entries) * _ENTRY.size :]
+        return cls(tuple(entries), index_health(len(data), _ENTRY.size, len(entries), rest))

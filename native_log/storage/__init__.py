@@ -1,0 +1,7 @@
+"""Where bytes lie: the only place that opens data files. Read-only, and nothing is left behind."""
+
+from __future__ import annotations
+
+from native_log.storage.local import CHUNK_BYTES, DataFile, Window, read_file
+
+__all__ = ["CHUNK_BYTES", "DataFile", "Window", "read_file"]
