@@ -168,18 +168,18 @@ class LogDir:
 
     def _checkpoints(self, found: PartitionDir) -> PartitionCheckpoints:
         directory = self._directories[found.path.parent]
-        is_live = directory.lock_holder is not None
         if found.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
             # Checkpoints of that name, if there are any, belong to a topic created anew.
-            return PartitionCheckpoints(None, None, None, None, is_live, directory.clean_shutdown)
+            return PartitionCheckpoints(clean_shutdown=directory.clean_shutdown)
+        is_live = directory.lock_holder is not None
         key = (found.topic, found.partition)
         saved = directory.checkpoints
         return PartitionCheckpoints(
             log_start_offset=saved.log_start_offsets.get(key),
-            high_watermark=saved.high_watermarks.get(key),
+            high_watermark=saved.high_watermarks.get(key, directory.unsaved_high_watermark(found.topic)),
             recovery_point=saved.recovery_points.get(key),
             first_dirty_offset=saved.first_dirty_offsets.get(key),
-            live=is_live,
+            live=self._high_watermark == "checkpoint" or (self._high_watermark == "auto" and is_live),
             clean_shutdown=directory.clean_shutdown,
         )
 

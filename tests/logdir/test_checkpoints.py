@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from conftest import GOLDEN
 from hypothesis import given
 from hypothesis import strategies as st
+
 from native_log.logdir import OffsetCheckpoints
 from native_log.logdir.checkpoints import (
     MalformedCheckpointError,
@@ -13,7 +15,8 @@ from native_log.logdir.checkpoints import (
     read_offset_checkpoint,
 )
 
-from conftest import GOLDEN
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(

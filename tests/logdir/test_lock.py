@@ -1,25 +1,13 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from native_log.logdir import lock_holder
 
-_HOLD = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); input()"
+from .broker import held_lock
 
-
-@contextmanager
-def held_lock(log_dir: Path) -> Iterator[int]:
-    """Another process holds the lock as a broker does; its pid."""
-    command = [sys.executable, "-c", _HOLD, str(log_dir / ".lock")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        yield process.pid
-        process.communicate("\n")
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_no_file(tmp_path: Path) -> None:

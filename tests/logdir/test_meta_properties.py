@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from conftest import GOLDEN
+
 from native_log.logdir import MetaProperties
 from native_log.logdir.meta_properties import parse_properties, read_meta_properties
 
-from conftest import GOLDEN
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_a_kraft_brokers() -> None:

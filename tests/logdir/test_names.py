@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from native_log.logdir import PartitionKind, is_legal_topic, parse_partition_name
 
 UID = "a81a7fcf8a9b41cfb1c5d72f7471f273"

@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import GOLDEN, golden_id, golden_partitions, read_rows
+
+from native_log import (
+    EmptyLogDirError,
+    NotALogDirError,
+    UnknownTopicOrPartitionError,
+)
+from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
+
+from .broker import held_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import GoldenPartition
+
+    from native_log.log import PartitionLog
+
+WHOLE_BROKER = GOLDEN / "kafka-4.1/whole-broker/data"
+FUTURE = "spread-0.a81a7fcf8a9b41cfb1c5d72f7471f273-future"
+
+
+@pytest.fixture
+def warnings() -> Iterator[list[str]]:
+    """What native_log warned of so far."""
+
+    messages: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("native_log").addHandler(handler)
+    yield messages
+    logging.getLogger("native_log").removeHandler(handler)
+
+
+def offsets(log: PartitionLog) -> list[int]:
+    return [offset for batch in log.read(columns=["offset"]) for offset in batch.column(0).to_pylist()]
+
+
+def partition_names(log_dir: LogDir) -> list[str]:
+    return [f"{topic}-{partition}" for topic, numbers in log_dir.topics().items() for partition in numbers]
+
+
+def log_dirs_of(data: Path) -> list[Path]:
+    inside = sorted(data.glob("dir*"))
+    return inside or [data]
+
+
+@pytest.mark.parametrize("golden", list(golden_partitions()), ids=golden_id)
+def test_every_partition_a_broker_served_is_there_and_starts_where_it_did(golden: GoldenPartition) -> None:
+    log_dir = LogDir(log_dirs_of(GOLDEN / golden.fixture / "data"))
+    found = {(one.topic, one.partition): one.path for one in log_dir.partitions()}
+    assert found[golden.topic, golden.partition] == golden.path
+    assert log_dir.partition(golden.topic, golden.partition).log_start_offset == golden.expected["earliest"]
+
+
+def test_a_whole_broker(warnings: list[str]) -> None:
+    log_dir = LogDir(WHOLE_BROKER)
+    assert log_dir.topics() == {
+        "__cluster_metadata": [0],
+        "__consumer_offsets": [0, 1, 2],
+        "__transaction_state": [0, 1],
+        "events": [0, 1, 2],
+        "payments": [0],
+        "state": [0],
+        "trimmed": [0],
+    }
+    assert {topic for topic in log_dir.topics() if topic in INTERNAL_TOPICS} == {
+        "__cluster_metadata",
+        "__consumer_offsets",
+        "__transaction_state",
+    }
+    (directory,) = log_dir.directories
+    assert directory.clean_shutdown
+    assert directory.lock_holder is None
+    assert log_dir.meta_properties is not None
+    assert log_dir.meta_properties.node_id == 1
+    assert offsets(log_dir.partition("__cluster_metadata", 0))
+    assert warnings == []
+
+
+def test_deleted_directories_are_read_when_asked_for() -> None:
+    log_dir = LogDir(WHOLE_BROKER, include_deleted=True)
+    assert log_dir.topics()["gone"] == [0, 1]
+    kinds = {one.path.name.split(".")[0]: one.kind for one in log_dir.partitions()}
+    assert kinds["gone-0"] is PartitionKind.DELETE
+    assert kinds["events-0"] is PartitionKind.NORMAL
+    log = log_dir.partition("gone", 0)
+    assert (log.topic, log.partition) == ("gone", 0)
+    assert offsets(log) == list(range(15))
+
+
+def test_a_stray_directory_with_a_truncated_topic(tmp_path: Path) -> None:
+    suffix = "-0.e881470a21df4f2f9303e764aa83e3bf-stray"
+    topic = "t" * (255 - len(suffix))
+    shutil.copytree(WHOLE_BROKER / "events-0", tmp_path / (topic + suffix))
+    with pytest.raises(EmptyLogDirError, match="include_deleted"):
+        LogDir(tmp_path)
+    assert LogDir(tmp_path, include_deleted=True).topics() == {topic: [0]}
+
+
+def test_a_topic_created_anew_is_not_mixed_up_with_the_deleted_one(
+    golden_copy: Callable[[str], Path],
+) -> None:
+    data = golden_copy("kafka-4.1/whole-broker")
+    deleted = data / "trimmed-0.e881470a21df4f2f9303e764aa83e3bf-delete"
+    shutil.copytree(data / "trimmed-0", deleted)
+    log_dir = LogDir(data, include_deleted=True)
+    assert log_dir.partition("trimmed", 0).path == data / "trimmed-0"
+    # By its own path it is read, but the checkpointed log start 75 is the new topic's.
+    assert LogDir(deleted).partition("trimmed", 0).log_start_offset == 60
+
+
+@pytest.mark.parametrize("version", ["kafka-3.9", "kafka-4.1"])
+def test_two_log_dirs_with_a_partition_on_its_way_between_them(version: str, warnings: list[str]) -> None:
+    fixture = GOLDEN / version / "jbod"
+    log_dir = LogDir(fixture / "data/dir1", fixture / "data/dir2")
+    assert log_dir.topics() == {"__cluster_metadata": [0], "spread": [0, 1, 2, 3]}
+    for partition in json.loads((fixture / "expected.json").read_text())["partitions"]:
+        rows = read_rows(fixture / partition["rows"]["file"])
+        log = log_dir.partition(partition["topic"], partition["partition"])
+        assert offsets(log) == [row["offset"] for row in rows]
+    directory_ids = {one.meta_properties.directory_id for one in log_dir.directories if one.meta_properties}
+    assert len(directory_ids) == 2
+    assert warnings == []
+
+
+def test_a_future_copy_is_read_by_its_own_path_only() -> None:
+    dir2 = GOLDEN / "kafka-4.1/jbod/data/dir2"
+    assert partition_names(LogDir(dir2, include_deleted=True)) == ["spread-1", "spread-3"]
+    log = LogDir(dir2 / FUTURE, high_watermark="checkpoint").partition("spread", 0)
+    assert (log.log_end_offset, log.high_watermark) == (70, 70)
+    dir1 = GOLDEN / "kafka-4.1/jbod/data/dir1"
+    assert LogDir(dir2 / FUTURE, dir1).partition("spread", 0).path == dir1 / "spread-0"
+
+
+@pytest.mark.parametrize("stale_first", [True, False])
+def test_of_two_copies_the_longer_one_is_read(tmp_path: Path, warnings: list[str], stale_first: bool) -> None:
+    stale = tmp_path / "events-0"
+    shutil.copytree(WHOLE_BROKER / "events-0", stale)
+    for file in stale.glob("00000000000000000090.*"):
+        file.unlink()
+    paths = [tmp_path, WHOLE_BROKER] if stale_first else [WHOLE_BROKER, tmp_path]
+    log_dir = LogDir(paths)
+    assert log_dir.partition("events", 0).path == WHOLE_BROKER / "events-0"
+    assert len([one for one in log_dir.partitions() if one.topic == "events"]) == 3
+    (warning,) = warnings
+    assert f"{stale} (log end offset 90)" in warning
+    assert f"{WHOLE_BROKER / 'events-0'} (log end offset 195) is read" in warning
+
+
+def test_a_directory_given_twice_is_one(tmp_path: Path, warnings: list[str]) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(WHOLE_BROKER)
+    log_dir = LogDir(WHOLE_BROKER, link, WHOLE_BROKER / "events-0")
+    assert log_dir.topics() == LogDir(WHOLE_BROKER).topics()
+    assert warnings == []
+
+
+def test_log_dirs_of_two_clusters_are_pointed_out(tmp_path: Path, warnings: list[str]) -> None:
+    shutil.copytree(GOLDEN / "kafka-4.1/jbod/data/dir1", tmp_path / "other")
+    properties = tmp_path / "other/meta.properties"
+    properties.write_text(properties.read_text().replace("cluster.id=", "cluster.id=x"))
+    LogDir(GOLDEN / "kafka-4.1/jbod/data/dir2", tmp_path / "other")
+    assert any("several clusters" in warning for warning in warnings)
+
+
+def test_a_single_partition_directory_uses_the_checkpoints_beside_it(tmp_path: Path) -> None:
+    log_dir = LogDir(WHOLE_BROKER / "trimmed-0")
+    assert log_dir.topics() == {"trimmed": [0]}
+    assert log_dir.partition("trimmed", 0).log_start_offset == 75
+    alone = shutil.copytree(WHOLE_BROKER / "trimmed-0", tmp_path / "trimmed-0")
+    assert LogDir(alone).partition("trimmed", 0).log_start_offset == 60
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "file://localhost{}", "{}/", "{}/../data"])
+def test_forms_of_paths(form: str) -> None:
+    assert LogDir(form.format(WHOLE_BROKER)).paths == (WHOLE_BROKER,)
+
+
+def test_relative_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(WHOLE_BROKER / "trimmed-0")
+    assert LogDir(".").partition("trimmed", 0).log_start_offset == 75
+    monkeypatch.chdir(WHOLE_BROKER)
+    assert LogDir("events-1").topics() == {"events": [1]}
+
+
+def test_foreign_files_and_directories_are_passed_over(
+    golden_copy: Callable[[str], Path], warnings: list[str]
+) -> None:
+    data = golden_copy("kafka-4.1/whole-broker")
+    for name in ("lost+found", ".snapshot", "remote-log-index-cache"):
+        (data / name).mkdir()
+    (data / "notes-1").write_text("a file, not a partition")
+    (data / "meta.properties.tmp").touch()
+    (data / "log-start-offset-checkpoint.tmp").write_text("0\n1\nevents 0 100\n")
+    (data / "dangling-0").symlink_to(data / "nowhere")
+    staging = data / "events-0/.staging-1"
+    staging.mkdir()
+    (staging / "00000000000000000000.log").write_bytes(b"x")
+    log_dir = LogDir(data)
+    assert log_dir.topics() == LogDir(WHOLE_BROKER).topics()
+    assert log_dir.partition("events", 0).log_start_offset == 0
+    assert len(offsets(log_dir.partition("events", 0))) == 195
+    assert warnings == [f"{data}: not partition directories, passed over: .snapshot, lost+found"]
+
+
+def test_a_malformed_checkpoint_counts_as_empty(
+    golden_copy: Callable[[str], Path], warnings: list[str]
+) -> None:
+    data = golden_copy("kafka-4.1/whole-broker")
+    (data / "log-start-offset-checkpoint").write_text("0\n2\ntrimmed 0 75\n")
+    assert LogDir(data).partition("trimmed", 0).log_start_offset == 60
+    (warning,) = warnings
+    assert "log-start-offset-checkpoint, line 2: expected 2 entries, found 1" in warning
+
+
+def test_where_a_log_ends(golden_copy: Callable[[str], Path]) -> None:
+    data = golden_copy("kafka-4.1/whole-broker")
+    (data / "replication-offset-checkpoint").write_text("0\n2\nevents 0 100\ntrimmed 0 0\n")
+
+    def ends(mode: Any) -> list[int]:
+        log_dir = LogDir(data, high_watermark=mode)
+        logs = [
+            log_dir.partition(topic, 0) for topic in ("events", "trimmed", "payments", "__cluster_metadata")
+        ]
+        assert [log.log_end_offset for log in logs] == [195, 270, 24, 165]
+        return [log.range().end_offset for log in logs]
+
+    # A high watermark below the log's start is the log's start; payments is not in the checkpoint, so it is 0
+    # as for a broker; that of the metadata log is never there.
+    clamped, whole = [100, 75, 0, 165], [195, 270, 24, 165]
+    assert ends("auto") == whole
+    assert ends("checkpoint") == clamped
+    assert ends("ignore") == whole
+    with held_lock(data) as pid:
+        assert LogDir(data / "events-0").directories[0].lock_holder == pid
+        assert ends("auto") == clamped
+        assert ends("checkpoint") == clamped
+        assert ends("ignore") == whole
+    assert ends("auto") == whole
+
+
+def test_without_a_checkpoint_a_log_ends_at_its_end(tmp_path: Path) -> None:
+    shutil.copytree(WHOLE_BROKER / "events-0", tmp_path / "events-0")
+    assert LogDir(tmp_path, high_watermark="checkpoint").partition("events", 0).high_watermark == 195
+
+
+def test_an_unknown_high_watermark_is_refused() -> None:
+    with pytest.raises(ValueError, match="auto, ignore or checkpoint"):
+        LogDir(WHOLE_BROKER, high_watermark="always")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "says"),
+    [
+        ("event", 0, "there is no topic event, but __cluster_metadata, __consumer_offsets"),
+        ("events", 3, "topic events has no partition 3 here, but 0, 1, 2"),
+        ("gone", 0, "include_deleted"),
+    ],
+)
+def test_unknown_topics_and_partitions(topic: str, partition: int, says: str) -> None:
+    with pytest.raises(UnknownTopicOrPartitionError, match=says):
+        LogDir(WHOLE_BROKER).partition(topic, partition)
+
+
+class TestRefusals:
+    """Each its own plain sentence, with the path in it and what to do."""
+
+    def test_a_missing_path(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            FileNotFoundError, match="no such directory; expected a Kafka log directory"
+        ) as error:
+            LogDir(tmp_path / "nowhere")
+        assert error.value.filename == str(tmp_path / "nowhere")
+
+    def test_no_permission(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(path: object) -> None:
+            raise PermissionError(13, "Permission denied", str(path))
+
+        monkeypatch.setattr(os, "scandir", refuse)
+        with pytest.raises(PermissionError, match="run as a user who may read it") as error:
+            LogDir(tmp_path)
+        assert error.value.filename == str(tmp_path)
+
+    def test_a_file(self) -> None:
+        with pytest.raises(NotALogDirError, match="this is a file"):
+            LogDir(WHOLE_BROKER / "meta.properties")
+
+    def test_an_empty_directory(self, tmp_path: Path) -> None:
+        with pytest.raises(NotALogDirError, match="the directory is empty"):
+            LogDir(tmp_path)
+
+    def test_a_directory_of_something_else(self, tmp_path: Path) -> None:
+        (tmp_path / "pom.xml").touch()
+        (tmp_path / "module-1").mkdir()
+        with pytest.raises(NotALogDirError, match="holds neither partitions nor log segments"):
+            LogDir(tmp_path)
+
+    def test_the_parent_of_log_dirs(self) -> None:
+        with pytest.raises(NotALogDirError, match="these in it are: dir1, dir2; give them instead"):
+            LogDir(GOLDEN / "kafka-4.1/jbod/data")
+
+    def test_volumes_called_like_partitions(self, golden_copy: Callable[[str], Path], tmp_path: Path) -> None:
+        """As in Kubernetes: /var/lib/kafka/data-0/kafka-log0."""
+        golden_copy("kafka-4.1/whole-broker").rename(tmp_path / "data-0")
+        with pytest.raises(NotALogDirError, match="these in it are: data-0; give them instead"):
+            LogDir(tmp_path)
+        assert LogDir(tmp_path / "data-0").topics() == LogDir(WHOLE_BROKER).topics()
+
+    def test_a_partition_directory_with_another_name(self, tmp_path: Path) -> None:
+        other = shutil.copytree(WHOLE_BROKER / "events-0", tmp_path / "events")
+        with pytest.raises(NotALogDirError, match="its name is not <topic>-<partition>; rename it"):
+            LogDir(other)
+
+    def test_a_log_dir_without_partitions(self, tmp_path: Path) -> None:
+        (tmp_path / "meta.properties").write_text("version=1\n")
+        with pytest.raises(EmptyLogDirError, match="holds no partitions"):
+            LogDir(tmp_path)
+        # A disk that was added lately is no reason to refuse the others.
+        assert LogDir(tmp_path, WHOLE_BROKER).topics() == LogDir(WHOLE_BROKER).topics()
+
+    def test_nothing_but_deleted_directories(self, tmp_path: Path) -> None:
+        for directory in WHOLE_BROKER.glob("gone-*"):
+            shutil.copytree(directory, tmp_path / directory.name)
+        with pytest.raises(EmptyLogDirError, match="include_deleted reads -delete and -stray"):
+            LogDir(tmp_path)
+
+    def test_another_file_system(self) -> None:
+        with pytest.raises(NotALogDirError, match="only local directories"):
+            LogDir("hdfs://host/kafka-logs")
+
+
+def test_reading_leaves_nothing_behind(golden_copy: Callable[[str], Path]) -> None:
+    data = golden_copy("kafka-4.1/whole-broker")
+    before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
+    log_dir = LogDir(data, include_deleted=True)
+    for one in log_dir.partitions():
+        offsets(log_dir.partition(one.topic, one.partition))
+    assert {path: path.stat().st_mtime_ns for path in data.rglob("*")} == before
