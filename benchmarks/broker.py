@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from benchmarks.java import KAFKA, JavaError, jars, tool
+from benchmarks.jvm import KAFKA, JavaError, jars, tool
 from benchmarks.places import HERE
 
 CLUSTER_ID = "kafkalogAAAAAAAAAAAAAA"

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from benchmarks.broker import Broker
-from benchmarks.java import Jvm, compiled
+from benchmarks.jvm import Jvm, compiled
 from benchmarks.places import HERE, scratch
 
 KIB, MIB = 1024, 1024 * 1024
@@ -15,11 +15,13 @@ CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
+    """A topic and what is sent to it. In the order that CorpusWriter.java reads."""
+
     name: str
     codec: str
     records: int
-    value_bytes: int = 100  # and a key of 16
     partitions: int = 4
+    value_bytes: int = 100  # and a key of 16
     batch_bytes: int = 64 * KIB
     segment_bytes: int = 256 * MIB
 
@@ -47,7 +49,9 @@ MEMORY = tuple(
         ("gzip", MIB, 256 * MIB),
     ]
 )
-TOPICS = {topic.name: topic for topic in (*SMALL, *KB1, *MEMORY)}
+# One small batch of it is what many.py makes its partitions of.
+SEED = Topic("seed", "none", 1000, partitions=1, batch_bytes=KIB)
+TOPICS = {topic.name: topic for topic in (*SMALL, *KB1, *MEMORY, SEED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Corpus:
 
 
 def make(scale: float = 1.0) -> Corpus:
-    """The corpus with `scale` times its records, from the scratch folder or made now (5 GB and 3 minutes for 1)."""
+    """The corpus with `scale` times its records: from the scratch folder, or made now (5 GB, 3 minutes)."""
     folder = scratch() / f"corpus-{scale:g}"
     log_dir, made = folder / "logs", folder / "made.json"
     wanted = {name: asdict(topic) | {"records": _scaled(topic, scale)} for name, topic in TOPICS.items()}
@@ -81,8 +85,7 @@ def make(scale: float = 1.0) -> Corpus:
             for topic in _written(broker, missing):
                 done[topic.name] = asdict(topic)
         made.write_text(json.dumps(done, indent=1))
-    corpus = Corpus(log_dir, {name: topic["records"] for name, topic in wanted.items()})
-    return corpus
+    return Corpus(log_dir, {name: topic["records"] for name, topic in wanted.items()})
 
 
 def warm(paths: Iterable[Path]) -> None:
@@ -97,19 +100,10 @@ def warm(paths: Iterable[Path]) -> None:
 def _written(broker: Broker, topics: Iterable[Topic]) -> Iterator[Topic]:
     class_path = compiled([HERE / "java" / "CorpusWriter.java"], scratch() / "classes")
     with Jvm(class_path, "CorpusWriter", broker.bootstrap, options=["-Xmx1g"]) as writer:
-        for t in topics:
-            settings = (
-                t.name,
-                t.partitions,
-                t.codec,
-                t.records,
-                t.value_bytes,
-                t.batch_bytes,
-                t.segment_bytes,
-            )
-            seconds = float(writer.ask(" ".join(map(str, settings))))
-            print(f"{t.name}: {t.records} records in {seconds:.1f} s", flush=True)
-            yield t
+        for topic in topics:
+            seconds = float(writer.ask(" ".join(str(setting) for setting in astuple(topic))))
+            print(f"{topic.name}: {topic.records} records in {seconds:.1f} s", flush=True)
+            yield topic
 
 
 def _scaled(topic: Topic, scale: float) -> int:

@@ -1,4 +1,4 @@
-"""The benchmarks' own Python environment: the peers at pinned versions, beside the project as it stands in the tree."""
+"""The benchmarks' own environment: peers at pinned versions, and the project as it stands in the tree."""
 
 import hashlib
 import os

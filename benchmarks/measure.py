@@ -72,16 +72,9 @@ def in_turn(
                 seconds[name].append(elapsed if told.seconds is None else told.seconds)
                 foreign[name].append(max(0.0, others / elapsed))
     assert rows is not None
+    cores = {name: round(statistics.mean(samples), 2) for name, samples in foreign.items()}
     return [
-        Measurement(
-            work,
-            corpus,
-            name,
-            rows,
-            size_bytes,
-            tuple(seconds[name]),
-            round(statistics.mean(foreign[name]), 2),
-        )
+        Measurement(work, corpus, name, rows, size_bytes, tuple(seconds[name]), cores[name])
         for name in contenders
     ]
 

@@ -13,9 +13,12 @@ from typing import Any
 
 import psutil
 
-from benchmarks.java import KAFKA, tool
+from benchmarks.growth import Growth
+from benchmarks.jvm import KAFKA, tool
 from benchmarks.measure import Measurement
 from benchmarks.places import ROOT
+
+PACKAGES = ("pyspark", "pyarrow", "aiokafka", "kafka-python")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +26,15 @@ class Results:
     stage: str
     machine: dict[str, str]
     versions: dict[str, str]
+    made: str
     measurements: list[Measurement]
-    made: str = ""
-    notes: tuple[str, ...] = ()
+    growths: list[Growth]
 
 
-def save(folder: Path, stage: str, measurements: Sequence[Measurement], notes: Sequence[str] = ()) -> None:
+def save(folder: Path, stage: str, measurements: Sequence[Measurement], growths: Sequence[Growth]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    results = Results(
-        stage,
-        machine(),
-        versions(),
-        list(measurements),
-        time.strftime("%Y-%m-%d", time.gmtime()),
-        tuple(notes),
-    )
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    results = Results(stage, machine(), versions(), today, list(measurements), list(growths))
     text = json.dumps(asdict(results), indent=1)
     # one line for each list of seconds
     text = re.sub(r"\[\s*([-\d.,\s]+?)\s*\]", lambda found: f"[{' '.join(found[1].split())}]", text)
@@ -51,6 +48,7 @@ def load(folder: Path) -> dict[str, Results]:
         content["measurements"] = [
             Measurement(**(one | {"seconds": tuple(one["seconds"])})) for one in content["measurements"]
         ]
+        content["growths"] = [Growth(**one) for one in content["growths"]]
         found[path.stem] = Results(**content)
     return found
 
@@ -71,9 +69,6 @@ def versions() -> dict[str, str]:
     kafka = re.search(r"<kafka.version>(.*)</", KAFKA.read_text())
     java = subprocess.run([tool("java"), "-version"], capture_output=True, text=True).stderr
     java_version = re.search(r'version "([^"]+)', java)
-    packages = {
-        name: importlib.metadata.version(name) for name in ("pyspark", "pyarrow", "aiokafka", "kafka-python")
-    }
     commit = subprocess.run(
         ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True
     ).stdout.strip()
@@ -82,7 +77,7 @@ def versions() -> dict[str, str]:
         "kafka": kafka[1] if kafka else "unknown",
         "java": java_version[1] if java_version else "unknown",
         "python": platform.python_version(),
-        **packages,
+        **{name: importlib.metadata.version(name) for name in PACKAGES},
     }
 
 

@@ -10,7 +10,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * CorpusWriter BOOTSTRAP. Each line of standard input makes and fills one topic:
- * TOPIC PARTITIONS CODEC RECORDS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES; the answer is the seconds it took.
+ * TOPIC CODEC RECORDS PARTITIONS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES; the answer is the seconds it took.
  * The records are the same at every run: 16-byte keys; values like short JSON, about half of their bytes random.
  */
 public final class CorpusWriter {
@@ -24,13 +24,13 @@ public final class CorpusWriter {
         while (lines.hasNextLine()) {
             String[] words = lines.nextLine().split(" ");
             long started = System.nanoTime();
-            fill(arguments[0], words[0], Integer.parseInt(words[1]), words[2], Long.parseLong(words[3]),
+            fill(arguments[0], words[0], words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]),
                 Integer.parseInt(words[4]), Integer.parseInt(words[5]), words[6]);
             System.out.println((System.nanoTime() - started) / 1e9);
         }
     }
 
-    private static void fill(String bootstrap, String topic, int partitions, String codec, long records,
+    private static void fill(String bootstrap, String topic, String codec, long records, int partitions,
                              int valueBytes, int batchBytes, String segmentBytes) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             NewTopic newTopic = new NewTopic(topic, partitions, (short) 1).configs(Map.of(

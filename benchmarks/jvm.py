@@ -1,4 +1,4 @@
-"""Java from Python: jars from Maven, compiled classes, and a JVM that answers one line for each line it is sent."""
+"""Java from Python: jars from Maven, compiled classes, and a JVM that answers each line with a line."""
 
 import hashlib
 import os
@@ -45,21 +45,13 @@ def missing() -> str | None:
 
 
 def jars(pom: Path) -> Path:
-    """The folder with the jars `pom` names and all that they need; fetched once for each version of the file."""
+    """The folder with the jars `pom` names and all they need; fetched once for each version of the file."""
     folder = _folder(pom)
     if is_fetched(pom):
         return folder
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-    command = [
-        "mvn",
-        "-q",
-        "-B",
-        "-f",
-        str(pom),
-        COPY,
-        "-DincludeScope=runtime",
-        f"-DoutputDirectory={partial}",
-    ]
+    options = ["-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    command = ["mvn", "-q", "-B", "-f", str(pom), COPY, *options]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise JavaError(f"{' '.join(command)}\n{_tail(done.stdout + done.stderr)}")

@@ -1,0 +1,119 @@
+"""The kernel beside Kafka's classes and Python clients on the same files; PartitionLog beside the kernel."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from benchmarks import readers
+from benchmarks.corpus import KB1, SMALL, Corpus, warm
+from benchmarks.jvm import Jvm, compiled
+from benchmarks.measure import Measurement, Pass, in_turn
+from benchmarks.places import HERE, scratch
+from native_log.logdir import LogDir
+
+SEVEN = "decode seven columns"
+ONE_FILE = "decode seven columns, one partition"
+SOME = "decode some columns"
+HEADERS = "scan batch headers"
+PARTITION_LOG = "read a partition"
+
+
+def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
+    for topic in (*SMALL, *KB1):
+        segments = corpus.segments(topic.name)
+        warm(segments)
+        run_in_turn = partial(in_turn, corpus=topic.name, size_bytes=corpus.size_bytes(topic.name), runs=runs)
+        with _jvm(segments) as jvm:
+            yield from run_in_turn(
+                SEVEN,
+                contenders={
+                    "kernel": readers.kernel_decode(segments),
+                    "Java MemoryRecords": readers.java(jvm, "memory"),
+                    "Java FileRecords": readers.java(jvm, "file"),
+                },
+                rows=corpus.records[topic.name],
+            )
+        with _jvm(segments) as jvm:  # another, which has compiled nothing else
+            yield from run_in_turn(
+                HEADERS,
+                contenders={
+                    "kernel": readers.kernel_scan(segments),
+                    "PartitionLog.batches": _batches(corpus, topic.name),
+                    "Java FileRecords": readers.java(jvm, "headers"),
+                },
+                rows=corpus.records[topic.name],
+                runs=2 * runs,
+            )
+        yield from run_in_turn(
+            PARTITION_LOG,
+            contenders={
+                "kernel": readers.kernel_decode(segments),
+                "PartitionLog.read": _partition_log(corpus, topic.name),
+            },
+            rows=corpus.records[topic.name],
+        )
+        yield from run_in_turn(
+            SOME,
+            contenders={
+                "all seven": readers.kernel_decode(segments),
+                "offset,timestamp": readers.kernel_decode(segments, ("offset", "timestamp")),
+                "key": readers.kernel_decode(segments, ("key",)),
+                "value": readers.kernel_decode(segments, ("value",)),
+            },
+            rows=corpus.records[topic.name],
+        )
+    yield from _python_clients(corpus, runs)
+
+
+def _python_clients(corpus: Corpus, runs: int) -> Iterator[Measurement]:
+    """On the first partition only: kafka-python takes seconds for each million of records."""
+    for topic in ("small100-none", "small100-lz4", "kb1-none"):
+        segments = sorted(corpus.partitions(topic)[0].glob("*.log"))
+        warm(segments)
+        yield from in_turn(
+            ONE_FILE,
+            topic,
+            {
+                "kernel": readers.kernel_decode(segments),
+                "aiokafka": readers.aiokafka(segments),
+                "kafka-python": readers.kafka_python(segments),
+            },
+            size_bytes=sum(segment.stat().st_size for segment in segments),
+            runs=min(3, runs),
+            warmups=1,
+        )
+
+
+def _partition_log(corpus: Corpus, topic: str) -> Callable[[], Pass]:
+    """The whole path of a reader in Python: the directory opened, its partitions read one after the other."""
+
+    def run() -> Pass:
+        log_dir = LogDir(corpus.log_dir)
+        rows = 0
+        for number in log_dir.topics()[topic]:
+            for batch in log_dir.partition(topic, number).read(columns=readers.SEVEN_COLUMNS):
+                rows += batch.num_rows
+        return Pass(rows)
+
+    return run
+
+
+def _batches(corpus: Corpus, topic: str) -> Callable[[], Pass]:
+    def run() -> Pass:
+        log_dir = LogDir(corpus.log_dir)
+        rows = 0
+        for number in log_dir.topics()[topic]:
+            for batches in log_dir.partition(topic, number).batches():
+                rows += sum(batches["recordCount"].to_pylist())
+        return Pass(rows)
+
+    return run
+
+
+@contextmanager
+def _jvm(segments: Sequence[Path]) -> Iterator[Jvm]:
+    class_path = compiled([HERE / "java" / "RecordsReader.java"], scratch() / "classes")
+    options = ["-Xms2g", "-Xmx2g", "-XX:+UseParallelGC"]
+    with Jvm(class_path, "RecordsReader", *map(str, segments), options=options) as jvm:
+        yield jvm

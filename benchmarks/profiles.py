@@ -1,0 +1,136 @@
+"""Where the time goes: one piece of work, repeated under a profiler."""
+
+import cProfile
+import importlib.util
+import json
+import os
+import pstats
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.corpus import Corpus, warm
+from benchmarks.places import ROOT, scratch
+
+KINDS = ("kernel", "log", "spark")
+SAMPLES_PER_SECOND = 499
+
+
+def show(what: str, corpus: Corpus, topic: str, columns: list[str], seconds: float) -> None:
+    warm(corpus.segments(topic))
+    if what == "kernel":
+        _kernel(corpus, topic, columns, seconds)
+    elif what == "log":
+        _partition_log(corpus.partitions(topic)[0], columns)
+    else:
+        _spark(corpus, topic, columns)
+
+
+def _kernel(corpus: Corpus, topic: str, columns: list[str], seconds: float) -> None:
+    """Counters for each record and the hottest functions, by perf, of a kernel built with its symbols."""
+    asked = {
+        "kernel": str(_kernel_with_symbols()),
+        "segments": [str(segment) for segment in corpus.segments(topic)],
+        "columns": columns,
+        "seconds": seconds,
+    }
+    work = [sys.executable, "-m", "benchmarks.profiles", json.dumps(asked)]
+    if shutil.which("perf") is None:
+        print("perf is not installed: nanoseconds for each record only")
+        subprocess.run(work, check=True)
+        return
+    data = scratch() / "perf.data"
+    subprocess.run(["perf", "record", "-q", "-F", str(SAMPLES_PER_SECOND), "-o", data, *work], check=True)
+    report = ["perf", "report", "--stdio", "-i", data, "--percent-limit", "0.7", "--sort", "dso,symbol"]
+    shown = subprocess.run(report, check=True, capture_output=True, text=True).stdout
+    print("\n".join(line for line in shown.splitlines() if line.strip() and not line.startswith("#")))
+
+
+def _kernel_with_symbols() -> Path:
+    """The kernel as it is released, but for the names of its functions."""
+    target = scratch() / "kernel-with-symbols"
+    variables = os.environ | {
+        "CARGO_TARGET_DIR": str(target),
+        "CARGO_PROFILE_RELEASE_STRIP": "none",
+        "CARGO_PROFILE_RELEASE_DEBUG": "line-tables-only",
+    }
+    manifest = ROOT / "native_log" / "kernel" / "Cargo.toml"
+    features = "python,pyo3/extension-module"
+    command = [
+        "cargo",
+        "build",
+        "-q",
+        "--release",
+        "--locked",
+        "--manifest-path",
+        str(manifest),
+        "-F",
+        features,
+    ]
+    subprocess.run(command, check=True, env=variables)
+    return target / "release" / "lib_kernel.so"
+
+
+def _partition_log(partition: Path, columns: list[str]) -> None:
+    """cProfile is enough here: what is called is called once for some MB."""
+    from native_log.log import PartitionLog
+
+    profile = cProfile.Profile()
+    with profile:
+        for _ in PartitionLog.open(partition).read(columns=columns):
+            pass
+    pstats.Stats(profile).sort_stats("tottime").print_stats(15)
+
+
+def _spark(corpus: Corpus, topic: str, columns: list[str]) -> None:
+    """Samples, by py-spy, of the Python workers of a session that writes the topic to noop a few times."""
+    samples = scratch() / "py-spy.txt"
+    asked = {
+        "do": "repeat",
+        "cores": 2,
+        "conf": {},
+        "log_dir": str(corpus.log_dir),
+        "topic": topic,
+        "columns": ",".join(columns),
+    }
+    py_spy = Path(sys.executable).with_name("py-spy")
+    options = ["--subprocesses", "--native", "--format", "raw", "--rate", "200", "--output", samples]
+    work = [sys.executable, "-m", "benchmarks.spark_session", json.dumps(asked)]
+    subprocess.run([py_spy, "record", *options, "--", *work], check=True)
+    own: Counter[str] = Counter()
+    below: Counter[str] = Counter()
+    for line in samples.read_text().splitlines():
+        stack, count = line.rsplit(" ", 1)
+        frames = stack.split(";")
+        if not any("worker.py" in frame for frame in frames):
+            continue  # the driver, or the daemon that waits
+        own[frames[-1]] += int(count)
+        below.update(dict.fromkeys(frames, int(count)))
+    total = sum(own.values()) or 1
+    for title, counts in (("in the function itself", own), ("in it and below", below)):
+        print(f"\n{title}, of the workers' time:")
+        for frame, count in counts.most_common(25):
+            print(f"  {count / total:6.1%}  {frame}")
+
+
+def _decode_again_and_again(kernel: str, segments: list[str], columns: list[str], seconds: float) -> None:
+    spec = importlib.util.spec_from_file_location("native_log._kernel", kernel)
+    assert spec is not None and spec.loader is not None
+    sys.modules["native_log._kernel"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    from benchmarks.readers import kernel_decode
+
+    run = kernel_decode([Path(segment) for segment in segments], columns)
+    rows, passes, started = 0, 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        rows += run().rows
+        passes += 1
+    took = time.perf_counter() - started
+    print(f"{rows / took / 1e6:.2f} M records/s, {took / rows * 1e9:.1f} ns a record, {passes} passes")
+
+
+if __name__ == "__main__":
+    _decode_again_and_again(**json.loads(sys.argv[1]))

@@ -1,0 +1,113 @@
+"""Who reads segment files: each function makes a contender for `in_turn` that reads the given files once.
+
+All come to the key, value, offset and timestamp of each record and check CRCs, on one thread. The kernel
+and Java read the file in chunks of 4 MiB; the Python clients want it whole, which is done before the clock
+runs.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+import pyarrow.compute as pc
+from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
+from kafka.record import MemoryRecords as KafkaPythonRecords
+
+from benchmarks.jvm import Jvm
+from benchmarks.measure import Pass
+from native_log.records import Damage, decode, scan
+
+CHUNK_BYTES = 4 * 1024 * 1024
+SEVEN_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+
+
+def kernel_decode(segments: Sequence[Path], columns: Sequence[str] = SEVEN_COLUMNS) -> Callable[[], Pass]:
+    """The kernel alone: chunks of the file into one buffer, each decoded in one call."""
+
+    def run() -> Pass:
+        rows = 0
+
+        def use(chunk: memoryview, position: int) -> int:
+            nonlocal rows
+            decoded = decode(chunk, columns, base_position=position, topic="t", partition=0)
+            _fail_if(decoded.damage)
+            rows += decoded.batch.num_rows
+            return decoded.position
+
+        _in_chunks(segments, use)
+        return Pass(rows)
+
+    return run
+
+
+def kernel_scan(segments: Sequence[Path]) -> Callable[[], Pass]:
+    """Batch headers of mapped files: only the pages they lie in are touched, as by Java's FileRecords."""
+
+    def run() -> Pass:
+        rows = 0
+        for segment in segments:
+            with segment.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as mapped:
+                scanned = scan(mapped)
+                _fail_if(scanned.damage)
+                rows += pc.sum(scanned.batches["recordCount"]).as_py()
+                del scanned
+        return Pass(rows)
+
+    return run
+
+
+def java(jvm: Jvm, how: str) -> Callable[[], Pass]:
+    """RecordsReader.java in a JVM that stays: `how` is memory, file or headers. It takes the time itself."""
+
+    def run() -> Pass:
+        rows, seconds = jvm.ask(how).split()
+        return Pass(int(rows), float(seconds))
+
+    return run
+
+
+def aiokafka(segments: Sequence[Path]) -> Callable[[], Pass]:
+    return _python_client(AiokafkaRecords, segments)
+
+
+def kafka_python(segments: Sequence[Path]) -> Callable[[], Pass]:
+    return _python_client(KafkaPythonRecords, segments)
+
+
+def _python_client(client: type, segments: Sequence[Path]) -> Callable[[], Pass]:
+    contents = [segment.read_bytes() for segment in segments]
+
+    def run() -> Pass:
+        rows = 0
+        for content in contents:
+            records = client(content)
+            while (batch := records.next_batch()) is not None:
+                if not batch.validate_crc():
+                    raise AssertionError("CRC")
+                for record in batch:
+                    _ = record.key, record.value, record.offset, record.timestamp
+                    rows += 1
+        return Pass(rows)
+
+    return run
+
+
+def _fail_if(damage: Damage | None) -> None:
+    if damage is not None:
+        raise AssertionError(damage)
+
+
+def _in_chunks(segments: Sequence[Path], use: Callable[[memoryview, int], int]) -> None:
+    """Call `use` with the bytes from a position on; it returns the position to go on from."""
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    for segment in segments:
+        size = segment.stat().st_size
+        with segment.open("rb", buffering=0) as file:
+            position = 0
+            while position < size:
+                count = os.preadv(file.fileno(), [buffer], position)
+                after = use(buffer[:count], position)
+                if after == position:
+                    raise AssertionError(f"{segment}: stuck at {position}")
+                position = after

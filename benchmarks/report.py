@@ -1,0 +1,156 @@
+"""RESULTS.md from the results of the stages: what was asked, what was found, and all that was measured."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from benchmarks import kernel, latency
+from benchmarks.growth import Growth
+from benchmarks.measure import Measurement, find
+from benchmarks.results import Results
+
+JAVA = ("Java MemoryRecords", "Java FileRecords")
+SOURCE, TUNED, CEILING = "Spark's kafka source", "Spark's kafka source, tuned", "ceiling"
+MIB = 1024 * 1024
+WORKER_LIMIT_MIB = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`ours` is at least `ratio` times as fast as the fastest of `peers`, side by side."""
+
+    work: str
+    corpus: str
+    ours: str
+    peers: tuple[str, ...]
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`ours` takes at most so many seconds."""
+
+    work: str
+    ours: str
+    seconds: float
+
+
+CLAIMS = (
+    Claim(kernel.SEVEN, "small100-none", "kernel", JAVA, 2.5),
+    Claim(kernel.SEVEN, "small100-lz4", "kernel", JAVA, 3),
+    Claim(kernel.SEVEN, "small100-snappy", "kernel", JAVA, 3),
+    Claim(kernel.SEVEN, "small100-zstd", "kernel", JAVA, 2),
+    Claim(kernel.SEVEN, "small100-gzip", "kernel", JAVA, 4),
+    Claim(kernel.ONE_FILE, "small100-none", "kernel", ("aiokafka",), 10),
+    Claim(kernel.ONE_FILE, "small100-none", "kernel", ("kafka-python",), 150),
+    Claim(kernel.HEADERS, "small100-none", "kernel", ("Java FileRecords",), 1),
+    Claim(kernel.SOME, "small100-none", "offset,timestamp", ("all seven",), 1),
+    Claim(kernel.SOME, "small100-none", "key", ("all seven",), 1),
+    Claim(kernel.PARTITION_LOG, "small100-none", "PartitionLog.read", ("kernel",), 0.9),
+    *(
+        claim
+        for cores in (2, 4)
+        for claim in (
+            Claim(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (CEILING,), 0.9),
+            Claim(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 4.5),
+            Claim(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (TUNED,), 2.5),
+            Claim(f"sum(length(value)), local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 8),
+            Claim(f"count(offset), local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 12),
+        )
+    ),
+)
+LIMITS = (
+    Limit(latency.FIRST_ROW, "first query of a session", 1),
+    Limit(latency.PLAN, "LogDir: every partition opened", 5),
+    Limit(latency.PLAN, f"Spark, local[{latency.CORES}]", 5),
+    Limit(latency.READ, f"Spark, local[{latency.CORES}]", 10),
+)
+
+
+def render(stages: dict[str, Results]) -> str:
+    measurements = [one for results in stages.values() for one in results.measurements]
+    growths = [one for results in stages.values() for one in results.growths]
+    parts = [
+        ["# Results", "", "Written by `python -m benchmarks`; README.md says how, and what to make of it."],
+        _provenance(stages),
+        ["## What was asked", "", *_asked(measurements, growths)],
+        ["## All that was measured", *_everything(measurements)],
+        ["## Memory", "", *_memory(growths)] if growths else [],
+    ]
+    return "\n".join("\n".join([*part, ""]) for part in parts if part)
+
+
+def _provenance(stages: dict[str, Results]) -> list[str]:
+    lines = []
+    for stage, results in stages.items():
+        machine = ", ".join(f"{name} {value}" for name, value in results.machine.items())
+        versions = ", ".join(f"{name} {value}" for name, value in results.versions.items())
+        lines.append(f"- {stage}, {results.made}: {machine}; {versions}")
+    return lines
+
+
+def _asked(measurements: list[Measurement], growths: list[Growth]) -> Iterator[str]:
+    yield "| work | on | kafkalog | peer | ratio | asked | |"
+    yield "|---|---|--:|--:|--:|--:|---|"
+    for claim in CLAIMS:
+        ours = find(measurements, claim.work, claim.corpus, claim.ours)
+        found = [find(measurements, claim.work, claim.corpus, peer) for peer in claim.peers]
+        peers = [peer for peer in found if peer is not None]
+        if ours is None or not peers:
+            continue
+        peer = min(peers, key=lambda one: one.median_seconds)
+        ratio = peer.median_seconds / ours.median_seconds
+        what, beside = f"{claim.work}: {claim.ours}", f"{peer.contender}: {_rate(peer)}"
+        verdict = _verdict(ratio >= claim.ratio)
+        yield _line(what, claim.corpus, _rate(ours), beside, f"{ratio:.2f}", f"{claim.ratio:g}", verdict)
+    for limit in LIMITS:
+        for one in measurements:
+            if (one.work, one.contender) == (limit.work, limit.ours):
+                took, what = one.median_seconds, f"{one.work}: {one.contender}"
+                verdict = _verdict(took <= limit.seconds)
+                yield _line(what, one.corpus, f"{took:.2f} s", "", "", f"{limit.seconds:g} s", verdict)
+    if growths:
+        worst = max(growths, key=lambda one: one.grown_bytes)
+        mib, what = worst.grown_bytes / MIB, f"memory above the start, at worst: {worst.contender}"
+        verdict = _verdict(mib <= WORKER_LIMIT_MIB)
+        yield _line(what, worst.corpus, f"{mib:.0f} MiB", "", "", f"{WORKER_LIMIT_MIB} MiB", verdict)
+
+
+def _everything(measurements: list[Measurement]) -> Iterator[str]:
+    for work in dict.fromkeys(one.work for one in measurements):
+        yield from ["", f"### {work}", ""]
+        yield "| on | who | median s (min–max, runs) | M rows/s | ns a row | MB/s | others' cores |"
+        yield "|---|---|--:|--:|--:|--:|--:|"
+        for one in measurements:
+            if one.work == work:
+                yield _row(one)
+
+
+def _row(one: Measurement) -> str:
+    median, least, most = (f"{s:.3g}" for s in (one.median_seconds, min(one.seconds), max(one.seconds)))
+    seconds = f"{median} ({least}–{most}, {len(one.seconds)})"
+    others = f"{one.foreign_cores:.2f}"
+    if one.rows <= 1000:  # a wait, not a rate
+        return _line(one.corpus, one.contender, seconds, "", "", "", others)
+    each = f"{one.median_seconds / one.rows * 1e9:.1f}"
+    size = f"{one.size_bytes / one.median_seconds / 1e6:.0f}" if one.size_bytes else ""
+    return _line(one.corpus, one.contender, seconds, f"{one.rows_per_second / 1e6:.2f}", each, size, others)
+
+
+def _memory(growths: Iterable[Growth]) -> Iterator[str]:
+    yield "| reader | topic (codec, batches, segments) | start MiB | peak MiB | grown MiB |"
+    yield "|---|---|--:|--:|--:|"
+    for one in growths:
+        start, peak, grown = (size / MIB for size in (one.start_bytes, one.peak_bytes, one.grown_bytes))
+        yield f"| {one.contender} | {one.corpus} | {start:.0f} | {peak:.0f} | {grown:.0f} |"
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _rate(one: Measurement) -> str:
+    return f"{one.rows_per_second / 1e6:.2f} M/s"
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else "**missed**"

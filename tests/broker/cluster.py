@@ -1,0 +1,178 @@
+"""A real broker, a real producer and a real consumer, on the loopback address."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from benchmarks.broker import Broker
+from benchmarks.jvm import Jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from native_log.log import PartitionLog
+
+ROW_COLUMNS = ["offset", "key", "value", "timestamp", "timestampType", "headers"]
+# What a broker does every few seconds or minutes, done many times a second.
+IN_A_HURRY = {
+    "replica.high.watermark.checkpoint.interval.ms": "50",
+    "log.flush.start.offset.checkpoint.interval.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "100",
+    "log.segment.delete.delay.ms": "200",
+    "log.cleaner.backoff.ms": "100",
+    # a killed broker's registration has to run out before it can start again
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
+}
+
+
+class Row(NamedTuple):
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    timestamp_type: int
+    headers: list[tuple[str, bytes | None]] | None
+
+
+class Consumed(NamedTuple):
+    start: int
+    end: int
+    rows: list[Row]
+
+
+class Cluster:
+    """One broker over one log directory, and a Java client of it."""
+
+    def __init__(self, log_dir: Path, class_path: str) -> None:
+        self.log_dir = log_dir
+        self.broker = Broker(log_dir, IN_A_HURRY)
+        self._class_path = class_path
+
+    def start(self) -> None:
+        self.broker.start()
+        self._client = Jvm(self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m"])
+
+    def stop(self, *, cleanly: bool = True) -> None:
+        self._client.close()
+        if cleanly:
+            self.broker.stop()
+        else:
+            self.broker.kill()
+
+    @contextmanager
+    def stopped(self, *, cleanly: bool = True) -> Iterator[None]:
+        self.stop(cleanly=cleanly)
+        try:
+            yield
+        finally:
+            self.start()
+
+    def create(self, topic: str, **settings: Any) -> str:
+        """Make a topic of one partition; `segment_ms=5` is the topic's setting segment.ms."""
+        self._ask("create", topic=topic, settings=_dotted(settings))
+        return topic
+
+    def send(
+        self,
+        topic: str,
+        count: int,
+        *,
+        first: int = 0,
+        keys: int = 1000,
+        value_bytes: int = 20,
+        plain: bool = False,
+        end: str = "",
+        **settings: Any,
+    ) -> None:
+        """Send records numbered from `first` (see Client.java); `plain` ones have no nulls and no headers.
+
+        With `transactional_id` they are one transaction, and `end` is commit, abort or open.
+        """
+        self._ask(
+            "send",
+            topic=topic,
+            count=count,
+            first=first,
+            keys=keys,
+            value_bytes=value_bytes,
+            plain=plain,
+            end=end,
+            settings=_dotted({"linger_ms": 5} | settings),
+        )
+
+    def consume(self, topic: str, isolation_level: str = "read_uncommitted") -> Consumed:
+        """All that a consumer gets, from the beginning to the end it is told."""
+        told = self._ask("consume", topic=topic, isolation=isolation_level)
+        rows = [
+            Row(
+                offset,
+                _bytes(key),
+                _bytes(value),
+                time_ms,
+                kind,
+                [(k, _bytes(v)) for k, v in headers] or None,
+            )
+            for offset, key, value, time_ms, kind, headers in told["rows"]
+        ]
+        return Consumed(told["start"], told["end"], rows)
+
+    def delete_records(self, topic: str, before: int) -> None:
+        self._ask("delete_records", topic=topic, before=before)
+
+    def offset_for_timestamp(self, topic: str, timestamp_ms: int) -> int | None:
+        """As ListOffsets says it; None where it has none."""
+        offset = self._ask("offset_for_time", topic=topic, timestamp=timestamp_ms)["offset"]
+        return None if offset == -1 else offset
+
+    def log(self, topic: str) -> PartitionLog:
+        from native_log.logdir import LogDir
+
+        return LogDir(self.log_dir).partition(topic, 0)
+
+    def log_up_to(self, topic: str, high_watermark: int) -> PartitionLog:
+        """The log once the broker has checkpointed that high watermark."""
+        return eventually(lambda: self.log(topic), lambda log: log.high_watermark == high_watermark)
+
+    def _ask(self, what: str, **arguments: Any) -> Any:
+        return json.loads(self._client.ask(json.dumps({"do": what} | arguments)))
+
+
+def eventually(get: Any, good: Any, seconds: float = 20) -> Any:
+    """What `get` returns as soon as it is `good`; fails with the last one after `seconds`."""
+    end = time.monotonic() + seconds
+    while not good(found := get()):
+        assert time.monotonic() < end, f"still {found!r} after {seconds} s"
+        time.sleep(0.05)
+    return found
+
+
+def rows(batches: Iterator[pa.RecordBatch]) -> list[Row]:
+    """Rows of batches read with ROW_COLUMNS."""
+    found: list[Row] = []
+    for batch in batches:
+        assert batch.schema.names == ROW_COLUMNS
+        columns = [
+            batch["timestamp"].cast("int64").to_pylist() if name == "timestamp" else batch[name].to_pylist()
+            for name in ROW_COLUMNS
+        ]
+        for offset, key, value, time_us, kind, headers in zip(*columns, strict=True):
+            pairs = None if headers is None else [(one["key"], one["value"]) for one in headers]
+            found.append(Row(offset, key, value, time_us // 1000, kind, pairs))
+    return found
+
+
+def _dotted(settings: dict[str, Any]) -> dict[str, str]:
+    return {name.replace("_", "."): str(value) for name, value in settings.items()}
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("latin-1")

@@ -1,0 +1,34 @@
+"""One broker for all of these tests.
+
+Without Java 17 and Maven they are skipped; with KAFKALOG_REQUIRE_BROKER=1 that is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.jvm import compiled, missing
+
+from .cluster import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    why_not = missing()
+    if why_not is not None:
+        say = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_BROKER") == "1" else pytest.skip
+        say(f"no real broker to test with: {why_not}")
+    folder = tmp_path_factory.mktemp("broker")
+    cluster = Cluster(folder / "logs", compiled([HERE / "Client.java"], folder / "classes"))
+    cluster.start()
+    yield cluster
+    cluster.stop()

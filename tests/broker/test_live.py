@@ -1,0 +1,152 @@
+"""The directory of a broker that is at work."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .cluster import ROW_COLUMNS, Cluster, eventually, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.broker
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_record_is_read_as_a_consumer_reads_it(cluster: Cluster, codec: str) -> None:
+    topic = cluster.create(f"codec-{codec}")
+    cluster.send(topic, 5000, compression_type=codec, batch_size=4000)
+    consumed = cluster.consume(topic)
+    assert len(consumed.rows) == 5000
+    assert rows(cluster.log_up_to(topic, consumed.end).read(columns=ROW_COLUMNS)) == consumed.rows
+
+
+def test_log_append_time_is_read_as_a_consumer_reads_it(cluster: Cluster) -> None:
+    topic = cluster.create("append-time", message_timestamp_type="LogAppendTime")
+    cluster.send(topic, 500)
+    consumed = cluster.consume(topic)
+    assert {row.timestamp_type for row in consumed.rows} == {1}
+    assert rows(cluster.log_up_to(topic, consumed.end).read(columns=ROW_COLUMNS)) == consumed.rows
+
+
+def test_a_log_that_grows_and_rolls_is_read_up_to_its_high_watermark(cluster: Cluster) -> None:
+    """Every look at it is a prefix of what it becomes: no row lost, none twice, none torn."""
+    topic = cluster.create("growing", segment_bytes=1024 * 1024)
+    looks: list[int] = []
+
+    def look() -> None:
+        seen = rows(cluster.log(topic).read(columns=ROW_COLUMNS))
+        assert [row.offset for row in seen] == list(range(len(seen)))
+        assert all(row.value is None or int(row.value.split(b":")[0]) == row.offset for row in seen)
+        looks.append(len(seen))
+
+    total = 100_000
+    _while(look, lambda: cluster.send(topic, total, value_bytes=100, batch_size=4000))
+    assert looks == sorted(looks)
+    assert len(set(looks)) > 2, "the log never grew while it was read"
+    consumed = cluster.consume(topic)
+    log = cluster.log_up_to(topic, total)
+    assert len(log.segments) > 5
+    assert rows(log.read(columns=ROW_COLUMNS)) == consumed.rows
+
+
+def test_a_log_that_is_compacted_under_the_reader_keeps_every_latest_value(cluster: Cluster) -> None:
+    keys, total = 500, 100_000
+    topic = cluster.create(
+        "compacted",
+        cleanup_policy="compact",
+        segment_bytes=1024 * 1024,
+        min_cleanable_dirty_ratio=0.01,
+        file_delete_delay_ms=0,
+    )
+
+    def look() -> None:
+        log = cluster.log(topic)
+        seen = rows(log.read(columns=ROW_COLUMNS))
+        offsets = [row.offset for row in seen]
+        assert offsets == sorted(set(offsets)), "a record was read twice, or out of order"
+        latest = {}
+        for row in seen:
+            assert row.value is not None
+            assert int(row.value.split(b":")[0]) == row.offset
+            latest[row.key] = row.offset
+        # The last value of each key below the high watermark is never compacted away.
+        end = log.high_watermark
+        assert latest == {b"k%d" % (n % keys): n for n in range(max(0, end - keys), end)}
+
+    def work() -> None:
+        cluster.send(topic, total, keys=keys, plain=True, value_bytes=100, batch_size=4000)
+        eventually(lambda: len(cluster.consume(topic).rows), lambda count: count < total // 2)
+
+    _while(look, work)
+    # The active segment is never compacted, so the log comes to rest.
+    quiet = eventually(
+        lambda: (
+            cluster.consume(topic).rows,
+            rows(cluster.log_up_to(topic, total).read(columns=ROW_COLUMNS)),
+        ),
+        lambda both: both[0] == both[1],
+    )
+    assert len(quiet[0]) < total // 2
+
+
+def test_segments_that_are_deleted_under_the_reader_are_data_deleted_not_errors(cluster: Cluster) -> None:
+    total = 60_000
+    topic = cluster.create("deleted", segment_bytes=1024 * 1024, file_delete_delay_ms=0)
+    cluster.send(topic, total, value_bytes=100, batch_size=4000)
+    cluster.log_up_to(topic, total)
+    done = 0
+
+    def delete() -> None:
+        for before in range(1000, total, 1000):
+            cluster.delete_records(topic, before)
+        eventually(lambda: cluster.log(topic).log_start_offset, lambda start: start == total - 1000)
+
+    def look() -> None:
+        nonlocal done
+        log = cluster.log(topic)
+        seen = rows(log.read(columns=ROW_COLUMNS))
+        offsets = [row.offset for row in seen]
+        assert offsets == list(range(total - len(offsets), total))
+        done += 1
+
+    _while(look, delete)
+    assert done
+    consumed = cluster.consume(topic)
+    log = cluster.log(topic)
+    assert (log.log_start_offset, log.log_end_offset) == (consumed.start, consumed.end)
+    assert rows(log.read(columns=ROW_COLUMNS)) == consumed.rows
+
+
+def test_offsets_by_time_are_those_a_broker_gives(cluster: Cluster) -> None:
+    topic = cluster.create("times", segment_bytes=1024 * 1024)
+    cluster.send(topic, 20_000, value_bytes=200, batch_size=4000)
+    log = cluster.log_up_to(topic, 20_000)
+    for timestamp in [0, 1, 4321, 10_000, 19_999, 20_000, 10**12]:
+        assert log.offset_for_timestamp(timestamp) == cluster.offset_for_timestamp(topic, timestamp)
+
+
+def _while(look: Callable[[], Any], work: Callable[[], Any]) -> None:
+    """Look again and again while `work` goes on, and once after; what goes wrong in either is raised."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    worker = threading.Thread(target=run)
+    worker.start()
+    try:
+        while worker.is_alive():
+            look()
+        look()
+    finally:
+        worker.join()
+    if failures:
+        raise failures[0]
