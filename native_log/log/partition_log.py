@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from bisect import bisect_left, bisect_right
@@ -9,22 +10,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from native_log.errors import OffsetOutOfRangeError
 from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
 from native_log.log.listing import Listing, list_log
+from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.log.log_range import LogRange
+from native_log.log.partition_metadata import read_topic_id
 from native_log.log.pieces import Piece
 from native_log.log.tail import Tail, find_tail
+from native_log.log.timestamps import offset_for_timestamp
+from native_log.log.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    import pyarrow as pa
-
+    from native_log.records import Scanned
+    from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
+
+logger = logging.getLogger(__name__)
 
 _DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
 
@@ -36,6 +45,7 @@ class PartitionLog:
         path: the directory.
         topic, partition: from the directory's name, unless they were given.
         segments: all segments, by ascending base offset.
+        snapshots: (offset, file name) of the snapshots of producer state, newest first.
         log_start_offset: first offset of the log. It may lie within a batch.
         log_end_offset: the offset after the last record.
         high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the directory
@@ -57,10 +67,10 @@ class PartitionLog:
         self.topic = topic
         self.partition = partition
         self.segments = listing.segments
+        self.snapshots = listing.snapshots
         self.checkpoints = checkpoints
-        self._listing = listing
         self._tail = tail
-        self._max_batch_bytes = max_batch_bytes
+        self.max_batch_bytes = max_batch_bytes
         first = self.segments[0].base_offset if self.segments else 0
         self.log_start_offset = max(first, checkpoints.log_start_offset or 0)
         # A log that ends before its start is emptied by the broker: it goes on at the start.
@@ -115,7 +125,17 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """First offset that a read_committed consumer does not get: the high watermark, or the first offset of the oldest
         transaction that is undecided below it."""
-        return self.high_watermark
+        return last_stable_offset(self)
+
+    @cached_property
+    def leader_epochs(self) -> tuple[EpochEntry, ...]:
+        """The leader epochs and where each began, from `leader-epoch-checkpoint`; empty if it is missing or unreadable."""
+        return read_leader_epochs(self.path)
+
+    @cached_property
+    def topic_id(self) -> str | None:
+        """The topic's id, 22 characters of base64url, from `partition.metadata`; None if it is missing or unreadable."""
+        return read_topic_id(self.path)
 
     def range(
         self,
@@ -131,11 +151,7 @@ class PartitionLog:
         Raises:
             OffsetOutOfRangeError: an offset lies outside of [log_start_offset, log_end_offset].
         """
-        if isolation_level not in ("read_uncommitted", "read_committed"):
-            raise ValueError(
-                f"isolation_level must be read_uncommitted or read_committed, found {isolation_level!r}"
-            )
-        limit = self.last_stable_offset if isolation_level == "read_committed" else self.high_watermark
+        limit = self._limit(isolation_level)
         start = self.log_start_offset if start_offset is None else start_offset
         for offset in (start, limit if end_offset is None else end_offset):
             if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -154,7 +170,7 @@ class PartitionLog:
             end,
             isolation_level,
             self._pieces(start, end),
-            self._max_batch_bytes,
+            self.max_batch_bytes,
         )
 
     def read(
@@ -168,9 +184,74 @@ class PartitionLog:
         """The records of `range(start_offset, end_offset)`; see LogRange.read for `columns` and `how`."""
         return self.range(start_offset, end_offset, isolation_level=isolation_level).read(columns, **how)
 
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, isolation_level: str = "read_uncommitted", mode: str = "failFast"
+    ) -> int | None:
+        """Offset of the first record, by offset, with a timestamp of at least `timestamp_ms`; None if there is none.
+
+        As ListOffsets answers: records of control batches and of aborted transactions count, those at or above the high
+        watermark (read_committed: the last stable offset) do not. Unlike a broker this goes on to the next segment
+        where the first that promised a match has none, as after compaction. v0 records have no timestamp.
+
+        Raises:
+            CorruptRecordError: damaged bytes on the way may have held the record (with mode "failFast").
+        """
+        limit = self._limit(isolation_level)
+        offset = offset_for_timestamp(self, timestamp_ms, _damage_handler(mode))
+        return offset if offset is not None and offset < limit else None
+
+    def batches(self, *, check_crcs: bool = False, mode: str = "failFast") -> Iterator[pa.RecordBatch]:
+        """All batches in the segments' files, from their headers alone: BATCH_SCHEMA and `segment`, the file's name.
+
+        Raises:
+            CorruptRecordError: a batch cannot be told from the next (with mode "failFast", else it is stepped over).
+        """
+        for segment, scanned in self.headers(None, _damage_handler(mode), check_crcs=check_crcs):
+            count = scanned.batches.num_rows
+            if count:
+                yield scanned.batches.append_column("segment", pa.array([segment.log] * count, pa.string()))
+
+    def transactions(self, *, mode: str = "failFast") -> pa.Table:
+        """The transactions that the log has data of, as TRANSACTION_SCHEMA: first the ended ones in the order of their markers.
+
+        Raises:
+            CorruptRecordError: damaged bytes may have held a marker (with mode "failFast").
+        """
+        return transactions_table(all_transactions(self, _damage_handler(mode)))
+
+    def headers(
+        self,
+        start_offset: int | None,
+        on_damage: Callable[[DamagedRange], None],
+        *,
+        check_crcs: bool = False,
+    ) -> Iterator[tuple[LogSegment, Scanned]]:
+        """The headers of all batches from the one with `start_offset` on (None: all that is there), with their segments."""
+        window = Window()
+        bases = [segment.base_offset for segment in self.segments]
+        first = 0 if start_offset is None else max(0, bisect_right(bases, start_offset) - 1)
+        for segment in self.segments[first:]:
+            end = self.end_position(segment)
+            if end == 0:
+                continue
+            with SegmentLookup(segment, end, window, max_batch_bytes=self.max_batch_bytes) as lookup:
+                within = start_offset is not None and start_offset > segment.base_offset
+                position = lookup.find_offset(start_offset or 0).position if within else 0
+                for scanned in lookup.batches(position, on_damage, check_crcs=check_crcs):
+                    yield segment, scanned
+
     def end_position(self, segment: LogSegment) -> int:
         """Where reading `segment` stops: its size, for the last one where what is written of it ends."""
         return self._tail.end_position if segment is self.segments[-1] else segment.size_bytes
+
+    def _limit(self, isolation_level: str) -> int:
+        if isolation_level == "read_committed":
+            return self.last_stable_offset
+        if isolation_level != "read_uncommitted":
+            raise ValueError(
+                f"isolation_level must be read_uncommitted or read_committed, found {isolation_level!r}"
+            )
+        return self.high_watermark
 
     def _pieces(self, start: int, end: int) -> tuple[Piece, ...]:
         if start >= end or not self.segments:
@@ -191,7 +272,7 @@ class PartitionLog:
             ends_within = index == last and max_offset is not None and end not in bases[index + 1 : index + 2]
             if end_position and (starts_within or ends_within):
                 with SegmentLookup(
-                    segment, end_position, window, max_batch_bytes=self._max_batch_bytes
+                    segment, end_position, window, max_batch_bytes=self.max_batch_bytes
                 ) as lookup:
                     if starts_within:
                         start_position = lookup.find_offset(start).position
@@ -211,6 +292,16 @@ class PartitionLog:
                     )
                 )
         return tuple(pieces)
+
+
+def _damage_handler(mode: str) -> Callable[[DamagedRange], None]:
+    def fail(damaged: DamagedRange) -> None:
+        raise damaged.error()
+
+    def report(damaged: DamagedRange) -> None:
+        logger.warning("skipped damaged bytes of a log: %s", damaged)
+
+    return fail if mode == "failFast" else report
 
 
 def _list_and_find_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -> tuple[Listing, Tail]:

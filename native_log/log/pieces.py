@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from native_log.segment.segment import LogSegment
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -27,3 +29,8 @@ class Piece:
     end_position: int
     min_offset: int | None = None
     max_offset: int | None = None
+
+    def lies_in(self, directory: str) -> LogSegment:
+        """The segment, with index files of its name; whether there are any shows when they are opened."""
+        names = (self.segment.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex"))
+        return LogSegment(directory, self.base_offset, self.segment, self.size_bytes, self.inode, 0, *names)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
+from native_log.log.transactions import aborted_ranges
 from native_log.records import RECORD_SCHEMA, Damage, decode
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
 from native_log.segment.scan import scan_file
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from native_log.log.log_range import LogRange
+    from native_log.log.partition_log import PartitionLog
     from native_log.log.pieces import Piece
     from native_log.records import Decoded
 
@@ -61,6 +63,8 @@ class Reader:
         self._aborted = b""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        if self._range.isolation_level == "read_committed":
+            self._aborted = aborted_ranges(self._range, self._open_log, self._on_lost_marker)
         pieces = list(self._range.pieces)
         relocated_at: int | None = None
         while pieces:
@@ -157,13 +161,9 @@ class Reader:
 
     def _relocated(self, piece: Piece, error: Exception) -> list[Piece]:
         """Where what is still to be read lies now, after the file of `piece` was removed, replaced or cut."""
-        from native_log.log.partition_log import PartitionLog
-
         range = self._range
         start, end = max(self._next_offset, range.start_offset), range.end_offset
-        log = PartitionLog.open(
-            range.path, topic=range.topic, partition=range.partition, max_batch_bytes=range.max_batch_bytes
-        )
+        log = self._open_log()
         path = f"{range.path}/{piece.segment}"
         if end > log.log_end_offset:
             raise LogTruncatedError(
@@ -179,6 +179,18 @@ class Reader:
                 "(by retention, DeleteRecords or by hand). Plan the read again from the log's start"
             ) from error
         return pieces
+
+    def _open_log(self) -> PartitionLog:
+        from native_log.log.partition_log import PartitionLog
+
+        range = self._range
+        return PartitionLog.open(
+            range.path, topic=range.topic, partition=range.partition, max_batch_bytes=range.max_batch_bytes
+        )
+
+    def _on_lost_marker(self, damaged: DamagedRange) -> None:
+        if self._mode == "failFast":
+            raise damaged.error()
 
 
 def _type_of(column: str) -> pa.DataType:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.segment.lookup import Boundary, Place, SegmentLookup
-from native_log.segment.segment import LogSegment
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -67,21 +66,13 @@ class _Lookups(ExitStack):
         if piece.segment not in self._by_segment:
             end = max(other.end_position for other in self._range.pieces if other.segment == piece.segment)
             lookup = SegmentLookup(
-                _segment(self._range.path, piece),
+                piece.lies_in(self._range.path),
                 end,
                 self._window,
                 max_batch_bytes=self._range.max_batch_bytes,
             )
             self._by_segment[piece.segment] = self.enter_context(lookup)
         return self._by_segment[piece.segment]
-
-
-def _segment(directory: str, piece: Piece) -> LogSegment:
-    name = piece.segment
-    index, time_index = name.replace(".log", ".index"), name.replace(".log", ".timeindex")
-    return LogSegment(
-        directory, piece.base_offset, name, piece.size_bytes, piece.inode, 0, index, time_index, None
-    )
 
 
 def _cut_at_byte(pieces: list[Piece], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:

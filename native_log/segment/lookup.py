@@ -74,12 +74,19 @@ class SegmentLookup:
     ) -> None:
         self.file.close()
 
-    def batches(self, position: int, on_damage: Callable[[DamagedRange], None]) -> Iterator[Scanned]:
+    def batches(
+        self, position: int, on_damage: Callable[[DamagedRange], None], *, check_crcs: bool = False
+    ) -> Iterator[Scanned]:
         """The headers of all batches from `position` on; damaged ranges are handed to `on_damage` and stepped over."""
         next_offset: int | None = None
         while position < self._end:
             for found in scan_file(
-                self.file, position, self._end, self._window, max_batch_bytes=self._max_batch_bytes
+                self.file,
+                position,
+                self._end,
+                self._window,
+                check_crcs=check_crcs,
+                max_batch_bytes=self._max_batch_bytes,
             ):
                 next_offset = next_offset if found.next_offset is None else found.next_offset
                 yield found

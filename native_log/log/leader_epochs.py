@@ -1,0 +1,54 @@
+"""The leader epochs of a partition, `leader-epoch-checkpoint` (Kafka: LeaderEpochFileCache)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.storage import read_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEntry:
+    """Records from `start_offset` on, up to the next entry's, were written under leader epoch `epoch`."""
+
+    epoch: int
+    start_offset: int
+
+
+def parse_leader_epochs(text: str) -> tuple[EpochEntry, ...]:
+    """A version, a count, and as many lines of epoch and start offset. Raises ValueError."""
+    lines = text.split("\n")
+    if lines[0].strip() != "0":
+        raise ValueError(f"line 1: expected version 0, found {lines[0]!r}")
+    count = int(lines[1]) if len(lines) > 1 else 0
+    rows = [line.split() for line in lines[2:] if line.strip()]
+    if len(rows) != count:
+        raise ValueError(f"line 2: expected {count} entries, found {len(rows)}")
+    entries = []
+    for number, row in enumerate(rows, 3):
+        if len(row) != 2:
+            raise ValueError(f"line {number}: expected an epoch and a start offset, found {' '.join(row)!r}")
+        entries.append(EpochEntry(int(row[0]), int(row[1])))
+    return tuple(entries)
+
+
+def read_leader_epochs(directory: Path) -> tuple[EpochEntry, ...]:
+    """The entries of a partition directory. They are derived from the log, so a missing or unreadable file is none."""
+    path = directory / LEADER_EPOCH_CHECKPOINT
+    try:
+        text = read_file(str(path)).decode()
+        return parse_leader_epochs(text) if text.strip() else ()
+    except FileNotFoundError:
+        return ()
+    except ValueError as error:
+        logger.warning("%s: not used: %s", path, error)
+        return ()

@@ -1,0 +1,32 @@
+"""The topic's id, `partition.metadata` (Kafka: PartitionMetadataFile, KIP-516)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from native_log.storage import read_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+PARTITION_METADATA = "partition.metadata"
+_CONTENT = re.compile(r"version:\s+0\s+topic_id:\s+([A-Za-z0-9_-]{22})\s*")
+_ZERO_UUID = "A" * 22
+
+
+def read_topic_id(directory: Path) -> str | None:
+    """The id in a partition directory: 22 characters of base64url. None if there is none, or none that can be read."""
+    path = directory / PARTITION_METADATA
+    try:
+        text = read_file(str(path)).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    match = _CONTENT.fullmatch(text)
+    if match is None or match[1] == _ZERO_UUID:
+        logger.warning("%s: not used: expected version 0 and a topic_id, found %.100r", path, text)
+        return None
+    return match[1]

@@ -1,0 +1,64 @@
+"""The first record at or after a time (Kafka: LogSegment.findOffsetByTimestamp, ListOffsets)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.records import decode
+from native_log.segment.lookup import SegmentLookup
+from native_log.segment.scan import row
+from native_log.storage import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from native_log.log.partition_log import PartitionLog
+    from native_log.segment.damage import DamagedRange
+
+_MAX_MS = (2**63 - 1) // 1000
+
+
+def offset_for_timestamp(
+    log: PartitionLog, timestamp_ms: int, on_damage: Callable[[DamagedRange], None]
+) -> int | None:
+    """Offset of the first record from the log's start on with a timestamp of at least `timestamp_ms`, or None.
+
+    Timestamps need not be in order: every segment is looked at, each from the last entry of its time index below the time.
+    """
+    window, record_window = Window(), Window()
+    for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True):
+        end = log.end_position(segment)
+        if end == 0 or (following is not None and following.base_offset <= log.log_start_offset):
+            continue
+        with SegmentLookup(segment, end, window, max_batch_bytes=log.max_batch_bytes) as lookup:
+            start = lookup.find_timestamp(timestamp_ms)
+            if log.log_start_offset > segment.base_offset:
+                start = max(start, lookup.find_offset(log.log_start_offset).position)
+            for scanned in lookup.batches(start, on_damage):
+                late = pc.greater_equal(scanned.batches.column("maxTimestamp"), pa.scalar(timestamp_ms))
+                for index in pc.indices_nonzero(late).to_pylist():
+                    batch = row(scanned.batches, index)
+                    stop = batch["position"] + batch["sizeInBytes"]
+                    view = record_window.at(lookup.file, batch["position"], stop, batch["sizeInBytes"])
+                    offset = _first_in_batch(log, view, batch["position"], timestamp_ms)
+                    if offset is not None:
+                        return offset
+    return None
+
+
+def _first_in_batch(log: PartitionLog, batch: memoryview, position: int, timestamp_ms: int) -> int | None:
+    found = decode(
+        batch,
+        ["offset", "timestamp"],
+        base_position=position,
+        start_offset=log.log_start_offset,
+        control=True,
+        max_batch_bytes=log.max_batch_bytes,
+    )
+    wanted = pa.scalar(max(-_MAX_MS, min(timestamp_ms, _MAX_MS)) * 1000)
+    late = pc.greater_equal(found.batch.column("timestamp").cast(pa.int64()), wanted)
+    index = pc.index(late, True).as_py()
+    return None if index < 0 else found.batch.column("offset")[index].as_py()
