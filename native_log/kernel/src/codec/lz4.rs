@@ -1,0 +1,156 @@
+//! LZ4 frames as Kafka reads them (Lz4BlockInputStream), and the two kinds more that others write: blocks that
+//! refer to the one before, and several frames in a row.
+
+use std::os::raw::{c_char, c_int};
+
+use lz4_sys as _; // for the library it links
+use xxhash_rust::xxh32::xxh32;
+
+use super::Scratch;
+use crate::damage::Fault;
+
+const MAGIC: [u8; 4] = 0x184d_2204u32.to_le_bytes();
+const BLOCK_CHECKSUM: u8 = 1 << 4;
+const CONTENT_SIZE: u8 = 1 << 3;
+const CONTENT_CHECKSUM: u8 = 1 << 2;
+const RESERVED: u8 = 0b11;
+const STORED: u32 = 1 << 31;
+/// How far a copy can reach back.
+const WINDOW: usize = 64 << 10;
+/// The densest run: one byte for 255.
+const MAX_RATIO: usize = 256;
+
+unsafe extern "C" {
+    // In liblz4, which lz4-sys builds and links; it declares the other functions only.
+    fn LZ4_decompress_safe_usingDict(
+        source: *const c_char,
+        dest: *mut c_char,
+        source_bytes: c_int,
+        dest_capacity: c_int,
+        dictionary: *const c_char,
+        dictionary_bytes: c_int,
+    ) -> c_int;
+}
+
+pub fn decompress(input: &[u8], magic: i8, out: &mut Scratch) -> Result<(), Fault> {
+    let mut rest = input;
+    loop {
+        rest = frame(rest, magic, out)?;
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+/// Decompresses the frame that `input` begins with; what follows it.
+fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], Fault> {
+    let mut rest = Input(input);
+    if rest.take(4)? != MAGIC {
+        return Err(Fault::compression("not an lz4 frame: its first four bytes are not 04 22 4d 18"));
+    }
+    let descriptor = rest.0;
+    let &[flags, block_descriptor] = rest.take(2)? else { return Err(ended()) };
+    if flags >> 6 != 1 || flags & RESERVED != 0 || !matches!(block_descriptor, 0x40 | 0x50 | 0x60 | 0x70) {
+        let message = format!("lz4 frame descriptor {flags:02x} {block_descriptor:02x} is not of version 1");
+        return Err(Fault::compression(message));
+    }
+    let described = if flags & CONTENT_SIZE != 0 { 2 + rest.take(8)?.len() } else { 2 };
+    let checksum = rest.take(1)?[0];
+    let expected = (xxh32(&descriptor[..described], 0) >> 8) as u8;
+    // KAFKA-3160: writers of magic 0 computed the checksum over too many bytes, so nobody can check theirs.
+    if magic != 0 && checksum != expected {
+        let message = format!("the lz4 frame header's checksum is {expected:#04x}, the header says {checksum:#04x}");
+        return Err(Fault::compression(message));
+    }
+    let block_bytes = 1usize << (8 + 2 * (block_descriptor >> 4));
+    let began = out.filled;
+    loop {
+        let length = rest.u32()?;
+        if length == 0 {
+            break;
+        }
+        let data = rest.take((length & !STORED) as usize)?;
+        if data.len() > block_bytes {
+            let message = format!("an lz4 block has {} bytes, at most {block_bytes} are allowed", data.len());
+            return Err(Fault::compression(message));
+        }
+        if flags & BLOCK_CHECKSUM != 0 && rest.u32()? != xxh32(data, 0) {
+            return Err(Fault::compression("the checksum of an lz4 block is wrong"));
+        }
+        if length & STORED != 0 {
+            stored(data, out)?;
+        } else {
+            block(data, block_bytes, began, out)?;
+        }
+    }
+    if flags & CONTENT_CHECKSUM != 0 {
+        rest.take(4)?; // Kafka does not look at it
+    }
+    Ok(rest.0)
+}
+
+fn stored(data: &[u8], out: &mut Scratch) -> Result<(), Fault> {
+    if data.is_empty() {
+        return Ok(());
+    }
+    out.reserve(data.len())?;
+    let room = out.room();
+    if room.len() < data.len() {
+        return Err(Fault::too_large("the batch decompresses to more than", out.limit, out.limit));
+    }
+    room[..data.len()].copy_from_slice(data);
+    out.filled += data.len();
+    Ok(())
+}
+
+/// Decompresses one block behind what its frame has filled since `began`, which it may refer to.
+fn block(data: &[u8], block_bytes: usize, began: usize, out: &mut Scratch) -> Result<(), Fault> {
+    let most = block_bytes.min(data.len().saturating_mul(MAX_RATIO));
+    out.reserve(most)?;
+    let filled = out.filled;
+    let room = out.room();
+    let capacity = most.min(room.len());
+    let history = (filled - began).min(WINDOW);
+    let dest = room.as_mut_ptr();
+    // SAFETY: source and destination are valid for the lengths given and do not overlap; the history lies right
+    // before the destination in the same allocation, so that `dest - history` is inside it. Lengths are at most
+    // 4 MiB, which fits c_int.
+    let written = unsafe {
+        LZ4_decompress_safe_usingDict(
+            data.as_ptr().cast(),
+            dest.cast(),
+            data.len() as c_int,
+            capacity as c_int,
+            dest.sub(history).cast(),
+            history as c_int,
+        )
+    };
+    match usize::try_from(written) {
+        Ok(written) => {
+            out.filled += written.min(capacity);
+            Ok(())
+        }
+        Err(_) if capacity < most => Err(Fault::too_large("the batch decompresses to more than", out.limit, out.limit)),
+        Err(_) => Err(Fault::compression("an lz4 block is damaged")),
+    }
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8], Fault> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(ended)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn u32(&mut self) -> Result<u32, Fault> {
+        let mut field = [0; 4];
+        field.copy_from_slice(self.take(4)?);
+        Ok(u32::from_le_bytes(field))
+    }
+}
+
+fn ended() -> Fault {
+    Fault::compression("the lz4 frame ends too early")
+}

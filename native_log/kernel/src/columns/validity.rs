@@ -1,0 +1,61 @@
+//! A null bitmap that is there only if there is a null.
+
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+
+#[derive(Default)]
+pub struct Validity {
+    /// One bit a row, 1 = there. Rows beyond its end are there.
+    bits: Vec<u8>,
+}
+
+impl Validity {
+    #[cold]
+    pub fn set_null(&mut self, row: usize) {
+        if self.bits.len() <= row / 8 {
+            self.bits.resize(row / 8 + 1, 0xff);
+        }
+        self.bits[row / 8] &= !(1 << (row % 8));
+    }
+
+    /// Forgets the nulls from row `rows` on.
+    pub fn truncate(&mut self, rows: usize) {
+        if self.bits.len() > rows / 8 {
+            self.bits.truncate(rows / 8 + 1);
+            self.bits[rows / 8] |= 0xff << (rows % 8);
+        }
+    }
+
+    pub fn finish(mut self, rows: usize) -> Option<NullBuffer> {
+        if self.bits.is_empty() {
+            return None;
+        }
+        self.bits.resize(rows.div_ceil(8), 0xff);
+        let nulls = NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(self.bits), 0, rows));
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truncated_nulls_are_forgotten() {
+        let mut validity = Validity::default();
+        for row in [3, 9, 17] {
+            validity.set_null(row);
+        }
+        validity.truncate(9);
+        let nulls = validity.finish(20).unwrap();
+        assert_eq!((nulls.null_count(), nulls.is_null(3)), (1, true));
+    }
+
+    #[test]
+    fn no_null_no_bitmap() {
+        let mut validity = Validity::default();
+        assert!(Validity::default().finish(5).is_none());
+        validity.set_null(2);
+        validity.truncate(2);
+        assert!(validity.finish(5).is_none());
+    }
+}

@@ -1,0 +1,66 @@
+//! What is wrong with a batch.
+
+/// The kinds of damage, as `Damage.kind` names them in Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Size,
+    Magic,
+    Crc,
+    Codec,
+    Compression,
+    Records,
+    TooLarge,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Size => "size",
+            Kind::Magic => "magic",
+            Kind::Crc => "crc",
+            Kind::Codec => "codec",
+            Kind::Compression => "compression",
+            Kind::Records => "records",
+            Kind::TooLarge => "too-large",
+        }
+    }
+}
+
+/// A reason why a batch cannot be read: one line saying what was expected and what was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub kind: Kind,
+    pub message: String,
+}
+
+impl Fault {
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Fault { kind, message: message.into() }
+    }
+
+    pub fn records(message: impl Into<String>) -> Self {
+        Fault::new(Kind::Records, message)
+    }
+
+    pub fn compression(message: impl Into<String>) -> Self {
+        Fault::new(Kind::Compression, message)
+    }
+
+    pub fn too_large(what: &str, bytes: impl std::fmt::Display, limit: usize) -> Self {
+        let message =
+            format!("{what} {bytes} bytes, more than max_batch_bytes = {limit}; raise max_batch_bytes to read it");
+        Fault::new(Kind::TooLarge, message)
+    }
+}
+
+/// A fault and the batch it was found in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    pub fault: Fault,
+    /// First byte of the batch.
+    pub position: i64,
+    /// 12 + the size its header claims, or 0 where that is impossible.
+    pub size_bytes: i64,
+    /// The offset its header claims.
+    pub offset: i64,
+}

@@ -1,0 +1,326 @@
+//! A buffer of batches to the columns of their records.
+
+use std::cell::RefCell;
+
+use crate::codec::{Codec, Decompressor, SLACK};
+use crate::columns::{BatchValues, Column, Constants, RecordColumns};
+use crate::damage::{Damage, Fault};
+use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::legacy;
+use crate::v2::{self, OffsetRange};
+
+/// How a call came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    End,
+    Partial,
+    Limit,
+    Zeros,
+    Damaged,
+}
+
+impl Status {
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::End => "end",
+            Status::Partial => "partial",
+            Status::Limit => "limit",
+            Status::Zeros => "zeros",
+            Status::Damaged => "damaged",
+        }
+    }
+}
+
+/// Where and why a call stopped. Python's Decoded and Scanned have the same fields.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stopped {
+    pub status: Status,
+    /// First byte not used; beyond the buffer if a batch was passed over by its header.
+    pub position: i64,
+    /// Last offset + 1 of the last batch used or passed over.
+    pub next_offset: Option<i64>,
+    /// With Partial: bytes needed from `position` on.
+    pub needed_bytes: usize,
+    pub damage: Option<Damage>,
+}
+
+/// Transactions whose batches are passed over.
+#[derive(Default)]
+pub struct Aborted {
+    /// Producer id, first offset, last offset; sorted by the first two.
+    ranges: Vec<[i64; 3]>,
+}
+
+impl Aborted {
+    /// From triples of native 64-bit integers. None if the bytes are not whole triples.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (triples, rest) = bytes.as_chunks::<24>();
+        let field = |triple: &[u8; 24], at: usize| {
+            let mut field = [0; 8];
+            field.copy_from_slice(&triple[at..at + 8]);
+            i64::from_ne_bytes(field)
+        };
+        let ranges = triples.iter().map(|triple| [0, 8, 16].map(|at| field(triple, at))).collect();
+        rest.is_empty().then_some(Aborted { ranges })
+    }
+
+    fn covers(&self, header: &V2Header) -> bool {
+        if self.ranges.is_empty() || !header.transactional() || header.control() {
+            return false;
+        }
+        let key = (header.producer_id, header.base_offset);
+        let behind = self.ranges.partition_point(|&[producer_id, first, _]| (producer_id, first) <= key);
+        behind > 0 && {
+            let [producer_id, _, last] = self.ranges[behind - 1];
+            producer_id == header.producer_id && header.base_offset <= last
+        }
+    }
+}
+
+/// What a call of `decode` is asked for.
+pub struct Options<'a> {
+    pub base_position: i64,
+    pub start_offset: Option<i64>,
+    pub end_offset: Option<i64>,
+    pub aborted: Aborted,
+    pub max_rows: Option<usize>,
+    pub max_bytes: Option<usize>,
+    pub check_crcs: bool,
+    pub max_batch_bytes: usize,
+    pub control: bool,
+    pub constants: Constants<'a>,
+}
+
+impl Options<'_> {
+    fn wanted(&self) -> OffsetRange {
+        let last = match self.end_offset {
+            None => i64::MAX,
+            Some(i64::MIN) => return OffsetRange { first: i64::MAX, last: i64::MIN },
+            Some(end) => end - 1,
+        };
+        OffsetRange { first: self.start_offset.unwrap_or(i64::MIN), last }
+    }
+
+    fn is_below(&self, last_offset: i64) -> bool {
+        self.start_offset.is_some_and(|start| last_offset < start)
+    }
+
+    fn is_above(&self, base_offset: i64) -> bool {
+        self.end_offset.is_some_and(|end| base_offset >= end)
+    }
+}
+
+/// What one batch came to.
+enum Used {
+    /// Its records were appended; the next offset is this.
+    Records {
+        next_offset: i64,
+    },
+    /// Passed over by its header.
+    Passed {
+        next_offset: i64,
+    },
+    Partial {
+        needed: usize,
+    },
+}
+
+thread_local! {
+    static DECOMPRESSOR: RefCell<Decompressor> = RefCell::default();
+}
+
+/// Reads batches from the beginning of `buffer` until something stops it.
+pub fn decode(buffer: &[u8], columns: &[Column], options: &Options) -> (RecordColumns, Stopped) {
+    DECOMPRESSOR.with_borrow_mut(|decompressor| {
+        let mut decoder =
+            Decoder { options, wanted: options.wanted(), columns: RecordColumns::new(columns), decompressor };
+        let stopped = decoder.run(buffer, columns);
+        decoder.decompressor.trim();
+        (decoder.columns, stopped)
+    })
+}
+
+struct Decoder<'a> {
+    options: &'a Options<'a>,
+    wanted: OffsetRange,
+    columns: RecordColumns,
+    decompressor: &'a mut Decompressor,
+}
+
+impl Decoder<'_> {
+    fn run(&mut self, buffer: &[u8], columns: &[Column]) -> Stopped {
+        let (mut at, mut next_offset, mut expected) = (0, None, false);
+        loop {
+            let position = self.position(at);
+            let stopped =
+                |status, needed_bytes, damage| Stopped { status, position, next_offset, needed_bytes, damage };
+            if at < buffer.len() && self.is_full(columns) {
+                return stopped(Status::Limit, 0, None);
+            }
+            let prefix = match next(buffer, at, self.options.max_batch_bytes) {
+                Next::Batch(prefix) => prefix,
+                Next::End => return stopped(Status::End, 0, None),
+                Next::Zeros => return stopped(Status::Zeros, 0, None),
+                Next::Partial { needed } => return stopped(Status::Partial, needed, None),
+                Next::Damaged { fault, size_bytes, offset } => {
+                    let damage = Damage { fault, position, size_bytes, offset };
+                    return stopped(Status::Damaged, 0, Some(damage));
+                }
+            };
+            match self.batch(&prefix, &buffer[at..], position) {
+                Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
+                Ok(Used::Passed { next_offset: behind }) => next_offset = Some(behind),
+                Ok(Used::Records { next_offset: behind }) => {
+                    next_offset = Some(behind);
+                    if !expected {
+                        expected = true;
+                        self.columns.expect((buffer.len() - at) / prefix.total);
+                    }
+                }
+                Err(Stop::Full) => return stopped(Status::Limit, 0, None),
+                Err(Stop::Fault(fault)) => {
+                    self.columns.undo_batch();
+                    let size_bytes = prefix.total as i64;
+                    let damage = Damage { fault, position, size_bytes, offset: prefix.offset };
+                    return stopped(Status::Damaged, 0, Some(damage));
+                }
+            }
+            at += prefix.total;
+        }
+    }
+
+    fn position(&self, at: usize) -> i64 {
+        self.options.base_position.saturating_add(at as i64)
+    }
+
+    fn is_full(&self, columns: &[Column]) -> bool {
+        let rows = self.columns.rows;
+        let Options { max_rows, max_bytes, constants, .. } = self.options;
+        rows > 0
+            && (max_rows.is_some_and(|most| rows >= most)
+                || max_bytes.is_some_and(|most| self.columns.bytes(columns, constants) >= most))
+    }
+
+    fn batch(&mut self, prefix: &Prefix, rest: &[u8], position: i64) -> Result<Used, Stop> {
+        if rest.len() < prefix.header_bytes() {
+            return Ok(Used::Partial { needed: prefix.header_bytes() });
+        }
+        match rest.first_chunk::<V2_HEADER>() {
+            Some(header) if prefix.magic == 2 => self.v2_batch(V2Header::parse(header), prefix.total, rest, position),
+            _ => self.legacy_batch(LegacyHeader::parse(rest), prefix.total, rest, position),
+        }
+    }
+
+    fn v2_batch(&mut self, header: V2Header, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
+        let options = self.options;
+        let last_offset = header.last_offset();
+        // Compaction may have removed the last record: go on behind its offset all the same.
+        let next_offset = last_offset.wrapping_add(1);
+        // A negative delta is a lie that must be found out, not passed over.
+        let below = options.is_below(last_offset) && header.last_offset_delta >= 0;
+        if below || options.is_above(header.base_offset) || options.aborted.covers(&header) {
+            return Ok(Used::Passed { next_offset });
+        }
+        // Such a batch has no rows if it is what it says; but one flipped bit can make any batch say so.
+        let without_rows = header.record_count == 0 || (header.control() && !options.control);
+        if without_rows && !options.check_crcs {
+            return Ok(Used::Passed { next_offset });
+        }
+        let Some(batch) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
+        if options.check_crcs {
+            header.check_crc(batch)?;
+        }
+        if without_rows {
+            return Ok(Used::Passed { next_offset });
+        }
+        let (readable, section_bytes) = match header.codec() {
+            Codec::None => (&rest[V2_HEADER..], total - V2_HEADER),
+            codec => {
+                let input = &batch[V2_HEADER..];
+                let readable = self.decompressor.decompress(codec, 2, input, options.max_batch_bytes)?;
+                (readable, readable.len() - SLACK)
+            }
+        };
+        check_room(&self.columns, header.record_count, section_bytes, options)?;
+        v2::read_records(&header, readable, section_bytes, self.wanted, &mut self.columns)?;
+        self.columns.end_batch(BatchValues {
+            timestamp_type: i32::from(header.log_append_time()),
+            leader_epoch: header.leader_epoch,
+            producer_id: header.producer_id,
+            producer_epoch: header.producer_epoch.into(),
+            is_transactional: header.transactional(),
+            codec: header.codec(),
+            magic: 2,
+            batch_offset: header.base_offset,
+            position,
+        });
+        Ok(Used::Records { next_offset })
+    }
+
+    fn legacy_batch(&mut self, header: LegacyHeader, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
+        let options = self.options;
+        let wrapper = header.codec() != Codec::None;
+        // A wrapper of offset 0 may be one that no broker gave an offset: then its last record is not at 0.
+        let below = options.is_below(header.offset) && !(wrapper && header.offset == 0);
+        if below || (!wrapper && options.is_above(header.offset)) {
+            return Ok(Used::Passed { next_offset: header.offset.wrapping_add(1) });
+        }
+        let Some(message) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
+        let (batch_offset, last_offset) = if wrapper {
+            self.wrapper(&header, message)?
+        } else {
+            legacy::read_message(&header, message, options.check_crcs, self.wanted, &mut self.columns)?;
+            (header.offset, header.offset)
+        };
+        self.columns.end_batch(BatchValues {
+            timestamp_type: header.timestamp_type(),
+            leader_epoch: -1,
+            producer_id: -1,
+            producer_epoch: -1,
+            is_transactional: false,
+            codec: header.codec(),
+            magic: header.magic.into(),
+            batch_offset,
+            position,
+        });
+        Ok(Used::Records { next_offset: last_offset.wrapping_add(1) })
+    }
+
+    /// First and last offset of a wrapper. Its own CRC is not looked at: neither does the Java consumer, which checks
+    /// the records it hands out, and those are the inner ones (CompletedFetch.maybeEnsureValid).
+    fn wrapper(&mut self, header: &LegacyHeader, message: &[u8]) -> Result<(i64, i64), Stop> {
+        let options = self.options;
+        let input = legacy::wrapped(header, message)?;
+        let readable = self.decompressor.decompress(header.codec(), header.magic, input, options.max_batch_bytes)?;
+        let content = &readable[..readable.len() - SLACK];
+        check_room(&self.columns, 0, content.len(), options)?;
+        let offsets = legacy::read_wrapper(header, content, options.check_crcs, self.wanted, &mut self.columns)?;
+        Ok((offsets.first, if header.offset == 0 { offsets.last } else { header.offset }))
+    }
+}
+
+/// Why a batch was not used.
+enum Stop {
+    Fault(Fault),
+    /// It does not fit into this call's columns any more.
+    Full,
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Stop::Fault(fault)
+    }
+}
+
+/// Columns have 32-bit offsets: a batch that would go beyond them is left for the next call, or is too large for any.
+fn check_room(columns: &RecordColumns, record_count: i32, bytes: usize, options: &Options) -> Result<(), Stop> {
+    let most = (bytes / 7).min(usize::try_from(record_count).unwrap_or(0).max(bytes / 26));
+    if columns.fits(most, bytes, &options.constants) {
+        return Ok(());
+    }
+    if columns.rows > 0 {
+        return Err(Stop::Full);
+    }
+    let limit = options.max_batch_bytes;
+    Err(Stop::Fault(Fault::too_large("the columns of the batch need more than 2^31 bytes for its", bytes, limit)))
+}

@@ -1,0 +1,53 @@
+//! Where batches begin again behind damaged bytes.
+
+use crate::codec::Codec;
+use crate::header::{LegacyHeader, MAGIC_END, Next, V2_HEADER, V2Header, next};
+use crate::legacy::key_and_value;
+
+/// Index of the first batch from `start` on that lies wholly in the buffer and that nothing speaks against: its header
+/// makes sense, its offset is at least `min_offset` and below `max_offset`, its CRC is right.
+pub fn find_batch(buffer: &[u8], start: usize, min_offset: i64, max_offset: i64) -> Option<usize> {
+    let most = buffer.len().checked_sub(MAGIC_END)?;
+    (start..=most).find(|&at| {
+        buffer[at + 16] <= 2
+            && match next(buffer, at, buffer.len() - at) {
+                Next::Batch(prefix) => {
+                    (min_offset..max_offset).contains(&prefix.offset)
+                        && is_sound(&buffer[at..at + prefix.total], prefix.magic)
+                }
+                _ => false,
+            }
+    })
+}
+
+fn is_sound(batch: &[u8], magic: i8) -> bool {
+    match batch.first_chunk::<V2_HEADER>() {
+        Some(header) if magic == 2 => {
+            let header = V2Header::parse(header);
+            v2_is_plausible(&header, batch.len()) && header.check_crc(batch).is_ok()
+        }
+        _ => {
+            let header = LegacyHeader::parse(batch);
+            legacy_is_plausible(&header, batch) && header.check_crc(batch).is_ok()
+        }
+    }
+}
+
+/// Whether the header is one that brokers write: cheap, and spares nearly all CRCs.
+fn v2_is_plausible(header: &V2Header, total: usize) -> bool {
+    let most_records = match header.codec() {
+        Codec::None => ((total - V2_HEADER) / 7) as i64,
+        Codec::Unknown(_) => return false,
+        _ => i64::from(header.last_offset_delta) + 1,
+    };
+    header.attributes & !0x7f == 0
+        && header.last_offset_delta >= 0
+        && (0..=most_records).contains(&i64::from(header.record_count))
+}
+
+fn legacy_is_plausible(header: &LegacyHeader, message: &[u8]) -> bool {
+    let known = if header.magic == 0 { 0x07 } else { 0x0f };
+    header.attributes & !known == 0
+        && matches!(header.codec(), Codec::None | Codec::Gzip | Codec::Snappy | Codec::Lz4)
+        && key_and_value(header, message).is_ok()
+}

@@ -1,0 +1,161 @@
+//! Messages of formats v0 and v1 (before Kafka 0.11), alone or compressed within a wrapper (LegacyRecord,
+//! AbstractLegacyRecordBatch).
+
+use crate::columns::{Record, RecordColumns};
+use crate::damage::Fault;
+use crate::header::{LegacyHeader, PREFIX_BYTES, V0_HEADER, V1_HEADER, i32_at, i64_at};
+use crate::v2::OffsetRange;
+
+/// The size field of an empty v0 message: DataLogInputStream takes less for corrupt.
+const MIN_SIZE: i32 = 14;
+
+/// Key and value of a message, which must fill it exactly. A negative length is null.
+pub fn key_and_value<'a>(
+    header: &LegacyHeader,
+    message: &'a [u8],
+) -> Result<(Option<&'a [u8]>, Option<&'a [u8]>), Fault> {
+    let mut rest = &message[header.header_bytes()..];
+    let key = nullable(&mut rest, "key")?;
+    let value = nullable(&mut rest, "value")?;
+    match rest.len() {
+        0 => Ok((key, value)),
+        left => Err(Fault::records(format!("{left} bytes are left behind a message's value"))),
+    }
+}
+
+fn nullable<'a>(rest: &mut &'a [u8], what: &str) -> Result<Option<&'a [u8]>, Fault> {
+    if rest.len() < 4 {
+        return Err(Fault::records(format!("a message ends before the length of its {what}")));
+    }
+    let length = i32_at(rest, 0);
+    let behind = &rest[4..];
+    let Ok(bytes) = usize::try_from(length) else {
+        *rest = behind;
+        return Ok(None);
+    };
+    let (field, left) = behind.split_at_checked(bytes).ok_or_else(|| {
+        Fault::records(format!("the {what} of a message claims {length} bytes, {} are left", behind.len()))
+    })?;
+    *rest = left;
+    Ok(Some(field))
+}
+
+/// Appends a message that is no wrapper.
+pub fn read_message(
+    header: &LegacyHeader,
+    message: &[u8],
+    check_crcs: bool,
+    wanted: OffsetRange,
+    columns: &mut RecordColumns,
+) -> Result<(), Fault> {
+    if check_crcs {
+        header.check_crc(message)?;
+    }
+    let (key, value) = key_and_value(header, message)?;
+    if wanted.contains(header.offset) {
+        let record = Record { key, value, offset: header.offset, timestamp_ms: header.timestamp, sequence: -1 };
+        columns.append(&record, &[]);
+    }
+    Ok(())
+}
+
+/// The compressed bytes of a wrapper.
+pub fn wrapped<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<&'a [u8], Fault> {
+    key_and_value(header, message)?.1.ok_or_else(|| Fault::records("a compressed message has no value"))
+}
+
+/// The offsets a wrapper really holds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WrappedOffsets {
+    pub first: i64,
+    pub last: i64,
+}
+
+/// Appends the messages within a wrapper, whose decompressed value is `content`.
+pub fn read_wrapper(
+    wrapper: &LegacyHeader,
+    content: &[u8],
+    check_crcs: bool,
+    wanted: OffsetRange,
+    columns: &mut RecordColumns,
+) -> Result<WrappedOffsets, Fault> {
+    let entries = Entries { rest: content }.collect::<Result<Vec<_>, _>>()?;
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return Err(Fault::records("a compressed message holds no messages"));
+    };
+    // The messages are judged before the offsets are: what is wrong with one of them says more.
+    let records =
+        entries.iter().map(|entry| inner_record(wrapper, entry, check_crcs)).collect::<Result<Vec<_>, _>>()?;
+    let base = base_offset(wrapper, i64_at(last, 0))?;
+    for mut record in records {
+        record.offset = record.offset.wrapping_add(base);
+        if wanted.contains(record.offset) {
+            columns.append(&record, &[]);
+        }
+    }
+    Ok(WrappedOffsets { first: i64_at(first, 0).wrapping_add(base), last: i64_at(last, 0).wrapping_add(base) })
+}
+
+/// The entries within a wrapper. A last one that is cut short is passed over, as DataLogInputStream does.
+struct Entries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<&'a [u8], Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.len() < PREFIX_BYTES {
+            return None;
+        }
+        let size = i32_at(self.rest, 8);
+        if size < MIN_SIZE {
+            self.rest = &[];
+            let message = format!("the size field of a message within a wrapper is {size}, the least is {MIN_SIZE}");
+            return Some(Err(Fault::records(message)));
+        }
+        let (entry, rest) = self.rest.split_at_checked(PREFIX_BYTES + size as usize)?;
+        self.rest = rest;
+        Some(Ok(entry))
+    }
+}
+
+/// One message of a wrapper, its offset as it stands there. It is read by its own magic, which old brokers did not
+/// always make the wrapper's (KAFKA-4298).
+fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) -> Result<Record<'a>, Fault> {
+    let (magic, bytes) = (entry[16] as i8, entry.len());
+    let least = match magic {
+        0 => V0_HEADER + 8,
+        1 => V1_HEADER + 8,
+        _ => return Err(Fault::records(format!("a message within a wrapper has magic {magic}, neither 0 nor 1"))),
+    };
+    if bytes < least {
+        let message = format!("a message of magic {magic} within a wrapper has {bytes} bytes, the least is {least}");
+        return Err(Fault::records(message));
+    }
+    let header = LegacyHeader::parse(entry);
+    if check_crc {
+        header.check_crc(entry)?;
+    }
+    if header.attributes & 7 != 0 {
+        return Err(Fault::records("a message within a wrapper is compressed itself"));
+    }
+    let (key, value) = key_and_value(&header, entry)?;
+    // Of a wrapper with LogAppendTime the broker set the time; those within are the producer's.
+    let timestamp_ms = if magic == 1 && wrapper.timestamp_type() == 1 { wrapper.timestamp } else { header.timestamp };
+    Ok(Record { key, value, offset: header.offset, timestamp_ms, sequence: -1 })
+}
+
+/// What to add to the offsets within a wrapper. Those of magic 1 are relative, and only their distance to the last
+/// one counts, whose offset the wrapper has (KIP-31).
+fn base_offset(wrapper: &LegacyHeader, last: i64) -> Result<i64, Fault> {
+    // 0: as some producers wrote it, and no broker gave it an offset.
+    if wrapper.magic == 0 || wrapper.offset == 0 {
+        return Ok(0);
+    }
+    if wrapper.offset < last {
+        let message = format!("the wrapper's offset is {}, less than {last}, the last one within", wrapper.offset);
+        return Err(Fault::records(message));
+    }
+    Ok(wrapper.offset.wrapping_sub(last))
+}

@@ -1,0 +1,33 @@
+//! Kafka record batches to Arrow. Buffers in, columns out: no files, no clocks, no Spark.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`decode`] | buffer -> the records of its batches, with the columns asked for |
+//! | [`scan`] | buffer -> one row a batch, from the headers alone |
+//! | [`find`] | where the next whole batch begins behind damaged bytes |
+//! | [`header`] | the entry prefix all formats share, and the headers of v2 batches and v0/v1 messages |
+//! | [`v2`], [`legacy`] | the records inside a batch: format v2, and messages and wrappers of v0 and v1 |
+//! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |
+//! | [`columns`] | the Arrow columns being built |
+//! | [`pool`], [`constant`] | recycled memory below the columns, and columns of one value |
+//! | [`varint`], [`crc`], [`damage`] | the small parts |
+//!
+//! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
+//! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
+
+pub mod codec;
+pub mod columns;
+pub mod constant;
+pub mod crc;
+pub mod damage;
+pub mod decode;
+pub mod find;
+pub mod header;
+pub mod legacy;
+pub mod pool;
+pub mod scan;
+pub mod v2;
+pub mod varint;
+
+#[cfg(feature = "python")]
+mod python;

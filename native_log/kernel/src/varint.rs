@@ -1,0 +1,71 @@
+//! Zigzag varints, as Kafka's ByteUtils reads them.
+
+/// Reads a varint of at most 5 bytes. None if it is longer, or the bytes end before it does.
+pub fn read_i32(bytes: &[u8], at: &mut usize) -> Option<i32> {
+    let mut raw: u32 = 0;
+    for shift in [0, 7, 14, 21, 28] {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        raw |= u32::from(byte & 0x7f) << shift; // bits beyond the 32nd fall off, as in Java
+        if byte < 0x80 {
+            return Some(unzigzag_i32(raw));
+        }
+    }
+    None
+}
+
+/// Reads a varlong of at most 10 bytes. None if it is longer, or the bytes end before it does.
+pub fn read_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
+    let mut raw: u64 = 0;
+    for shift in [0, 7, 14, 21, 28, 35, 42, 49, 56, 63] {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        raw |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(unzigzag_i64(raw));
+        }
+    }
+    None
+}
+
+#[inline(always)]
+pub fn unzigzag_i32(raw: u32) -> i32 {
+    (raw >> 1) as i32 ^ -((raw & 1) as i32)
+}
+
+#[inline(always)]
+pub fn unzigzag_i64(raw: u64) -> i64 {
+    (raw >> 1) as i64 ^ -((raw & 1) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn i32_of(bytes: &[u8]) -> Option<(i32, usize)> {
+        let mut at = 0;
+        read_i32(bytes, &mut at).map(|value| (value, at))
+    }
+
+    #[test]
+    fn zigzag_sizes_change_where_kafka_says() {
+        assert_eq!(i32_of(&[0x01]), Some((-1, 1)));
+        assert_eq!(i32_of(&[0x7e]), Some((63, 1)));
+        assert_eq!(i32_of(&[0x7f]), Some((-64, 1)));
+        assert_eq!(i32_of(&[0x80, 0x01]), Some((64, 2)));
+        assert_eq!(i32_of(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Some((i32::MIN, 5)));
+        assert_eq!(i32_of(&[0xfe, 0xff, 0xff, 0xff, 0x0f]), Some((i32::MAX, 5)));
+    }
+
+    #[test]
+    fn longer_than_minimal_is_read_and_longer_than_the_type_is_not() {
+        assert_eq!(i32_of(&[0x82, 0x80, 0x80, 0x80, 0x00]), Some((1, 5)));
+        assert_eq!(i32_of(&[0x82, 0x80, 0x80, 0x80, 0x80, 0x00]), None);
+        assert_eq!(i32_of(&[0x80]), None);
+        let mut at = 0;
+        assert_eq!(read_i64(&[0xff; 10], &mut at), None);
+        let mut at = 0;
+        let longest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        assert_eq!(read_i64(&longest, &mut at), Some(i64::MIN));
+    }
+}
