@@ -1,0 +1,13 @@
+"""The errors of the Spark side. What is wrong with a log itself is an error of native_log."""
+
+from __future__ import annotations
+
+from native_log.errors import KafkaLogError
+
+
+class OptionError(ValueError):
+    """An option, or options together, that cannot be meant. Spark shows it at load()."""
+
+
+class DataLossError(KafkaLogError):
+    """The log does not hold all offsets that were asked for (Spark: KAFKA_DATA_LOSS)."""

@@ -1,0 +1,106 @@
+"""From options to the log ranges of tasks: opens the log directories, and has the pure parts decide."""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from kafkalog_spark.offsets import OffsetRange, check_data_loss, check_not_reversed, resolve
+from kafkalog_spark.planning import (
+    FILE_COST_BYTES,
+    PACK_BYTES,
+    cut,
+    divide_ranges,
+    divides,
+    pack,
+    target_bytes,
+)
+from kafkalog_spark.topics import assigned_partitions
+from native_log.logdir import INTERNAL_TOPICS, LogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafkalog_spark.offset_json import TopicPartition
+    from kafkalog_spark.options import ReadOptions
+    from native_log.log import LogRange
+
+
+def open_log_dir(options: ReadOptions) -> LogDir:
+    return LogDir(
+        options.paths,
+        include_deleted=options.include_deleted,
+        high_watermark=options.high_watermark,
+    )
+
+
+def selected(options: ReadOptions, log_dir: LogDir) -> list[TopicPartition]:
+    """The partitions that the topic option is about."""
+    return assigned_partitions(
+        options.selection, log_dir.topics(), INTERNAL_TOPICS, include_internal=options.include_internal
+    )
+
+
+def plan_records(options: ReadOptions) -> list[list[LogRange]]:
+    """The ranges that each task reads.
+
+    Offsets are resolved here and now, against what the logs hold at this moment.
+    """
+    log_dir = open_log_dir(options)
+    logs = {tp: log_dir.partition(*tp) for tp in selected(options, log_dir)}
+    wholes = {tp: log.range(isolation_level=options.isolation_level) for tp, log in logs.items()}
+    available = {tp: OffsetRange(*tp, whole.start_offset, whole.end_offset) for tp, whole in wholes.items()}
+
+    def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
+        return logs[tp].offset_for_timestamp(timestamp_ms, isolation_level=options.isolation_level)
+
+    asked = resolve(options.start, options.end, options.strategy, available, offset_for_timestamp)
+    if options.min_partitions is None or options.min_partitions <= len(asked):
+        check_not_reversed(asked)  # else Spark drops them when it divides the others
+    for r in asked:
+        check_data_loss(
+            r, available[r.topic_partition], fail=options.fail_on_data_loss, path=logs[r.topic_partition].path
+        )
+
+    held = {}
+    for r in asked:
+        tp = r.topic_partition
+        part = r.clamped(available[tp])
+        if part.size > 0:
+            whole = part == available[tp]
+            held[tp] = (
+                wholes[tp]
+                if whole
+                else logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
+            )
+    most = target_bytes(
+        (r.size_bytes for r in held.values()), options.max_bytes_per_partition, os.cpu_count() or 1
+    )
+    splits = {tp: r.split(most) if r.size_bytes > most else [r] for tp, r in held.items()}
+    if options.min_partitions is None and options.max_records_per_partition is None:
+        return pack(
+            (split for parts in splits.values() for split in parts),
+            lambda split: split.size_bytes + FILE_COST_BYTES * len(split.pieces),
+            min(most, PACK_BYTES),
+        )
+    starts = {tp: [split.start_offset for split in parts] for tp, parts in splits.items()}
+    pieces = [piece for r in asked for piece in cut(r, starts.get(r.topic_partition, []))]
+    if divides(pieces, options.min_partitions, options.max_records_per_partition):
+        pieces = divide_ranges(pieces, options.min_partitions, options.max_records_per_partition)
+    return _split_at(held, pieces)
+
+
+def _split_at(held: Mapping[TopicPartition, LogRange], pieces: Iterable[OffsetRange]) -> list[list[LogRange]]:
+    """A task for each piece, with the range of the log that it is: none where the log holds nothing of it."""
+    tasks: list[list[LogRange]] = []
+    for tp, group in groupby(pieces, key=lambda piece: piece.topic_partition):
+        whole = held.get(tp)
+        if whole is None:
+            tasks += [[] for _ in group]
+            continue
+        available = OffsetRange(*tp, whole.start_offset, whole.end_offset)
+        clamped = [piece.clamped(available) for piece in group]
+        parts = {part.start_offset: part for part in whole.split_at([c.start for c in clamped if c.size > 0])}
+        tasks += [[parts[c.start]] if c.size > 0 else [] for c in clamped]
+    return tasks

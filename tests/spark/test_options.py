@@ -1,0 +1,242 @@
+"""Parsing and validation of the read options."""
+
+import json
+import re
+
+import pytest
+from kafkalog_spark.errors import OptionError
+from kafkalog_spark.offsets import Earliest, GlobalTimestamp, Latest, SpecificOffsets, SpecificTimestamps
+from kafkalog_spark.option_names import KNOWN, slip_of
+from kafkalog_spark.options import PROTECTED, ReadOptions, parse_read_options
+from kafkalog_spark.topics import AllTopics, Assign, Subscribe, SubscribePattern
+
+
+def parse(**options: str) -> ReadOptions:
+    return parse_read_options({"path": "/logs", **options})
+
+
+def parse_dotted(name: str, value: str) -> ReadOptions:
+    return parse_read_options({"path": "/logs", name: value})
+
+
+def test_defaults() -> None:
+    assert parse() == ReadOptions(
+        paths=("/logs",),
+        selection=AllTopics(),
+        start=Earliest(),
+        end=Latest(),
+        strategy="error",
+        min_partitions=None,
+        max_records_per_partition=None,
+        max_bytes_per_partition=128 * 1024 * 1024,
+        fail_on_data_loss=True,
+        include_headers=False,
+        isolation_level="read_uncommitted",
+        check_crcs=True,
+        mode="failFast",
+        columns=None,
+        view="records",
+        include_internal=False,
+        include_deleted=False,
+        high_watermark="auto",
+    )
+
+
+def test_names_are_taken_in_any_case() -> None:
+    options = {"PATH": "/logs", "SUBSCRIBE": "t", "KAFKA.Isolation.Level": "read_committed", "MaxBytesPerPartition": "1k"}
+    parsed = parse_read_options(options)
+    assert parsed.selection == Subscribe(frozenset({"t"}))
+    assert parsed.isolation_level == "read_committed"
+    assert parsed.max_bytes_per_partition == 1024
+
+
+@pytest.mark.parametrize("name", ["foo", "header", "provider", "owner", "kafka.security.protocol", "kafka.", "serialization.format"])
+def test_unknown_options_are_ignored(name: str) -> None:
+    assert parse_dotted(name, "x") == parse()
+
+
+def test_what_a_catalog_adds_is_ignored() -> None:
+    catalog = {"provider": "kafkalog", "owner": "me", "location": "file:/other", "option.subscribe": "t", "option.pth": ""}
+    assert parse(**catalog) == parse()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kafka.bootstrap.servers", ""), ("kafkaConsumer.pollTimeoutMs", "x"), ("fetchOffset.numRetries", "-1")]
+    + [("fetchOffset.retryIntervalMs", ""), ("groupIdPrefix", "p"), ("kafka.group.id", "g"), ("maxTriggerDelay", "x")]
+    + [("maxOffsetsPerTrigger", "x"), ("minOffsetsPerTrigger", "")],
+)
+def test_options_without_a_meaning_here_are_ignored_whatever_they_say(name: str, value: str) -> None:
+    assert parse_dotted(name, value) == parse()
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [("startingOffset", "startingOffsets"), ("startngOffsets", "startingOffsets"), ("subcribe", "subscribe")]
+    + [("suscrieb", "subscribe"), ("includeHeader", "includeHeaders"), ("moed", "mode"), ("mod", "mode"), ("mdoel", None)]
+    + [("maxBytesPerPartitions", "maxBytesPerPartition"), ("kafka.isolation.levle", "kafka.isolation.level")]
+    + [("failOnDateLos", "failOnDataLoss"), ("pathes", "paths"), ("date", None), ("auto.offset.reset", None), ("column", "columns")]
+    + [("minPartition", "minPartitions"), ("inculdeInternal", "includeInternal")],
+)
+def test_slips(slip: str, meant: str | None) -> None:
+    assert slip_of(slip.lower()) == meant
+    if meant is not None:
+        with pytest.raises(OptionError, match=f"unknown option '{re.escape(slip.lower())}': is {meant} meant"):
+            parse(**{slip: "x"})
+
+
+def test_no_known_option_is_a_slip_of_another() -> None:
+    assert all(slip_of(name) is None for name in KNOWN)
+
+
+@pytest.mark.parametrize("name", PROTECTED)
+def test_client_settings_that_would_change_what_is_read_are_refused(name: str) -> None:
+    with pytest.raises(OptionError, match=f"option {name} is not supported"):
+        parse_dotted(name, "x")
+
+
+def test_paths() -> None:
+    assert parse_read_options({"paths": json.dumps(["/a", "/b"])}).paths == ("/a", "/b")
+    assert parse_read_options({"location": "file:/warehouse/t"}).paths == ("file:/warehouse/t",)
+    assert parse_read_options({"path": "/a", "location": "/b"}).paths == ("/a",)
+
+
+@pytest.mark.parametrize("options", [{}, {"path": " "}, {"paths": "[]"}, {"subscribe": "t"}])
+def test_a_path_is_needed(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match=re.escape('no path is given: expected a Kafka log directory')):
+        parse_read_options(options)
+
+
+@pytest.mark.parametrize("paths", ["/a", '{"a": 1}', "[1]"])
+def test_paths_refused(paths: str) -> None:
+    with pytest.raises(OptionError, match="paths: expected a JSON list"):
+        parse_read_options({"paths": paths})
+
+
+def test_selection() -> None:
+    assert parse(subscribe=" a, b ,,a").selection == Subscribe(frozenset({"a", "b"}))
+    assert parse(assign=' {"t":[0,1]}').selection == Assign(frozenset({("t", 0), ("t", 1)}))
+    selection = parse(subscribePattern=" ord.* ").selection
+    assert isinstance(selection, SubscribePattern)
+    assert selection.pattern.search("my_orders")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "t", "assign": "bad"}, "only one of subscribe, subscribePattern and assign"),
+        ({"subscribe": "", "subscribePattern": "x"}, "only one of"),
+        ({"subscribe": " , "}, "subscribe: expected a list of topics"),
+        ({"subscribePattern": " "}, "subscribePattern: expected a regular expression"),
+        ({"subscribePattern": "*"}, "subscribePattern: cannot use the regular expression"),
+        ({"assign": "plain"}, 'assign: expected partitions such as {"topicA"'),
+        ({"assign": '{"t":"0"}'}, "assign: expected e.g."),
+        ({"topics": "t"}, "is subscribe meant"),
+    ],
+)
+def test_selection_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        parse(**options)
+
+
+def test_limits_by_presence() -> None:
+    """What is overridden is not even parsed."""
+    every = {"startingTimestamp": " 7 ", "startingOffsetsByTimestamp": "bad", "startingOffsets": "bad"}
+    assert parse(**every).start == GlobalTimestamp(7)
+    del every["startingTimestamp"]
+    every["startingOffsetsByTimestamp"] = '{"t":{"0":5}}'
+    assert parse(**every).start == SpecificTimestamps({("t", 0): 5})
+    assert parse(endingTimestamp="7", endingOffsets="earliest").end == GlobalTimestamp(7)
+
+
+def test_offsets() -> None:
+    assert parse(startingOffsets=" EARLIEST ").start == Earliest()
+    assert parse(endingOffsets="Latest").end == Latest()
+    assert parse(endingOffsets='{"t":{"0":-1}}').end == SpecificOffsets({("t", 0): -1})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingOffsets": "latest"}, "cannot start at latest"),
+        ({"endingOffsets": "earliest"}, "cannot end at earliest"),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, "t-0 cannot be latest"),
+        ({"endingOffsets": '{"t":{"0":-2}}'}, "t-0 cannot be earliest"),
+        ({"startingOffsets": '{"t":{"0":-3}}'}, "t-0 has -3; expected an offset of 0 or more, or -2"),
+        ({"endingOffsets": '{"t":{"0":-3}}'}, "t-0 has -3; expected an offset of 0 or more, or -1"),
+        ({"startingOffsets": ""}, 'startingOffsets: expected e.g. {"topicA":{"0":23'),
+        ({"startingTimestamp": ""}, "startingTimestamp: expected a single long value"),
+        ({"endingTimestamp": "1.5"}, "endingTimestamp: expected a single long value"),
+        ({"startingOffsetsByTimestamp": "earliest"}, 'expected e.g. {"topicA":{"0":1700000000000'),
+        ({"startingOffsets": '{"t":{"0":1}}', "endingOffsets": '{"t":{"1":2}}'}, "MISMATCHED_TOPIC_PARTITIONS"),
+        ({"startingOffsets": '{"t":{"0":3}}', "endingOffsets": '{"t":{"0":2}}'}, "offset 3 is greater than"),
+        ({"startingTimestamp": "3", "endingTimestamp": "2"}, "startingTimestamp 3 is greater than endingTimestamp 2"),
+        (
+            {"startingOffsetsByTimestamp": '{"t":{"0":3}}', "endingOffsetsByTimestamp": '{"t":{"0":2}}'},
+            "timestamp 3 is greater than",
+        ),
+        ({"startingOffsetsByTimestampStrategy": "earliest"}, "expected error or latest"),
+        ({"startingOffsetsByTimestampStrategy": " latest "}, "expected error or latest"),
+        ({"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, "minOffsetsPerTrigger 2 is greater than"),
+        ({"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "x"}, "maxOffsetsPerTrigger: 'x' is not a number"),
+    ],
+)
+def test_limits_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        parse(**options)
+
+
+@pytest.mark.parametrize("name", ["minPartitions", "maxRecordsPerPartition"])
+def test_positive_numbers(name: str) -> None:
+    assert (parse(**{name: "+7"}).min_partitions or parse(**{name: "+7"}).max_records_per_partition) == 7
+    for text in ("x", "", " 5 ", "5.0", "1e3", "99999999999999999999"):
+        with pytest.raises(OptionError, match=f"{name}: .* is not a number"):
+            parse(**{name: text})
+    for text in ("0", "-1"):
+        with pytest.raises(OptionError, match=f"{name}: expected a number of 1 or more"):
+            parse(**{name: text})
+
+
+@pytest.mark.parametrize("name", ["includeHeaders", "failOnDataLoss", "includeInternal", "includeDeleted"])
+def test_booleans(name: str) -> None:
+    assert parse(**{name: "TRUE"}) != parse(**{name: "False"})
+    for text in ("yes", "0", "", " true ", "t"):
+        with pytest.raises(OptionError, match=f"{name}: .* is not a boolean"):
+            parse(**{name: text})
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("512k", 512 << 10), ("128m", 128 << 20), ("2GB", 2 << 30), ("3 MiB", 3 << 20), ("7b", 7)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse(maxBytesPerPartition=text).max_bytes_per_partition == size
+
+
+@pytest.mark.parametrize("text", ["", "m", "0", "-1", "1.5m", "12x", "1 e3", "128mm"])
+def test_sizes_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="maxBytesPerPartition: expected a size such as"):
+        parse(maxBytesPerPartition=text)
+
+
+def test_isolation_level_is_trimmed_but_not_folded() -> None:
+    """As Kafka's own configuration parser has it."""
+    assert parse_dotted("kafka.isolation.level", " read_committed ").isolation_level == "read_committed"
+    for text in ("READ_COMMITTED", "", "none"):
+        with pytest.raises(OptionError, match="kafka.isolation.level: expected read_committed or read_uncommitted"):
+            parse_dotted("kafka.isolation.level", text)
+
+
+def test_words() -> None:
+    assert parse(mode="PERMISSIVE").mode == "permissive"
+    assert parse(view="Batches").view == "batches"
+    assert parse(highWatermark="checkpoint").high_watermark == "checkpoint"
+    with pytest.raises(OptionError, match="mode: expected failFast, dropMalformed or permissive, got 'fast'"):
+        parse(mode="fast")
+    with pytest.raises(OptionError, match="view=latest is not there yet"):
+        parse(view="latest")
+
+
+def test_columns() -> None:
+    assert parse(columns=" offset,value ").columns == ("offset", "value")
+    with pytest.raises(OptionError, match="columns: expected a list"):
+        parse(columns="offset,,value")
