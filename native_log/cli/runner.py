@@ -32,10 +32,19 @@ class Commands(click.Group):
             finally:
                 logger.removeHandler(handler)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What reads us has enough. Python flushes stdout once more at its end: let that go nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return None
+        return result
+
     def _run(self, *args: Any, **kwargs: Any) -> int:
         try:
             result = super().main(*args, **kwargs)
-            sys.stdout.flush()
         except click.UsageError as error:
             help_option = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
             _note(error.format_message() + help_option)
@@ -43,10 +52,6 @@ class Commands(click.Group):
         except click.ClickException as error:
             _note(error.format_message())
             return error.exit_code
-        except BrokenPipeError:
-            # What reads us has enough. Python flushes stdout once more at its end: let that go nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
         except (click.Abort, KeyboardInterrupt):
             return INTERRUPTED
         except (KafkaLogError, OSError) as error:

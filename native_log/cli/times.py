@@ -44,4 +44,4 @@ def format_time_ms(time_ms: int | None) -> str:
     if not _EARLIEST_MS <= time_ms <= _LATEST_MS:
         return str(time_ms)
     time = _EPOCH + timedelta(milliseconds=time_ms)
-    return time.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}Z"
+    return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -4,7 +4,6 @@ import json
 import logging
 import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +20,7 @@ from .broker import held_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from conftest import GoldenPartition
 

@@ -1,0 +1,403 @@
+"""The commands, on directories that brokers wrote."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from conftest import GOLDEN, read_rows
+
+import native_log
+from native_log.cli.app import kafkalog
+from native_log.records import IMPLEMENTATION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.testing import Result
+
+V41 = GOLDEN / "kafka-4.1"
+WHOLE_BROKER = V41 / "whole-broker/data"
+EVENTS_0 = WHOLE_BROKER / "events-0"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(kafkalog, [str(argument) for argument in arguments])
+
+
+def output(*arguments: object) -> str:
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return str(result.stdout)
+
+
+def records(*arguments: object) -> list[dict[str, Any]]:
+    """What `cat --format json` gives, data as bytes, in the form of conftest.read_rows."""
+
+    def plain(value: str | dict[str, str] | None) -> bytes | None:
+        if isinstance(value, dict):
+            return base64.b64decode(value["base64"])
+        return None if value is None else value.encode()
+
+    found = []
+    for line in output("cat", *arguments, "--format", "json").splitlines():
+        row = json.loads(line)
+        row["key"], row["value"] = plain(row["key"]), plain(row["value"])
+        if "headers" in row:
+            row["headers"] = [(one["key"], plain(one["value"])) for one in row["headers"] or []]
+        found.append(row)
+    return found
+
+
+def offsets(*arguments: object) -> list[int]:
+    return [row["offset"] for row in records(*arguments)]
+
+
+def golden_rows(
+    fixture: str, partition: int = 0, isolation_level: str = "read_uncommitted"
+) -> list[dict[str, Any]]:
+    folder = GOLDEN / fixture
+    expected = json.loads((folder / "expected.json").read_text())["partitions"][partition]
+    committed = isolation_level == "read_committed" and expected["rowsCommitted"]
+    return read_rows(folder / (committed or expected["rows"])["file"])
+
+
+class TestVersion:
+    def test_it_names_the_version_and_what_reads_records(self) -> None:
+        assert output("--version") == f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})\n"
+
+    def test_alone_it_shows_its_help(self) -> None:
+        assert "Commands:" in output()
+
+
+class TestLs:
+    def test_json_has_what_the_broker_said(self) -> None:
+        found = json.loads(output("ls", WHOLE_BROKER, "--json"))
+        (log_dir,) = found["logDirs"]
+        assert (log_dir["nodeId"], log_dir["cleanShutdown"], log_dir["lockedBy"]) == (1, True, None)
+        by_name = {(one["topic"], one["partition"]): one for one in found["partitions"]}
+        assert len(by_name) == 12
+        for expected in json.loads((V41 / "whole-broker/expected.json").read_text())["partitions"]:
+            one = by_name[expected["topic"], expected["partition"]]
+            assert (one["logStartOffset"], one["logEndOffset"]) == (expected["earliest"], expected["latest"])
+            assert one["highWatermark"] == expected["latest"]
+            rows = read_rows(V41 / "whole-broker" / expected["rows"]["file"])
+            times = (rows[0]["timestamp"], rows[-1]["timestamp"]) if rows else (None, None)
+            assert (one["firstTimestamp"], one["lastTimestamp"]) == times
+            logs = list((V41 / "whole-broker" / expected["dir"]).glob("*.log"))
+            assert one["segments"] == len(logs)
+            assert one["sizeInBytes"] == sum(log.stat().st_size for log in logs)
+
+    def test_a_table_for_people(self) -> None:
+        lines = output("ls", WHOLE_BROKER).splitlines()
+        assert lines[0] == f"{WHOLE_BROKER}  (cluster Z29sZGVuLWZpeHR1cmVzMQ, broker 1, cleanly shut down)"
+        assert lines[1].split()[:7] == ["TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS"]
+        (trimmed,) = [line.split() for line in lines if line.startswith("trimmed")]
+        assert trimmed[:7] == ["trimmed", "0", "75", "270", "270", "25", "KiB"]
+        assert lines[-1] == "7 topics, 12 partitions, 24 segments, 96 KiB"
+
+    def test_topics_can_be_picked(self) -> None:
+        found = json.loads(output("ls", WHOLE_BROKER, "--json", "-t", "events", "-t", "state"))
+        assert [(one["topic"], one["partition"]) for one in found["partitions"]] == [
+            ("events", 0),
+            ("events", 1),
+            ("events", 2),
+            ("state", 0),
+        ]
+
+    def test_each_log_dir_has_its_table(self) -> None:
+        tables = output("ls", V41 / "jbod/data/dir1", V41 / "jbod/data/dir2").split("\n\n")
+        assert [len(table.splitlines()) for table in tables] == [5, 4, 1]
+
+    def test_deleted_directories(self) -> None:
+        assert "gone (delete)" in output("ls", WHOLE_BROKER, "--include-deleted")
+
+    def test_one_bad_partition_does_not_hide_the_others(self, golden_copy: Callable[[str], Path]) -> None:
+        data = golden_copy("kafka-4.1/whole-broker")
+        with open(data / "state-0/00000000000000000424.log", "r+b") as file:
+            file.truncate(2**31)  # sparse; a segment cannot be as large
+        result = run("ls", data)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"kafkalog: {data / 'state-0'}")
+        assert result.stdout.splitlines()[-1].startswith("6 topics, 11 partitions")
+
+    @pytest.mark.parametrize(
+        "fixture", ["kafka-4.1/corrupt-bad-crc", "kafka-4.1/crash-empty", "kafka-2.8/torn-keep16"]
+    )
+    def test_damaged_logs_are_listed(self, fixture: str) -> None:
+        result = run("ls", GOLDEN / fixture / "data")
+        assert result.exit_code == 0
+        assert "1 partition" in result.stdout
+
+
+class TestCat:
+    @pytest.mark.parametrize(
+        "fixture",
+        [
+            "kafka-2.8/mixed",
+            "kafka-2.8/v0-none",
+            "kafka-4.1/plain-mixed",
+            "kafka-4.1/offsets-gap",
+            "kafka-4.1/compact-tomb-keep/round2-after",
+        ],
+    )
+    def test_json_is_what_a_consumer_got(self, fixture: str) -> None:
+        expected = golden_rows(fixture)
+        found = records(GOLDEN / fixture / "data", "--include-headers")
+        for row in expected:
+            row.pop("leaderEpoch")
+        for row in found:
+            row.pop("topic"), row.pop("partition")
+        assert found == expected
+
+    def test_arrow_is_a_stream_of_the_same(self, tmp_path: Path) -> None:
+        file = tmp_path / "out.arrows"
+        assert output("cat", V41 / "txn/data", "-f", "arrow", "--include-headers", "-o", file) == ""
+        with pa.ipc.open_stream(file) as stream:
+            table = stream.read_all()
+        expected = golden_rows("kafka-4.1/txn")
+        assert table.column("offset").to_pylist() == [row["offset"] for row in expected]
+        assert table.column("value").to_pylist() == [row["value"] for row in expected]
+        assert table.column_names[-1] == "headers"
+
+    def test_an_empty_arrow_stream_has_its_schema(self) -> None:
+        result = run("cat", V41 / "crash-empty/data", "-f", "arrow")
+        assert result.exit_code == 0
+        assert pa.ipc.open_stream(result.stdout_bytes).read_all().num_rows == 0
+
+    def test_text_is_a_line_a_record(self) -> None:
+        lines = output("cat", EVENTS_0, "--limit", 3).split("\n")
+        assert [line.split("\t")[:2] for line in lines] == [
+            ["events-0", "0"],
+            ["events-0", "1"],
+            ["events-0", "2"],
+            [""],
+        ]
+
+    @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+    def test_isolation_levels(self, isolation_level: str) -> None:
+        expected = [row["offset"] for row in golden_rows("kafka-4.1/txn", isolation_level=isolation_level)]
+        assert offsets(V41 / "txn/data", "--isolation-level", isolation_level) == expected
+        tail = offsets(V41 / "txn/data", "--isolation-level", isolation_level, "--tail", 7)
+        assert tail == expected[-7:]
+
+    @pytest.mark.parametrize(
+        "fixture",
+        [
+            "kafka-4.1/offsets-gap",
+            "kafka-4.1/compact-txn/round3-after",
+            "kafka-2.8/v1-gzip",
+            "kafka-4.1/torn-keep61",
+        ],
+    )
+    @pytest.mark.parametrize("count", [0, 1, 2, 30, 100, 100_000])
+    def test_tail_is_the_last_records(self, fixture: str, count: int) -> None:
+        expected = [row["offset"] for row in golden_rows(fixture)]
+        assert (
+            offsets(GOLDEN / fixture / "data", "--tail", count)
+            == expected[len(expected) - min(count, len(expected)) :]
+        )
+
+    def test_tail_does_not_read_what_lies_before(self, golden_copy: Callable[[str], Path]) -> None:
+        data = golden_copy("kafka-4.1/plain-none")
+        first = data / "plain-none-0/00000000000000000000.log"
+        first.write_bytes(b"\xff" * first.stat().st_size)
+        assert (
+            offsets(data, "-p", 0, "--tail", 3)
+            == [row["offset"] for row in golden_rows("kafka-4.1/plain-none")][-3:]
+        )
+
+    def test_tail_of_several_partitions_is_of_each(self) -> None:
+        found = records(WHOLE_BROKER, "-t", "events", "--tail", 2)
+        assert [(row["partition"], row["offset"]) for row in found] == [
+            (0, 193),
+            (0, 194),
+            (1, 128),
+            (1, 129),
+            (2, 193),
+            (2, 194),
+        ]
+
+    def test_offsets_bound_what_is_printed(self) -> None:
+        assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 93) == [90, 91, 92]
+        assert offsets(EVENTS_0, "--offset", 190) == [190, 191, 192, 193, 194]
+        assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 93, "--tail", 2) == [91, 92]
+        assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 80) == []
+        assert offsets(EVENTS_0, "--offset", 195) == []
+
+    def test_an_offset_outside_of_the_log_is_pointed_out(self) -> None:
+        result = run("cat", WHOLE_BROKER / "trimmed-0", "--offset", 10, "--limit", 1, "-f", "json")
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["offset"] == 75
+        assert result.stderr == (
+            "kafkalog: trimmed-0 has offsets from 75 up to 270 (exclusive): offset 10 is not among them\n"
+        )
+
+    def test_times_bound_what_is_printed(self) -> None:
+        rows = golden_rows("kafka-4.1/timestamps")
+        data = V41 / "timestamps/data"
+        for time_ms in (
+            rows[0]["timestamp"],
+            rows[100]["timestamp"],
+            max(row["timestamp"] for row in rows) + 1,
+        ):
+            later = [row["offset"] for row in rows if row["timestamp"] >= time_ms]
+            first = later[0] if later else rows[-1]["offset"] + 1
+            assert offsets(data, "--from", time_ms) == [
+                row["offset"] for row in rows if row["offset"] >= first
+            ]
+            assert offsets(data, "--until", time_ms) == [
+                row["offset"] for row in rows if row["offset"] < first
+            ]
+
+    def test_times_are_iso_too(self) -> None:
+        assert offsets(EVENTS_0, "--from", "2023-11-14T22:35:02.915Z") == [194]
+
+    def test_limit_is_over_all(self) -> None:
+        assert len(records(WHOLE_BROKER, "-t", "events", "--limit", 200)) == 200
+        assert records(WHOLE_BROKER, "--limit", 0) == []
+
+    def test_internal_topics_are_read_when_named(self) -> None:
+        topics = {row["topic"] for row in records(WHOLE_BROKER)}
+        assert topics == {"events", "payments", "state", "trimmed"}
+        assert {row["topic"] for row in records(WHOLE_BROKER, "-t", "__transaction_state")} == {
+            "__transaction_state"
+        }
+        assert len(records(WHOLE_BROKER / "__consumer_offsets-0")) == 20
+
+    def test_partitions_can_be_picked(self) -> None:
+        assert {row["partition"] for row in records(WHOLE_BROKER, "-t", "events", "-p", 0, "-p", 2)} == {0, 2}
+
+    def test_base64(self) -> None:
+        line = json.loads(output("cat", EVENTS_0, "-f", "json", "-n", 1, "--encoding", "base64"))
+        assert base64.b64decode(line["value"]["base64"]) == golden_rows("kafka-4.1/whole-broker")[0]["value"]
+
+
+class TestDamage:
+    DATA = V41 / "corrupt-bitflip-body/data"
+
+    def test_it_ends_with_one_line_after_the_records_before_it(self) -> None:
+        result = run("cat", self.DATA, "-f", "json")
+        assert result.exit_code == 1
+        assert len(result.stdout.splitlines()) == len(golden_rows("kafka-4.1/corrupt-bitflip-body")) == 119
+        (line,) = result.stderr.splitlines()
+        assert line.startswith(f"kafkalog: {self.DATA}")
+        assert "position" in line
+        assert "offset" in line
+
+    def test_it_is_passed_over_with_a_note(self) -> None:
+        result = run("cat", self.DATA, "-f", "json", "--mode", "dropMalformed")
+        assert result.exit_code == 0
+        found = [json.loads(line)["offset"] for line in result.stdout.splitlines()]
+        whole = [row["offset"] for row in golden_rows("kafka-4.1/corrupt-undamaged")]
+        assert set(found) < set(whole)
+        assert found[-1] == whole[-1]
+        (line,) = result.stderr.splitlines()
+        assert "position" in line
+
+    def test_it_is_a_line_of_its_own(self) -> None:
+        dropped = run("cat", self.DATA, "-f", "json", "--mode", "dropMalformed").stdout.splitlines()
+        found = run("cat", self.DATA, "-f", "json", "--mode", "permissive").stdout.splitlines()
+        (extra,) = [line for line in found if "_corrupt_record" in line]
+        assert [line for line in found if line != extra] == dropped
+        text = run("cat", self.DATA, "--mode", "permissive").stdout.splitlines()
+        assert len([line for line in text if "\tdamaged\t" in line]) == 1
+
+
+class TestErrors:
+    """One line on stderr; 1 where the disk is to blame, 2 where the command line is."""
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "says"),
+        [
+            (["ls", "/nowhere/at-all"], 1, "/nowhere/at-all: there is no such directory"),
+            (["cat", WHOLE_BROKER / "meta.properties"], 1, "this is a file"),
+            (["cat", WHOLE_BROKER, "-t", "event"], 1, "there is no topic event"),
+            (["ls", WHOLE_BROKER, "-t", "event"], 1, "there is no topic event"),
+            (
+                ["cat", WHOLE_BROKER, "-t", "events", "-p", 7],
+                1,
+                "no partition 7 of events; there are 0, 1, 2",
+            ),
+            (["cat"], 2, "Missing argument 'PATH...'"),
+            (["cat", EVENTS_0, "--offset", 1, "--from", 1], 2, "--offset or --from, not both"),
+            (["cat", EVENTS_0, "--end-offset", 1, "--until", 1], 2, "--end-offset or --until, not both"),
+            (
+                ["cat", EVENTS_0, "--from", "noon"],
+                2,
+                "'noon' is neither an ISO 8601 time nor epoch milliseconds",
+            ),
+            (["cat", EVENTS_0, "--offset", -1], 2, "--offset"),
+            (["cat", EVENTS_0, "--format", "xml"], 2, "xml"),
+            (["dog"], 2, "No such command 'dog'"),
+        ],
+    )
+    def test_errors(self, arguments: list[object], code: int, says: str) -> None:
+        result = run(*arguments)
+        assert result.exit_code == code
+        assert result.stdout == ""
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("kafkalog: ")
+        assert says in line
+
+    def test_warnings_are_notes(self, golden_copy: Callable[[str], Path]) -> None:
+        data = golden_copy("kafka-4.1/plain-none")
+        (data / "lost+found").mkdir()
+        result = run("ls", data)
+        assert result.exit_code == 0
+        assert result.stderr == f"kafkalog: {data}: not partition directories, passed over: lost+found\n"
+
+
+class TestProcess:
+    COMMAND = (sys.executable, "-W", "ignore", "-c", "from native_log.cli import main; main()")
+
+    def test_a_pipe_whose_reader_goes_away_is_no_error(self) -> None:
+        with subprocess.Popen(
+            [*self.COMMAND, "cat", V41 / "plain-none/data"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline().startswith(b"plain-none-0\t0\t")
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait() == 0
+
+    def test_colours_are_for_terminals(self) -> None:
+        arguments = [*self.COMMAND, "cat", EVENTS_0, "--limit", "2"]
+        assert b"\x1b" not in subprocess.run(arguments, capture_output=True, check=True).stdout
+        assert b"\x1b[" in on_a_terminal(arguments)[1]
+
+    def test_arrow_is_not_for_terminals(self) -> None:
+        code, shown = on_a_terminal([*self.COMMAND, "cat", EVENTS_0, "-f", "arrow"])
+        assert code == 2
+        assert b"not for a terminal" in shown
+
+    def test_the_console_script(self) -> None:
+        script = Path(sys.executable).with_name("kafkalog")
+        found = subprocess.run([script, "--version"], capture_output=True, check=True, text=True)
+        assert found.stdout == f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})\n"
+
+
+def on_a_terminal(arguments: list[Any]) -> tuple[int, bytes]:
+    """Exit code and what is shown."""
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    with subprocess.Popen(arguments, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+        except OSError:  # how Linux says that the other end is closed
+            pass
+    os.close(ours)
+    return process.returncode, shown
