@@ -1,13 +1,15 @@
 """A Kafka log for Python: the directories that Kafka brokers keep, read without a broker.
 
-    from native_log import LogDir
+from native_log import LogDir
 
-    log = LogDir("/var/kafka-logs").partition("orders", 0)
-    for batch in log.read(columns=["offset", "timestamp", "value"]):
-        ...  # pyarrow.RecordBatch
+log = LogDir("/var/kafka-logs").partition("orders", 0)
+for batch in log.read(columns=["offset", "timestamp", "value"]):
+    ...  # pyarrow.RecordBatch
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from native_log.errors import (
     CorruptIndexError,
@@ -20,6 +22,9 @@ from native_log.errors import (
     UnknownTopicOrPartitionError,
 )
 
+if TYPE_CHECKING:
+    from native_log.logdir import LogDir
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -27,9 +32,19 @@ __all__ = [
     "CorruptRecordError",
     "EmptyLogDirError",
     "KafkaLogError",
+    "LogDir",
     "LogTruncatedError",
     "NotALogDirError",
     "OffsetOutOfRangeError",
     "UnknownTopicOrPartitionError",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Arrow and the kernel are loaded with LogDir, not by whoever needs an error or the version.
+    if name == "LogDir":
+        from native_log.logdir import LogDir
+
+        return LogDir
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
