@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-    from kafkalog_spark.read.batch import KafkaLogReader
 
 
 class KafkaLogDataSource(DataSource):
@@ -33,14 +31,24 @@ class KafkaLogDataSource(DataSource):
         return "kafkalog"
 
     def schema(self) -> str:
-        from kafkalog_spark.read.batch import default_schema
+        from kafkalog_spark.read.plan import open_log_dir, selected
+        from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS, ddl, pick
+        from kafkalog_spark.views import VIEWS
 
-        return default_schema(self._read_options)
+        options = self._read_options
+        selected(options, open_log_dir(options))  # a path or a topic that is not there is told at load()
+        view = VIEWS.get(options.view, RECORDS)
+        columns = options.columns or view.names
+        if options.columns is None and options.view == "records":
+            columns = (*KAFKA_COLUMNS, "headers") if options.include_headers else KAFKA_COLUMNS
+        return ddl(pick(view, columns))
 
-    def reader(self, schema: StructType) -> KafkaLogReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         from kafkalog_spark.read.batch import KafkaLogReader
+        from kafkalog_spark.views import ViewReader
 
-        return KafkaLogReader(self._read_options, schema)
+        reader = KafkaLogReader if self._read_options.view == "records" else ViewReader
+        return reader(self._read_options, schema)
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise NotImplementedError(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from kafkalog_spark.errors import OptionError
 from kafkalog_spark.read.plan import plan_records
-from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS, Projection, ddl, pick
+from kafkalog_spark.schema import RECORDS, Projection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.options import ReadOptions
     from native_log.log import LogRange
-
-logger = logging.getLogger("kafkalog")
-
-
-def default_schema(options: ReadOptions) -> str:
-    """The schema, as DDL, of a read whose user gave none."""
-    if options.columns is not None:
-        return ddl(pick(RECORDS, options.columns))
-    return ddl(pick(RECORDS, (*KAFKA_COLUMNS, "headers") if options.include_headers else KAFKA_COLUMNS))
 
 
 @dataclass(frozen=True)
@@ -41,6 +33,8 @@ class KafkaLogReader(DataSourceReader):
     """Offsets are resolved once, in partitions(): a plan gives the same rows however often it runs."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        if not schema.fields and pyspark.__version__.startswith("4.0."):
+            raise OptionError("Spark 4.0 loses the rows of a read without columns: read one, such as offset")
         self._options = options
         self._projection = Projection.of(schema, RECORDS)
         self._mode = options.mode

@@ -53,7 +53,9 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     available = {tp: OffsetRange(*tp, whole.start_offset, whole.end_offset) for tp, whole in wholes.items()}
 
     def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
-        return logs[tp].offset_for_timestamp(timestamp_ms, isolation_level=options.isolation_level)
+        return logs[tp].offset_for_timestamp(
+            timestamp_ms, isolation_level=options.isolation_level, mode=options.mode
+        )
 
     asked = resolve(options.start, options.end, options.strategy, available, offset_for_timestamp)
     if options.min_partitions is None or options.min_partitions <= len(asked):
@@ -67,13 +69,10 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     for r in asked:
         tp = r.topic_partition
         part = r.clamped(available[tp])
-        if part.size > 0:
-            whole = part == available[tp]
-            held[tp] = (
-                wholes[tp]
-                if whole
-                else logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
-            )
+        if part == available[tp]:
+            held[tp] = wholes[tp]
+        elif part.size > 0:
+            held[tp] = logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
     most = target_bytes(
         (r.size_bytes for r in held.values()), options.max_bytes_per_partition, os.cpu_count() or 1
     )
@@ -84,8 +83,8 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
             lambda split: split.size_bytes + FILE_COST_BYTES * len(split.pieces),
             min(most, PACK_BYTES),
         )
-    starts = {tp: [split.start_offset for split in parts] for tp, parts in splits.items()}
-    pieces = [piece for r in asked for piece in cut(r, starts.get(r.topic_partition, []))]
+    cuts = {tp: [split.start_offset for split in parts[1:]] for tp, parts in splits.items()}
+    pieces = [piece for r in asked for piece in cut(r, cuts.get(r.topic_partition, ()))]
     if divides(pieces, options.min_partitions, options.max_records_per_partition):
         pieces = divide_ranges(pieces, options.min_partitions, options.max_records_per_partition)
     return _split_at(held, pieces)
@@ -99,7 +98,7 @@ def _split_at(held: Mapping[TopicPartition, LogRange], pieces: Iterable[OffsetRa
         if whole is None:
             tasks += [[] for _ in group]
             continue
-        available = OffsetRange(*tp, whole.start_offset, whole.end_offset)
+        available = OffsetRange(tp.topic, tp.partition, whole.start_offset, whole.end_offset)
         clamped = [piece.clamped(available) for piece in group]
         parts = {part.start_offset: part for part in whole.split_at([c.start for c in clamped if c.size > 0])}
         tasks += [[parts[c.start]] if c.size > 0 else [] for c in clamped]

@@ -3,10 +3,21 @@
 import re
 
 import pytest
+
 from kafkalog_spark.java_regex import compile_java
 
 NAMES = (
-    *("orders", "my_orders_v2", "plain", "skew", "ooo.times", "append-time", "txn", "compacted.v1", "trimmed"),
+    *(
+        "orders",
+        "my_orders_v2",
+        "plain",
+        "skew",
+        "ooo.times",
+        "append-time",
+        "txn",
+        "compacted.v1",
+        "trimmed",
+    ),
     *("empty", "dots.and-dashes_1", "nulls", "__consumer_offsets", "ORDERS", "a1", "A-b_c.9", "x]y"),
 )
 FOUND = {
@@ -107,7 +118,7 @@ REFUSED = (
     r"[a",
     r"[]",
     r"[^]",
-    '\\',
+    "\\",
     r"\y",
     r"(?P<n>x)",
     r"o**",

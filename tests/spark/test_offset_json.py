@@ -1,6 +1,7 @@
 """The JSON of assign and of offsets, as Spark's kafka source takes it."""
 
 import pytest
+
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.offset_json import parse_assign, parse_int, parse_partition_longs
 
@@ -32,11 +33,30 @@ def test_assign(text: str, expected: set[tuple[str, int]]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "t", "{t:[0]}", '{"t":["0"]}', '{"t":[true]}', '{"t":[0]', '{"t":{"0":1}}', '{"t":0}', "[0]", '"t"']
-    + ['{"t":[01]}', '{"t":[NaN]}', '{"t":[0,]}', "5", "true", '{"t":[[0]]}', "{'t':[0]}", "[" * 100_000],
+    [
+        "",
+        " ",
+        "t",
+        "{t:[0]}",
+        '{"t":["0"]}',
+        '{"t":[true]}',
+        '{"t":[0]',
+        '{"t":{"0":1}}',
+        '{"t":0}',
+        "[0]",
+        '"t"',
+        '{"t":[01]}',
+        '{"t":[NaN]}',
+        '{"t":[0,]}',
+        "5",
+        "true",
+        '{"t":[[0]]}',
+        "{'t':[0]}",
+        "[" * 100000,
+    ],
 )
 def test_assign_refused(text: str) -> None:
-    with pytest.raises(OptionError, match='assign: expected e.g. {"topicA"') as raised:
+    with pytest.raises(OptionError, match=r'assign: expected e\.g\. {"topicA"') as raised:
         parse_assign("assign", text)
     assert str(raised.value).endswith(f"got {text}")
 
@@ -65,18 +85,41 @@ def test_offsets(text: str, expected: dict[tuple[str, int], int]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "0", "-2", "earliest ", '{"t":5}', '{"t":{"x":1}}', '{"t":{" 0":1}}', '{"t":{"0":"a"}}', '{"t":{"0":"5"}}']
-    + ['{"t":[0,0]}', '{"t":{"0":[1]}}', '{"t":{"0":true}}', '{"t":{"2147483648":1}}', '{"t":{"0.0":1}}', "[]"],
+    [
+        "",
+        "0",
+        "-2",
+        "earliest ",
+        '{"t":5}',
+        '{"t":{"x":1}}',
+        '{"t":{" 0":1}}',
+        '{"t":{"0":"a"}}',
+        '{"t":{"0":"5"}}',
+        '{"t":[0,0]}',
+        '{"t":{"0":[1]}}',
+        '{"t":{"0":true}}',
+        '{"t":{"2147483648":1}}',
+        '{"t":{"0.0":1}}',
+        "[]",
+    ],
 )
 def test_offsets_refused(text: str) -> None:
-    with pytest.raises(OptionError, match='startingOffsets: expected e.g. {"topicA":{"0":23,"1":-1}'):
+    with pytest.raises(OptionError, match=r'startingOffsets: expected e\.g\. {"topicA":{"0":23,"1":-1}'):
         parse_partition_longs("startingOffsets", text)
 
 
 @pytest.mark.parametrize(
     ("text", "bits", "expected"),
-    [("5", 32, 5), ("+5", 32, 5), ("-5", 64, -5), ("007", 32, 7), ("2147483647", 32, 2**31 - 1)]
-    + [("-2147483648", 32, -(2**31)), ("2147483648", 64, 2**31), (str(HIGHEST), 64, HIGHEST)],
+    [
+        ("5", 32, 5),
+        ("+5", 32, 5),
+        ("-5", 64, -5),
+        ("007", 32, 7),
+        ("2147483647", 32, 2**31 - 1),
+        ("-2147483648", 32, -(2**31)),
+        ("2147483648", 64, 2**31),
+        (str(HIGHEST), 64, HIGHEST),
+    ],
 )
 def test_int(text: str, bits: int, expected: int) -> None:
     assert parse_int(text, bits) == expected
@@ -84,8 +127,21 @@ def test_int(text: str, bits: int, expected: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "bits"),
-    [("", 32), (" 5", 32), ("5 ", 32), ("5.0", 32), ("1e3", 32), ("0x10", 32), ("1_000", 32), ("--5", 32), ("+", 32)]
-    + [("2147483648", 32), ("-2147483649", 32), ("9223372036854775808", 64), ("9" * 5000, 64)],
+    [
+        ("", 32),
+        (" 5", 32),
+        ("5 ", 32),
+        ("5.0", 32),
+        ("1e3", 32),
+        ("0x10", 32),
+        ("1_000", 32),
+        ("--5", 32),
+        ("+", 32),
+        ("2147483648", 32),
+        ("-2147483649", 32),
+        ("9223372036854775808", 64),
+        ("9" * 5000, 64),
+    ],
 )
 def test_int_refused(text: str, bits: int) -> None:
     with pytest.raises(ValueError, match=r".*"):

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.offsets import Earliest, GlobalTimestamp, Latest, SpecificOffsets, SpecificTimestamps
 from kafkalog_spark.option_names import KNOWN, slip_of
@@ -43,28 +44,50 @@ def test_defaults() -> None:
 
 
 def test_names_are_taken_in_any_case() -> None:
-    options = {"PATH": "/logs", "SUBSCRIBE": "t", "KAFKA.Isolation.Level": "read_committed", "MaxBytesPerPartition": "1k"}
+    options = {
+        "PATH": "/logs",
+        "SUBSCRIBE": "t",
+        "KAFKA.Isolation.Level": "read_committed",
+        "MaxBytesPerPartition": "1k",
+    }
     parsed = parse_read_options(options)
     assert parsed.selection == Subscribe(frozenset({"t"}))
     assert parsed.isolation_level == "read_committed"
     assert parsed.max_bytes_per_partition == 1024
 
 
-@pytest.mark.parametrize("name", ["foo", "header", "provider", "owner", "kafka.security.protocol", "kafka.", "serialization.format"])
+@pytest.mark.parametrize(
+    "name",
+    ["foo", "header", "provider", "owner", "kafka.security.protocol", "kafka.", "serialization.format"],
+)
 def test_unknown_options_are_ignored(name: str) -> None:
     assert parse_dotted(name, "x") == parse()
 
 
 def test_what_a_catalog_adds_is_ignored() -> None:
-    catalog = {"provider": "kafkalog", "owner": "me", "location": "file:/other", "option.subscribe": "t", "option.pth": ""}
+    catalog = {
+        "provider": "kafkalog",
+        "owner": "me",
+        "location": "file:/other",
+        "option.subscribe": "t",
+        "option.pth": "",
+    }
     assert parse(**catalog) == parse()
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("kafka.bootstrap.servers", ""), ("kafkaConsumer.pollTimeoutMs", "x"), ("fetchOffset.numRetries", "-1")]
-    + [("fetchOffset.retryIntervalMs", ""), ("groupIdPrefix", "p"), ("kafka.group.id", "g"), ("maxTriggerDelay", "x")]
-    + [("maxOffsetsPerTrigger", "x"), ("minOffsetsPerTrigger", "")],
+    [
+        ("kafka.bootstrap.servers", ""),
+        ("kafkaConsumer.pollTimeoutMs", "x"),
+        ("fetchOffset.numRetries", "-1"),
+        ("fetchOffset.retryIntervalMs", ""),
+        ("groupIdPrefix", "p"),
+        ("kafka.group.id", "g"),
+        ("maxTriggerDelay", "x"),
+        ("maxOffsetsPerTrigger", "x"),
+        ("minOffsetsPerTrigger", ""),
+    ],
 )
 def test_options_without_a_meaning_here_are_ignored_whatever_they_say(name: str, value: str) -> None:
     assert parse_dotted(name, value) == parse()
@@ -72,16 +95,32 @@ def test_options_without_a_meaning_here_are_ignored_whatever_they_say(name: str,
 
 @pytest.mark.parametrize(
     ("slip", "meant"),
-    [("startingOffset", "startingOffsets"), ("startngOffsets", "startingOffsets"), ("subcribe", "subscribe")]
-    + [("suscrieb", "subscribe"), ("includeHeader", "includeHeaders"), ("moed", "mode"), ("mod", "mode"), ("mdoel", None)]
-    + [("maxBytesPerPartitions", "maxBytesPerPartition"), ("kafka.isolation.levle", "kafka.isolation.level")]
-    + [("failOnDateLos", "failOnDataLoss"), ("pathes", "paths"), ("date", None), ("auto.offset.reset", None), ("column", "columns")]
-    + [("minPartition", "minPartitions"), ("inculdeInternal", "includeInternal")],
+    [
+        ("startingOffset", "startingOffsets"),
+        ("startngOffsets", "startingOffsets"),
+        ("subcribe", "subscribe"),
+        ("suscrieb", "subscribe"),
+        ("includeHeader", "includeHeaders"),
+        ("moed", "mode"),
+        ("mod", "mode"),
+        ("mdoel", None),
+        ("maxBytesPerPartitions", "maxBytesPerPartition"),
+        ("kafka.isolation.levle", "kafka.isolation.level"),
+        ("failOnDateLos", "failOnDataLoss"),
+        ("pathes", "paths"),
+        ("date", None),
+        ("auto.offset.reset", None),
+        ("column", "columns"),
+        ("minPartition", "minPartitions"),
+        ("inculdeInternal", "includeInternal"),
+    ],
 )
 def test_slips(slip: str, meant: str | None) -> None:
     assert slip_of(slip.lower()) == meant
     if meant is not None:
-        with pytest.raises(OptionError, match=f"unknown option '{re.escape(slip.lower())}': is {meant} meant"):
+        with pytest.raises(
+            OptionError, match=f"unknown option '{re.escape(slip.lower())}': is {meant} meant"
+        ):
             parse(**{slip: "x"})
 
 
@@ -103,7 +142,7 @@ def test_paths() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"path": " "}, {"paths": "[]"}, {"subscribe": "t"}])
 def test_a_path_is_needed(options: dict[str, str]) -> None:
-    with pytest.raises(OptionError, match=re.escape('no path is given: expected a Kafka log directory')):
+    with pytest.raises(OptionError, match=re.escape("no path is given: expected a Kafka log directory")):
         parse_read_options(options)
 
 
@@ -168,17 +207,29 @@ def test_offsets() -> None:
         ({"startingTimestamp": ""}, "startingTimestamp: expected a single long value"),
         ({"endingTimestamp": "1.5"}, "endingTimestamp: expected a single long value"),
         ({"startingOffsetsByTimestamp": "earliest"}, 'expected e.g. {"topicA":{"0":1700000000000'),
-        ({"startingOffsets": '{"t":{"0":1}}', "endingOffsets": '{"t":{"1":2}}'}, "MISMATCHED_TOPIC_PARTITIONS"),
+        (
+            {"startingOffsets": '{"t":{"0":1}}', "endingOffsets": '{"t":{"1":2}}'},
+            "MISMATCHED_TOPIC_PARTITIONS",
+        ),
         ({"startingOffsets": '{"t":{"0":3}}', "endingOffsets": '{"t":{"0":2}}'}, "offset 3 is greater than"),
-        ({"startingTimestamp": "3", "endingTimestamp": "2"}, "startingTimestamp 3 is greater than endingTimestamp 2"),
+        (
+            {"startingTimestamp": "3", "endingTimestamp": "2"},
+            "startingTimestamp 3 is greater than endingTimestamp 2",
+        ),
         (
             {"startingOffsetsByTimestamp": '{"t":{"0":3}}', "endingOffsetsByTimestamp": '{"t":{"0":2}}'},
             "timestamp 3 is greater than",
         ),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "expected error or latest"),
         ({"startingOffsetsByTimestampStrategy": " latest "}, "expected error or latest"),
-        ({"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}, "minOffsetsPerTrigger 2 is greater than"),
-        ({"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "x"}, "maxOffsetsPerTrigger: 'x' is not a number"),
+        (
+            {"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"},
+            "minOffsetsPerTrigger 2 is greater than",
+        ),
+        (
+            {"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "x"},
+            "maxOffsetsPerTrigger: 'x' is not a number",
+        ),
     ],
 )
 def test_limits_refused(options: dict[str, str], message: str) -> None:
@@ -206,7 +257,8 @@ def test_booleans(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("1", 1), ("512k", 512 << 10), ("128m", 128 << 20), ("2GB", 2 << 30), ("3 MiB", 3 << 20), ("7b", 7)]
+    ("text", "size"),
+    [("1", 1), ("512k", 512 << 10), ("128m", 128 << 20), ("2GB", 2 << 30), ("3 MiB", 3 << 20), ("7b", 7)],
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse(maxBytesPerPartition=text).max_bytes_per_partition == size
@@ -222,7 +274,9 @@ def test_isolation_level_is_trimmed_but_not_folded() -> None:
     """As Kafka's own configuration parser has it."""
     assert parse_dotted("kafka.isolation.level", " read_committed ").isolation_level == "read_committed"
     for text in ("READ_COMMITTED", "", "none"):
-        with pytest.raises(OptionError, match="kafka.isolation.level: expected read_committed or read_uncommitted"):
+        with pytest.raises(
+            OptionError, match=r"kafka\.isolation\.level: expected read_committed or read_uncommitted"
+        ):
             parse_dotted("kafka.isolation.level", text)
 
 

@@ -1,0 +1,251 @@
+"""The views: what lies in the log directories, one row a batch, segment, partition or transaction.
+
+The driver only finds the partitions; the tasks look into them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kafkalog_spark.errors import OptionError
+from kafkalog_spark.offsets import Earliest, Latest
+from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack
+from kafkalog_spark.read.plan import open_log_dir, selected
+from kafkalog_spark.schema import Projection
+from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.log.transactions import TRANSACTION_SCHEMA
+from native_log.records import BATCH_SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql.types import StructType
+
+    from kafkalog_spark.options import ReadOptions
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+_WHERE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
+_BATCH_TIMES = ("baseTimestamp", "maxTimestamp")
+
+BATCHES = pa.schema(
+    [
+        *_WHERE,
+        pa.field("segment", pa.string()),
+        *(pa.field(f.name, TIMESTAMP) if f.name in _BATCH_TIMES else f for f in BATCH_SCHEMA),
+    ]
+)
+"""All that a batch's header says (native_log.records.BATCH_SCHEMA), and where it lies. `isValid`: its CRC is
+right; CRCs are checked, and batches read whole, where that column is picked and kafka.check.crcs is true."""
+
+SEGMENTS = pa.schema(
+    [
+        *_WHERE,
+        ("segment", pa.string()),
+        ("path", pa.string()),
+        ("baseOffset", pa.int64()),
+        ("firstOffset", pa.int64()),
+        ("lastOffset", pa.int64()),
+        ("sizeInBytes", pa.int64()),
+        ("validBytes", pa.int64()),
+        ("modified", TIMESTAMP),
+        ("batchCount", pa.int64()),
+        ("recordCount", pa.int64()),
+        ("maxTimestamp", TIMESTAMP),
+        ("offsetIndex", pa.string()),
+        ("offsetIndexEntries", pa.int64()),
+        ("timeIndex", pa.string()),
+        ("timeIndexEntries", pa.int64()),
+        ("transactionIndex", pa.string()),
+        ("transactionIndexEntries", pa.int64()),
+    ]
+)
+"""`baseOffset` is from the file's name; offsets, counts and `maxTimestamp` are from the batches' headers
+(`firstOffset` and `recordCount` are null where a compressed v0/v1 wrapper hides them); `validBytes` of the
+file are written. Indexes are "ok", "missing", "empty", "zero-filled", "torn" or "corrupt"."""
+
+PARTITIONS = pa.schema(
+    [
+        *_WHERE,
+        ("path", pa.string()),
+        ("topicId", pa.string()),
+        ("logStartOffset", pa.int64()),
+        ("logEndOffset", pa.int64()),
+        ("highWatermark", pa.int64()),
+        ("lastStableOffset", pa.int64()),
+        ("segmentCount", pa.int32()),
+        ("sizeInBytes", pa.int64()),
+        ("maxTimestamp", TIMESTAMP),
+        (
+            "leaderEpochs",
+            pa.list_(pa.field("element", pa.struct([("epoch", pa.int32()), ("startOffset", pa.int64())]))),
+        ),
+    ]
+)
+
+TRANSACTIONS = pa.schema([*_WHERE, *TRANSACTION_SCHEMA])
+"""`state` is committed, aborted or open; see native_log.log.transactions."""
+
+VIEWS = {"batches": BATCHES, "segments": SEGMENTS, "partitions": PARTITIONS, "transactions": TRANSACTIONS}
+
+
+@dataclass(frozen=True)
+class PartitionDirectory:
+    path: str
+    topic: str
+    partition: int
+    checkpoints: PartitionCheckpoints
+
+    def open(self) -> PartitionLog:
+        return PartitionLog.open(
+            self.path, topic=self.topic, partition=self.partition, checkpoints=self.checkpoints
+        )
+
+
+@dataclass(frozen=True)
+class PartitionDirectories(InputPartition):
+    """What one task looks into."""
+
+    directories: tuple[PartitionDirectory, ...]
+
+
+class ViewReader(DataSourceReader):
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        if options.start != Earliest() or options.end != Latest():
+            raise OptionError(
+                f"view={options.view} shows whole partitions: leave starting and ending options out"
+            )
+        self._options = options
+        self._projection = Projection.of(schema, VIEWS[options.view])
+
+    def partitions(self) -> Sequence[InputPartition]:
+        log_dir = open_log_dir(self._options)
+        logs = [log_dir.partition(*tp) for tp in selected(self._options, log_dir)]
+        tasks = pack(logs, lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments), PACK_BYTES)
+        return [
+            PartitionDirectories(
+                tuple(
+                    PartitionDirectory(str(log.path), log.topic, log.partition, log.checkpoints)
+                    for log in task
+                )
+            )
+            for task in tasks
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, PartitionDirectories):
+            for directory in partition.directories:
+                for batch in _rows(directory.open(), self._options, self._projection.columns):
+                    yield self._projection.apply(batch.select(self._projection.columns))
+
+
+def _rows(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    if options.view == "batches":
+        yield from _batches(log, options, check_crcs=options.check_crcs and "isValid" in columns)
+    elif options.view == "transactions":
+        for batch in log.transactions(mode=options.mode).to_batches():
+            yield _located(batch, log, TRANSACTIONS)
+    else:
+        rows = _segments(log, options) if options.view == "segments" else [_partition(log, options, columns)]
+        yield _located(pa.RecordBatch.from_pylist(rows, schema=_without(VIEWS[options.view])), log)
+
+
+def _batches(log: PartitionLog, options: ReadOptions, *, check_crcs: bool) -> Iterator[pa.RecordBatch]:
+    for batch in log.batches(check_crcs=check_crcs, mode=options.mode):
+        yield _located(batch, log, BATCHES)
+
+
+def _segments(log: PartitionLog, options: ReadOptions) -> list[dict[str, Any]]:
+    headers: dict[str, list[pa.RecordBatch]] = {segment.log: [] for segment in log.segments}
+    for batch in log.batches(mode=options.mode):
+        headers[batch.column("segment")[0].as_py()].append(
+            batch.select(["baseOffset", "lastOffset", "recordCount", "maxTimestamp"])
+        )
+    rows = []
+    for segment in log.segments:
+        offset_index = segment.load_offset_index().health(log.end_position(segment))
+        time_index = segment.load_time_index().health()
+        transaction_index = segment.load_transaction_index().health
+        rows.append(
+            {
+                "segment": segment.log,
+                "path": str(segment.path),
+                "baseOffset": segment.base_offset,
+                "sizeInBytes": segment.size_bytes,
+                "validBytes": log.end_position(segment),
+                "modified": segment.mtime_ms * 1000,
+                "offsetIndex": offset_index.status,
+                "offsetIndexEntries": offset_index.entries,
+                "timeIndex": time_index.status,
+                "timeIndexEntries": time_index.entries,
+                "transactionIndex": transaction_index.status,
+                "transactionIndexEntries": transaction_index.entries,
+                **_summary(headers[segment.log]),
+            }
+        )
+    return rows
+
+
+def _summary(headers: list[pa.RecordBatch]) -> dict[str, Any]:
+    if not headers:
+        return {"batchCount": 0, "recordCount": 0}
+    table = pa.Table.from_batches(headers)
+    return {
+        "firstOffset": table.column("baseOffset")[0].as_py(),
+        "lastOffset": pc.max(table.column("lastOffset")).as_py(),
+        "batchCount": table.num_rows,
+        "recordCount": pc.sum(table.column("recordCount"), skip_nulls=False).as_py(),
+        "maxTimestamp": pc.max(_times(table.column("maxTimestamp"))).as_py(),
+    }
+
+
+def _partition(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "path": str(log.path),
+        "topicId": log.topic_id,
+        "logStartOffset": log.log_start_offset,
+        "logEndOffset": log.log_end_offset,
+        "highWatermark": log.high_watermark,
+        "segmentCount": len(log.segments),
+        "sizeInBytes": log.size_bytes,
+        "leaderEpochs": [
+            {"epoch": entry.epoch, "startOffset": entry.start_offset} for entry in log.leader_epochs
+        ],
+    }
+    # These take a pass over the headers.
+    if "lastStableOffset" in columns:
+        row["lastStableOffset"] = log.last_stable_offset
+    if "maxTimestamp" in columns:
+        greatest = [pc.max(b.column("maxTimestamp")) for b in log.batches(mode=options.mode)]
+        if greatest:
+            row["maxTimestamp"] = _times(pc.max(pa.array([g.as_py() for g in greatest], pa.int64()))).as_py()
+    return row
+
+
+def _times(epoch_ms: Any) -> Any:
+    """Epoch ms as timestamps. A batch without timestamps (-1) has none."""
+    known = pc.if_else(pc.greater_equal(epoch_ms, 0), epoch_ms, pa.scalar(None, pa.int64()))
+    return pc.cast(pc.cast(known, pa.timestamp("ms", tz="UTC")), TIMESTAMP)
+
+
+def _without(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(list(schema)[len(_WHERE) :])
+
+
+def _located(batch: pa.RecordBatch, log: PartitionLog, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """The batch with its topic and partition, its columns in the order and of the types of the schema."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns["topic"] = pa.repeat(pa.scalar(log.topic, pa.string()), batch.num_rows)
+    columns["partition"] = pa.repeat(pa.scalar(log.partition, pa.int32()), batch.num_rows)
+    schema = schema or pa.schema([*_WHERE, *batch.schema])
+    arrays = [
+        _times(columns[f.name])
+        if f.type == TIMESTAMP and pa.types.is_integer(columns[f.name].type)
+        else columns[f.name]
+        for f in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

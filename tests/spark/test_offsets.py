@@ -1,0 +1,125 @@
+"""What starting and ending options resolve to, and what the log must hold of it."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafkalog_spark.errors import DataLossError, OptionError
+from kafkalog_spark.offset_json import TopicPartition
+from kafkalog_spark.offsets import (
+    Earliest,
+    GlobalTimestamp,
+    Latest,
+    Limit,
+    OffsetRange,
+    SpecificOffsets,
+    SpecificTimestamps,
+    check_data_loss,
+    check_not_reversed,
+    resolve,
+)
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+AVAILABLE = {P0: OffsetRange("t", 0, 10, 100), P1: OffsetRange("t", 1, 0, 0)}
+FROM_START, TO_END = Earliest(), Latest()
+
+
+def lookup(tp: TopicPartition, timestamp_ms: int) -> int | None:
+    """Offset n of partition 0 has time 1000 n; partition 1 is empty."""
+    return max(10, -(-timestamp_ms // 1000)) if tp == P0 and timestamp_ms <= 99_000 else None
+
+
+def resolved(
+    start: Limit = FROM_START, end: Limit = TO_END, strategy: str = "latest"
+) -> list[tuple[int, int]]:
+    return [(r.start, r.end) for r in resolve(start, end, strategy, AVAILABLE, lookup)]  # type: ignore[arg-type]
+
+
+def test_defaults() -> None:
+    assert resolved() == [(10, 100), (0, 0)]
+
+
+def test_specific_offsets() -> None:
+    start, end = SpecificOffsets({P0: 5, P1: -2}), SpecificOffsets({P0: 500, P1: -1})
+    assert resolved(start, end) == [(5, 500), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "offset"),
+    [(50_500, 51), (0, 10), (99_000, 99), (99_001, 100), (-1, 100), (-2, 10), (-4, 10), (-5, 100)],
+)
+def test_timestamps(timestamp_ms: int, offset: int) -> None:
+    """Without a match an ending time is the end, with the strategy a starting time too. -1 to -5 are special."""
+    assert resolved(GlobalTimestamp(timestamp_ms))[0] == (offset, 100)
+    assert resolved(end=GlobalTimestamp(timestamp_ms))[0] == (10, offset)
+    assert resolved(SpecificTimestamps({P0: timestamp_ms, P1: 0}))[0] == (offset, 100)
+
+
+def test_no_match_is_an_error_for_the_start_only() -> None:
+    with pytest.raises(OptionError, match="No offset matched for t-1 and timestamp 7"):
+        resolved(GlobalTimestamp(7), strategy="error")
+    assert resolved(end=GlobalTimestamp(99_001), strategy="error") == [(10, 100), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"start": SpecificOffsets({P0: 1})}, "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED.*not named: t-1"),
+        ({"end": SpecificOffsets({})}, "KAFKA_END_OFFSET_DOES_NOT_MATCH_ASSIGNED.*not named: t-0, t-1"),
+        (
+            {"start": SpecificTimestamps({P0: 1, P1: 1, TopicPartition("u", 3): 1})},
+            "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED.*named but not read: u-3",
+        ),
+    ],
+)
+def test_partitions_must_match(limits: dict[str, Limit], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        resolved(**limits)
+
+
+def test_reversed() -> None:
+    check_not_reversed([OffsetRange("t", 0, 5, 5)])
+    with pytest.raises(
+        OptionError, match="start offset 6 is greater than the end offset 5 for topic t partition 0"
+    ):
+        check_not_reversed([OffsetRange("t", 0, 6, 5)])
+
+
+@pytest.mark.parametrize("asked", [(10, 100), (50, 51), (100, 100), (121, 121), (3, 3), (60, 50)])
+def test_no_loss(asked: tuple[int, int]) -> None:
+    check_data_loss(OffsetRange("t", 0, *asked), AVAILABLE[P0], fail=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ((9, 100), (10, 100)),
+        ((10, 101), (10, 100)),
+        ((0, 5), None),
+        ((0, 10), None),
+        ((100, 101), None),
+        ((0, 200), (10, 100)),
+    ],
+)
+def test_loss(asked: tuple[int, int], left: tuple[int, int] | None, caplog: pytest.LogCaptureFixture) -> None:
+    r = OffsetRange("t", 0, *asked)
+    with pytest.raises(
+        DataLossError, match=rf"KAFKA_DATA_LOSS.*\[{asked[0]}, {asked[1]}\) of t-0.*holds \[10, 100\)"
+    ):
+        check_data_loss(r, AVAILABLE[P0], fail=True, path="/logs/t-0")
+    with caplog.at_level(logging.WARNING, "kafkalog"):
+        check_data_loss(r, AVAILABLE[P0], fail=False)
+    assert ("reading nothing of it" if left is None else f"reading [{left[0]}, {left[1]})") in caplog.text
+    part = r.clamped(AVAILABLE[P0])
+    assert (part.start, part.end) == left if left else part.size == 0
+
+
+@given(*[st.integers(0, 20)] * 4)
+def test_clamped_is_the_intersection(a: int, b: int, c: int, d: int) -> None:
+    asked, held = OffsetRange("t", 0, a, b), OffsetRange("t", 0, min(c, d), max(c, d))
+    part = asked.clamped(held)
+    assert set(range(part.start, part.end)) == set(range(a, b)) & set(range(held.start, held.end))
