@@ -172,13 +172,13 @@ class Reader:
                 path=path,
                 offset=start,
             ) from error
-        pieces = list(log.range(max(start, log.log_start_offset), end).pieces)
-        if start < log.log_start_offset or (pieces and pieces[0].base_offset > start):
+        # Not by the first piece: the cleaner keeps an empty segment whose records were all superseded.
+        if start < log.log_start_offset:
             raise FileNotFoundError(
                 f"{path}: the segment was removed while it was read, and with it the records from offset {start} on "
                 "(by retention, DeleteRecords or by hand). Plan the read again from the log's start"
             ) from error
-        return pieces
+        return list(log.range(start, end).pieces)
 
     def _open_log(self) -> PartitionLog:
         from native_log.log.partition_log import PartitionLog
