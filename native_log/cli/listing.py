@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from native_log.cli.progress import progress
 from native_log.cli.runner import note_error
-from native_log.cli.tail import tail_start
+from native_log.cli.tail import windows_from_end
 from native_log.cli.times import format_time_ms
 from native_log.errors import KafkaLogError
 from native_log.logdir import PartitionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from native_log.log import PartitionLog
@@ -81,18 +81,19 @@ def list_log_dir(log_dir: LogDir, topics: Iterable[str] = ()) -> Listing:
 
 def record_times(log: PartitionLog) -> tuple[int | None, int | None]:
     """Timestamps (epoch ms) of the first and of the last record that can be read."""
-    whole = log.range()
-    last_start = tail_start(log, whole.start_offset, whole.end_offset, 1, mode="dropMalformed")
-    return _time_at(log, whole.start_offset), _time_at(log, last_start)
+    start, end = log.log_start_offset, log.high_watermark
+    first = next(_times(log, start, end), None)
+    for window in windows_from_end(start, end, 1):
+        last = list(_times(log, *window))
+        if last:
+            return first, last[-1]
+    return first, None
 
 
-def _time_at(log: PartitionLog, offset: int) -> int | None:
-    for batch in log.read(
-        offset, None, ["timestamp"], mode="dropMalformed", max_rows=1, on_damage=lambda *_: None
-    ):
+def _times(log: PartitionLog, start: int, end: int) -> Iterator[int]:
+    for batch in log.read(start, end, ["timestamp"], mode="dropMalformed", max_rows=1):
         for time_us in batch.column(0).cast("int64").to_pylist():
-            return None if time_us is None else int(time_us // 1000)
-    return None
+            yield time_us // 1000
 
 
 def as_text(listing: Listing) -> str:

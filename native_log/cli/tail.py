@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from native_log.log import PartitionLog
 
 
@@ -24,15 +26,19 @@ def tail_start(
     decoded.
     """
     missing = count
-    window = max(count, 1)
-    end = end_offset
-    while missing > 0 and end > start_offset:
-        start = max(start_offset, end - window)
+    for start, end in windows_from_end(start_offset, end_offset, count) if count else ():
         offsets: list[int] = []
         for batch in log.read(start, end, ["offset"], isolation_level, mode=mode):
             offsets.extend(offset for offset in batch.column(0).to_pylist() if offset is not None)
         if len(offsets) >= missing:
             return offsets[-missing]
         missing -= len(offsets)
-        end, window = start, window * 2
-    return start_offset if missing > 0 else end
+    return start_offset if count else end_offset
+
+
+def windows_from_end(start_offset: int, end_offset: int, size: int) -> Iterator[tuple[int, int]]:
+    """Ranges of offsets that tile the given one from its end on, each twice as large as the one before."""
+    while end_offset > start_offset:
+        start = max(start_offset, end_offset - size)
+        yield start, end_offset
+        end_offset, size = start, size * 2
