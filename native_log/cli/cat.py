@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -121,7 +120,7 @@ def print_records(
     logs = [log_dir.partition(one.topic, one.partition) for one in partitions]
     spans = [bounds(log, wanted) for log in logs]
     total = sum(end - start for start, end in spans)
-    with progress("reading", total, shown=not sys.stdout.isatty()) as advance:
+    with progress("reading", total, shown=not output.file.isatty()) as advance:
         batches = (
             batch
             for log, (start, end) in zip(logs, spans, strict=True)
