@@ -84,7 +84,7 @@ def make(scale: float = 1.0) -> Corpus:
         with Broker(log_dir, heap="2g") as broker:
             for topic in _written(broker, missing):
                 done[topic.name] = asdict(topic)
-        made.write_text(json.dumps(done, indent=1))
+                made.write_text(json.dumps(done, indent=1))
     return Corpus(log_dir, {name: topic["records"] for name, topic in wanted.items()})
 
 

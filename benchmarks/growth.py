@@ -40,7 +40,7 @@ def peaks(name: str) -> dict[int, int]:
 def of_partition_log(partition: Path, topic: str, columns: Sequence[str]) -> Growth:
     """In a fresh process: everything imported, then the partition read from end to end."""
     command = [sys.executable, "-m", "benchmarks.growth", str(partition), topic, *columns]
-    return Growth(**json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    return Growth(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
 
 
 def _read(partition: str, topic: str, columns: list[str]) -> Growth:

@@ -10,7 +10,7 @@ from benchmarks.corpus import KB1, SMALL, Corpus, warm
 from benchmarks.jvm import Jvm, compiled
 from benchmarks.measure import Measurement, Pass, in_turn
 from benchmarks.places import HERE, scratch
-from native_log.logdir import LogDir
+from native_log import LogDir
 
 SEVEN = "decode seven columns"
 ONE_FILE = "decode seven columns, one partition"

@@ -8,7 +8,7 @@ from benchmarks import many
 from benchmarks.corpus import Corpus, warm
 from benchmarks.measure import Measurement
 from benchmarks.spark import in_session
-from native_log.logdir import LogDir
+from native_log import LogDir
 
 CORES = 2
 FIRST_ROW = "first rows: limit(10)"

@@ -1,3 +1,4 @@
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Scanner;
@@ -35,7 +36,10 @@ public final class CorpusWriter {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             NewTopic newTopic = new NewTopic(topic, partitions, (short) 1).configs(Map.of(
                 "segment.bytes", segmentBytes, "retention.ms", "-1", "max.message.bytes", "8388608"));
-            admin.createTopics(java.util.List.of(newTopic)).all().get();
+            if (admin.listTopics().names().get().contains(topic)) { // what an earlier run began and did not end
+                admin.deleteTopics(List.of(topic)).all().get();
+            }
+            admin.createTopics(List.of(newTopic)).all().get();
         }
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);

@@ -134,7 +134,7 @@ class Cluster:
         return None if offset == -1 else offset
 
     def log(self, topic: str) -> PartitionLog:
-        from native_log.logdir import LogDir
+        from native_log import LogDir
 
         return LogDir(self.log_dir).partition(topic, 0)
 
