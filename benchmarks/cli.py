@@ -14,6 +14,7 @@ from benchmarks.measure import Measurement
 from benchmarks.places import HERE, RESULTS, scratch
 from benchmarks.readers import SEVEN_COLUMNS
 from benchmarks.results import load, save
+from native_log.records import IMPLEMENTATION
 
 MANY_PARTITIONS = 10_000
 STAGES = ("kernel", "spark", "latency", "memory")
@@ -37,6 +38,8 @@ def main(
     """
     if context.invoked_subcommand is not None:
         return
+    if IMPLEMENTATION != "kernel":
+        raise click.ClickException("the compiled kernel is not there: `make kernel` builds it")
     if scale != 1:
         os.environ["KAFKALOG_BENCH_NO_WAIT"] = "1"
     settings = dict(one.split("=", 1) for one in conf)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -65,8 +66,9 @@ def _status(process: Path, field: str) -> int:
 
 def _descendants(name: str) -> Iterator[int]:
     for process in psutil.Process().children(recursive=True):
-        if any(name in word for word in process.cmdline()):
-            yield process.pid
+        with suppress(psutil.NoSuchProcess):  # or a zombie, which is one of these
+            if any(name in word for word in process.cmdline()):
+                yield process.pid
 
 
 if __name__ == "__main__":
