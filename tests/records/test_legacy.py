@@ -156,10 +156,17 @@ def test_crcs_of_messages(impl, magic: int) -> None:
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize(
     "lie",
-    [{"key_length": 4}, {"key_length": 2}, {"value_length": 6}, {"value_length": 4}, {"key_length": 2**31 - 1},
-     {"value_length": 2**31 - 1}, {"value_length": -1}],
+    [
+        {"key_length": 4},
+        {"key_length": 2},
+        {"key_length": 2**31 - 1},
+        {"value_length": 6},
+        {"value_length": 4},
+        {"value_length": -1},
+        {"value_length": 2**31 - 1},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_lengths_must_fit(impl, magic: int, within: bool, lie: dict[str, int]) -> None:
     data = message(magic, 0, **lie)
     if within:
