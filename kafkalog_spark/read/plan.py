@@ -6,7 +6,9 @@ import os
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.offsets import OffsetRange, check_data_loss, check_not_reversed, resolve
+import pyarrow.compute as pc
+
+from kafkalog_spark.offsets import MAX_TIMESTAMP, OffsetRange, check_data_loss, check_not_reversed, resolve
 from kafkalog_spark.planning import (
     FILE_COST_BYTES,
     PACK_BYTES,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.offset_json import TopicPartition
     from kafkalog_spark.options import ReadOptions
-    from native_log.log import LogRange
+    from native_log.log import LogRange, PartitionLog
 
 
 def open_log_dir(options: ReadOptions) -> LogDir:
@@ -53,6 +55,8 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     available = {tp: OffsetRange(*tp, whole.start_offset, whole.end_offset) for tp, whole in wholes.items()}
 
     def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
+        if timestamp_ms == MAX_TIMESTAMP:
+            timestamp_ms = _max_timestamp_ms(logs[tp], options.mode)
         return logs[tp].offset_for_timestamp(
             timestamp_ms, isolation_level=options.isolation_level, mode=options.mode
         )
@@ -88,6 +92,11 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     if divides(pieces, options.min_partitions, options.max_records_per_partition):
         pieces = divide_ranges(pieces, options.min_partitions, options.max_records_per_partition)
     return _split_at(held, pieces)
+
+
+def _max_timestamp_ms(log: PartitionLog, mode: str) -> int:
+    greatest = [pc.max(batch.column("maxTimestamp")).as_py() for batch in log.batches(mode=mode)]
+    return max(greatest, default=0)
 
 
 def _split_at(held: Mapping[TopicPartition, LogRange], pieces: Iterable[OffsetRange]) -> list[list[LogRange]]:

@@ -53,7 +53,7 @@ def test_specific_offsets() -> None:
     [(50_500, 51), (0, 10), (99_000, 99), (99_001, 100), (-1, 100), (-2, 10), (-4, 10), (-5, 100)],
 )
 def test_timestamps(timestamp_ms: int, offset: int) -> None:
-    """Without a match an ending time is the end, with the strategy a starting time too. -1 to -5 are special."""
+    """Without a match an ending time is the end, with the strategy a starting one too."""
     assert resolved(GlobalTimestamp(timestamp_ms))[0] == (offset, 100)
     assert resolved(end=GlobalTimestamp(timestamp_ms))[0] == (10, offset)
     assert resolved(SpecificTimestamps({P0: timestamp_ms, P1: 0}))[0] == (offset, 100)

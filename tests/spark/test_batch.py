@@ -1,0 +1,287 @@
+"""Batch reads end to end: what brokers wrote, any columns, any splits, damage."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chispa import assert_df_equality
+from conftest import GOLDEN, golden_partitions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.version import __version__ as spark_version
+
+from kafkalog_spark import KafkaLogDataSource
+from kafkalog_spark.errors import OptionError
+from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
+from native_log.errors import KafkaLogError
+
+from .parity import DATA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROW = (
+    "key binary, value binary, offset bigint, timestamp bigint, timestampType int, "
+    "headers array<struct<key:string,value:binary>>"
+)
+LOCATED = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+    ]
+)
+
+
+def source(**options: str) -> KafkaLogDataSource:
+    return KafkaLogDataSource(CaseInsensitiveDict({"path": DATA, **options}))
+
+
+def tasks(**options: str) -> list[list[tuple[str, int, int]]]:
+    """What each task reads, without Spark."""
+    reader = source(**options).reader(LOCATED)
+    return [
+        [
+            row
+            for batch in reader.read(partition)
+            for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+        ]
+        for partition in reader.partitions()
+    ]
+
+
+def read(spark: SparkSession, path: object = DATA, **options: str) -> DataFrame:
+    return spark.read.format("kafkalog").options(**options).load(str(path))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize(
+    "fixture",
+    [
+        "kafka-2.8/v0-snappy",
+        "kafka-2.8/v1-logappend-gzip",
+        "kafka-2.8/mixed",
+        "kafka-3.9/txn-lz4",
+        "kafka-4.1/txn-trimmed",
+        "kafka-4.1/timestamps",
+        "kafka-4.1/compact-nullkeys/round1-after",
+        "kafka-4.1/compact-crash-swap-deleted",
+        "kafka-4.1/offsets-huge",
+        "kafka-4.1/corrupt-index-garbage",
+        "kafka-4.1/whole-broker",
+    ],
+)
+def test_rows_of_a_consumer(spark: SparkSession, fixture: str, isolation_level: str) -> None:
+    partitions = [partition for partition in golden_partitions() if partition.fixture == fixture]
+    expected = [
+        (
+            *(row["key"], row["value"], row["offset"], row["timestamp"], row["timestampType"]),
+            row["headers"] or None,
+        )
+        for partition in partitions
+        for row in partition.rows(isolation_level)
+    ]
+    assigned = ",".join({partition.topic for partition in partitions})
+    got = read(
+        spark,
+        GOLDEN / fixture / "data",
+        **{"subscribe": assigned, "kafka.isolation.level": isolation_level, "includeHeaders": "true"},
+        maxBytesPerPartition="7k",
+    ).withColumn("timestamp", F.unix_millis("timestamp"))
+    columns = [field.split(" ")[0] for field in ROW.split(", ")]
+    assert_df_equality(
+        got.select(*columns),
+        spark.createDataFrame(expected, ROW),
+        ignore_row_order=True,
+        ignore_nullable=True,
+    )
+
+
+limit = st.none() | st.integers(10, 300)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    limit,
+    limit,
+    st.none() | st.integers(100, 20_000),
+    st.sampled_from(["read_uncommitted", "read_committed"]),
+)
+def test_splits_lose_nothing_and_repeat_nothing(
+    min_partitions: int | None, max_records: int | None, max_bytes: int | None, isolation_level: str
+) -> None:
+    base = {"kafka.isolation.level": isolation_level, "includeInternal": "true"}
+    options = {
+        "minPartitions": min_partitions,
+        "maxRecordsPerPartition": max_records,
+        "maxBytesPerPartition": max_bytes,
+    }
+    split = tasks(**base, **{name: str(value) for name, value in options.items() if value is not None})
+    assert Counter(row for task in split for row in task) == Counter(
+        row for task in tasks(**base) for row in task
+    )
+    if max_records is not None:
+        assert all(len(task) <= max_records for task in split)
+
+
+def test_small_partitions_share_tasks() -> None:
+    assert len(tasks()) == 1
+    assert len(tasks(maxBytesPerPartition="4k")) > 26
+
+
+def test_a_plan_is_repeatable(tmp_path: Path) -> None:
+    """What is appended after planning is not read: the offsets are frozen."""
+    log = tmp_path / "orders-0" / "00000000000000000000.log"
+    shutil.copytree(Path(DATA) / "orders-0", log.parent)
+    reader = source(path=str(tmp_path), subscribe="orders").reader(LOCATED)
+    partitions = reader.partitions()
+    log.write_bytes(log.read_bytes() + log.read_bytes())
+    assert sum(batch.num_rows for p in partitions for batch in reader.read(p)) == 12
+
+
+def test_what_a_task_gets_is_small() -> None:
+    named = {str(i): -2 for i in range(10_000)}
+    reader = source(startingOffsets=f'{{"plain":{named}}}'.replace("'", '"')).reader(LOCATED)
+    assert len(pickle.dumps(reader)) < 5_000
+
+
+@pytest.mark.parametrize("nothing", [None, object()])
+def test_without_partitions_spark_asks_for_nothing(nothing: Any) -> None:
+    """Spark runs one task all the same, with None or a partition of its own."""
+    assert source(assign="{}").reader(LOCATED).partitions() == []
+    assert list(source(assign="{}").reader(LOCATED).read(nothing)) == []
+
+
+@pytest.mark.spark
+def test_columns(spark: SparkSession) -> None:
+    every = read(spark, columns=",".join(RECORDS.names), subscribe="plain")
+    assert every.columns == RECORDS.names
+    some = read(spark, columns="segment, POSITION,offset,compression", subscribe="plain")
+    assert some.columns == ["segment", "position", "offset", "compression"]
+    assert_df_equality(some, every.select(*some.columns), ignore_row_order=True)
+    assert {row.compression for row in some.collect()} == {"none", "gzip", "snappy", "lz4", "zstd"}
+
+
+@pytest.mark.spark
+def test_schema_picks_columns(spark: SparkSession) -> None:
+    schema = StructType(
+        [StructField("Offset", LongType(), nullable=False), StructField("timestamp", TimestampType())]
+    )
+    got = spark.read.format("kafkalog").schema(schema).option("subscribe", "plain").load(DATA)
+    assert got.columns == ["Offset", "timestamp"]
+    expected = read(spark, subscribe="plain").select("offset", "timestamp")
+    assert sorted(got.collect()) == sorted(expected.collect())
+
+
+@pytest.mark.spark
+def test_no_columns(spark: SparkSession) -> None:
+    none = spark.read.format("kafkalog").schema(StructType([])).option("subscribe", "plain").load(DATA)
+    if spark_version.startswith("4.0."):
+        with pytest.raises(AnalysisException, match="Spark 4.0 loses the rows of a read without columns"):
+            none.count()
+    else:
+        assert none.count() == 440
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        (StructField("offest", LongType()), "schema: no such column 'offest'; there are key, value"),
+        (StructField("offset", IntegerType()), "schema: column offset is bigint, not int"),
+        (StructField("value", StringType()), "schema: column value is binary, not string"),
+    ],
+)
+def test_schema_refused(field: StructField, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        source().reader(StructType([field]))
+
+
+def test_a_column_picked_twice_is_refused() -> None:
+    twice = StructType([StructField("offset", LongType()), StructField("OFFSET", LongType())])
+    with pytest.raises(OptionError, match="each column can be read once"):
+        source().reader(twice)
+    with pytest.raises(OptionError, match="columns: each can be named once"):
+        source(columns="offset,Offset").schema()
+
+
+def test_nulls_in_a_column_declared_not_null_are_an_error() -> None:
+    from pyspark.sql.types import BinaryType
+
+    reader = source(subscribe="nulls").reader(StructType([StructField("key", BinaryType(), nullable=False)]))
+    with pytest.raises(KafkaLogError, match="column key is declared NOT NULL"):
+        [list(reader.read(partition)) for partition in reader.partitions()]
+
+
+@pytest.mark.spark
+def test_damage(spark: SparkSession) -> None:
+    """Of a log with one bad batch: all but its rows, and a word on where they are missing."""
+    path = GOLDEN / "kafka-4.1" / "corrupt-bad-crc" / "data"
+    with pytest.raises(PythonException, match=r"\.log, position \d+, offset \d+: .*dropMalformed"):
+        read(spark, path).collect()
+    dropped = read(spark, path, mode="dropMalformed")
+    permissive = read(spark, path, mode="permissive", columns="offset,value,segment,_corrupt_record")
+    good = permissive.where("_corrupt_record is null").select("offset", "value")
+    assert_df_equality(good, dropped.select("offset", "value"), ignore_row_order=True)
+    (bad,) = permissive.where("_corrupt_record is not null").collect()
+    assert bad.value is None
+    assert bad.segment.endswith(".log")
+    assert "CRC" in bad["_corrupt_record"].upper()
+    assert dropped.where(f"offset = {bad.offset}").count() == 0
+    assert dropped.where(f"offset > {bad.offset}").count() > 0
+    unchecked = read(spark, path, **{"kafka.check.crcs": "false"})
+    assert unchecked.count() > dropped.count()
+
+
+def test_what_was_planned_is_gone(tmp_path: Path) -> None:
+    shutil.copytree(Path(DATA) / "orders-0", tmp_path / "orders-0")
+    reader = source(path=str(tmp_path), subscribe="orders").reader(LOCATED)
+    partitions = reader.partitions()
+    shutil.rmtree(tmp_path / "orders-0")
+    with pytest.raises((FileNotFoundError, KafkaLogError), match="orders-0"):
+        [list(reader.read(partition)) for partition in partitions]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        ("/no/such/dir", {}, "/no/such/dir"),
+        (str(GOLDEN), {}, "not a log directory|neither"),
+        (DATA, {"subscribe": "nosuch"}, "unknown topic 'nosuch'"),
+        (DATA, {"columns": "offest"}, "columns: no such column 'offest'"),
+        (DATA, {"startingOffset": "earliest"}, "is startingOffsets meant"),
+        (DATA, {"view": "latest"}, "view=latest is not there yet"),
+        (DATA, {"minPartitions": "0"}, "minPartitions: expected a number of 1 or more"),
+    ],
+)
+def test_errors_rise_at_load(spark: SparkSession, path: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(AnalysisException, match=message):
+        read(spark, path, **options)
+
+
+@pytest.mark.spark
+def test_option_errors_rise_with_a_schema_too(spark: SparkSession) -> None:
+    """Newer Sparks make nothing of a data source whose schema is given before the first action."""
+    with pytest.raises(AnalysisException, match="minPartitions: 'x' is not a number"):
+        spark.read.format("kafkalog").schema("offset bigint").option("minPartitions", "x").load(DATA).count()
+
+
+@pytest.mark.spark
+def test_streams_are_not_there_yet(spark: SparkSession, tmp_path: Path) -> None:
+    stream = spark.readStream.format("kafkalog").load(DATA).writeStream.format("noop")
+    with pytest.raises(Exception, match="cannot be read as a stream yet"):
+        stream.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
+
+
+def test_defaults_are_the_columns_of_the_kafka_source() -> None:
+    assert [column.split("`")[1] for column in source().schema().split(", ")] == list(KAFKA_COLUMNS)

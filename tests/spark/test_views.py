@@ -1,0 +1,101 @@
+"""The views, against what the broker said of its logs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import LongType, StructField, StructType
+
+from kafkalog_spark import KafkaLogDataSource
+from kafkalog_spark.errors import OptionError
+from kafkalog_spark.views import VIEWS
+
+from .parity import DATA, PARITY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def view(spark: SparkSession, name: str, **options: str) -> DataFrame:
+    return spark.read.format("kafkalog").options(view=name, includeInternal="true", **options).load(DATA)
+
+
+def test_partitions(spark: SparkSession) -> None:
+    topics = json.loads((PARITY / "topics.json").read_text())
+    expected = {
+        (topic, int(p)): (o["earliest"], o["latest"], o["committed"])
+        for topic, facts in topics.items()
+        for p, o in facts["offsets"].items()
+    }
+    rows = view(spark, "partitions").collect()
+    assert {
+        (r.topic, r.partition): (r.logStartOffset, r.highWatermark, r.lastStableOffset) for r in rows
+    } == expected
+    assert all(len(r.topicId) == 22 and r.sizeInBytes >= 0 and r.segmentCount >= 1 for r in rows)
+
+
+def test_batches_cover_the_records(spark: SparkSession) -> None:
+    batches = view(spark, "batches", subscribe="plain")
+    assert batches.where("not isValid").count() == 0
+    totals = batches.groupBy("compression").agg(F.sum("recordCount").alias("n")).collect()
+    records = (
+        spark.read.format("kafkalog").option("subscribe", "plain").option("columns", "compression").load(DATA)
+    )
+    assert {(r.compression, r.n) for r in totals} == {
+        (r.compression, r["count"]) for r in records.groupBy("compression").count().collect()
+    }
+
+
+def test_crcs_are_checked_only_where_it_shows(spark: SparkSession) -> None:
+    unchecked = view(spark, "batches", **{"kafka.check.crcs": "false", "subscribe": "orders"})
+    assert {r.isValid for r in unchecked.collect()} == {None}
+
+
+def test_segments(spark: SparkSession) -> None:
+    segments = view(spark, "segments")
+    by_partition = {
+        (r.topic, r.partition): r
+        for r in segments.groupBy("topic", "partition")
+        .agg(
+            F.sum("sizeInBytes").alias("size"), F.count("*").alias("n"), F.sum("recordCount").alias("records")
+        )
+        .collect()
+    }
+    for r in view(spark, "partitions", columns="topic,partition,sizeInBytes,segmentCount").collect():
+        found = by_partition[r.topic, r.partition]
+        assert (found["size"], found.n) == (r.sizeInBytes, r.segmentCount)
+    assert by_partition["plain", 0].records == 120
+    assert segments.where("offsetIndex in ('missing', 'corrupt', 'torn')").count() == 0
+
+
+def test_transactions(spark: SparkSession) -> None:
+    rows = view(spark, "transactions").where("topic = 'txn'").collect()
+    assert {r.state for r in rows} == {"committed", "aborted", "ongoing"} or {r.state for r in rows} == {
+        "committed",
+        "aborted",
+        "open",
+    }
+    (undecided,) = [r for r in rows if r.lastOffset is None]
+    assert undecided.firstOffset == 105  # the last stable offset that the broker gave
+    first = next(r for r in rows if r.state == "aborted")
+    seen = spark.read.format("kafkalog").option("kafka.isolation.level", "read_committed").load(DATA)
+    within = seen.where(f"topic = 'txn' and partition = {first.partition} and offset = {first.firstOffset}")
+    assert within.count() == 0
+
+
+def test_any_columns(spark: SparkSession) -> None:
+    got = view(spark, "segments", columns="baseOffset,topic")
+    assert got.columns == ["baseOffset", "topic"]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_offsets_do_not_apply(name: str) -> None:
+    source = KafkaLogDataSource(CaseInsensitiveDict({"path": DATA, "view": name, "endingTimestamp": "5"}))
+    with pytest.raises(OptionError, match=f"view={name} shows whole partitions"):
+        source.reader(StructType([StructField("baseOffset", LongType())]))
