@@ -46,7 +46,7 @@ def _kernel(corpus: Corpus, topic: str, columns: list[str], seconds: float) -> N
     subprocess.run(["perf", "record", "-q", "-F", str(SAMPLES_PER_SECOND), "-o", data, *work], check=True)
     report = ["perf", "report", "--stdio", "-i", data, "--percent-limit", "0.7", "--sort", "dso,symbol"]
     shown = subprocess.run(report, check=True, capture_output=True, text=True).stdout
-    print("\n".join(line for line in shown.splitlines() if line.strip() and not line.startswith("#")))
+    print("\n".join(line[:100].rstrip() for line in shown.splitlines() if line.strip() and line[0] != "#"))
 
 
 def _kernel_with_symbols() -> Path:
