@@ -14,7 +14,8 @@ class PartitionCheckpoints:
         high_watermark: up to seconds old, so a lower bound.
         recovery_point: what was flushed.
         first_dirty_offset: how far the cleaner came.
-        live: a broker has the directory open. Then the log is read up to the high watermark: what lies above may
+        live: a broker has the directory open. Then the log is read up to the high watermark: what lies above
+        may
             still be truncated.
         clean_shutdown: the broker stopped in good order, and the end of the log is as it left it.
     """

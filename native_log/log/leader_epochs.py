@@ -42,7 +42,10 @@ def parse_leader_epochs(text: str) -> tuple[EpochEntry, ...]:
 
 
 def read_leader_epochs(directory: Path) -> tuple[EpochEntry, ...]:
-    """The entries of a partition directory. They are derived from the log, so a missing or unreadable file is none."""
+    """The entries of a partition directory.
+
+    They are derived from the log, so a missing or unreadable file is none.
+    """
     path = directory / LEADER_EPOCH_CHECKPOINT
     try:
         text = read_file(str(path)).decode()

@@ -1,4 +1,7 @@
-"""What lies in a partition directory: one pass over its names, the sizes of its .log files, nothing opened."""
+"""What lies in a partition directory.
+
+One pass over its names and the sizes of its .log files; nothing is opened.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ class Listing:
 def list_log(directory: str, max_batch_bytes: int) -> Listing:
     """List a partition directory. Raises FileNotFoundError, NotADirectoryError, PermissionError.
 
-    A broker that works in it may rename files between the listing of names and the look at sizes: then it is listed again.
+    A broker that works in it may rename files between the listing of names and the look at sizes: then it is
+    listed again.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -46,8 +50,8 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
         stat = by_name[names.log].stat()
         if stat.st_size > _MAX_SEGMENT_BYTES:
             raise KafkaLogError(
-                f"a segment has less than 2^31 bytes, for positions in it are 32 bits wide; this file has {stat.st_size} and "
-                "is not one that a broker wrote. Move it away to read the rest of the partition",
+                "expected a segment of less than 2^31 bytes, for positions in it are 32 bits wide, found "
+                f"{stat.st_size} bytes: no broker wrote this file. Move it away to read the rest of the partition",
                 path=f"{directory}/{names.log}",
             )
         return LogSegment(
@@ -64,7 +68,8 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
 
     replaced = None
     if swaps := swapped_logs(files):
-        # The same files with nothing replaced: of each base offset the .swap is chosen, as a segment to look into.
+        # The same files with nothing replaced: of each base offset the .swap is chosen, as a segment to look
+        # into.
         new = {names.base_offset: names for names in log_files(files, None).segments}
         ends = [_next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
         replaced = min(swap.offset for swap in swaps), max(ends)

@@ -1,7 +1,8 @@
-"""Which files of a partition directory make up its log (Kafka: LogLoader). Decisions only: nothing is read or changed.
+"""Which files of a partition directory make up its log (Kafka: LogLoader). Decisions only: nothing is read or
+changed.
 
-A crash during compaction leaves files behind which a broker sorts out when it loads the log. A reader has to come
-to the same segments without touching any.
+A crash during compaction leaves files behind which a broker sorts out when it loads the log. A reader has to
+come to the same segments without touching any.
 """
 
 from __future__ import annotations
@@ -38,18 +39,19 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """What a log consists of: segments by ascending base offset, snapshots of producer state as (offset, name), newest
-    first."""
+    """What a log consists of: segments by ascending base offset, snapshots of producer state as (offset,
+    name), newest first."""
 
     segments: tuple[SegmentFiles, ...]
     snapshots: tuple[tuple[int, str], ...]
 
 
 def segment_files(names: Iterable[str]) -> list[FileName]:
-    """The files among `names` that a load looks at: those of segments that are neither `.deleted` nor garbage.
+    """The files among `names` that a load looks at: those of segments that are neither `.deleted` nor
+    garbage.
 
-    An unfinished series of renames from `.cleaned` to `.swap` is void: it runs from the highest base offset down, so every
-    `.swap` at or above the lowest `.cleaned` belongs to it.
+    An unfinished series of renames from `.cleaned` to `.swap` is void: it runs from the highest base offset
+    down, so every `.swap` at or above the lowest `.cleaned` belongs to it.
     """
     files = [
         file for file in map(parse_file_name, names) if file is not None and file.state in ("", SWAP, CLEANED)
@@ -61,7 +63,10 @@ def segment_files(names: Iterable[str]) -> list[FileName]:
 
 
 def swapped_logs(files: Sequence[FileName]) -> list[FileName]:
-    """The `.log.swap` files, finished output of compaction. What they hold decides which originals they replace."""
+    """The `.log.swap` files, finished output of compaction.
+
+    What they hold decides which originals they replace.
+    """
     return [file for file in files if file.state == SWAP and file.kind == LOG]
 
 
@@ -69,7 +74,8 @@ def log_files(files: Sequence[FileName], replaced: tuple[int, int] | None) -> Lo
     """The log that `files` make.
 
     Args:
-        replaced: from the lowest base offset of the `.log.swap` files to the highest offset after what they hold: originals
+        replaced: from the lowest base offset of the `.log.swap` files to the highest offset after what they
+        hold: originals
             with a base offset in [first, second) were replaced by them.
     """
     chosen: dict[tuple[str, int], FileName] = {}
@@ -104,5 +110,8 @@ def log_files(files: Sequence[FileName], replaced: tuple[int, int] | None) -> Lo
 
 
 def _rank(file: FileName) -> tuple[bool, str]:
-    """Of two files for the same thing a `.swap` is put in place of the other; else the one a broker would have named."""
+    """Which of two files for the same thing counts.
+
+    A `.swap` is put in place of the other; else it is the one that a broker would have named.
+    """
     return bool(file.state), file.name

@@ -50,7 +50,10 @@ class LogRange:
         return split_by_bytes(self, max_bytes)
 
     def split_at(self, offsets: Sequence[int]) -> list[LogRange]:
-        """Ranges cut at the given offsets, which may lie within batches; those not inside the range are passed over."""
+        """Ranges cut at the given offsets, which may lie within batches.
+
+        Those not inside the range are passed over.
+        """
         from native_log.log.split import split_by_offsets
 
         return split_by_offsets(self, offsets)
@@ -69,13 +72,15 @@ class LogRange:
         """The records, in batches of about a megabyte.
 
         Args:
-            columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record` (string); by default the whole schema.
+            columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record` (string); by default the
+            whole schema.
                 Only these are decoded.
             mode: "failFast": damaged bytes raise CorruptRecordError once the records before them were given;
-                "dropMalformed": they are reported and reading goes on behind them; "permissive": and give one row, null but
-                for where it lies and for `_corrupt_record`, what was wrong.
+                "dropMalformed": they are reported, and reading goes on behind them; "permissive": they give one
+                row besides, null but for where it lies and for `_corrupt_record`, what was wrong.
             check_crcs: compare the checksums of what is read.
-            max_rows, max_bytes: about the most rows, and bytes of Arrow memory, of one batch; None: no limit of its own.
+            max_rows, max_bytes: about the most rows, and bytes of Arrow memory, of one batch; None: no limit
+            of its own.
             first_rows: about how many rows the first batch has, so that it comes soon.
             on_damage: called with each damaged range, in the last two modes.
 

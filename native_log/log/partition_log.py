@@ -1,4 +1,7 @@
-"""One partition of a topic: its segments in order, and the offsets that bound what is read of it (Kafka: UnifiedLog)."""
+"""One partition of a topic (Kafka: UnifiedLog).
+
+Its segments in order, and the offsets that bound what is read of it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ import pyarrow as pa
 
 from native_log.errors import OffsetOutOfRangeError
 from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
-from native_log.log.listing import Listing, list_log
 from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
+from native_log.log.listing import Listing, list_log
 from native_log.log.log_range import LogRange
 from native_log.log.partition_metadata import read_topic_id
 from native_log.log.pieces import Piece
@@ -48,7 +51,8 @@ class PartitionLog:
         snapshots: (offset, file name) of the snapshots of producer state, newest first.
         log_start_offset: first offset of the log. It may lie within a batch.
         log_end_offset: the offset after the last record.
-        high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the directory
+        high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the
+        directory
             open, else the log end offset, as after the broker's restart.
     """
 
@@ -99,7 +103,8 @@ class PartitionLog:
             max_batch_bytes: a batch that claims, or decompresses to, more is taken for damaged.
 
         Raises:
-            FileNotFoundError, NotADirectoryError, PermissionError, OSError: the directory or a file cannot be read.
+            FileNotFoundError, NotADirectoryError, PermissionError, OSError: the directory or a file cannot be
+            read.
             KafkaLogError: a segment is larger than one can be.
         """
         directory = os.fspath(path)
@@ -123,18 +128,24 @@ class PartitionLog:
 
     @cached_property
     def last_stable_offset(self) -> int:
-        """First offset that a read_committed consumer does not get: the high watermark, or the first offset of the oldest
-        transaction that is undecided below it."""
+        """First offset that a read_committed consumer does not get: the high watermark, or the first offset
+        of the oldest transaction that is undecided below it."""
         return last_stable_offset(self)
 
     @cached_property
     def leader_epochs(self) -> tuple[EpochEntry, ...]:
-        """The leader epochs and where each began, from `leader-epoch-checkpoint`; empty if it is missing or unreadable."""
+        """The leader epochs and where each began, from `leader-epoch-checkpoint`.
+
+        Empty if that is missing or unreadable.
+        """
         return read_leader_epochs(self.path)
 
     @cached_property
     def topic_id(self) -> str | None:
-        """The topic's id, 22 characters of base64url, from `partition.metadata`; None if it is missing or unreadable."""
+        """The topic's id, 22 characters of base64url, from `partition.metadata`.
+
+        None if that is missing or unreadable.
+        """
         return read_topic_id(self.path)
 
     def range(
@@ -144,9 +155,11 @@ class PartitionLog:
         *,
         isolation_level: str = "read_uncommitted",
     ) -> LogRange:
-        """The records from `start_offset` (None: the log's start) to before `end_offset` (None: as far as can be read).
+        """The records from `start_offset` (None: the log's start) to before `end_offset` (None: as far as can
+        be read).
 
-        The end is never beyond the high watermark, with `isolation_level` "read_committed" the last stable offset.
+        The end is never beyond the high watermark, with `isolation_level` "read_committed" never beyond the
+        last stable offset.
 
         Raises:
             OffsetOutOfRangeError: an offset lies outside of [log_start_offset, log_end_offset].
@@ -156,8 +169,8 @@ class PartitionLog:
         for offset in (start, limit if end_offset is None else end_offset):
             if not self.log_start_offset <= offset <= self.log_end_offset:
                 raise OffsetOutOfRangeError(
-                    f"expected an offset from the log start offset {self.log_start_offset} to the log end offset "
-                    f"{self.log_end_offset}, found {offset}",
+                    f"expected an offset from the log start offset {self.log_start_offset} to the log end "
+                    f"offset {self.log_end_offset}, found {offset}",
                     path=self.path,
                     offset=offset,
                 )
@@ -187,11 +200,13 @@ class PartitionLog:
     def offset_for_timestamp(
         self, timestamp_ms: int, *, isolation_level: str = "read_uncommitted", mode: str = "failFast"
     ) -> int | None:
-        """Offset of the first record, by offset, with a timestamp of at least `timestamp_ms`; None if there is none.
+        """Offset of the first record, by offset, with a timestamp of at least `timestamp_ms`; None if there
+        is none.
 
-        As ListOffsets answers: records of control batches and of aborted transactions count, those at or above the high
-        watermark (read_committed: the last stable offset) do not. Unlike a broker this goes on to the next segment
-        where the first that promised a match has none, as after compaction. v0 records have no timestamp.
+        As ListOffsets answers: records of control batches and of aborted transactions count, those at or
+        above the high watermark (read_committed: the last stable offset) do not. Unlike a broker this goes on
+        to the next segment where the first that promised a match has none, as after compaction. v0 records
+        have no timestamp.
 
         Raises:
             CorruptRecordError: damaged bytes on the way may have held the record (with mode "failFast").
@@ -201,10 +216,12 @@ class PartitionLog:
         return offset if offset is not None and offset < limit else None
 
     def batches(self, *, check_crcs: bool = False, mode: str = "failFast") -> Iterator[pa.RecordBatch]:
-        """All batches in the segments' files, from their headers alone: BATCH_SCHEMA and `segment`, the file's name.
+        """All batches in the segments' files, from their headers alone: BATCH_SCHEMA and `segment`, the
+        file's name.
 
         Raises:
-            CorruptRecordError: a batch cannot be told from the next (with mode "failFast", else it is stepped over).
+            CorruptRecordError: a batch cannot be told from the next (with mode "failFast", else it is stepped
+                over).
         """
         for segment, scanned in self.headers(None, _damage_handler(mode), check_crcs=check_crcs):
             count = scanned.batches.num_rows
@@ -212,7 +229,8 @@ class PartitionLog:
                 yield scanned.batches.append_column("segment", pa.array([segment.log] * count, pa.string()))
 
     def transactions(self, *, mode: str = "failFast") -> pa.Table:
-        """The transactions that the log has data of, as TRANSACTION_SCHEMA: first the ended ones in the order of their markers.
+        """The transactions that the log has data of, as TRANSACTION_SCHEMA: first the ended ones in the order
+        of their markers.
 
         Raises:
             CorruptRecordError: damaged bytes may have held a marker (with mode "failFast").
@@ -226,7 +244,10 @@ class PartitionLog:
         *,
         check_crcs: bool = False,
     ) -> Iterator[tuple[LogSegment, Scanned]]:
-        """The headers of all batches from the one with `start_offset` on (None: all that is there), with their segments."""
+        """The headers of all batches from the one with `start_offset` on, with their segments.
+
+        None: all that is there.
+        """
         window = Window()
         bases = [segment.base_offset for segment in self.segments]
         first = 0 if start_offset is None else max(0, bisect_right(bases, start_offset) - 1)
@@ -259,8 +280,8 @@ class PartitionLog:
         bases = [segment.base_offset for segment in self.segments]
         first = max(0, bisect_right(bases, start) - 1)
         last = bisect_left(bases, end) - 1
-        # Offsets of batches are not covered by their CRC, so bytes bound a range; records are only judged by the offset
-        # they claim where an offset within the log was asked for.
+        # Offsets of batches are not covered by their CRC, so bytes bound a range; records are only judged by
+        # the offset they claim where an offset within the log was asked for.
         min_offset = start if start > bases[0] else None
         max_offset = end if end < self.log_end_offset else None
         window = Window()

@@ -19,7 +19,10 @@ _ZERO_UUID = "A" * 22
 
 
 def read_topic_id(directory: Path) -> str | None:
-    """The id in a partition directory: 22 characters of base64url. None if there is none, or none that can be read."""
+    """The topic's id in a partition directory.
+
+    22 characters of base64url; None if there is none, or none that can be read.
+    """
     path = directory / PARTITION_METADATA
     try:
         text = read_file(str(path)).decode(errors="replace")

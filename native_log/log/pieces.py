@@ -14,10 +14,12 @@ class Piece:
     Attributes:
         segment: name of the file, below the partition's directory.
         base_offset: of that segment.
-        inode, size_bytes: which file it was when this was planned, and how long. A broker's cleaner puts other files under
+        inode, size_bytes: which file it was when this was planned, and how long. A broker's cleaner puts
+        other files under
             the same name: positions mean nothing there.
         start_position, end_position: the bytes, end exclusive.
-        min_offset, max_offset: only records from the first to before the second; None where every record is meant,
+        min_offset, max_offset: only records from the first to before the second; None where every record is
+        meant,
             whatever offset it claims.
     """
 

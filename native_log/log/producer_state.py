@@ -1,4 +1,7 @@
-"""Which transactions are open, from a snapshot of producer state and the headers after it (Kafka: ProducerStateManager)."""
+"""Which transactions are open (Kafka: ProducerStateManager).
+
+From a snapshot of producer state and the headers after it.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ ABORT, COMMIT = 0, 1
 class ProducerStateEntry:
     """The last batch of a producer. -1 stands for none.
 
-    `offset_delta` is last offset - first offset of that batch; `current_txn_first_offset` the first offset of the
-    transaction that is open.
+    `offset_delta` is last offset - first offset of that batch; `current_txn_first_offset` the first offset of
+    the transaction that is open.
     """
 
     producer_id: int
@@ -60,10 +63,12 @@ class Transaction:
     Attributes:
         producer_id: markers are matched by it alone: since KIP-890 a marker has a higher epoch than its data.
         producer_epoch: of the data.
-        first_offset: base offset of its first batch (of the first that is left, where the log's start was moved).
+        first_offset: base offset of its first batch (of the first that is left, where the log's start was
+        moved).
         last_offset: offset of its marker; None while it is open.
         state: "committed", "aborted" or "open".
-        last_stable_offset: what it was right after the marker: first offset of the oldest other transaction open
+        last_stable_offset: what it was right after the marker: first offset of the oldest other transaction
+        open
             then, or the marker's offset + 1. None while it is open.
     """
 

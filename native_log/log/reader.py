@@ -1,8 +1,12 @@
-"""Reading a range: piece by piece, chunk by chunk, over damage and over what a broker does to the files meanwhile."""
+"""Reading a range:
+
+piece by piece, chunk by chunk, over damage and over what a broker does to the files meanwhile.
+"""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,7 +15,7 @@ from native_log.errors import LogTruncatedError
 from native_log.log.transactions import aborted_ranges
 from native_log.records import RECORD_SCHEMA, Damage, decode
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
-from native_log.segment.scan import scan_file
+from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
@@ -86,7 +90,14 @@ class Reader:
             position, needed = piece.start_position, 1
             next_offset: int | None = None
             while position < end:
-                found = self._decode(self._window.at(file, position, end, needed), position, piece)
+                view = self._window.at(file, position, end, needed)
+                found = self._decode(view, position, piece)
+                if (
+                    found.status == "zeros"
+                    and found.position + HEADER_PREFIX_BYTES > position + len(view) < end
+                ):
+                    # A few zeros at the chunk's end: the first bytes of an offset, as likely as not.
+                    found = replace(found, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
                 if found.batch.num_rows:
                     yield self._complete(found.batch)
                     self._limit_rows = self._max_rows
@@ -120,11 +131,8 @@ class Reader:
 
     def _damage(self, file: DataFile, found: Decoded, position: int, end: int) -> Damage | None:
         if found.position > end:  # a batch to be skipped goes on behind the end: find it
-            for scanned in scan_file(
-                file, position, end, Window(), max_batch_bytes=self._range.max_batch_bytes
-            ):
-                pass
-            return damage_of(scanned, end)
+            *_, last = scan_file(file, position, end, Window(), max_batch_bytes=self._range.max_batch_bytes)
+            return damage_of(last, end)
         if found.status in ("damaged", "zeros"):
             return damage_of(found, end)
         if found.status == "partial" and found.position + found.needed_bytes > end:
@@ -167,16 +175,21 @@ class Reader:
         path = f"{range.path}/{piece.segment}"
         if end > log.log_end_offset:
             raise LogTruncatedError(
-                f"the log was truncated while it was read: it reached offset {end} and now ends at {log.log_end_offset}. "
-                "Plan the read again",
+                f"the log was truncated while it was read: it reached offset {end} and now ends at "
+                f"{log.log_end_offset}. Plan the read again",
                 path=path,
                 offset=start,
             ) from error
-        # Not by the first piece: the cleaner keeps an empty segment whose records were all superseded.
-        if start < log.log_start_offset:
+        # A cleaner merges a segment into the one before it, under that one's name: then that is another file,
+        # too. It may be empty, where all its records were superseded.
+        before = next((s for s in reversed(log.segments) if s.base_offset <= start), None)
+        merged = before is None or before.inode not in {
+            p.inode for p in range.pieces if p.segment != piece.segment
+        }
+        if start < log.log_start_offset or (isinstance(error, FileNotFoundError) and not merged):
             raise FileNotFoundError(
-                f"{path}: the segment was removed while it was read, and with it the records from offset {start} on "
-                "(by retention, DeleteRecords or by hand). Plan the read again from the log's start"
+                f"{path}: the segment was removed while it was read, and with it the records from offset {start} "
+                "on (by retention, DeleteRecords or by hand). Plan the read again from the log's start"
             ) from error
         return list(log.range(start, end).pieces)
 

@@ -76,7 +76,10 @@ class _Lookups(ExitStack):
 
 
 def _cut_at_byte(pieces: list[Piece], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:
-    """Cut off about `size_bytes` of the bytes of `pieces`, and the offset where; None if there is no place to cut."""
+    """Cut off about `size_bytes` of the bytes of `pieces`, and say at which offset.
+
+    None if there is no place to cut.
+    """
     for index, piece in enumerate(pieces):
         length = piece.end_position - piece.start_position
         if size_bytes < length:
@@ -97,7 +100,10 @@ def _cut_at_byte(pieces: list[Piece], size_bytes: int, lookups: _Lookups) -> tup
 
 
 def _cut_at_offset(pieces: list[Piece], offset: int, lookups: _Lookups) -> Cut:
-    """Cut at `offset`. A batch with offsets on both sides goes to both, each side with the records that are its own."""
+    """Cut at `offset`.
+
+    A batch with offsets on both sides goes to both, each side with the records that are its own.
+    """
     candidates = [index for index, piece in enumerate(pieces) if piece.base_offset <= offset]
     if not candidates:
         return [], pieces

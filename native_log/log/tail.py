@@ -1,4 +1,7 @@
-"""Where the last segment ends: the log end offset, and what lies behind it (reference: a broker's recovery)."""
+"""Where the last segment ends:
+
+the log end offset, and what lies behind it (reference: a broker's recovery).
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,10 @@ class Tail:
     """The end of a segment that is still written to, or was when its broker died.
 
     Attributes:
-        end_position: where reading stops. Short of the file's end only where what follows was simply not written
-            yet: less than a batch, zeros, a last batch with a wrong CRC. Other damage is inside, to be met when read.
+        end_position: where reading stops. Short of the file's end only where what follows was simply not
+        written
+            yet: less than a batch, zeros, a last batch with a wrong CRC. Other damage is inside, to be met
+            when read.
         next_offset: the offset after the last whole batch.
     """
 
@@ -36,7 +41,8 @@ def find_tail(
     """The end of the last segment of a log.
 
     Args:
-        clean_shutdown: its broker stopped in good order, so a wrong CRC in the last batch is damage, not an unfinished write.
+        clean_shutdown: its broker stopped in good order, so a wrong CRC in the last batch is damage, not an
+        unfinished write.
     """
     size = file.size_bytes
     if size == 0:
@@ -95,7 +101,8 @@ def _tail_from(
             end_position, next_offset = last_position, previous_end
     if end_position < size:
         logger.info(
-            "%s ends at position %d, offset %s: the %d bytes behind it are no whole batch and are taken as not yet written",
+            "%s ends at position %d, offset %s: the %d bytes behind it are no whole batch, "
+            "and are taken as not yet written",
             file.path,
             end_position,
             next_offset,

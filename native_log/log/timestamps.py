@@ -24,9 +24,11 @@ _MAX_MS = (2**63 - 1) // 1000
 def offset_for_timestamp(
     log: PartitionLog, timestamp_ms: int, on_damage: Callable[[DamagedRange], None]
 ) -> int | None:
-    """Offset of the first record from the log's start on with a timestamp of at least `timestamp_ms`, or None.
+    """Offset of the first record from the log's start on with a timestamp of at least `timestamp_ms`, or
+    None.
 
-    Timestamps need not be in order: every segment is looked at, each from the last entry of its time index below the time.
+    Timestamps need not be in order: every segment is looked at, each from the last entry of its time index
+    below the time.
     """
     window, record_window = Window(), Window()
     for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True):

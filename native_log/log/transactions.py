@@ -1,8 +1,9 @@
 """Transactions of a log, from its markers: exact whether or not a `.txnindex` tells of them.
 
-A `.txnindex` may be missing without a sign that it is: it is written after the log, and lost by a copy that leaves it out.
-Markers cannot: the cleaner keeps each one as long as a batch of its transaction is left. So the headers decide, which
-costs no decompression.
+A `.txnindex` may be missing without a sign that it is: it is written after the log, and lost by a copy that
+leaves it out.
+Markers cannot: the cleaner keeps each one as long as a batch of its transaction is left. So the headers
+decide, which costs no decompression.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ _NO_MARKER = 2**63 - 1
 
 
 def all_transactions(log: PartitionLog, on_damage: Callable[[DamagedRange], None]) -> list[Transaction]:
-    """Every transaction that the log has data of: the ended ones by the offset of their markers, then the open ones."""
+    """Every transaction that the log has data of:
+
+    the ended ones by the offset of their markers, then the open ones.
+    """
     open_transactions = OpenTransactions()
     found = []
     for _, scanned in log.headers(log.log_start_offset, on_damage):
@@ -76,7 +80,9 @@ def transactions_table(transactions: list[Transaction]) -> pa.Table:
 
 
 def last_stable_offset(log: PartitionLog) -> int:
-    """The high watermark, or below it the first offset of the oldest transaction that is open, or ends at or above it."""
+    """The high watermark, or below it the first offset of the oldest transaction that is open, or ends at or
+    above it.
+    """
     start, open_transactions = _state_to_begin_with(log)
     undecided = []
     for _, scanned in log.headers(start, lambda _: None):
@@ -111,7 +117,8 @@ def aborted_ranges(
 ) -> bytes:
     """The aborted transactions that have data in `range`, as `records.decode` takes them.
 
-    A pass over the range's own headers, and a look ahead at those behind it until every transaction open there met its
+    A pass over the range's own headers, and a look ahead at those behind it until every transaction open
+    there met its
     marker: the next marker of a producer decides about all its batches before.
 
     Args:

@@ -23,7 +23,8 @@ class DamagedRange:
     Attributes:
         path: the file.
         position, end_position: the bytes, end exclusive.
-        offset: first offset that may be lost: what follows the batch before, or what the damaged header claims.
+        offset: first offset that may be lost: what follows the batch before, or what the damaged header
+        claims.
         next_offset: first offset behind the range; None if nothing that can be read follows in the file.
         reason: what was expected and what was found.
     """
@@ -44,8 +45,8 @@ class DamagedRange:
 
     def error(self) -> CorruptRecordError:
         return CorruptRecordError(
-            f"{self.reason}. Take the file from another replica, or read with mode dropMalformed to go on behind "
-            f"the damage at position {self.end_position}",
+            f"{self.reason}. Take the file from another replica, or read with mode dropMalformed to go on "
+            f"behind the damage at position {self.end_position}",
             path=self.path,
             position=self.position,
             offset=self.offset,
@@ -104,7 +105,8 @@ def damaged_range(
 
 
 def find_next_batch(file: DataFile, position: int, end: int, min_offset: int) -> int | None:
-    """Where the first whole batch with a right CRC begins at or behind `position`; None if there is none before `end`.
+    """Where the first whole batch with a right CRC begins at or behind `position`; None if there is none
+    before `end`.
 
     One of more than 32 MiB is not looked for.
     """

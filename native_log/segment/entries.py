@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from native_log.segment.health import MISSING, IndexHealth, index_health
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
+    import struct
     from collections.abc import Callable
 
 
@@ -46,7 +46,10 @@ class IndexFile:
         return first, second
 
     def valid_entries(self, first: Callable[[Any], bool], follows: Callable[[Any, Any], bool]) -> int:
-        """How many entries there are before the first that cannot be: `first` judges the first one, `follows` pairs."""
+        """How many entries there are before the first that cannot be.
+
+        `first` judges the first one, `follows` pairs.
+        """
         whole = len(self) * self.layout.size
         entries = list(self.layout.iter_unpack(memoryview(self.data)[:whole]))
         if not entries or not first(entries[0]):

@@ -22,8 +22,8 @@ _MAX_OFFSET = 2**63 - 1
 class FileName:
     """What the name of a file says.
 
-    `offset` is the base offset of the segment, a lower bound of the offsets in it; of a snapshot the exclusive
-    end of what it tells. `state` is "" or one of CLEANED, SWAP, DELETED.
+    `offset` is the base offset of the segment, a lower bound of the offsets in it; of a snapshot the
+    exclusive end of what it tells. `state` is "" or one of CLEANED, SWAP, DELETED.
     """
 
     name: str
@@ -33,7 +33,10 @@ class FileName:
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """What `name` says; None if it is not a file of a segment. Brokers write 20 digits, any number is read."""
+    """What `name` says.
+
+    None if it is not a file of a segment. Brokers write 20 digits, any number is read.
+    """
     match = _NAME.fullmatch(name)
     if match is None:
         return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class IndexHealth:
-    """`status` is "ok", "missing" (no file), "empty" (no byte), "zero-filled" (preallocated, zeros behind the valid
-    entries), "torn" (ends within an entry) or "corrupt" (something else behind the valid entries).
+    """`status` is "ok", "missing" (no file), "empty" (no byte), "zero-filled" (preallocated, zeros behind the
+    valid entries), "torn" (ends within an entry) or "corrupt" (something else behind the valid entries).
     `entries` is the number of valid entries, those up to the first that cannot follow the one before it.
     """
 

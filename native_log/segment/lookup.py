@@ -1,4 +1,7 @@
-"""Where in a segment an offset, a byte position or a time lies. Indexes are hints: checked before they are believed."""
+"""Where in a segment an offset, a byte position or a time lies.
+
+Indexes are hints: checked before they are believed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ class Place:
     Attributes:
         position: where a reader of this offset and what follows begins.
         end_position: where a reader of all below it ends. Equal to `position` between two batches.
-        straddles: a batch from `position` to `end_position` has offsets on both sides; where it is False and the two
+        straddles: a batch from `position` to `end_position` has offsets on both sides; where it is False and
+        the two
             differ, damaged bytes lie between, which may have held either.
     """
 
@@ -77,7 +81,10 @@ class SegmentLookup:
     def batches(
         self, position: int, on_damage: Callable[[DamagedRange], None], *, check_crcs: bool = False
     ) -> Iterator[Scanned]:
-        """The headers of all batches from `position` on; damaged ranges are handed to `on_damage` and stepped over."""
+        """The headers of all batches from `position` on.
+
+        Damaged ranges are handed to `on_damage` and stepped over.
+        """
         next_offset: int | None = None
         while position < self._end:
             for found in scan_file(
@@ -119,7 +126,10 @@ class SegmentLookup:
         )
 
     def find_boundary(self, position: int) -> Boundary | None:
-        """The first place between two batches at or behind byte `position`; None if none is found before damage or the end."""
+        """The first place between two batches at or behind byte `position`.
+
+        None if none is found before damage or the end.
+        """
         start = self._floor(lambda index: index.floor_of_position(position))
         previous_end: int | None = None
         for found in scan_file(
@@ -143,8 +153,8 @@ class SegmentLookup:
             return 0
         below_ms, offset = index.entry(entry)
         batch, _ = self._first_reaching(offset)
-        # Believed only if the batch with that offset has that timestamp: the index has no checksum, and after a crash
-        # may tell of records that are gone.
+        # Believed only if the batch with that offset has that timestamp: the index has no checksum, and after
+        # a crash may tell of records that are gone.
         return batch["position"] if batch is not None and batch["maxTimestamp"] == below_ms else 0
 
     def _first_reaching(self, offset: int) -> tuple[Batch | None, DamagedRange | None]:
@@ -157,7 +167,10 @@ class SegmentLookup:
         return None, damaged[-1] if damaged else None
 
     def _floor(self, choose: Callable[[OffsetIndex | RebuiltOffsetIndex], int]) -> int:
-        """Position of the entry that `choose` picks of the index, once it is believed; 0 where it picks none."""
+        """Position of the entry that `choose` picks of the index, once it is believed.
+
+        0 where it picks none.
+        """
         if self._index is None:
             self._index = self._segment.load_offset_index()
             if len(self._index) == 0 and self._end > _WORTH_AN_INDEX_BYTES:

@@ -19,9 +19,9 @@ _ENTRY = struct.Struct(">ii")
 class OffsetIndex:
     """Entries (relative offset, position): every batch before `position` has a last offset below the entry's.
 
-    This holds in all three generations of entry that brokers wrote: the first offset of an append call (up to 1.1), the
-    last of one (to 4.0), the last of the batch at `position` (since, and wherever an index was rebuilt).
-    An entry is a hint until the batch at its position was looked at (see lookup.py).
+    This holds in all three generations of entry that brokers wrote: the first offset of an append call (up to
+    1.1), the last of one (to 4.0), the last of the batch at `position` (since, and wherever an index was
+    rebuilt). An entry is a hint until the batch at its position was looked at (see lookup.py).
     """
 
     base_offset: int
@@ -49,7 +49,10 @@ class OffsetIndex:
         return bisect_right(range(len(self)), position, key=lambda i: self.entry(i)[1]) - 1
 
     def health(self, log_size_bytes: int) -> IndexHealth:
-        """Reads every entry: offsets and positions strictly increase, no position is 0 or behind the .log's end."""
+        """What can be believed of the file. Reads every entry.
+
+        Offsets and positions strictly increase, no position is 0 or behind the .log's end.
+        """
         valid = self.file.valid_entries(
             lambda entry: entry[0] >= 0 and 0 < entry[1] < log_size_bytes,
             lambda one, other: one[0] < other[0] and one[1] < other[1] < log_size_bytes,
@@ -59,7 +62,9 @@ class OffsetIndex:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltOffsetIndex:
-    """An offset index made from the log itself, as a broker's recovery makes it, where the file cannot be believed."""
+    """An offset index made from the log itself, as a broker's recovery makes it, where the file cannot be
+    believed.
+    """
 
     offsets: tuple[int, ...]
     positions: tuple[int, ...]

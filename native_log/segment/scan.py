@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from native_log.storage import DataFile, Window
 
+HEADER_PREFIX_BYTES = 17
+"""Up to and including the magic: the least that tells what a batch is."""
+
 _SMALLEST_BYTES = 4 << 10
 _LARGEST_BYTES = 1 << 20
 
@@ -33,27 +36,31 @@ def scan_file(
 ) -> Iterator[Scanned]:
     """Scan `file` from `position` to `end`, some batches at a time.
 
-    All but the last of what is yielded have status "partial" and are gone on from. The last one says how it ended:
-    "end"; "partial": less than a whole batch is left before `end`, `needed_bytes` would be needed; "zeros": nothing
-    but zeros up to `end`; "damaged". Its `position` is the first byte that belongs to no whole batch.
+    The last Scanned says how it ended: "end"; "partial": less than a whole batch is left before `end`, and
+    `needed_bytes` would be needed; "zeros": nothing but zeros up to `end`; "damaged". Its `position` is the first
+    byte that belongs to no whole batch. Those before it are gone on from, whatever their status.
     """
     read_bytes, needed = _SMALLEST_BYTES, 1
     while True:
-        stop = min(end, position + max(read_bytes, needed))
-        view = window.at(file, position, stop, min(stop - position, max(needed, 1)))
+        view = window.at(file, position, min(end, position + max(read_bytes, needed)), needed)
+        stop = position + len(view)
         found = scan(view, base_position=position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes)
         if found.position > end:  # the last batch's header is there, its body is not
             found = _without_last(found)
+        elif found.status == "zeros" and stop < end and stop - found.position < HEADER_PREFIX_BYTES:
+            # A few zeros at the window's end: the first bytes of an offset, as likely as not.
+            found = replace(found, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
         elif found.status == "zeros" and not file.is_zero(found.position, end):
             found = replace(found, status="damaged", damage=_zero_size(found.position))
-        elif found.position < end and _goes_on(found, stop, end):
+        if found.position < end and _goes_on(found, stop, end):
             yield found
             count = found.batches.num_rows
             if count:
-                # Batches far larger than the window are jumped over one by one; where they are small, few large reads.
+                # Batches far larger than the window are jumped over one by one; where they are small, few
+                # large reads.
                 average = (found.position - position) // count
                 read_bytes = _SMALLEST_BYTES if average > _LARGEST_BYTES // 8 else _LARGEST_BYTES
-            position, needed = found.position, found.needed_bytes
+            position, needed = found.position, max(1, found.needed_bytes)
             continue
         yield found
         return
@@ -92,7 +99,10 @@ def first_reaching(batches: pa.RecordBatch, column: str, least: int) -> int | No
 def valid_batch_at(
     file: DataFile, position: int, end: int, window: Window, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> Batch | None:
-    """The batch that begins at `position`, if a whole one with a right CRC does; `baseOffset` is never null."""
+    """The batch that begins at `position`, if a whole one with a right CRC does.
+
+    `baseOffset` is never null.
+    """
     if not 0 <= position < end:
         return None
     needed = 1

@@ -17,9 +17,11 @@ _ENTRY = struct.Struct(">qi")
 
 @dataclass(frozen=True)
 class TimeIndex:
-    """Entries (timestamp in ms, relative offset): no record of the segment up to that offset has a greater timestamp.
+    """Entries (timestamp in ms, relative offset): no record of the segment up to that offset has a greater
+    timestamp.
 
-    The timestamp is the greatest so far, and the offset that of a record or of the last record of the batch that has it.
+    The timestamp is the greatest so far, and the offset that of a record or of the last record of the batch
+    that has it.
     """
 
     base_offset: int

@@ -15,8 +15,8 @@ _ENTRY = struct.Struct(">hqqqq")
 class AbortedTxn:
     """A transaction that was aborted: offsets are inclusive, `last_offset` is that of its ABORT marker.
 
-    `last_stable_offset` is what it was when the entry was written: the first offset of the oldest other transaction still
-    open then, or the marker's offset + 1.
+    `last_stable_offset` is what it was when the entry was written: the first offset of the oldest other
+    transaction still open then, or the marker's offset + 1.
     """
 
     producer_id: int
@@ -27,8 +27,8 @@ class AbortedTxn:
 
 @dataclass(frozen=True, slots=True)
 class TransactionIndex:
-    """The entries of one file. It is written after the log, and may be missing though the log has ABORT markers: whoever
-    needs the truth reads the markers."""
+    """The entries of one file. It is written after the log, and may be missing though the log has ABORT
+    markers: whoever needs the truth reads the markers."""
 
     entries: tuple[AbortedTxn, ...]
     health: IndexHealth

@@ -1,7 +1,8 @@
 """Local files, read with pread into reused buffers.
 
 Never mapped: a broker may truncate a file under its reader, and a mapping answers that with SIGBUS, which no
-program survives. A copy out of the page cache into a buffer that stays in the CPU's cache costs next to nothing.
+program survives. A copy out of the page cache into a buffer that stays in the CPU's cache costs next to
+nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 CHUNK_BYTES = 1 << 20
-"""How many bytes a reader takes at once. Enough that a call costs nothing beside its work, few enough that they are
-still in the CPU's cache when they are decoded."""
+"""How many bytes a reader takes at once. Enough that a call costs nothing beside its work, few enough that
+they are still in the CPU's cache when they are decoded."""
 
 _ZEROS = bytes(1 << 16)
 
@@ -63,7 +64,10 @@ class DataFile:
         return bytes(data)
 
     def is_zero(self, position: int, end: int) -> bool:
-        """Whether the bytes from `position` to `end` are all zero, as in a preallocated file. Holes are not read."""
+        """Whether the bytes from `position` to `end` are all zero, as in a preallocated file.
+
+        Holes are not read.
+        """
         while position < end:
             try:
                 position = os.lseek(self._descriptor, position, os.SEEK_DATA)
@@ -92,8 +96,8 @@ class DataFile:
 class Window:
     """A reused buffer over one file after another: what a reader holds of a file at a time.
 
-    It holds about `chunk_bytes`, and grows only where one batch needs more. What a chunk's end has of a batch is
-    moved to the front when the next is read, not read again.
+    It holds about `chunk_bytes`, and grows only where one batch needs more. What a chunk's end has of a batch
+    is moved to the front when the next is read, not read again.
     """
 
     __slots__ = ("_buffer", "_chunk_bytes", "_file", "_filled", "_start")
@@ -106,7 +110,8 @@ class Window:
         self._filled = 0
 
     def at(self, file: DataFile, position: int, end: int, needed_bytes: int = 1) -> memoryview:
-        """The bytes of `file` from `position` on that are at hand: at least `needed_bytes`, or all up to `end`.
+        """The bytes of `file` from `position` on that are at hand: at least `needed_bytes`, or all up to
+        `end`.
 
         The view is good until the next call. Raises LogTruncatedError if the file ends before `end`.
         """
