@@ -1,6 +1,7 @@
 """What a user waits for: the first rows of a large segment, and the planning of very many partitions."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,20 +18,24 @@ READ = "read: count(offset)"
 
 
 def first_row(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
-    """Of one partition directory; sessions are started anew for the first of them."""
+    """Of one partition directory, in new sessions; a source that costs nothing shows what is Spark's part."""
     partition = corpus.partitions("small100-none")[0]
     warm(partition.glob("*.log"))
     size_bytes = sum(log.stat().st_size for log in partition.glob("*.log"))
-    first: list[float] = []
-    later: list[float] = []
+    sources = {
+        "kafkalog": {"path": str(partition)},
+        "toy": {"rows": str(corpus.records["small100-none"]), "partitions": "2"},
+    }
+    seconds: dict[str, list[float]] = defaultdict(list)
     for _ in range(runs):
-        asked = {"do": "first_row", "cores": CORES, "runs": 3, "path": str(partition), "conf": dict(conf)}
-        told = list(in_session(asked))
-        assert all(one["rows"] == 10 for one in told)
-        first.append(told[0]["seconds"])
-        later += [one["seconds"] for one in told[1:]]
-    for who, seconds in {"first query of a session": first, "later queries": later}.items():
-        yield Measurement(FIRST_ROW, "one 256 MB segment", who, 10, size_bytes, tuple(seconds), 0.0)
+        for source, options in sources.items():
+            asked = {"do": "first_row", "cores": CORES, "runs": 3, "source": source, "options": options}
+            told = list(in_session(asked | {"conf": dict(conf)}))
+            assert all(one["rows"] == 10 for one in told)
+            seconds[f"{source}, first query of a session"].append(told[0]["seconds"])
+            seconds[f"{source}, later queries"] += [one["seconds"] for one in told[1:]]
+    for who, each in seconds.items():
+        yield Measurement(FIRST_ROW, "one 256 MB segment", who, 10, size_bytes, tuple(each), 0.0)
 
 
 def planning(

@@ -59,7 +59,7 @@ CLAIMS = (
     ),
 )
 LIMITS = (
-    Limit(latency.FIRST_ROW, "first query of a session", 1),
+    Limit(latency.FIRST_ROW, "kafkalog, first query of a session", 1),
     Limit(latency.PLAN, "LogDir: every partition opened", 5),
     Limit(latency.PLAN, f"Spark, local[{latency.CORES}]", 5),
     Limit(latency.READ, f"Spark, local[{latency.CORES}]", 10),
