@@ -15,8 +15,7 @@ class PartitionCheckpoints:
         recovery_point: what was flushed.
         first_dirty_offset: how far the cleaner came.
         live: a broker has the directory open. Then the log is read up to the high watermark: what lies above
-        may
-            still be truncated.
+            may still be truncated.
         clean_shutdown: the broker stopped in good order, and the end of the log is as it left it.
     """
 

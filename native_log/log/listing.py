@@ -51,7 +51,7 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
         if stat.st_size > _MAX_SEGMENT_BYTES:
             raise KafkaLogError(
                 "expected a segment of less than 2^31 bytes, for positions in it are 32 bits wide, found "
-                f"{stat.st_size} bytes: no broker wrote this file. Move it away to read the rest of the partition",
+                f"{stat.st_size} bytes: no broker wrote this. Move the file away to read the rest of the log",
                 path=f"{directory}/{names.log}",
             )
         return LogSegment(

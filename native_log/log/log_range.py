@@ -41,7 +41,7 @@ class LogRange:
     @property
     def size_bytes(self) -> int:
         """Bytes of the .log files to be read."""
-        return sum(piece.end_position - piece.start_position for piece in self.pieces)
+        return sum(piece.size_bytes for piece in self.pieces)
 
     def split(self, max_bytes: int) -> list[LogRange]:
         """Ranges of about equal size and of about `max_bytes` at most, cut between batches."""
@@ -73,14 +73,13 @@ class LogRange:
 
         Args:
             columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record` (string); by default the
-            whole schema.
-                Only these are decoded.
+                whole schema. Only these are decoded.
             mode: "failFast": damaged bytes raise CorruptRecordError once the records before them were given;
-                "dropMalformed": they are reported, and reading goes on behind them; "permissive": they give one
-                row besides, null but for where it lies and for `_corrupt_record`, what was wrong.
+                "dropMalformed": they are reported, and reading goes on behind them; "permissive": they give
+                one row besides, null but for where it lies and for `_corrupt_record`, what was wrong.
             check_crcs: compare the checksums of what is read.
             max_rows, max_bytes: about the most rows, and bytes of Arrow memory, of one batch; None: no limit
-            of its own.
+                of its own.
             first_rows: about how many rows the first batch has, so that it comes soon.
             on_damage: called with each damaged range, in the last two modes.
 

@@ -52,8 +52,7 @@ class PartitionLog:
         log_start_offset: first offset of the log. It may lie within a batch.
         log_end_offset: the offset after the last record.
         high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the
-        directory
-            open, else the log end offset, as after the broker's restart.
+            directory open, else the log end offset, as after the broker's restart.
     """
 
     def __init__(

@@ -14,25 +14,29 @@ class Piece:
     Attributes:
         segment: name of the file, below the partition's directory.
         base_offset: of that segment.
-        inode, size_bytes: which file it was when this was planned, and how long. A broker's cleaner puts
-        other files under
-            the same name: positions mean nothing there.
+        inode, segment_bytes: which file it was when this was planned, and how long. A broker's cleaner puts
+            other files under the same name: positions mean nothing there.
         start_position, end_position: the bytes, end exclusive.
         min_offset, max_offset: only records from the first to before the second; None where every record is
-        meant,
-            whatever offset it claims.
+            meant, whatever offset it claims.
     """
 
     segment: str
     base_offset: int
     inode: int
-    size_bytes: int
+    segment_bytes: int
     start_position: int
     end_position: int
     min_offset: int | None = None
     max_offset: int | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        return self.end_position - self.start_position
+
     def lies_in(self, directory: str) -> LogSegment:
         """The segment, with index files of its name; whether there are any shows when they are opened."""
         names = (self.segment.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex"))
-        return LogSegment(directory, self.base_offset, self.segment, self.size_bytes, self.inode, 0, *names)
+        return LogSegment(
+            directory, self.base_offset, self.segment, self.segment_bytes, self.inode, 0, *names
+        )

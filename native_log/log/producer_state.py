@@ -63,13 +63,11 @@ class Transaction:
     Attributes:
         producer_id: markers are matched by it alone: since KIP-890 a marker has a higher epoch than its data.
         producer_epoch: of the data.
-        first_offset: base offset of its first batch (of the first that is left, where the log's start was
-        moved).
+        first_offset: base offset of its first batch, or of the first that is left of it.
         last_offset: offset of its marker; None while it is open.
         state: "committed", "aborted" or "open".
         last_stable_offset: what it was right after the marker: first offset of the oldest other transaction
-        open
-            then, or the marker's offset + 1. None while it is open.
+            open then, or the marker's offset + 1. None while it is open.
     """
 
     producer_id: int

@@ -15,6 +15,7 @@ from native_log.errors import LogTruncatedError
 from native_log.log.transactions import aborted_ranges
 from native_log.records import RECORD_SCHEMA, Damage, decode
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
+from native_log.segment.files import parse_file_name
 from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
 from native_log.storage import DataFile, Window
 
@@ -32,7 +33,7 @@ CORRUPT_RECORD = "_corrupt_record"
 MODES = ("failFast", "dropMalformed", "permissive")
 
 
-class _ReplacedError(Exception):
+class _ReplacedError(LogTruncatedError):
     """Another file is there under a segment's name: a cleaner was at work."""
 
 
@@ -67,26 +68,31 @@ class Reader:
         self._aborted = b""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        if self._range.isolation_level == "read_committed":
-            self._aborted = aborted_ranges(self._range, self._open_log, self._on_lost_marker)
-        pieces = list(self._range.pieces)
+        pieces = self._range.pieces
         relocated_at: int | None = None
         while pieces:
             try:
-                yield from self._read_piece(pieces[0])
-            except (FileNotFoundError, LogTruncatedError, _ReplacedError) as error:
-                if relocated_at == self._next_offset and not isinstance(error, _ReplacedError):
+                if self._range.isolation_level == "read_committed":
+                    planned = replace(self._range, pieces=pieces)
+                    self._aborted = aborted_ranges(planned, self._open_log, self._on_lost_marker)
+                for piece in pieces:
+                    yield from self._read_piece(piece)
+                return
+            except (FileNotFoundError, LogTruncatedError) as error:
+                if relocated_at == self._next_offset:
                     raise
                 relocated_at = self._next_offset
-                pieces = self._relocated(pieces[0], error)
-                continue
-            del pieces[0]
+                pieces = self._relocated(error)
 
     def _read_piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         end = piece.end_position
         with DataFile(f"{self._range.path}/{piece.segment}") as file:
-            if file.inode != piece.inode or file.size_bytes < piece.size_bytes:
-                raise _ReplacedError
+            if file.inode != piece.inode or file.size_bytes < piece.segment_bytes:
+                raise _ReplacedError(
+                    "expected the file that the read was planned on, found another: a broker cleans this "
+                    "log. Plan the read again",
+                    path=file.path,
+                )
             position, needed = piece.start_position, 1
             next_offset: int | None = None
             while position < end:
@@ -167,31 +173,39 @@ class Reader:
             [nulls if name == CORRUPT_RECORD else next(arrays) for name in self._columns], names=self._columns
         )
 
-    def _relocated(self, piece: Piece, error: Exception) -> list[Piece]:
-        """Where what is still to be read lies now, after the file of `piece` was removed, replaced or cut."""
+    def _relocated(self, error: FileNotFoundError | LogTruncatedError) -> tuple[Piece, ...]:
+        """Where what is still to be read lies, after a file was removed, replaced or cut under the reader."""
         range = self._range
         start, end = max(self._next_offset, range.start_offset), range.end_offset
         log = self._open_log()
-        path = f"{range.path}/{piece.segment}"
         if end > log.log_end_offset:
             raise LogTruncatedError(
                 f"the log was truncated while it was read: it reached offset {end} and now ends at "
                 f"{log.log_end_offset}. Plan the read again",
-                path=path,
+                path=range.path,
                 offset=start,
             ) from error
-        # A cleaner merges a segment into the one before it, under that one's name: then that is another file,
-        # too. It may be empty, where all its records were superseded.
-        before = next((s for s in reversed(log.segments) if s.base_offset <= start), None)
-        merged = before is None or before.inode not in {
-            p.inode for p in range.pieces if p.segment != piece.segment
-        }
-        if start < log.log_start_offset or (isinstance(error, FileNotFoundError) and not merged):
+        if start < log.log_start_offset or self._is_lost(error, log, start):
             raise FileNotFoundError(
-                f"{path}: the segment was removed while it was read, and with it the records from offset {start} "
-                "on (by retention, DeleteRecords or by hand). Plan the read again from the log's start"
+                f"{range.path}: a segment was removed while it was read, and with it the records from "
+                f"offset {start} on (by retention, DeleteRecords or by hand). Plan the read again from the "
+                "log's start"
             ) from error
-        return list(log.range(start, end).pieces)
+        return log.range(start, end).pieces
+
+    def _is_lost(self, error: Exception, log: PartitionLog, offset: int) -> bool:
+        """Whether a segment was removed, and not merged with others.
+
+        A cleaner merges segments into a new file, under the name of the first of them. If what is now before the
+        gap is a file that was there already, nothing was merged.
+        """
+        if not isinstance(error, FileNotFoundError):
+            return False
+        removed = parse_file_name(str(error.filename).rpartition("/")[2])
+        before = next((s for s in reversed(log.segments) if s.base_offset <= offset), None)
+        if removed is None or before is None or before.base_offset >= removed.offset:
+            return False
+        return before.inode in {piece.inode for piece in self._range.pieces}
 
     def _open_log(self) -> PartitionLog:
         from native_log.log.partition_log import PartitionLog

@@ -80,13 +80,12 @@ def _cut_at_byte(pieces: list[Piece], size_bytes: int, lookups: _Lookups) -> tup
 
     None if there is no place to cut.
     """
-    for index, piece in enumerate(pieces):
-        length = piece.end_position - piece.start_position
-        if size_bytes < length:
-            break
-        size_bytes -= length
-    else:
+    index = 0
+    while index < len(pieces) and size_bytes >= (length := pieces[index].size_bytes):
+        index, size_bytes = index + 1, size_bytes - length
+    if index == len(pieces):
         return None
+    piece = pieces[index]
     boundary: Boundary | None = None
     if size_bytes > 0:
         boundary = lookups.of(piece).find_boundary(piece.start_position + size_bytes)

@@ -25,9 +25,8 @@ class Tail:
 
     Attributes:
         end_position: where reading stops. Short of the file's end only where what follows was simply not
-        written
-            yet: less than a batch, zeros, a last batch with a wrong CRC. Other damage is inside, to be met
-            when read.
+            written yet: less than a batch, zeros, a last batch with a wrong CRC. Other damage is inside, to
+            be met when read.
         next_offset: the offset after the last whole batch.
     """
 

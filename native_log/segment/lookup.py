@@ -35,8 +35,7 @@ class Place:
         position: where a reader of this offset and what follows begins.
         end_position: where a reader of all below it ends. Equal to `position` between two batches.
         straddles: a batch from `position` to `end_position` has offsets on both sides; where it is False and
-        the two
-            differ, damaged bytes lie between, which may have held either.
+            the two differ, damaged bytes lie between, which may have held either.
     """
 
     position: int

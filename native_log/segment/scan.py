@@ -37,8 +37,8 @@ def scan_file(
     """Scan `file` from `position` to `end`, some batches at a time.
 
     The last Scanned says how it ended: "end"; "partial": less than a whole batch is left before `end`, and
-    `needed_bytes` would be needed; "zeros": nothing but zeros up to `end`; "damaged". Its `position` is the first
-    byte that belongs to no whole batch. Those before it are gone on from, whatever their status.
+    `needed_bytes` would be needed; "zeros": nothing but zeros up to `end`; "damaged". Its `position` is the
+    first byte that belongs to no whole batch. Those before it are gone on from, whatever their status.
     """
     read_bytes, needed = _SMALLEST_BYTES, 1
     while True:
