@@ -1,3 +1,4 @@
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -5,8 +6,10 @@ import java.util.Scanner;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -40,6 +43,11 @@ public final class CorpusWriter {
                 admin.deleteTopics(List.of(topic)).all().get();
             }
             admin.createTopics(List.of(newTopic)).all().get();
+            // Answered once the partitions have their leader. Sent to before, a first batch can be refused and the
+            // second one, in flight, be taken: the first would then be out of sequence for ever.
+            Map<TopicPartition, OffsetSpec> all = new HashMap<>();
+            for (int i = 0; i < partitions; i++) all.put(new TopicPartition(topic, i), OffsetSpec.latest());
+            admin.listOffsets(all).all().get();
         }
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);

@@ -56,6 +56,9 @@ public final class Client {
     private JsonNode create(JsonNode asked) throws Exception {
         NewTopic topic = new NewTopic(asked.get("topic").asText(), 1, (short) 1);
         admin.createTopics(List.of(topic.configs(strings(asked.get("settings"))))).all().get();
+        // Answered once the partition has its leader. Sent to before, a first batch can be refused and the second
+        // one, in flight, be taken: the first would then be out of sequence for ever.
+        admin.listOffsets(Map.of(new TopicPartition(topic.name(), 0), OffsetSpec.latest())).all().get();
         return JSON.createObjectNode();
     }
 
