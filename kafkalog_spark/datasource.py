@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, NoReturn
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
     from pyspark.sql.types import StructType
+
+    from kafkalog_spark.options import ReadOptions
 
 
 class KafkaLogDataSource(DataSource):
@@ -19,36 +23,45 @@ class KafkaLogDataSource(DataSource):
 
     # What reading needs is imported when it is used: Spark imports this module to look for data sources.
 
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # Also here, since Spark does not ask for schema() where the user gave one.
-        from kafkalog_spark.options import parse_read_options
-
-        self._read_options = parse_read_options(options)
+        # As early as this, since Spark does not ask for schema() where the user gave one. But the options of
+        # a catalog table come with the schema only.
+        self._read_options = self._parsed() if {"path", "paths", "location"} & set(options) else None
 
     @classmethod
     def name(cls) -> str:
         return "kafkalog"
 
-    def schema(self) -> str:
+    def schema(self) -> str | StructType:
         from kafkalog_spark.read.plan import open_log_dir, selected
-        from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS, ddl, pick
-        from kafkalog_spark.views import VIEWS
+        from kafkalog_spark.schema import ddl, default_schema
+        from kafkalog_spark.tables import is_catalog_table, with_options
 
-        options = self._read_options
+        options = self._read_options or self._parsed()
         selected(options, open_log_dir(options))  # a path or a topic that is not there is told at load()
-        view = VIEWS.get(options.view, RECORDS)
-        columns = options.columns or view.names
-        if options.columns is None and options.view == "records":
-            columns = (*KAFKA_COLUMNS, "headers") if options.include_headers else KAFKA_COLUMNS
-        return ddl(pick(view, columns))
+        schema = default_schema(options)
+        return with_options(schema, self.options) if is_catalog_table(self.options) else ddl(schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        from kafkalog_spark.errors import OptionError
         from kafkalog_spark.read.batch import KafkaLogReader
+        from kafkalog_spark.tables import options_of
         from kafkalog_spark.views import ViewReader
 
-        reader = KafkaLogReader if self._read_options.view == "records" else ViewReader
-        return reader(self._read_options, schema)
+        table_options = options_of(schema)
+        if not self.options and not table_options:
+            raise OptionError(
+                "no path is given. If this is a table: Spark does not hand on the OPTIONS of one whose columns "
+                "are declared; leave them out of CREATE TABLE and name them in its option columns"
+            )
+        options = self._read_options or self._parsed(**table_options)
+        return (KafkaLogReader if options.view == "records" else ViewReader)(options, schema)
+
+    def _parsed(self, **table_options: str) -> ReadOptions:
+        from kafkalog_spark.options import parse_read_options
+
+        return parse_read_options({**table_options, **self.options})
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise NotImplementedError(

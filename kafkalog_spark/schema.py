@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkalog_spark.errors import OptionError
+from kafkalog_spark.view_schemas import VIEWS
 from native_log.errors import KafkaLogError
 from native_log.records import RECORD_SCHEMA
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql.types import DataType, StructField, StructType
+
+    from kafkalog_spark.options import ReadOptions
 
 CORRUPT_RECORD = "_corrupt_record"
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -61,6 +64,16 @@ def pick(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
     if len({name.lower() for name in names}) < len(names):
         raise OptionError(f"columns: each can be named once, got {','.join(names)}")
     return pa.schema([by_name[name.lower()] for name in names])
+
+
+def default_schema(options: ReadOptions) -> pa.Schema:
+    """What a read gives whose user named no schema. Raises OptionError."""
+    view = VIEWS.get(options.view, RECORDS)
+    if options.columns is not None:
+        return pick(view, options.columns)
+    if options.view != "records":
+        return view
+    return pick(view, (*KAFKA_COLUMNS, "headers") if options.include_headers else KAFKA_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

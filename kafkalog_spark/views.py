@@ -17,9 +17,8 @@ from kafkalog_spark.offsets import Earliest, Latest
 from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.plan import open_log_dir, selected
 from kafkalog_spark.schema import Projection
+from kafkalog_spark.view_schemas import BATCHES, LOCATION, TIMESTAMP, TRANSACTIONS, VIEWS
 from native_log.log import PartitionCheckpoints, PartitionLog
-from native_log.log.transactions import TRANSACTION_SCHEMA
-from native_log.records import BATCH_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,70 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.options import ReadOptions
-
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-_WHERE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
-_BATCH_TIMES = ("baseTimestamp", "maxTimestamp")
-
-BATCHES = pa.schema(
-    [
-        *_WHERE,
-        pa.field("segment", pa.string()),
-        *(pa.field(f.name, TIMESTAMP) if f.name in _BATCH_TIMES else f for f in BATCH_SCHEMA),
-    ]
-)
-"""All that a batch's header says (native_log.records.BATCH_SCHEMA), and where it lies. `isValid`: its CRC is
-right; CRCs are checked, and batches read whole, where that column is picked and kafka.check.crcs is true."""
-
-SEGMENTS = pa.schema(
-    [
-        *_WHERE,
-        ("segment", pa.string()),
-        ("path", pa.string()),
-        ("baseOffset", pa.int64()),
-        ("firstOffset", pa.int64()),
-        ("lastOffset", pa.int64()),
-        ("sizeInBytes", pa.int64()),
-        ("validBytes", pa.int64()),
-        ("modified", TIMESTAMP),
-        ("batchCount", pa.int64()),
-        ("recordCount", pa.int64()),
-        ("maxTimestamp", TIMESTAMP),
-        ("offsetIndex", pa.string()),
-        ("offsetIndexEntries", pa.int64()),
-        ("timeIndex", pa.string()),
-        ("timeIndexEntries", pa.int64()),
-        ("transactionIndex", pa.string()),
-        ("transactionIndexEntries", pa.int64()),
-    ]
-)
-"""`baseOffset` is from the file's name; offsets, counts and `maxTimestamp` are from the batches' headers
-(`firstOffset` and `recordCount` are null where a compressed v0/v1 wrapper hides them); `validBytes` of the
-file are written. Indexes are "ok", "missing", "empty", "zero-filled", "torn" or "corrupt"."""
-
-PARTITIONS = pa.schema(
-    [
-        *_WHERE,
-        ("path", pa.string()),
-        ("topicId", pa.string()),
-        ("logStartOffset", pa.int64()),
-        ("logEndOffset", pa.int64()),
-        ("highWatermark", pa.int64()),
-        ("lastStableOffset", pa.int64()),
-        ("segmentCount", pa.int32()),
-        ("sizeInBytes", pa.int64()),
-        ("maxTimestamp", TIMESTAMP),
-        (
-            "leaderEpochs",
-            pa.list_(pa.field("element", pa.struct([("epoch", pa.int32()), ("startOffset", pa.int64())]))),
-        ),
-    ]
-)
-
-TRANSACTIONS = pa.schema([*_WHERE, *TRANSACTION_SCHEMA])
-"""`state` is committed, aborted or open; see native_log.log.transactions."""
-
-VIEWS = {"batches": BATCHES, "segments": SEGMENTS, "partitions": PARTITIONS, "transactions": TRANSACTIONS}
 
 
 @dataclass(frozen=True)
@@ -233,7 +168,7 @@ def _times(epoch_ms: Any) -> Any:
 
 
 def _without(schema: pa.Schema) -> pa.Schema:
-    return pa.schema(list(schema)[len(_WHERE) :])
+    return pa.schema(list(schema)[len(LOCATION) :])
 
 
 def _located(batch: pa.RecordBatch, log: PartitionLog, schema: pa.Schema | None = None) -> pa.RecordBatch:
@@ -241,7 +176,7 @@ def _located(batch: pa.RecordBatch, log: PartitionLog, schema: pa.Schema | None 
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns["topic"] = pa.repeat(pa.scalar(log.topic, pa.string()), batch.num_rows)
     columns["partition"] = pa.repeat(pa.scalar(log.partition, pa.int32()), batch.num_rows)
-    schema = schema or pa.schema([*_WHERE, *batch.schema])
+    schema = schema or pa.schema([*LOCATION, *batch.schema])
     arrays = [
         _times(columns[f.name])
         if f.type == TIMESTAMP and pa.types.is_integer(columns[f.name].type)

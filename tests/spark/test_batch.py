@@ -127,9 +127,8 @@ def test_splits_lose_nothing_and_repeat_nothing(
         "maxBytesPerPartition": max_bytes,
     }
     split = tasks(**base, **{name: str(value) for name, value in options.items() if value is not None})
-    assert Counter(row for task in split for row in task) == Counter(
-        row for task in tasks(**base) for row in task
-    )
+    got, expected = Counter(row for task in split for row in task), Counter(tasks(**base)[0])
+    assert (got - expected, expected - got) == (Counter(), Counter())
     if max_records is not None:
         assert all(len(task) <= max_records for task in split)
 
@@ -187,7 +186,7 @@ def test_schema_picks_columns(spark: SparkSession) -> None:
 def test_no_columns(spark: SparkSession) -> None:
     none = spark.read.format("kafkalog").schema(StructType([])).option("subscribe", "plain").load(DATA)
     if spark_version.startswith("4.0."):
-        with pytest.raises(AnalysisException, match="Spark 4.0 loses the rows of a read without columns"):
+        with pytest.raises(AnalysisException, match=r"Spark 4\.0 loses the rows of a read without columns"):
             none.count()
     else:
         assert none.count() == 440

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.views import VIEWS
+from kafkalog_spark.view_schemas import VIEWS
 
 from .parity import DATA, PARITY
 

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.version import __version__ as spark_version
 
 from kafkalog_spark import KafkaLogDataSource
@@ -50,25 +51,46 @@ def test_single_partition_directories(spark: SparkSession) -> None:
     assert spark.read.format("kafkalog").load([f"{DATA}/plain-2", f"file:{DATA}/plain-3"]).count() == 240
 
 
-def test_sql(spark: SparkSession) -> None:
-    spark.sql(f"CREATE TABLE by_table USING kafkalog OPTIONS (path '{DATA}', subscribe 'plain')")
-    spark.sql(
-        f"CREATE TABLE narrow (offset BIGINT) USING kafkalog OPTIONS (path '{DATA}', subscribe 'plain')"
+def test_sql_table(spark: SparkSession) -> None:
+    options = (
+        f"path '{DATA}', subscribe 'plain', columns 'offset,partition', `kafka.bootstrap.servers` 'b:9092'"
     )
-    spark.sql(
-        f"CREATE TEMPORARY VIEW by_view USING kafkalog OPTIONS (path '{DATA}', "
-        "`kafka.isolation.level` 'read_committed')"
-    )
+    spark.sql(f"CREATE TABLE plain USING kafkalog OPTIONS ({options})")
     try:
-        assert spark.sql("SELECT count(*), max(offset) FROM by_table").first()[:] == (440, 199)
-        assert spark.sql("SELECT sum(offset) FROM narrow").first()[0] == sum(
-            n * (n - 1) // 2 for n in (120, 80, 200, 40)
-        )
-        assert spark.sql("SELECT count(*) FROM by_view").first()[0] == 2714
+        assert spark.sql("SELECT count(*), max(offset) FROM plain").first()[:] == (440, 199)
+        assert spark.table("plain").columns == ["offset", "partition"]
+        assert spark.sql("SELECT * FROM plain WITH (endingTimestamp = '1700000005000')").count() == 20
     finally:
-        spark.sql("DROP TABLE by_table")
-        spark.sql("DROP TABLE narrow")
-        spark.sql("DROP VIEW by_view")
+        spark.sql("DROP TABLE plain")
+
+
+def test_sql_table_with_location(spark: SparkSession) -> None:
+    spark.sql(f"CREATE TABLE located USING kafkalog LOCATION '{DATA}'")
+    try:
+        assert spark.sql("SELECT count(*) FROM located").first()[0] == 2783
+    finally:
+        spark.sql("DROP TABLE located")
+
+
+def test_sql_table_with_declared_columns(spark: SparkSession) -> None:
+    """Spark does not tell the data source where such a table lies."""
+    spark.sql(f"CREATE TABLE declared (offset BIGINT) USING kafkalog OPTIONS (path '{DATA}')")
+    try:
+        with pytest.raises(AnalysisException, match="leave them out of CREATE TABLE"):
+            spark.sql("SELECT count(*) FROM declared").collect()
+        assert spark.sql(f"SELECT * FROM declared WITH (path = '{DATA}')").count() == 2783
+    finally:
+        spark.sql("DROP TABLE declared")
+
+
+def test_sql_view(spark: SparkSession) -> None:
+    committed = f"path '{DATA}', `kafka.isolation.level` 'read_committed'"
+    spark.sql(f"CREATE TEMPORARY VIEW committed USING kafkalog OPTIONS ({committed})")
+    spark.sql(f"CREATE TEMPORARY VIEW narrow (offset BIGINT) USING kafkalog OPTIONS ({committed})")
+    assert spark.sql("SELECT count(*) FROM committed").first()[0] == 2714
+    assert spark.sql("SELECT count(offset) FROM narrow").first()[0] == 2714
+    spark.sql("DROP VIEW committed")
+    spark.sql("DROP VIEW narrow")
 
 
 CONNECT = """
