@@ -43,7 +43,7 @@ def list_log(directory: str, max_batch_bytes: int) -> Listing:
 
 def _list_once(directory: str, max_batch_bytes: int) -> Listing:
     with os.scandir(directory) as entries:
-        by_name = {entry.name: entry for entry in entries}
+        by_name = {entry.name: entry for entry in entries if entry.is_file()}
     files = segment_files(by_name)
 
     def segment(names: SegmentFiles) -> LogSegment:

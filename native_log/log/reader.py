@@ -196,8 +196,8 @@ class Reader:
     def _is_lost(self, error: Exception, log: PartitionLog, offset: int) -> bool:
         """Whether a segment was removed, and not merged with others.
 
-        A cleaner merges segments into a new file, under the name of the first of them. If what is now before the
-        gap is a file that was there already, nothing was merged.
+        A cleaner merges segments into a new file, under the name of the first of them. If what is now before
+        the gap is a file that was there already, nothing was merged.
         """
         if not isinstance(error, FileNotFoundError):
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,16 +25,18 @@ _MAX_MS = (2**63 - 1) // 1000
 def offset_for_timestamp(
     log: PartitionLog, timestamp_ms: int, on_damage: Callable[[DamagedRange], None]
 ) -> int | None:
-    """Offset of the first record from the log's start on with a timestamp of at least `timestamp_ms`, or
-    None.
+    """Offset of the first record from the log's start on with a timestamp of at least `timestamp_ms`.
+
+    None if there is no such record.
 
     Timestamps need not be in order: every segment is looked at, each from the last entry of its time index
     below the time.
     """
     window, record_window = Window(), Window()
-    for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True):
+    bases = [segment.base_offset for segment in log.segments]
+    for segment in log.segments[max(0, bisect_right(bases, log.log_start_offset) - 1) :]:
         end = log.end_position(segment)
-        if end == 0 or (following is not None and following.base_offset <= log.log_start_offset):
+        if end == 0:
             continue
         with SegmentLookup(segment, end, window, max_batch_bytes=log.max_batch_bytes) as lookup:
             start = lookup.find_timestamp(timestamp_ms)

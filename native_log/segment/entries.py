@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from native_log.errors import LogTruncatedError
 from native_log.segment.health import MISSING, IndexHealth, index_health
 from native_log.storage import DataFile
 
@@ -23,23 +24,32 @@ class IndexFile:
 
     layout: struct.Struct
     data: bytes
+    """The entries, and up to one entry's bytes of what lies behind them."""
+    count: int
+    """Whole entries in `data` before the zeros."""
     size_bytes: int | None
     """Of the file; None where there is none."""
 
     @classmethod
     def load(cls, path: str | None, layout: struct.Struct) -> IndexFile:
+        try:
+            return cls._load(path, layout)
+        except LogTruncatedError:  # a broker trims the file to its entries when the segment is rolled
+            return cls._load(path, layout)
+
+    @classmethod
+    def _load(cls, path: str | None, layout: struct.Struct) -> IndexFile:
         if path is None:
-            return cls(layout, b"", None)
+            return cls(layout, b"", 0, None)
         try:
             with DataFile(path) as file:
-                entries = _filled_entries(file, layout.size)
-                # One entry more, so that a torn or doubtful rest is seen.
-                return cls(layout, file.read(0, (entries + 1) * layout.size), file.size_bytes)
+                count = _filled_entries(file, layout.size)
+                return cls(layout, file.read(0, (count + 1) * layout.size), count, file.size_bytes)
         except FileNotFoundError:
-            return cls(layout, b"", None)
+            return cls(layout, b"", 0, None)
 
     def __len__(self) -> int:
-        return len(self.data) // self.layout.size
+        return self.count
 
     def __getitem__(self, index: int) -> tuple[int, int]:
         first, second = self.layout.unpack_from(self.data, index * self.layout.size)
@@ -50,7 +60,7 @@ class IndexFile:
 
         `first` judges the first one, `follows` pairs.
         """
-        whole = len(self) * self.layout.size
+        whole = self.count * self.layout.size
         entries = list(self.layout.iter_unpack(memoryview(self.data)[:whole]))
         if not entries or not first(entries[0]):
             return 0

@@ -104,7 +104,7 @@ class Window:
 
     def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._chunk_bytes = chunk_bytes
-        self._buffer = memoryview(b"")
+        self._buffer = memoryview(bytearray())
         self._file: DataFile | None = None
         self._start = 0  # position in the file of the buffer's first byte
         self._filled = 0

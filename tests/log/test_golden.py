@@ -7,36 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from native_log.errors import CorruptRecordError
-from native_log.log import PartitionCheckpoints, PartitionLog
-from tests.conftest import GoldenPartition, golden_id, golden_partitions
+from tests.conftest import golden_id
+
+from .support import COLUMNS, PARTITIONS, as_rows, offsets, open_golden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pyarrow as pa
-
     from native_log.segment import DamagedRange
-
-COLUMNS = ["offset", "timestamp", "timestampType", "key", "value", "headers", "leaderEpoch"]
-PARTITIONS = list(golden_partitions())
-
-
-def open_golden(golden: GoldenPartition) -> PartitionLog:
-    checkpoint = PartitionCheckpoints(log_start_offset=golden.expected["earliest"])
-    return PartitionLog.open(golden.path, checkpoints=checkpoint)
-
-
-def as_rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
-    """Rows of COLUMNS as the fixtures tell them."""
-    rows = []
-    for batch in batches:
-        rows += batch.set_column(1, "timestamp", batch.column("timestamp").cast("int64")).to_pylist()
-    for row in rows:
-        row["timestamp"] //= 1000
-        row["headers"] = [(header["key"], header["value"]) for header in row["headers"] or []]
-        row["leaderEpoch"] = None if row["leaderEpoch"] < 0 else row["leaderEpoch"]
-    return rows
-
+    from tests.conftest import GoldenPartition
 
 # The broker served aborted records as committed there, for want of the index; the markers tell what is right.
 NO_INDEX = "txn-noindex-removed"
@@ -92,21 +69,20 @@ def test_damaged(golden: GoldenPartition) -> None:
         assert rows == golden.rows()
 
     damaged: list[DamagedRange] = []
-    batches = log.read(columns=["offset"], mode="dropMalformed", on_damage=damaged.append)
-    offsets = [offset for batch in batches for offset in batch.column(0).to_pylist()]
+    read = offsets(log.read(columns=["offset"], mode="dropMalformed", on_damage=damaged.append))
     assert [(d.position, d.end_position) for d in damaged] == [
         (facts["batchPosition"], facts["batchPosition"] + facts["batchSize"])
     ]
     behind = damaged[0].next_offset or next(s.base_offset for s in log.segments if s.base_offset > len(rows))
     lost = range(damaged[0].offset, behind)
-    assert offsets == [o for o in range(log.log_end_offset) if o not in lost]
+    assert read == [o for o in range(log.log_end_offset) if o not in lost]
 
 
 def test_base_offset_is_not_covered_by_the_crc() -> None:
     golden = next(p for p in PARTITIONS if FLIPPED in p.fixture)
-    offsets = [o for b in open_golden(golden).read(columns=["offset"]) for o in b.column(0).to_pylist()]
-    assert len(offsets) == 240
-    assert sorted(offsets)[-15:] == list(range(1119, 1134))
+    read = offsets(open_golden(golden).read(columns=["offset"]))
+    assert len(read) == 240
+    assert sorted(read)[-15:] == list(range(1119, 1134))
 
 
 @pytest.mark.parametrize("golden", SOUND, ids=golden_id)

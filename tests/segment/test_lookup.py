@@ -1,0 +1,148 @@
+"""Lookups: the same answers whatever the index files say."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from native_log.segment.lookup import Place, SegmentLookup
+from native_log.segment.segment import LogSegment
+from native_log.storage import Window
+from tests.log.support import batch
+from tests.records.build import T0, message, wrapper
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASE = 1000
+
+
+class Segment(NamedTuple):
+    segment: LogSegment
+    batches: list[tuple[int, int, int, int]]
+    """(position, size, first offset, last offset)"""
+
+
+def build(directory: Path) -> Segment:
+    """Thirty entries of the three formats, with gaps between their offsets."""
+    data, batches, offset = b"", [], BASE + 5
+    for i in range(30):
+        count = 1 + i % 4
+        if i % 7 == 5:
+            count = 1
+            entry = message(1, offset, timestamp=T0 + i)
+        elif i % 7 == 6:
+            inner = [message(1, j, timestamp=T0 + i) for j in range(count)]
+            entry = wrapper(1, inner, offset + count - 1, "gzip", timestamp=T0 + i)
+        else:
+            entry = batch(offset, count, size=10 * (i % 5) + 5, max_timestamp=T0 + i)
+        batches.append((len(data), len(entry), offset, offset + count - 1))
+        data += entry
+        offset += count + (3 if i % 5 == 4 else 0)
+    (directory / "1000.log").write_bytes(data)
+    segment = LogSegment(
+        str(directory), BASE, "1000.log", len(data), 0, 0, "1000.index", "1000.timeindex", None
+    )
+    return Segment(segment, batches)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Segment:
+    return build(tmp_path_factory.mktemp("lookup"))
+
+
+def expected_place(built: Segment, offset: int) -> Place:
+    for position, size, first, last in built.batches:
+        if last >= offset:
+            if first >= offset and (position, size) not in wrappers(built):
+                return Place(position, position, straddles=False)
+            return Place(position, position + size, straddles=True)
+    return Place(built.segment.size_bytes, built.segment.size_bytes, straddles=False)
+
+
+def wrappers(built: Segment) -> set[tuple[int, int]]:
+    """A wrapper does not tell its first offset: it is taken to straddle."""
+    return {(p, s) for i, (p, s, _, _) in enumerate(built.batches) if i % 7 == 6}
+
+
+def entries(built: Segment, generation: str) -> bytes:
+    """What brokers recorded for every third batch."""
+    out = b""
+    for i in range(3, 30, 3):
+        position, _, first, last = built.batches[i]
+        if generation == "first offset of the append":  # up to 1.1
+            offset = first
+        elif (
+            generation == "last offset of the append"
+        ):  # to 4.0, when a follower appends three batches at once
+            offset = built.batches[min(i + 2, 29)][3]
+        else:
+            offset = last
+        out += struct.pack(">ii", offset - BASE, position)
+    return out
+
+
+GENERATIONS = ["first offset of the append", "last offset of the append", "last offset of the batch"]
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_generations_of_entries(built: Segment, generation: str) -> None:
+    directory = built.segment.directory
+    with open(f"{directory}/1000.index", "wb") as out:
+        out.write(entries(built, generation) + bytes(4000))
+    with SegmentLookup(built.segment, built.segment.size_bytes, Window()) as lookup:
+        for offset in range(BASE, built.batches[-1][3] + 3):
+            assert lookup.find_offset(offset) == expected_place(built, offset)
+
+
+@given(st.data())
+def test_an_index_that_lies(built: Segment, data: st.DataObject) -> None:
+    """The log is looked at before an entry is believed."""
+    numbers = st.one_of(st.integers(0, 150), st.sampled_from([p for p, _, _, _ in built.batches]))
+    lies = data.draw(st.lists(st.tuples(numbers, numbers), max_size=12))
+    if data.draw(st.booleans()):
+        lies.sort()
+    with open(f"{built.segment.directory}/1000.index", "wb") as out:
+        out.write(b"".join(struct.pack(">ii", *lie) for lie in lies))
+    offset = data.draw(st.integers(BASE, built.batches[-1][3] + 3))
+    with SegmentLookup(built.segment, built.segment.size_bytes, Window()) as lookup:
+        assert lookup.find_offset(offset) == expected_place(built, offset)
+
+
+@given(st.data())
+def test_boundaries(built: Segment, data: st.DataObject) -> None:
+    (generation,) = data.draw(st.permutations(GENERATIONS).map(lambda g: g[:1]))
+    with open(f"{built.segment.directory}/1000.index", "wb") as out:
+        out.write(entries(built, generation))
+    position = data.draw(st.integers(0, built.segment.size_bytes))
+    with SegmentLookup(built.segment, built.segment.size_bytes, Window()) as lookup:
+        boundary = lookup.find_boundary(position)
+    following = [b for b in built.batches if b[0] >= position]
+    if not following:
+        assert boundary is None
+    elif boundary is None:  # a wrapper that an index entry points at: what ends before it was not looked at
+        assert following[0][:2] in wrappers(built)
+    else:
+        assert boundary.position == following[0][0]
+        before = [b[3] for b in built.batches if b[0] < boundary.position]
+        assert max(before, default=BASE - 1) < boundary.offset <= following[0][2]
+
+
+@pytest.mark.parametrize("lie", ["right", "other offset", "other time", "beyond the end"])
+def test_a_time_index_is_believed_if_the_batch_says_the_same(built: Segment, lie: str) -> None:
+    offset, time = built.batches[20][3], T0 + 20
+    entry = {
+        "right": (time, offset),
+        "other offset": (time, built.batches[25][3]),
+        "other time": (time + 1, offset),
+        "beyond the end": (time, offset + 10**6),
+    }[lie]
+    with open(f"{built.segment.directory}/1000.timeindex", "wb") as out:
+        out.write(struct.pack(">qi", entry[0], entry[1] - BASE))
+    with SegmentLookup(built.segment, built.segment.size_bytes, Window()) as lookup:
+        assert lookup.find_timestamp(T0 + 22) == (built.batches[20][0] if lie == "right" else 0)
+        assert lookup.find_timestamp(T0 + 20) == 0
