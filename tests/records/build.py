@@ -273,3 +273,10 @@ FLAVOURS: dict[str, dict[str, Callable[[bytes], bytes]]] = {
         "skippable": lambda data: b"\x50\x2a\x4d\x18\x03\0\0\0abc" + zstd_streamed(data),
     },
 }
+
+
+ZSTD_TOO_SMALL_FOREVER = bytes.fromhex(
+    "28b52ffd6000009d010054021000ff887a0001010002040601"
+    "0100b4070080808c89efa2ffff7f080101040001008e070004000ee3d4004fc0bb14ca11"
+)
+"""A frame with flipped bits."""

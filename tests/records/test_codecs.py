@@ -12,7 +12,7 @@ import snappy
 import zstandard
 
 from . import build
-from .build import FLAVOURS, Rec, message, v2, wrapper
+from .build import FLAVOURS, ZSTD_TOO_SMALL_FOREVER, Rec, message, v2, wrapper
 from .rows import offsets, rows
 
 RECS = [Rec(b"k%d" % i, bytes([i % 251]) * (i * 37 % 900), offset_delta=i) for i in range(400)]
@@ -221,6 +221,11 @@ def test_zstd_content_size_is_only_a_claim(impl) -> None:
     for descriptor in (b"\xe0", b"\xc0\x00"):
         stored = b"\x28\xb5\x2f\xfd" + descriptor + struct.pack("<Q", 1 << 40) + block
         assert raw(impl, "zstd", stored).kind == "compression"
+
+
+def test_zstd_damage_that_looks_like_a_small_buffer(impl) -> None:
+    """libzstd says "destination too small" of this frame however large the destination is."""
+    assert raw(impl, "zstd", ZSTD_TOO_SMALL_FOREVER).kind == "compression"
 
 
 def test_zstd_window_above_128_mib(impl) -> None:

@@ -20,7 +20,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING
 
-from native_log.records.reference.codec import check_codec, decompress
+from native_log.records.reference.codec import decompress
 from native_log.records.reference.damage import DamagedBatchError
 from native_log.records.reference.entry import (
     HEADER_BYTES,
@@ -64,12 +64,11 @@ def read_wrapper(
     `check_crcs` concerns the messages within. The wrapper's own CRC is not looked at: neither does the Java
     consumer (CompletedFetch.maybeEnsureValid checks each record it hands out, and those are the inner ones).
     """
-    check_codec(header)
     _, value = key_and_value(header, message)
     if value is None:
         raise DamagedBatchError("records", "a compressed message has no value")
     content = decompress(header, memoryview(value), max_batch_bytes)
-    inner = [in_wrapper(header, message, check_crcs) for message in messages(content)]
+    inner = [in_wrapper(header, message, check_crcs) for message in list(messages(content))]
     if not inner:
         raise DamagedBatchError("records", "a compressed message holds no messages")
     base = offset_of_zero(header, inner[-1].offset)
