@@ -10,6 +10,9 @@ pub const MAGIC_END: usize = 17;
 /// The smallest size field of any format: an empty v0 message.
 const MIN_SIZE: i32 = 14;
 
+/// A segment, and so a batch, has no more bytes than 31 bits count.
+const MAX_TOTAL: usize = i32::MAX as usize;
+
 /// What stands at a position where a batch is expected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
@@ -87,7 +90,7 @@ fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, F
         }
     };
     let total = size as usize + PREFIX_BYTES;
-    if total > max_batch_bytes {
+    if total > max_batch_bytes.min(MAX_TOTAL) {
         return Err(Fault::too_large("the batch claims", total, max_batch_bytes));
     }
     if total < least {

@@ -9,11 +9,11 @@ use crate::v2::OffsetRange;
 /// The size field of an empty v0 message: DataLogInputStream takes less for corrupt.
 const MIN_SIZE: i32 = 14;
 
+/// Bytes, or null.
+type Nullable<'a> = Option<&'a [u8]>;
+
 /// Key and value of a message, which must fill it exactly. A negative length is null.
-pub fn key_and_value<'a>(
-    header: &LegacyHeader,
-    message: &'a [u8],
-) -> Result<(Option<&'a [u8]>, Option<&'a [u8]>), Fault> {
+pub fn key_and_value<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<(Nullable<'a>, Nullable<'a>), Fault> {
     let mut rest = &message[header.header_bytes()..];
     let key = nullable(&mut rest, "key")?;
     let value = nullable(&mut rest, "value")?;
@@ -23,7 +23,7 @@ pub fn key_and_value<'a>(
     }
 }
 
-fn nullable<'a>(rest: &mut &'a [u8], what: &str) -> Result<Option<&'a [u8]>, Fault> {
+fn nullable<'a>(rest: &mut &'a [u8], what: &str) -> Result<Nullable<'a>, Fault> {
     if rest.len() < 4 {
         return Err(Fault::records(format!("a message ends before the length of its {what}")));
     }
