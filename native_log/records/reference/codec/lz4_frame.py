@@ -1,10 +1,11 @@
 """The LZ4 frame format, as far as Kafka uses it (Kafka: Lz4BlockInputStream), and a little further.
 
     magic: 04 22 4d 18
-    FLG: i8                     bits 6-7 version 01, 5 blocks are independent, 4 block checksums, 3 content
-                                size, 2 content checksum, 0-1 reserved
-    BD: i8                      bits 4-6 largest block: 4 = 64 KiB, 5 = 256 KiB, 6 = 1 MiB, 7 = 4 MiB; others
-    reserved [content size: 8 bytes]     a hint, not looked at
+    FLG: i8                     bits 6-7 version 01, 5 blocks are independent, 4 block checksums,
+                                3 content size, 2 content checksum, 0-1 reserved
+    BD: i8                      bits 4-6 largest block: 4 = 64 KiB, 5 = 256 KiB, 6 = 1 MiB, 7 = 4 MiB;
+                                others reserved
+    [content size: 8 bytes]     a hint, not looked at
     HC: i8                      second byte of xxHash32 from FLG to here
     blocks                      length: u32, top bit = stored as it is; the block; [xxHash32 of it: 4 bytes]
     end mark: 00 00 00 00       [content checksum: 4 bytes, not looked at, as Kafka's reader]
