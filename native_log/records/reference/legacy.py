@@ -27,7 +27,6 @@ from native_log.records.reference.entry import (
     LOG_APPEND_TIME,
     MAGIC_AT,
     MIN_SIZE,
-    NO_TIMESTAMP_TYPE,
     PREFIX,
     PREFIX_BYTES,
     SMALLEST_ENTRY_BYTES,
@@ -109,12 +108,11 @@ def in_wrapper(wrapper: BatchHeader, message: memoryview, check_crcs: bool) -> R
     if header.codec:
         raise DamagedBatchError("records", "a message within a wrapper is compressed itself")
     key, value = key_and_value(header, message)
-    timestamp, timestamp_type = header.max_timestamp, wrapper.timestamp_type
-    if magic == 0:
-        timestamp_type = NO_TIMESTAMP_TYPE
-    elif timestamp_type == LOG_APPEND_TIME:
+    timestamp = header.max_timestamp
+    if magic == 1 and wrapper.timestamp_type == LOG_APPEND_TIME:
         timestamp = wrapper.max_timestamp
-    return Record(header.offset, timestamp, timestamp_type, key, value)
+    # The type is the wrapper's even of a message without time: consumers take it from the batch (CompletedFetch).
+    return Record(header.offset, timestamp, wrapper.timestamp_type, key, value)
 
 
 def offset_of_zero(wrapper: BatchHeader, last: int) -> int:
