@@ -10,6 +10,8 @@ pub fn find_batch(buffer: &[u8], start: usize, min_offset: i64, max_offset: i64)
     let most = buffer.len().checked_sub(MAGIC_END)?;
     (start..=most).find(|&at| {
         buffer[at + 16] <= 2
+            // Of zeros, `next` would look at all that follow, again at every one of them.
+            && buffer[at + 8..at + 12] != [0; 4]
             && match next(buffer, at, buffer.len() - at) {
                 Next::Batch(prefix) => {
                     (min_offset..max_offset).contains(&prefix.offset)
