@@ -111,7 +111,7 @@ def in_wrapper(wrapper: BatchHeader, message: memoryview, check_crcs: bool) -> R
     timestamp = header.max_timestamp
     if magic == 1 and wrapper.timestamp_type == LOG_APPEND_TIME:
         timestamp = wrapper.max_timestamp
-    # The type is the wrapper's even of a message without time: consumers take it from the batch (CompletedFetch).
+    # The type is the wrapper's, even of a message without time: consumers take it from the batch.
     return Record(header.offset, timestamp, wrapper.timestamp_type, key, value)
 
 
