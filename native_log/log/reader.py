@@ -94,7 +94,7 @@ class Reader:
                     path=file.path,
                 )
             position, needed = piece.start_position, 1
-            next_offset: int | None = None
+            next_offset = piece.base_offset if position == 0 else None
             while position < end:
                 view = self._window.at(file, position, end, needed)
                 found = self._decode(view, position, piece)

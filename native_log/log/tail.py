@@ -9,8 +9,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.segment.damage import damage_of, damaged_range, find_next_batch
-from native_log.segment.scan import row, scan_file, valid_batch_at
+from native_log.segment.damage import find_next_batch
+from native_log.segment.scan import int64s, scan_file, valid_batch_at
 
 if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
@@ -74,30 +74,32 @@ def _tail_from(
     """The end as seen from the batch at `position`; None if that would take a batch before it."""
     size = file.size_bytes
     next_offset = previous_end = segment.base_offset if position == 0 else None
-    last_position: int | None = None
     while True:
+        last_position: int | None = None
         for found in scan_file(file, position, size, window, max_batch_bytes=max_batch_bytes):
             count = found.batches.num_rows
             if count:
-                previous_end = next_offset if count == 1 else row(found.batches, count - 2)["lastOffset"] + 1
-                last_position, next_offset = row(found.batches, count - 1)["position"], found.next_offset
-        quiet = found.status in ("end", "zeros") or (
-            found.status == "partial"
-            and find_next_batch(file, found.position + 1, size, segment.base_offset) is None
-        )
-        if quiet:
+                last_offsets = int64s(found.batches, "lastOffset")
+                previous_end = next_offset if count == 1 else last_offsets[count - 2] + 1
+                last_position, next_offset = int64s(found.batches, "position")[count - 1], found.next_offset
+        end_position = found.position
+        # Only the last batch is checked. If it is damaged, its size may be wrong, and what follows within it.
+        if last_position is not None and not _is_whole(file, last_position, size, window, max_batch_bytes):
+            if not clean_shutdown and found.status != "damaged":
+                end_position, next_offset = last_position, previous_end
+            suspect = last_position + 1
+        else:
+            suspect = found.position + 1
+        behind = None
+        if found.status not in ("end", "zeros") or suspect <= found.position:
+            behind = find_next_batch(file, suspect, size, segment.base_offset)
+        if behind is None:
             break
-        damaged = damaged_range(
-            file, damage_of(found, size), size, next_offset, segment.base_offset, max_batch_bytes
-        )
-        if damaged.next_offset is None:
-            return None if next_offset is None else Tail(size, next_offset)
-        position, last_position = damaged.end_position, None
-    end_position = found.position
-    if last_position is not None and not clean_shutdown:
-        whole = valid_batch_at(file, last_position, end_position, window, max_batch_bytes=max_batch_bytes)
-        if whole is None and find_next_batch(file, last_position + 1, size, segment.base_offset) is None:
-            end_position, next_offset = last_position, previous_end
+        position = behind
+    if next_offset is None:
+        return None
+    if found.status == "damaged":
+        end_position = size  # to be met when read
     if end_position < size:
         logger.info(
             "%s ends at position %d, offset %s: the %d bytes behind it are no whole batch, "
@@ -107,4 +109,8 @@ def _tail_from(
             next_offset,
             size - end_position,
         )
-    return None if next_offset is None else Tail(end_position, max(next_offset, segment.base_offset))
+    return Tail(end_position, max(next_offset, segment.base_offset))
+
+
+def _is_whole(file: DataFile, position: int, end: int, window: Window, max_batch_bytes: int) -> bool:
+    return valid_batch_at(file, position, end, window, max_batch_bytes=max_batch_bytes) is not None

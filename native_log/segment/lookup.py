@@ -84,7 +84,7 @@ class SegmentLookup:
 
         Damaged ranges are handed to `on_damage` and stepped over.
         """
-        next_offset: int | None = None
+        next_offset = self._segment.base_offset if position == 0 else None
         while position < self._end:
             for found in scan_file(
                 self.file,
@@ -114,6 +114,8 @@ class SegmentLookup:
         """Where `offset` lies (Kafka: FileRecords.searchForOffsetFromPosition)."""
         batch, damaged = self._first_reaching(offset)
         if batch is None:
+            if damaged is not None and damaged.offset is not None and damaged.offset >= offset:
+                return Place(damaged.position, damaged.position, straddles=False)
             return Place(self._end if damaged is None else damaged.position, self._end, straddles=False)
         position, base_offset = batch["position"], batch["baseOffset"]
         if base_offset is None or base_offset < offset:
@@ -157,9 +159,14 @@ class SegmentLookup:
         return batch["position"] if batch is not None and batch["maxTimestamp"] == below_ms else 0
 
     def _first_reaching(self, offset: int) -> tuple[Batch | None, DamagedRange | None]:
-        """The first batch with a last offset of at least `offset`, and the last damage on the way to it."""
+        """The first batch with a last offset of at least `offset`, and the last damage on the way to it.
+
+        No batch, but damage, where all that was damaged comes behind the offset.
+        """
         damaged: list[DamagedRange] = []
         for found in self.batches(self._floor(lambda index: index.floor(offset)), damaged.append):
+            if damaged and damaged[-1].offset is not None and damaged[-1].offset >= offset:
+                break
             index = first_reaching(found.batches, "lastOffset", offset)
             if index is not None:
                 return row(found.batches, index), damaged[-1] if damaged else None

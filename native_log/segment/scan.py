@@ -82,7 +82,13 @@ def _without_last(found: Scanned) -> Scanned:
 
 
 def _zero_size(position: int) -> Damage:
-    return Damage("size", position, 0, None, "expected a batch of at least 14 bytes, found size 0")
+    return Damage(
+        "size",
+        position,
+        0,
+        None,
+        "the size field is 0, a batch has at least 14, and what follows is not all zero",
+    )
 
 
 def row(batches: pa.RecordBatch, index: int) -> Batch:

@@ -1,0 +1,166 @@
+"""What becomes of damage in the middle of a log."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+from native_log.errors import CorruptRecordError
+from native_log.log import PartitionLog
+from native_log.segment import DamagedRange
+from native_log.segment.files import file_name
+
+from .support import batch, offsets, write_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SIZE = len(batch(0))
+
+
+def flipped(data: bytes, position: int, bit: int = 0) -> bytes:
+    return data[:position] + bytes([data[position] ^ 1 << bit]) + data[position + 1 :]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> PartitionLog:
+    """Offsets 3 to 5 have a wrong CRC; 9 to 14 are gone, a broken size and a broken magic after another."""
+    first = [
+        batch(0),
+        flipped(batch(3), 70),
+        batch(6),
+        flipped(batch(9), 8, 7),
+        flipped(batch(12), 16, 5),
+        batch(15),
+    ]
+    return PartitionLog.open(write_log(tmp_path / "t-7", {0: first, 18: [batch(18)]}))
+
+
+def test_fail_fast(damaged: PartitionLog) -> None:
+    found = []
+    with pytest.raises(CorruptRecordError) as raised:
+        for part in damaged.read(columns=["offset"]):
+            found += offsets([part])
+    assert found == [0, 1, 2]
+    error = raised.value
+    assert (error.path, error.position, error.offset) == (str(damaged.segments[0].path), SIZE, 3)
+    assert "\n" not in str(error)
+    for part in (str(error.path), f"position {SIZE}", "offset 3", "CRC", "another replica", "dropMalformed"):
+        assert part in str(error)
+
+
+def test_drop_malformed(damaged: PartitionLog, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[DamagedRange] = []
+    with caplog.at_level(logging.WARNING):
+        found = offsets(damaged.read(columns=["offset"], mode="dropMalformed", on_damage=seen.append))
+    assert found == [0, 1, 2, 6, 7, 8, 15, 16, 17, 18, 19, 20]
+    path = str(damaged.segments[0].path)
+    assert [(d.path, d.position, d.end_position, d.offset, d.next_offset) for d in seen] == [
+        (path, SIZE, 2 * SIZE, 3, 6),
+        (path, 3 * SIZE, 5 * SIZE, 9, 15),
+    ]
+    assert [path in record.getMessage() for record in caplog.records] == [True, True]
+
+
+def test_permissive(damaged: PartitionLog) -> None:
+    columns = ["_corrupt_record", "value", "topic", "partition", "offset", "position", "segment", "timestamp"]
+    rows = [row for part in damaged.read(columns=columns, mode="permissive") for row in part.to_pylist()]
+    assert [row["offset"] for row in rows] == [0, 1, 2, 3, 6, 7, 8, 9, 15, 16, 17, 18, 19, 20]
+    assert all((row["value"] is None) == (row["_corrupt_record"] is not None) for row in rows)
+    row = rows[3]
+    assert (row["topic"], row["partition"], row["position"], row["segment"], row["timestamp"]) == (
+        "t",
+        7,
+        SIZE,
+        file_name(0, "log"),
+        None,
+    )
+    assert "3" in row["_corrupt_record"]
+    assert {part.schema for part in damaged.read(columns=columns, mode="permissive")} == {
+        next(iter(damaged.read(columns=columns, mode="permissive"))).schema
+    }
+
+
+def test_permissive_without_its_column(damaged: PartitionLog) -> None:
+    rows = [row for part in damaged.read(columns=["value"], mode="permissive") for row in part.to_pylist()]
+    assert [row["value"] is None for row in rows].count(True) == 2
+
+
+def test_without_crcs(damaged: PartitionLog) -> None:
+    """Then what can be decoded is given."""
+    assert offsets(damaged.read(0, 9, ["offset"], check_crcs=False)) == list(range(9))
+
+
+def test_unknown_mode(damaged: PartitionLog) -> None:
+    with pytest.raises(
+        ValueError, match="mode must be one of failFast, dropMalformed, permissive, found 'x'"
+    ):
+        damaged.read(mode="x")
+
+
+@pytest.mark.parametrize("position", [*range(8, 12), 16, *range(17, len(batch(3)))])
+def test_a_flipped_bit_costs_one_batch(tmp_path: Path, position: int) -> None:
+    """In every field that its size, magic or CRC protect; base offset and leader epoch are not protected."""
+    for bit in (0, 7):
+        write_log(tmp_path, {0: [batch(0), flipped(batch(3), position, bit), batch(6), batch(9)]})
+        log = PartitionLog.open(tmp_path)
+        assert log.log_end_offset == 12
+        with pytest.raises(CorruptRecordError) as raised:
+            list(log.read())
+        assert (raised.value.position, raised.value.offset) == (SIZE, 3)
+        assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [13, 0, -1, -(2**31), 2**31 - 1, 14, 48, 255 << 20, 257 << 20, SIZE - 13, SIZE - 11, 3 * SIZE - 12],
+)
+def test_sizes_that_lie(tmp_path: Path, claim: int) -> None:
+    lying = batch(3)[:8] + claim.to_bytes(4, "big", signed=True) + batch(3)[12:]
+    write_log(tmp_path, {0: [batch(0), lying, batch(6), batch(9)]})
+    log = PartitionLog.open(tmp_path)
+    with pytest.raises(CorruptRecordError) as raised:
+        list(log.read())
+    assert (raised.value.position, raised.value.offset) == (SIZE, 3)
+    assert offsets(log.read(columns=["offset"], mode="dropMalformed"))[3:][-3:] == [9, 10, 11]
+
+
+def test_max_batch_bytes(tmp_path: Path) -> None:
+    write_log(tmp_path, {0: [batch(0), batch(3, size=500), batch(6)]})
+    log = PartitionLog.open(tmp_path, max_batch_bytes=1000)
+    assert log.log_end_offset == 9
+    with pytest.raises(CorruptRecordError, match="max_batch_bytes"):
+        list(log.read())
+    assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [0, 1, 2, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda log: list(log.batches()),
+        lambda log: log.transactions(),
+        lambda log: log.offset_for_timestamp(2**50),
+    ],
+)
+def test_header_passes_do_not_lose_damage_quietly(
+    damaged: PartitionLog, how: Callable[[PartitionLog], object]
+) -> None:
+    """A wrong CRC does not show in a header; what breaks the chain of batches does."""
+    with pytest.raises(CorruptRecordError) as raised:
+        how(damaged)
+    assert (raised.value.position, raised.value.offset) == (3 * SIZE, 9)
+
+
+def test_batches(damaged: PartitionLog) -> None:
+    parts = list(damaged.batches(check_crcs=True, mode="dropMalformed"))
+    rows = [row for part in parts for row in part.to_pylist()]
+    assert [(row["baseOffset"], row["isValid"]) for row in rows] == [
+        (0, True),
+        (3, False),
+        (6, True),
+        (15, True),
+        (18, True),
+    ]
+    assert [row["segment"] for row in rows] == [file_name(0, "log")] * 4 + [file_name(18, "log")]

@@ -1,0 +1,148 @@
+"""Where a log ends: quietly where the tail is simply unwritten, with an error where bytes are damaged."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from native_log.errors import CorruptRecordError
+from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.segment.files import file_name
+
+from tests.records.build import message, wrapper
+
+from .support import batch, offsets, write_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LAST = {
+    "v2": lambda: batch(6, 3, size=30),
+    "v2 lz4": lambda: batch(6, 3, size=300, codec="lz4"),
+    "v1": lambda: message(1, 6),
+    "v0": lambda: message(0, 6),
+    "v1 gzip": lambda: wrapper(1, [message(1, i) for i in range(3)], 8, "gzip"),
+}
+CLEAN = PartitionCheckpoints(clean_shutdown=True)
+
+
+def read(directory: Path, checkpoints: PartitionCheckpoints | None = None) -> list[int]:
+    log = PartitionLog.open(directory, checkpoints=checkpoints)
+    found = offsets(log.read(columns=["offset"]))
+    assert log.log_end_offset == (found[-1] + 1 if found else log.segments[-1].base_offset)
+    return found
+
+
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("zeros", [0, 7, 500])
+def test_torn_at_every_byte(tmp_path: Path, last: str, zeros: int) -> None:
+    """With `zeros`: in a preallocated file, whose pages behind the cut were not written."""
+    data = LAST[last]()
+    for length in range(len(data)):
+        write_log(tmp_path, {0: [batch(0), batch(3), data[:length], bytes(zeros)]})
+        if (data[:length] + bytes(zeros)).startswith(data):  # its last bytes are zeros
+            continue
+        if zeros == 0:
+            assert read(tmp_path, CLEAN) == list(range(6)), length
+        if zeros == 0 or not any(data[:length]) or length > 17:
+            assert read(tmp_path) == list(range(6)), length
+
+
+@pytest.mark.parametrize("last", LAST)
+def test_the_first_batch_torn(tmp_path: Path, last: str) -> None:
+    for length in range(len(LAST[last]())):
+        write_log(tmp_path, {6: [LAST[last]()[:length]]})
+        assert read(tmp_path) == []
+
+
+def test_last_batch_with_a_wrong_crc(tmp_path: Path) -> None:
+    """Not written to its end yet, unless the broker stopped in good order."""
+    last = bytearray(batch(6))
+    last[-1] ^= 1
+    write_log(tmp_path, {0: [batch(0), batch(3), last]})
+    assert read(tmp_path) == list(range(6))
+    log = PartitionLog.open(tmp_path, checkpoints=CLEAN)
+    assert log.log_end_offset == 9
+    with pytest.raises(CorruptRecordError, match="CRC"):
+        list(log.read())
+    write_log(tmp_path, {0: [batch(0), last, batch(3)]})
+    with pytest.raises(CorruptRecordError, match="CRC") as raised:
+        list(PartitionLog.open(tmp_path).read())
+    assert (raised.value.position, raised.value.offset) == (len(batch(0)), 3)
+
+
+@pytest.mark.parametrize("count", [1, 11, 12, 17, 61, 777, 5_000_000])
+def test_zeros_at_the_end(tmp_path: Path, count: int) -> None:
+    write_log(tmp_path, {0: [batch(0), batch(3), bytes(count)]})
+    assert read(tmp_path) == list(range(6))
+
+
+def test_preallocated_and_empty(tmp_path: Path) -> None:
+    write_log(tmp_path, {0: [batch(0)], 3: []})
+    os.truncate(tmp_path / file_name(3, "log"), 1 << 30)
+    assert read(tmp_path) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("behind", [b"\1", batch(6)])
+def test_zeros_within(tmp_path: Path, behind: bytes) -> None:
+    write_log(tmp_path, {0: [batch(0), batch(3), bytes(300_000), behind]})
+    log = PartitionLog.open(tmp_path)
+    found = []
+    with pytest.raises(CorruptRecordError, match="size field is 0") as raised:
+        for part in log.read(columns=["offset"]):
+            found += offsets([part])
+    assert found == list(range(6))
+    assert raised.value.position == 2 * len(batch(0))
+    rest = offsets(log.read(columns=["offset"], mode="dropMalformed"))
+    assert rest == list(range(9 if len(behind) > 1 else 6))
+
+
+def test_garbage_at_the_end_is_damage(tmp_path: Path) -> None:
+    write_log(tmp_path, {0: [batch(0), batch(3), b"\xff" * 100]})
+    log = PartitionLog.open(tmp_path)
+    assert log.log_end_offset == 6
+    with pytest.raises(CorruptRecordError) as raised:
+        list(log.read())
+    assert raised.value.position == 2 * len(batch(0))
+    assert offsets(log.read(0, 5, ["offset"])) == list(range(5))  # what is asked for lies before it
+
+
+@pytest.mark.parametrize("length", [1, 17, 60, 70])
+def test_torn_in_a_segment_that_is_not_the_last(tmp_path: Path, length: int) -> None:
+    """A broker wrote more behind it, so bytes are missing."""
+    write_log(tmp_path, {0: [batch(0), batch(3)[:length]], 6: [batch(6)]})
+    log = PartitionLog.open(tmp_path)
+    found = []
+    with pytest.raises(CorruptRecordError, match="up to the segment's end") as raised:
+        for part in log.read(columns=["offset"]):
+            found += offsets([part])
+    assert (found, raised.value.position, raised.value.offset) == ([0, 1, 2], len(batch(0)), 3)
+    assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [0, 1, 2, 6, 7, 8]
+
+
+def test_a_size_that_reaches_beyond_the_end_with_batches_behind(tmp_path: Path) -> None:
+    """Not a torn tail: what looks like one hides what follows."""
+    hiding = bytearray(batch(3))
+    hiding[8:12] = (10**6).to_bytes(4, "big")
+    write_log(tmp_path, {0: [batch(0), hiding, batch(6)]})
+    log = PartitionLog.open(tmp_path)
+    assert log.log_end_offset == 9
+    with pytest.raises(CorruptRecordError) as raised:
+        list(log.read())
+    assert raised.value.position == len(batch(0))
+    assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [0, 1, 2, 6, 7, 8]
+
+
+@pytest.mark.parametrize("at", range(100))
+def test_the_index_saves_reading_what_lies_before(tmp_path: Path, at: int) -> None:
+    """Cut anywhere in a log with an index whose entries reach beyond the end."""
+    batches = [batch(o, 2, size=40) for o in range(0, 40, 2)]
+    size = len(batches[0])
+    write_log(tmp_path, {0: batches})
+    entries = [(2 * i + 1, i * size) for i in range(1, 20)]
+    index = b"".join(o.to_bytes(4, "big") + p.to_bytes(4, "big") for o, p in entries)
+    (tmp_path / file_name(0, "index")).write_bytes(index + bytes(80))
+    cut = 20 * size * at // 100
+    os.truncate(tmp_path / file_name(0, "log"), cut)
+    assert read(tmp_path) == list(range(2 * (cut // size)))
