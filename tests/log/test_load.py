@@ -1,4 +1,4 @@
-"""Which files make a log after a crash, decided from their names (the bytes: compact-crash-* in test_golden)."""
+"""Which files make a log, after a crash too; compact-crash-* in test_golden are such as brokers left."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_no_segment(tmp_path: Path) -> None:
 
 
 def test_empty_segments(tmp_path: Path) -> None:
-    """In the middle, after compaction, and at the end, after a roll: the log ends at the base offset of the last."""
+    """In the middle, after compaction, and at the end, after a roll."""
     write_log(tmp_path, {0: [], 10: [batch(12)], 20: [], 30: [batch(30)], 40: [], 50: []})
     log = PartitionLog.open(tmp_path)
     assert (log.log_start_offset, log.log_end_offset) == (0, 50)

@@ -6,9 +6,9 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
-from native_log.segment import DamagedRange
 from native_log.segment.files import file_name
 
 from .support import batch, offsets, write_log
@@ -16,6 +16,8 @@ from .support import batch, offsets, write_log
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from native_log.segment import DamagedRange
 
 SIZE = len(batch(0))
 

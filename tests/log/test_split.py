@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,7 @@ def check_parts(whole: LogRange, parts: list[LogRange], expected: list[tuple[Any
     parts = pickle.loads(pickle.dumps(parts))
     assert parts[0].start_offset == whole.start_offset
     assert parts[-1].end_offset == whole.end_offset
-    assert all(one.end_offset == other.start_offset for one, other in zip(parts, parts[1:], strict=False))
+    assert all(one.end_offset == other.start_offset for one, other in itertools.pairwise(parts))
     assert [row for part in parts for row in rows(part)] == expected
 
 

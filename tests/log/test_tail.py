@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
-
 from tests.records.build import message, wrapper
 
 from .support import batch, offsets, write_log

@@ -1,0 +1,248 @@
+"""Transactions: who is aborted, what is stable, from markers and snapshots."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from native_log.errors import CorruptIndexError
+from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.log.producer_state import ProducerStateEntry, parse_snapshot
+from native_log.segment.files import file_name
+from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, marker, v2
+
+from .support import PARTITIONS, batch, golden, offsets, open_golden, write_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMITTED = "read_committed"
+
+
+class Step(NamedTuple):
+    """A batch of `count` records of a producer, or the marker that ends its transaction."""
+
+    producer_id: int
+    kind: str
+    count: int = 1
+
+    def data(self, offset: int) -> bytes:
+        if self.kind in ("commit", "abort"):
+            return marker(offset, self.producer_id, COMMIT if self.kind == "commit" else ABORT, epoch=3)
+        if self.kind == "plain":
+            return batch(offset, self.count, producer_id=self.producer_id, producer_epoch=2)
+        return batch(
+            offset, self.count, producer_id=self.producer_id, producer_epoch=2, attributes=TRANSACTIONAL
+        )
+
+
+def write_steps(directory: Path, steps: list[Step], roll_every: int) -> list[int]:
+    """Write them into segments of `roll_every` batches; returns the first offset of each, and the end."""
+    segments: dict[int, list[bytes]] = {}
+    firsts = [0]
+    for number, step in enumerate(steps):
+        if number % roll_every == 0:
+            segments[firsts[-1]] = current = []
+        current.append(step.data(firsts[-1]))
+        firsts.append(firsts[-1] + step.count)
+    write_log(directory, segments or {0: []})
+    return firsts
+
+
+def committed(steps: list[Step], firsts: list[int]) -> tuple[list[int], int]:
+    """Offsets that a read_committed consumer sees, and the last stable offset, from their definition."""
+    rows, stable = [], firsts[-1]
+    for number, step in enumerate(steps):
+        if step.kind in ("commit", "abort"):
+            continue
+        later = (s.kind for s in steps[number:] if s.producer_id == step.producer_id)
+        end = next((kind for kind in later if kind in ("commit", "abort")), None)
+        if step.kind == "data" and end is None:
+            stable = min(stable, firsts[number])
+        if step.kind == "plain" or end == "commit":
+            rows += range(firsts[number], firsts[number + 1])
+    return [row for row in rows if row < stable], stable
+
+
+steps = st.lists(
+    st.one_of(
+        st.builds(
+            Step,
+            st.sampled_from([1, 2, 2**40]),
+            st.sampled_from(["data", "data", "plain"]),
+            st.integers(1, 4),
+        ),
+        st.builds(Step, st.sampled_from([1, 2, 2**40]), st.sampled_from(["commit", "abort"]), st.just(1)),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps, st.integers(1, 8), st.data())
+def test_any_part_of_any_log(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[Step], roll_every: int, data: st.DataObject
+) -> None:
+    directory = tmp_path_factory.mktemp("txn")
+    firsts = write_steps(directory, steps, roll_every)
+    rows, stable = committed(steps, firsts)
+    log = PartitionLog.open(directory)
+    assert log.last_stable_offset == stable
+    assert offsets(log.read(columns=["offset"], isolation_level=COMMITTED)) == rows
+    start = data.draw(st.integers(0, stable))
+    end = data.draw(st.integers(start, firsts[-1]))
+    found = log.range(start, end, isolation_level=COMMITTED)
+    assert offsets(found.read(["offset"])) == [o for o in rows if start <= o < end]
+    parts = found.split(data.draw(st.integers(50, 1000)))
+    assert [o for part in parts for o in offsets(part.read(["offset"]))] == [
+        o for o in rows if start <= o < end
+    ]
+    live = PartitionLog.open(directory, checkpoints=PartitionCheckpoints(high_watermark=end, live=True))
+    # What a marker at or above the high watermark decides is not decided for a consumer.
+    below = [s for s, first in zip(steps, firsts, strict=False) if first < end]
+    if end in firsts:
+        assert live.last_stable_offset == committed(below, firsts[: len(below) + 1])[1]
+    # The log may start anywhere, in a transaction or not: markers behind still tell.
+    base = data.draw(st.sampled_from([s.base_offset for s in log.segments]))
+    for segment in log.segments:
+        if segment.base_offset < base:
+            segment.path.unlink()
+    trimmed = PartitionLog.open(directory)
+    left = firsts.index(base)
+    rows, stable = committed(steps[left:], firsts[left:])
+    assert trimmed.last_stable_offset == stable
+    assert offsets(trimmed.read(columns=["offset"], isolation_level=COMMITTED)) == rows
+
+
+def test_listing(tmp_path: Path) -> None:
+    write_steps(
+        tmp_path,
+        [
+            Step(1, "data", 2),  # 0, 1
+            Step(2, "data", 1),  # 2
+            Step(1, "abort"),  # 3
+            Step(1, "abort"),  # 4: of a transaction without data
+            Step(1, "data", 1),  # 5
+            Step(2, "commit"),  # 6
+            Step(3, "plain", 1),  # 7
+            Step(3, "data", 1),  # 8
+        ],
+        2,
+    )
+    table = PartitionLog.open(tmp_path).transactions()
+    assert [tuple(row.values()) for row in table.to_pylist()] == [
+        (1, 2, 0, 3, "aborted", 2),
+        (2, 2, 2, 6, "committed", 5),
+        (1, 2, 5, None, "open", None),
+        (3, 2, 8, None, "open", None),
+    ]
+
+
+def test_an_emptied_control_batch_says_nothing(tmp_path: Path) -> None:
+    emptied = v2(
+        [], 2, attributes=0x30, producer_id=1, producer_epoch=2, last_offset_delta=0, base_timestamp=-1
+    )
+    data = Step(1, "data", 2).data(0)
+    write_log(tmp_path, {0: [data, emptied, batch(3), Step(1, "abort").data(6)]})
+    log = PartitionLog.open(tmp_path)
+    assert offsets(log.read(columns=["offset"], isolation_level=COMMITTED)) == [3, 4, 5]
+    (only,) = log.transactions().to_pylist()
+    assert (only["firstOffset"], only["lastOffset"], only["state"]) == (0, 6, "aborted")
+
+
+@pytest.mark.parametrize(
+    "partition",
+    [p for p in PARTITIONS if "/txn" in p.fixture or "txn" in p.fixture.split("/")[1]],
+    ids=lambda p: p.fixture,
+)
+def test_aborted_transactions_as_the_brokers_indexed_them(partition: object) -> None:
+    log = open_golden(partition)  # type: ignore[arg-type]
+    indexed = [txn for segment in log.segments for txn in segment.load_transaction_index().entries]
+    listed = {row["lastOffset"]: row for row in log.transactions().to_pylist() if row["state"] == "aborted"}
+    for txn in indexed:
+        row = listed.get(txn.last_offset)
+        if row is None:  # of data that compaction or DeleteRecords removed
+            assert "compact" in str(log.path) or txn.first_offset < log.log_start_offset
+            continue
+        assert (row["producerId"], row["lastOffset"]) == (txn.producer_id, txn.last_offset)
+        if txn.first_offset >= log.log_start_offset and "compact" not in str(log.path):
+            assert row["firstOffset"] == txn.first_offset
+        if txn.last_stable_offset >= log.log_start_offset and "compact" not in str(log.path):
+            assert row["lastStableOffset"] == txn.last_stable_offset
+    if indexed:
+        assert {txn.last_offset for txn in indexed} >= set(listed)
+
+
+VECTOR = bytes.fromhex(
+    "0001ed025f1a00000001000000000000000700030000001d00000000000000260000000900000174876e800000000005ffffffffffffffff"
+)
+
+
+def test_snapshot() -> None:
+    assert parse_snapshot(VECTOR) == [ProducerStateEntry(7, 3, 29, 38, 9, 1_600_000_000_000, 5, -1)]
+    assert parse_snapshot(bytes.fromhex("000148674bc700000000")) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "at least 10 bytes, found 0"),
+        (b"\0\0" + VECTOR[2:], "version 1, found 0"),
+        (VECTOR[:-1] + b"\0", "checksum"),
+        (VECTOR[:-1], "checksum"),
+        (
+            b"\0\1" + struct.pack(">I", crc32c(b"\0\0\0\2" + VECTOR[10:])) + b"\0\0\0\2" + VECTOR[10:],
+            "expected 2 entries",
+        ),
+    ],
+)
+def test_snapshots_that_are_not_believed(data: bytes, message: str) -> None:
+    with pytest.raises(CorruptIndexError, match=message):
+        parse_snapshot(data)
+
+
+def snapshot_of(producer_id: int, txn_first_offset: int) -> bytes:
+    entry = struct.pack(">qhiqiqiq", producer_id, 0, 0, 5, 0, 0, 0, txn_first_offset)
+    content = struct.pack(">i", 1) + entry
+    return struct.pack(">hI", 1, crc32c(content)) + content
+
+
+def test_last_stable_offset_from_snapshots(tmp_path: Path) -> None:
+    """The newest that is whole and not beyond the end, and the headers behind it."""
+    write_log(tmp_path, {0: [batch(0), batch(3)], 6: [batch(6), Step(7, "commit").data(9), batch(10)]})
+    (tmp_path / file_name(6, "snapshot")).write_bytes(snapshot_of(8, 4))
+    assert PartitionLog.open(tmp_path).last_stable_offset == 4
+    (tmp_path / file_name(10, "snapshot")).write_bytes(snapshot_of(9, 5))
+    (tmp_path / file_name(14, "snapshot")).write_bytes(snapshot_of(9, 1))  # the log ends before it
+    assert PartitionLog.open(tmp_path).last_stable_offset == 5
+    (tmp_path / file_name(10, "snapshot")).write_bytes(snapshot_of(9, 5)[:-1])
+    assert PartitionLog.open(tmp_path).last_stable_offset == 4
+    (tmp_path / file_name(6, "snapshot")).write_bytes(snapshot_of(7, 2))  # ended by the marker at 9
+    assert PartitionLog.open(tmp_path).last_stable_offset == 13
+
+
+def test_leader_epochs_and_topic_id(tmp_path: Path) -> None:
+    log = open_golden(golden("kafka-4.1/txn"))
+    assert log.leader_epochs[0].start_offset == 0
+    assert len(log.topic_id or "") == 22
+    for content in ("", "0\n", "1\n0\n", "0\n2\n0 0\n", "0\n1\nx y\n", "0\n1\n1 2 3\n", "\xff"):
+        (tmp_path / "leader-epoch-checkpoint").write_bytes(content.encode("latin-1"))
+        assert PartitionLog.open(tmp_path).leader_epochs == ()
+    for content in (
+        "",
+        "version: 0",
+        "version: 1\ntopic_id: " + "B" * 22,
+        "version: 0\ntopic_id: " + "A" * 22,
+    ):
+        (tmp_path / "partition.metadata").write_text(content)
+        assert PartitionLog.open(tmp_path).topic_id is None
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n7 1500\n")
+    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: 5TCEJCGxQ7mWJGPZdfOGpg")
+    log = PartitionLog.open(tmp_path)
+    assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(0, 0), (7, 1500)]
+    assert log.topic_id == "5TCEJCGxQ7mWJGPZdfOGpg"
