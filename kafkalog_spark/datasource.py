@@ -52,8 +52,8 @@ class KafkaLogDataSource(DataSource):
         table_options = options_of(schema)
         if not self.options and not table_options:
             raise OptionError(
-                "no path is given. If this is a table: Spark does not hand on the OPTIONS of one whose columns "
-                "are declared; leave them out of CREATE TABLE and name them in its option columns"
+                "no path is given. If this is a table: Spark does not hand on the OPTIONS of one whose "
+                "columns are declared; leave them out of CREATE TABLE and name them in its option columns"
             )
         options = self._read_options or self._parsed(**table_options)
         return (KafkaLogReader if options.view == "records" else ViewReader)(options, schema)

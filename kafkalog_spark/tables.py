@@ -1,8 +1,8 @@
 """Options of catalog tables, carried in the table's schema.
 
-Spark gives a Python data source the OPTIONS of a CREATE TABLE when it asks for the schema, at creation, but not
-when the table is read (4.0 to 4.3). The schema it does give back, and with it the metadata of its columns: so the
-options that matter travel there.
+Spark gives a Python data source the OPTIONS of a CREATE TABLE when it asks for the schema, at creation, but
+not when the table is read (4.0 to 4.3). The schema it does give back, the metadata of its columns included:
+so the options that matter travel there.
 """
 
 from __future__ import annotations

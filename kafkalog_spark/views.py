@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.offsets import Earliest, Latest
 from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack
+from kafkalog_spark.read.batch import joined
 from kafkalog_spark.read.plan import open_log_dir, selected
 from kafkalog_spark.schema import Projection
 from kafkalog_spark.view_schemas import BATCHES, LOCATION, TIMESTAMP, TRANSACTIONS, VIEWS
@@ -72,10 +73,14 @@ class ViewReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, PartitionDirectories):
-            for directory in partition.directories:
-                for batch in _rows(directory.open(), self._options, self._projection.columns):
-                    yield self._projection.apply(batch.select(self._projection.columns))
+        directories = partition.directories if isinstance(partition, PartitionDirectories) else ()
+        columns = self._projection.columns
+        rows: Iterator[pa.RecordBatch] = (
+            batch.select(columns)
+            for directory in directories
+            for batch in _rows(directory.open(), self._options, columns)
+        )
+        return map(self._projection.apply, joined(rows) if columns else rows)
 
 
 def _rows(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
 from conftest import GOLDEN, golden_partitions
@@ -21,6 +23,7 @@ from pyspark.version import __version__ as spark_version
 
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
+from kafkalog_spark.read.batch import SMALL_BYTES, joined
 from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
 from native_log.errors import KafkaLogError
 
@@ -284,3 +287,16 @@ def test_streams_are_not_there_yet(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_defaults_are_the_columns_of_the_kafka_source() -> None:
     assert [column.split("`")[1] for column in source().schema().split(", ")] == list(KAFKA_COLUMNS)
+
+
+@given(st.lists(st.integers(0, 60_000), max_size=12))
+def test_joined(sizes: list[int]) -> None:
+    """All rows in order; the first batch as it came, of the others no two neighbours small."""
+    rows = pa.array(range(sum(sizes)), pa.int64())
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    batches = [pa.record_batch([rows.slice(a, n)], ["n"]) for a, n in zip(starts, sizes, strict=True)]
+    got = list(joined(iter(batches)))
+    assert [n for batch in got for n in batch.column(0).to_pylist()] == rows.to_pylist()
+    assert [batch.num_rows for batch in got[:1]] == sizes[:1]
+    for one, two in pairwise(got[1:]):
+        assert one.nbytes + two.nbytes >= SMALL_BYTES
