@@ -1,6 +1,6 @@
 """Builds the compiled kernel (native_log._kernel) where cargo is; without it the wheel is pure Python.
 
-KAFKALOG_REQUIRE_KERNEL=1: a kernel that cannot be built is an error; 0: no kernel is built; unset: try, else pure.
+KAFKALOG_REQUIRE_KERNEL=1: a kernel that cannot be built is an error; 0: none is built; unset: try, else pure.
 """
 
 import os

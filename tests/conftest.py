@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from native_log.records import IMPLEMENTATION
 
 if TYPE_CHECKING:

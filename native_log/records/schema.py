@@ -67,9 +67,10 @@ BATCH_SCHEMA = pa.schema(
         ("isValid", pa.bool_()),
     ]
 )
-"""One row a batch, from its header alone. `sizeInBytes` includes the 12 bytes of offset and size; times are epoch
-ms; `baseOffset` and `recordCount` are null for compressed v0/v1 wrappers, which hide both under the compression;
-`controlType` is 0 ABORT, 1 COMMIT, ... (null: no control batch); `isValid` is null unless CRCs were checked."""
+"""One row a batch, from its header alone. `sizeInBytes` includes the 12 bytes of offset and size; times are
+epoch ms; `baseOffset` and `recordCount` are null for compressed v0/v1 wrappers, which hide both under the
+compression; `controlType` is 0 ABORT, 1 COMMIT, ... (null: no control batch); `isValid` is null unless CRCs were
+checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class Decoded:
     "limit": max_rows or max_bytes was reached; "zeros": from `position` on there are only zero bytes;
     "damaged": see `damage`."""
     position: int
-    """First byte not used, where the next call begins. Beyond the buffer's end if a batch was skipped by its header."""
+    """First byte not used, where the next call begins. Beyond the buffer's end if a batch was skipped by its
+    header."""
     next_offset: int | None
     """Last offset + 1 of the last batch used or skipped; None if there was none."""
     needed_bytes: int

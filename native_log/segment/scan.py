@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.records import DEFAULT_MAX_BATCH_BYTES, Damage, Scanned, decode, scan
+from native_log.records import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Damage, Scanned, decode, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,11 @@ _SMALLEST_BYTES = 4 << 10
 _LARGEST_BYTES = 1 << 20
 
 Batch = dict[str, Any]
-"""One row of BATCH_SCHEMA."""
+"""What lookups ask of one row of BATCH_SCHEMA: its columns _ASKED, by name."""
+
+# Turning all columns into Python values would take most of the time of opening a log.
+_ASKED = ("position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp", "isValid")
+_ASKED_INDEXES = tuple((name, BATCH_SCHEMA.get_field_index(name)) for name in _ASKED)
 
 
 def scan_file(
@@ -93,7 +97,7 @@ def _zero_size(position: int) -> Damage:
 
 def row(batches: pa.RecordBatch, index: int) -> Batch:
     """One batch as a dict by column name."""
-    return {name: batches.column(i)[index].as_py() for i, name in enumerate(batches.schema.names)}
+    return {name: batches.column(i)[index].as_py() for name, i in _ASKED_INDEXES}
 
 
 def first_reaching(batches: pa.RecordBatch, column: str, least: int) -> int | None:
