@@ -30,5 +30,6 @@ def enter() -> None:
         "PYTHONPATH": os.pathsep.join(paths),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
+        "OPENBLAS_NUM_THREADS": "1",  # numpy's would idle noisily
     }
     os.execve(python, [str(python), "-m", "benchmarks", *sys.argv[1:]], variables)
