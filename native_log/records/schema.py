@@ -69,8 +69,8 @@ BATCH_SCHEMA = pa.schema(
 )
 """One row a batch, from its header alone. `sizeInBytes` includes the 12 bytes of offset and size; times are
 epoch ms; `baseOffset` and `recordCount` are null for compressed v0/v1 wrappers, which hide both under the
-compression; `controlType` is 0 ABORT, 1 COMMIT, ... (null: no control batch); `isValid` is null unless CRCs were
-checked."""
+compression; `controlType` is 0 ABORT, 1 COMMIT, ... (null: no control batch); `isValid` is null unless CRCs
+were checked."""
 
 
 @dataclass(frozen=True, slots=True)
