@@ -2,8 +2,8 @@
 
 Two implementations have the same functions and the same results: the compiled kernel, used where it was
 built, and `native_log.records.reference` in plain Python, which is the readable specification and the
-fallback. `IMPLEMENTATION` says which one this process runs; KAFKALOG_KERNEL=reference in the environment chooses the
-reference on purpose.
+fallback. `IMPLEMENTATION` says which one this process runs; KAFKALOG_KERNEL=reference in the environment
+chooses the reference on purpose.
 
 - `scan(buffer)`: one row a batch, from the headers alone.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
@@ -42,8 +42,8 @@ else:
         IMPLEMENTATION = "reference"
         warnings.warn(
             f"the compiled kernel of native_log is not there ({error}); its plain Python reference is used, "
-            "which reads the same and is some hundred times slower. To build the kernel, install Rust's cargo "
-            "and install kafkalog-spark again",
+            "which reads the same and is some hundred times slower. To build the kernel, install Rust's "
+            "cargo and install kafkalog-spark again",
             RuntimeWarning,
             stacklevel=2,
         )
