@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.log.reader import Reader
+from native_log.log.split import split_by_bytes, split_by_offsets
 from native_log.records import RECORD_SCHEMA
 
 if TYPE_CHECKING:
@@ -45,8 +47,6 @@ class LogRange:
 
     def split(self, max_bytes: int) -> list[LogRange]:
         """Ranges of about equal size and of about `max_bytes` at most, cut between batches."""
-        from native_log.log.split import split_by_bytes
-
         return split_by_bytes(self, max_bytes)
 
     def split_at(self, offsets: Sequence[int]) -> list[LogRange]:
@@ -54,8 +54,6 @@ class LogRange:
 
         Those not inside the range are passed over.
         """
-        from native_log.log.split import split_by_offsets
-
         return split_by_offsets(self, offsets)
 
     def read(
@@ -88,8 +86,6 @@ class LogRange:
             LogTruncatedError: the log was truncated under the reader.
             FileNotFoundError: a segment was removed under the reader, and its records with it.
         """
-        from native_log.log.reader import Reader
-
         reader = Reader(
             self,
             list(RECORD_SCHEMA.names if columns is None else columns),

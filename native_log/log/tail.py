@@ -13,10 +13,15 @@ from native_log.segment.damage import find_next_batch
 from native_log.segment.scan import int64s, scan_file, valid_batch_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from native_log.records import Scanned
     from native_log.segment.segment import LogSegment
     from native_log.storage import DataFile, Window
 
 logger = logging.getLogger(__name__)
+
+_WORTH_CHECKING_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,74 +48,103 @@ def find_tail(
         clean_shutdown: its broker stopped in good order, so a wrong CRC in the last batch is damage, not an
         unfinished write.
     """
-    size = file.size_bytes
-    if size == 0:
+    if file.size_bytes == 0:
         return Tail(0, segment.base_offset)
-    start = _last_indexed_position(segment, file, window, max_batch_bytes)
-    tail = _tail_from(segment, file, window, start, clean_shutdown, max_batch_bytes)
-    if tail is None:
-        tail = _tail_from(segment, file, window, 0, clean_shutdown, max_batch_bytes)
-    return tail or Tail(size, segment.base_offset)
-
-
-def _last_indexed_position(segment: LogSegment, file: DataFile, window: Window, max_batch_bytes: int) -> int:
     index = segment.load_offset_index()
-    entry = index.floor_of_position(file.size_bytes)
-    if entry < 0:
-        return 0
-    offset, position = index.entry(entry)
-    batch = valid_batch_at(file, position, file.size_bytes, window, max_batch_bytes=max_batch_bytes)
-    return position if batch is not None and position > 0 and batch["baseOffset"] <= offset else 0
+    last = index.floor_of_position(file.size_bytes - 1)
+    scanner = _TailScanner(segment, file, window, clean_shutdown, max_batch_bytes)
+    tail = None
+    if last >= 0 and (entry := index.entry(last))[1] > 0:
+        tail = scanner.scan(entry[1], entry[0])
+    return tail or scanner.scan(0, None) or Tail(file.size_bytes, segment.base_offset)
 
 
-def _tail_from(
-    segment: LogSegment,
-    file: DataFile,
-    window: Window,
-    position: int,
-    clean_shutdown: bool,
-    max_batch_bytes: int,
-) -> Tail | None:
-    """The end as seen from the batch at `position`; None if that would take a batch before it."""
-    size = file.size_bytes
-    next_offset = previous_end = segment.base_offset if position == 0 else None
-    while True:
-        last_position: int | None = None
-        for found in scan_file(file, position, size, window, max_batch_bytes=max_batch_bytes):
-            count = found.batches.num_rows
-            if count:
-                last_offsets = int64s(found.batches, "lastOffset")
-                previous_end = next_offset if count == 1 else last_offsets[count - 2] + 1
-                last_position, next_offset = int64s(found.batches, "position")[count - 1], found.next_offset
-        end_position = found.position
-        # Only the last batch is checked. If it is damaged, its size may be wrong, and what follows within it.
-        if last_position is not None and not _is_whole(file, last_position, size, window, max_batch_bytes):
-            if not clean_shutdown and found.status != "damaged":
-                end_position, next_offset = last_position, previous_end
-            suspect = last_position + 1
-        else:
+@dataclass(frozen=True, slots=True)
+class _TailScanner:
+    segment: LogSegment
+    file: DataFile
+    window: Window
+    clean_shutdown: bool
+    max_batch_bytes: int
+
+    def scan(self, position: int, indexed_offset: int | None) -> Tail | None:
+        """The end as seen from the batch at `position`, which an index entry has with `indexed_offset`.
+
+        None if the entry cannot be believed, or the end lies before that batch.
+        """
+        size, base_offset = self.file.size_bytes, self.segment.base_offset
+        next_offset = previous_end = base_offset if position == 0 else None
+        while True:
+            last: tuple[int, bool | None] | None = None  # position, and whether its CRC is right
+            for found in self._scanned(position):
+                count = found.batches.num_rows
+                if indexed_offset is not None and not self._is_right(found, position, indexed_offset):
+                    return None
+                indexed_offset = None
+                if count:
+                    last_offsets = int64s(found.batches, "lastOffset")
+                    previous_end = next_offset if count == 1 else last_offsets[count - 2] + 1
+                    last = int64s(found.batches, "position")[count - 1], _is_valid(found, count - 1)
+                    next_offset = found.next_offset
+            end_position, search = found.position, found.status not in ("end", "zeros")
             suspect = found.position + 1
-        behind = None
-        if found.status not in ("end", "zeros") or suspect <= found.position:
-            behind = find_next_batch(file, suspect, size, segment.base_offset)
-        if behind is None:
-            break
-        position = behind
-    if next_offset is None:
-        return None
-    if found.status == "damaged":
-        end_position = size  # to be met when read
-    if end_position < size:
-        logger.info(
-            "%s ends at position %d, offset %s: the %d bytes behind it are no whole batch, "
-            "and are taken as not yet written",
-            file.path,
-            end_position,
-            next_offset,
-            size - end_position,
+            # If the last batch is damaged its size may be wrong, and what follows lie within it.
+            if last is not None and not self._is_whole(*last):
+                if not self.clean_shutdown and found.status != "damaged":
+                    end_position, next_offset = last[0], previous_end
+                suspect, search = last[0] + 1, True
+            behind = find_next_batch(self.file, suspect, size, base_offset) if search else None
+            if behind is None:
+                break
+            position = behind
+        if next_offset is None:
+            return None
+        if found.status == "damaged":
+            end_position = size  # to be met when read
+        if end_position < size:
+            logger.info(
+                "%s ends at position %d, offset %s: the %d bytes behind it are no whole batch, "
+                "and are taken as not yet written",
+                self.file.path,
+                end_position,
+                next_offset,
+                size - end_position,
+            )
+        return Tail(end_position, max(next_offset, base_offset))
+
+    def _scanned(self, position: int) -> Iterator[Scanned]:
+        return scan_file(
+            self.file,
+            position,
+            self.file.size_bytes,
+            self.window,
+            # Behind the last index entry there is so little that it is cheapest to check it all, in one call.
+            check_crcs=self.file.size_bytes - position <= _WORTH_CHECKING_BYTES,
+            first_bytes=_WORTH_CHECKING_BYTES,
+            max_batch_bytes=self.max_batch_bytes,
         )
-    return Tail(end_position, max(next_offset, segment.base_offset))
+
+    def _is_right(self, found: Scanned, position: int, indexed_offset: int) -> bool:
+        if found.batches.num_rows and _is_valid(found, 0):
+            base_offset = found.batches.column("baseOffset")[0].as_py()
+            if base_offset is not None:
+                return bool(base_offset <= indexed_offset)
+        batch = valid_batch_at(
+            self.file, position, self.file.size_bytes, self.window, max_batch_bytes=self.max_batch_bytes
+        )
+        return batch is not None and batch["baseOffset"] <= indexed_offset
+
+    def _is_whole(self, position: int, is_valid: bool | None) -> bool:
+        if is_valid is not None:
+            return is_valid
+        end = self.file.size_bytes
+        return (
+            valid_batch_at(self.file, position, end, self.window, max_batch_bytes=self.max_batch_bytes)
+            is not None
+        )
 
 
-def _is_whole(file: DataFile, position: int, end: int, window: Window, max_batch_bytes: int) -> bool:
-    return valid_batch_at(file, position, end, window, max_batch_bytes=max_batch_bytes) is not None
+def _is_valid(found: Scanned, index: int) -> bool | None:
+    """None where the CRC was not looked at."""
+    valid: bool | None = found.batches.column("isValid")[index].as_py()
+    return valid

@@ -36,6 +36,7 @@ def scan_file(
     window: Window,
     *,
     check_crcs: bool = False,
+    first_bytes: int = _SMALLEST_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Scanned]:
     """Scan `file` from `position` to `end`, some batches at a time.
@@ -43,8 +44,11 @@ def scan_file(
     The last Scanned says how it ended: "end"; "partial": less than a whole batch is left before `end`, and
     `needed_bytes` would be needed; "zeros": nothing but zeros up to `end`; "damaged". Its `position` is the
     first byte that belongs to no whole batch. Those before it are gone on from, whatever their status.
+
+    Args:
+        first_bytes: how much to read at first, before it is known how large batches are.
     """
-    read_bytes, needed = _SMALLEST_BYTES, 1
+    read_bytes, needed = first_bytes, 1
     while True:
         view = window.at(file, position, min(end, position + max(read_bytes, needed)), needed)
         stop = position + len(view)

@@ -10,6 +10,7 @@ import pytest
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
+from native_log.storage import DataFile
 from tests.records.build import message, wrapper
 
 from .support import batch, offsets, write_log
@@ -146,3 +147,22 @@ def test_the_index_saves_reading_what_lies_before(tmp_path: Path, at: int) -> No
     cut = 20 * size * at // 100
     os.truncate(tmp_path / file_name(0, "log"), cut)
     assert read(tmp_path) == list(range(2 * (cut // size)))
+
+
+def test_header_passes_do_not_read_what_is_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(batch(0, 3, size=200_000))
+    write_log(tmp_path, {0: [batch(o, 3, size=200_000) for o in range(0, 60, 3)], 60: []})
+    bytes_read = 0
+    read_into = DataFile.read_into
+
+    def counted(self: DataFile, buffer: memoryview, position: int) -> None:
+        nonlocal bytes_read
+        bytes_read += len(buffer)
+        read_into(self, buffer, position)
+
+    monkeypatch.setattr(DataFile, "read_into", counted)
+    log = PartitionLog.open(tmp_path)
+    assert sum(part.num_rows for part in log.batches()) == 20
+    assert bytes_read <= 20 * 4096
+    assert log.last_stable_offset == 60
+    assert bytes_read <= 2 * 20 * 4096 < size
