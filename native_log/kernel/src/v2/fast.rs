@@ -1,6 +1,6 @@
-//! The fast reader of v2 records: one pass, short varints by hand, whole registers copied where a few bytes too
-//! many do no harm. It reads the common shape only (lengths of at most two or three bytes, no headers) and leaves
-//! everything else, damage included, to the careful reader.
+//! The fast reader of v2 records: one pass, short varints by hand, whole registers copied where a few bytes too many do
+//! no harm. It reads the common shape only (lengths of a few bytes, no headers) and leaves everything else, damage
+//! included, to the careful reader.
 
 use crate::columns::{BinaryColumn, RecordColumns, micros};
 use crate::header::V2Header;
@@ -12,9 +12,10 @@ use super::OffsetRange;
 const READ_AHEAD: usize = crate::codec::SLACK;
 /// Longer copies are left to memcpy.
 const SHORT_COPY: usize = 512;
+const CACHE_LINE: usize = 64;
 
-/// Reads at most `count` records from `at` on, moves it behind them, and says how many they were. Their columns
-/// have room for `count` records and all bytes of the section.
+/// Reads at most `count` records from `at` on, moves it behind them, and says how many they were. The columns have room
+/// for `count` records and all bytes of the section.
 pub fn records(
     header: &V2Header,
     readable: &[u8],
@@ -24,61 +25,79 @@ pub fn records(
     wanted: OffsetRange,
     columns: &mut RecordColumns,
 ) -> usize {
-    let end = section_bytes.min(readable.len().saturating_sub(READ_AHEAD));
-    let fixed_timestamp = header.log_append_time().then_some(micros(header.max_timestamp));
-    let first_row = columns.rows;
-    let mut row = first_row;
-    let mut key = columns.key.as_mut().map(BinaryWriter::new);
-    let mut value = columns.value.as_mut().map(BinaryWriter::new);
+    let section = Section { readable, end: section_bytes.min(readable.len().saturating_sub(READ_AHEAD)) };
+    let numbers = columns.offset.is_some() || columns.timestamp.is_some() || columns.sequence.is_some();
+    // A loop of its own for each set of columns: what is not asked for costs not even a branch.
+    let read = match (columns.key.is_some(), columns.value.is_some(), numbers) {
+        (true, true, true) => read::<true, true, true>,
+        (true, true, false) => read::<true, true, false>,
+        (true, false, true) => read::<true, false, true>,
+        (true, false, false) => read::<true, false, false>,
+        (false, true, true) => read::<false, true, true>,
+        (false, true, false) => read::<false, true, false>,
+        (false, false, true) => read::<false, false, true>,
+        (false, false, false) => read::<false, false, false>,
+    };
+    read(header, &section, at, count, wanted, columns)
+}
+
+fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool>(
+    header: &V2Header,
+    section: &Section,
+    at: &mut usize,
+    count: usize,
+    wanted: OffsetRange,
+    columns: &mut RecordColumns,
+) -> usize {
+    let start = section.readable.as_ptr();
+    let log_append_time = header.log_append_time().then_some(micros(header.max_timestamp));
+    let (mut row, mut number, mut position) = (columns.rows, 0, *at);
+    let mut key = BinaryWriter::new(columns.key.as_mut());
+    let mut value = BinaryWriter::new(columns.value.as_mut());
     let offsets = columns.offset.as_mut().map(|column| column.start());
     let timestamps = columns.timestamp.as_mut().map(|column| column.start());
     let sequences = columns.sequence.as_mut().map(|column| column.start());
-    let start = readable.as_ptr();
-    let mut position = *at;
-    let mut number = 0;
-    while number < count {
-        // SAFETY: every record read ends at or before `end`, and READ_AHEAD bytes behind `end` are readable; so
-        // are those behind `position`, which is at most `end`.
-        let Some(record) = (if position < end { unsafe { Shape::read(start, position, end) } } else { None }) else {
-            break;
-        };
-        position = record.next;
+    while number < count && position < section.end {
+        // SAFETY: the position is below the section's end.
+        let Some((shape, next)) = (unsafe { section.shape(position) }) else { break };
+        // The same place of the next batch, if it has about this one's size: it comes out of the slow memory while the
+        // records of this one are read.
+        prefetch(start.wrapping_add(position + section.end));
+        prefetch(start.wrapping_add(position + section.end + CACHE_LINE));
+        position = next;
         number += 1;
-        let offset = header.base_offset.wrapping_add(i64::from(record.offset_delta));
+        let offset = header.base_offset.wrapping_add(i64::from(shape.offset_delta));
         if !wanted.contains(offset) {
             continue;
         }
-        // SAFETY: the columns have room for `count` more rows, and for the bytes of all records together with
-        // the pool's slack; keys and values lie inside their records, which do not overlap.
+        // SAFETY: the columns have room for `count` rows, and for the bytes of all records: keys and values are parts
+        // of records, and those do not overlap. READ_AHEAD bytes behind the section's end are readable.
         unsafe {
-            if let Some(key) = &mut key {
-                key.write(row, start.add(record.key), record.key_bytes);
+            if KEY {
+                key.write(row, start.add(shape.key), shape.key_bytes);
             }
-            if let Some(value) = &mut value {
-                value.write(row, start.add(record.value), record.value_bytes);
+            if VALUE {
+                value.write(row, start.add(shape.value), shape.value_bytes);
             }
-            if let Some(offsets) = offsets {
-                offsets.add(row).write(offset);
-            }
-            if let Some(timestamps) = timestamps {
-                let created = micros(header.base_timestamp.wrapping_add(record.timestamp_delta));
-                timestamps.add(row).write(fixed_timestamp.unwrap_or(created));
-            }
-            if let Some(sequences) = sequences {
-                sequences.add(row).write(header.sequence(record.offset_delta));
+            if NUMBERS {
+                if let Some(offsets) = offsets {
+                    offsets.add(row).write(offset);
+                }
+                if let Some(timestamps) = timestamps {
+                    let create_time = micros(header.base_timestamp.wrapping_add(shape.timestamp_delta));
+                    timestamps.add(row).write(log_append_time.unwrap_or(create_time));
+                }
+                if let Some(sequences) = sequences {
+                    sequences.add(row).write(header.sequence(shape.offset_delta));
+                }
             }
         }
         row += 1;
     }
-    *at = position;
-    // SAFETY: the rows up to `row` were written above.
+    // SAFETY: the rows up to `row` of the columns that are there were written above.
     unsafe {
-        if let Some(key) = key {
-            key.finish(row);
-        }
-        if let Some(value) = value {
-            value.finish(row);
-        }
+        key.finish(row);
+        value.finish(row);
         for column in [&mut columns.offset, &mut columns.timestamp].into_iter().flatten() {
             column.set_len(row);
         }
@@ -87,12 +106,18 @@ pub fn records(
         }
     }
     columns.rows = row;
+    *at = position;
     number
 }
 
-/// Where the fields of a record are.
+/// The records of a batch: of those, the ones that end at or before `end`, behind which READ_AHEAD bytes are readable.
+struct Section<'a> {
+    readable: &'a [u8],
+    end: usize,
+}
+
+/// Where the fields of a record are, and what its header deltas say.
 struct Shape {
-    next: usize,
     timestamp_delta: i64,
     offset_delta: i32,
     key: usize,
@@ -101,38 +126,40 @@ struct Shape {
     value_bytes: i32,
 }
 
-impl Shape {
-    /// The record at `at`, or None if it is not of the common shape.
+impl Section<'_> {
+    /// The record at `at` and where the next one is, or None if it is not of the common shape.
     ///
     /// # Safety
-    /// `at` is less than `end`, and READ_AHEAD bytes behind `end` are readable.
+    /// `at` is below `end`.
     #[inline(always)]
-    unsafe fn read(start: *const u8, at: usize, end: usize) -> Option<Shape> {
-        // SAFETY: the length, attributes, deltas and key length take 16 bytes at most; then every field is read
-        // behind a key that ends at or before `next`.
+    unsafe fn shape(&self, at: usize) -> Option<(Shape, usize)> {
+        let start = self.readable.as_ptr();
+        // SAFETY: length, attributes, deltas and key length take 15 bytes at most, of READ_AHEAD; what is behind the
+        // key is read only if the key ends at or before `next`, which is at most `end`.
         unsafe {
             let mut p = at;
-            let length = varint3(start, &mut p)?;
+            let length = varint(start, &mut p)?;
             let next = p.wrapping_add(length as usize);
-            if length < 0 || next > end {
+            if length < 0 || next > self.end {
                 return None;
             }
-            p += 1;
-            let timestamp_delta = varlong5(start, &mut p)?;
-            let offset_delta = varint3(start, &mut p)?;
-            let key_bytes = varint3(start, &mut p)?;
+            p += 1; // attributes, of which none is in use
+            let timestamp_delta = varlong(start, &mut p)?;
+            let offset_delta = varint(start, &mut p)?;
+            let key_bytes = varint(start, &mut p)?;
             let key = p;
             p += key_bytes.max(0) as usize;
             if p > next {
                 return None;
             }
-            let value_bytes = varint3(start, &mut p)?;
+            let value_bytes = varint(start, &mut p)?;
             let value = p;
             p += value_bytes.max(0) as usize;
+            // One byte is left for the header count, and it is 0.
             if p + 1 != next || start.add(p).read() != 0 {
                 return None;
             }
-            Some(Shape { next, timestamp_delta, offset_delta, key, key_bytes, value, value_bytes })
+            Some((Shape { timestamp_delta, offset_delta, key, key_bytes, value, value_bytes }, next))
         }
     }
 }
@@ -142,7 +169,7 @@ impl Shape {
 /// # Safety
 /// Three bytes are readable.
 #[inline(always)]
-unsafe fn varint3(start: *const u8, at: &mut usize) -> Option<i32> {
+unsafe fn varint(start: *const u8, at: &mut usize) -> Option<i32> {
     // SAFETY: the caller's promise.
     unsafe {
         let p = start.add(*at);
@@ -170,73 +197,73 @@ unsafe fn varint3(start: *const u8, at: &mut usize) -> Option<i32> {
 /// # Safety
 /// Five bytes are readable.
 #[inline(always)]
-unsafe fn varlong5(start: *const u8, at: &mut usize) -> Option<i64> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let p = start.add(*at);
-        let mut raw = 0;
-        for index in 0..5 {
-            let byte = u64::from(p.add(index).read());
-            raw |= (byte & 0x7f) << (7 * index);
-            if byte < 0x80 {
-                *at += index + 1;
-                return Some(unzigzag_i64(raw));
-            }
+unsafe fn varlong(start: *const u8, at: &mut usize) -> Option<i64> {
+    let mut raw = 0;
+    for index in 0..5 {
+        // SAFETY: the caller's promise.
+        let byte = u64::from(unsafe { start.add(*at + index).read() });
+        raw |= (byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            *at += index + 1;
+            return Some(unzigzag_i64(raw));
         }
-        None
     }
+    None
 }
 
-/// Appends to a column of keys or values that has room.
+/// Appends to a column of keys or values that has room. Without a column it must not be written to.
 struct BinaryWriter<'a> {
     data: *mut u8,
-    data_len: usize,
+    data_bytes: usize,
     ends: *mut i32,
-    column: &'a mut BinaryColumn,
+    column: Option<&'a mut BinaryColumn>,
 }
 
 impl<'a> BinaryWriter<'a> {
-    fn new(column: &'a mut BinaryColumn) -> Self {
-        // Behind Arrow's leading 0, so that a row's end is at its own index.
-        let ends = column.offsets.start().wrapping_add(1);
-        BinaryWriter { data: column.data.start(), data_len: column.data.len(), ends, column }
+    fn new(mut column: Option<&'a mut BinaryColumn>) -> Self {
+        let (data, ends) = match &mut column {
+            // Arrow's offsets begin with a 0: the end of a row is one further.
+            Some(column) => (column.data.start(), column.offsets.start().wrapping_add(1)),
+            None => (std::ptr::null_mut(), std::ptr::null_mut()),
+        };
+        BinaryWriter { data, data_bytes: column.as_ref().map_or(0, |column| column.data.len()), ends, column }
     }
 
     /// # Safety
-    /// There is room for the row, and for its bytes and the pool's slack behind them; READ_AHEAD bytes behind
-    /// the value are readable.
+    /// There is a column, with room for the row and its bytes; READ_AHEAD bytes behind the value are readable.
     #[inline(always)]
     unsafe fn write(&mut self, row: usize, value: *const u8, bytes: i32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise. The pool has 64 bytes behind what was reserved.
         unsafe {
-            if bytes < 0 {
-                self.column.validity.set_null(row);
-            } else {
-                copy(value, self.data.add(self.data_len), bytes as usize);
-                self.data_len += bytes as usize;
+            if bytes >= 0 {
+                copy(value, self.data.add(self.data_bytes), bytes as usize);
+                self.data_bytes += bytes as usize;
+            } else if let Some(column) = &mut self.column {
+                column.validity.set_null(row);
             }
-            self.ends.add(row).write(self.data_len as i32);
+            self.ends.add(row).write(self.data_bytes as i32);
         }
     }
 
     /// # Safety
-    /// The rows before `rows` are written.
+    /// If there is a column, the rows before `rows` are written.
     unsafe fn finish(self, rows: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.column.offsets.set_len(rows + 1);
-            self.column.data.set_len(self.data_len);
+        if let Some(column) = self.column {
+            // SAFETY: the caller's promise.
+            unsafe {
+                column.offsets.set_len(rows + 1);
+                column.data.set_len(self.data_bytes);
+            }
         }
     }
 }
 
-/// Copies `bytes` bytes and up to 31 more.
+/// Copies `bytes` bytes and up to 32 more.
 ///
 /// # Safety
 /// So much is readable and writable, and does not overlap.
 #[inline(always)]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
-    type Register = [u8; 32];
     // SAFETY: the caller's promise.
     unsafe {
         if bytes > SHORT_COPY {
@@ -245,12 +272,33 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         }
         let mut done = 0;
         loop {
-            let register = from.add(done).cast::<Register>().read_unaligned();
-            to.add(done).cast::<Register>().write_unaligned(register);
-            done += size_of::<Register>();
+            // Two registers of 16 bytes. (The compiler makes a call of memcpy out of a loop over arrays.)
+            let first = from.add(done).cast::<Register>().read_unaligned();
+            let second = from.add(done + 16).cast::<Register>().read_unaligned();
+            to.add(done).cast::<Register>().write_unaligned(first);
+            to.add(done + 16).cast::<Register>().write_unaligned(second);
+            done += 32;
             if done >= bytes {
                 return;
             }
         }
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+type Register = std::arch::x86_64::__m128i;
+#[cfg(not(target_arch = "x86_64"))]
+type Register = u128;
+
+/// Asks for the memory at an address ahead of its use; any address will do.
+#[inline(always)]
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which never faults.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
