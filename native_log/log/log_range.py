@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from native_log.log.pieces import Piece
     from native_log.segment.damage import DamagedRange
 
+DEFAULT_MAX_BYTES = 4 << 20
+"""Of Arrow memory, of one batch of records: what is well compressed would else make batches of any size."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
@@ -63,11 +66,11 @@ class LogRange:
         mode: str = "failFast",
         check_crcs: bool = True,
         max_rows: int | None = None,
-        max_bytes: int | None = None,
+        max_bytes: int | None = DEFAULT_MAX_BYTES,
         first_rows: int | None = 1000,
         on_damage: Callable[[DamagedRange], None] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The records, in batches of about a megabyte.
+        """The records, in batches of one to a few megabytes.
 
         Args:
             columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record` (string); by default the

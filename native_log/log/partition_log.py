@@ -11,11 +11,11 @@ import re
 from bisect import bisect_left, bisect_right
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from native_log.errors import OffsetOutOfRangeError
+from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
 from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.log.listing import Listing, list_log
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 _DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
 
@@ -129,7 +131,7 @@ class PartitionLog:
     def last_stable_offset(self) -> int:
         """First offset that a read_committed consumer does not get: the high watermark, or the first offset
         of the oldest transaction that is undecided below it."""
-        return last_stable_offset(self)
+        return self._retried(last_stable_offset)
 
     @cached_property
     def leader_epochs(self) -> tuple[EpochEntry, ...]:
@@ -165,14 +167,7 @@ class PartitionLog:
         """
         limit = self._limit(isolation_level)
         start = self.log_start_offset if start_offset is None else start_offset
-        for offset in (start, limit if end_offset is None else end_offset):
-            if not self.log_start_offset <= offset <= self.log_end_offset:
-                raise OffsetOutOfRangeError(
-                    f"expected an offset from the log start offset {self.log_start_offset} to the log end "
-                    f"offset {self.log_end_offset}, found {offset}",
-                    path=self.path,
-                    offset=offset,
-                )
+        self._check_offset(limit if end_offset is None else end_offset)
         end = max(start, limit if end_offset is None else min(end_offset, limit))
         return LogRange(
             str(self.path),
@@ -181,7 +176,7 @@ class PartitionLog:
             start,
             end,
             isolation_level,
-            self._pieces(start, end),
+            self._retried(lambda log: log._pieces(start, end)),
             self.max_batch_bytes,
         )
 
@@ -211,7 +206,8 @@ class PartitionLog:
             CorruptRecordError: damaged bytes on the way may have held the record (with mode "failFast").
         """
         limit = self._limit(isolation_level)
-        offset = offset_for_timestamp(self, timestamp_ms, _damage_handler(mode))
+        on_damage = _damage_handler(mode)
+        offset = self._retried(lambda log: offset_for_timestamp(log, timestamp_ms, on_damage))
         return offset if offset is not None and offset < limit else None
 
     def batches(self, *, check_crcs: bool = False, mode: str = "failFast") -> Iterator[pa.RecordBatch]:
@@ -234,7 +230,8 @@ class PartitionLog:
         Raises:
             CorruptRecordError: damaged bytes may have held a marker (with mode "failFast").
         """
-        return transactions_table(all_transactions(self, _damage_handler(mode)))
+        on_damage = _damage_handler(mode)
+        return transactions_table(self._retried(lambda log: all_transactions(log, on_damage)))
 
     def headers(
         self,
@@ -264,6 +261,22 @@ class PartitionLog:
         """Where reading `segment` stops: its size, for the last one where what is written of it ends."""
         return self._tail.end_position if segment is self.segments[-1] else segment.size_bytes
 
+    def _retried(self, work: Callable[[PartitionLog], Result]) -> Result:
+        """`work` on this log; once more on the log as it is now if its files were moved or cut meanwhile."""
+        try:
+            return work(self)
+        except (FileNotFoundError, LogTruncatedError):
+            return work(self._opened_again())
+
+    def _opened_again(self) -> PartitionLog:
+        return PartitionLog.open(
+            self.path,
+            topic=self.topic,
+            partition=self.partition,
+            checkpoints=self.checkpoints,
+            max_batch_bytes=self.max_batch_bytes,
+        )
+
     def _limit(self, isolation_level: str) -> int:
         if isolation_level == "read_committed":
             return self.last_stable_offset
@@ -273,7 +286,17 @@ class PartitionLog:
             )
         return self.high_watermark
 
+    def _check_offset(self, offset: int) -> None:
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"expected an offset from the log start offset {self.log_start_offset} to the log end "
+                f"offset {self.log_end_offset}, found {offset}",
+                path=self.path,
+                offset=offset,
+            )
+
     def _pieces(self, start: int, end: int) -> tuple[Piece, ...]:
+        self._check_offset(start)
         if start >= end or not self.segments:
             return ()
         bases = [segment.base_offset for segment in self.segments]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from native_log.errors import CorruptRecordError
 from native_log.records import Damage, Decoded, Scanned, find_batch
-from native_log.segment.scan import valid_batch_at
+from native_log.segment.scan import Batch, int64s, row, valid_batch_at
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -63,6 +65,24 @@ def damage_of(found: Scanned | Decoded, end: int) -> Damage:
         return Damage("size", found.position, 0, None, message)
     message = f"expected a batch of {found.needed_bytes} bytes, found only {left} up to the segment's end"
     return Damage("size", found.position, found.needed_bytes, None, message)
+
+
+def up_to_wrong_crc(found: Scanned) -> Scanned:
+    """What was scanned, with CRCs, before the first batch with a wrong one."""
+    index = pc.index(found.batches.column("isValid"), False).as_py()
+    if index < 0:
+        return found
+    batch = row(found.batches, index)
+    next_offset = int64s(found.batches, "lastOffset")[index - 1] + 1 if index else None
+    damage = wrong_crc(batch, batch["sizeInBytes"])
+    return Scanned(found.batches.slice(0, index), "damaged", batch["position"], next_offset, 0, damage)
+
+
+def wrong_crc(batch: Batch, size_bytes: int) -> Damage:
+    """`size_bytes`: 0 where what the batch says of its size cannot be right."""
+    offset = batch["lastOffset"] if batch["baseOffset"] is None else batch["baseOffset"]
+    message = "the checksum of the batch is not that of its bytes; it was altered after it was written"
+    return Damage("crc", batch["position"], size_bytes, offset, message)
 
 
 def damaged_range(

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.segment.damage import DamagedRange, damage_of, damaged_range
+from native_log.segment.damage import (
+    DamagedRange,
+    damage_of,
+    damaged_range,
+    up_to_wrong_crc,
+    wrong_crc,
+)
 from native_log.segment.offset_index import OffsetIndex, RebuiltOffsetIndex
 from native_log.segment.scan import Batch, first_reaching, int64s, row, scan_file, valid_batch_at
 from native_log.storage import DataFile, Window
@@ -78,27 +84,42 @@ class SegmentLookup:
         self.file.close()
 
     def batches(
-        self, position: int, on_damage: Callable[[DamagedRange], None], *, check_crcs: bool = False
+        self,
+        position: int,
+        on_damage: Callable[[DamagedRange], None],
+        *,
+        check_crcs: bool = False,
+        only_valid: bool = False,
     ) -> Iterator[Scanned]:
         """The headers of all batches from `position` on.
 
-        Damaged ranges are handed to `on_damage` and stepped over.
+        Damaged ranges are handed to `on_damage` and stepped over. With `only_valid` these include batches
+        with a wrong CRC, as for a reader of the records.
         """
         next_offset = self._segment.base_offset if position == 0 else None
         while position < self._end:
+            last: Batch | None = None
             for found in scan_file(
                 self.file,
                 position,
                 self._end,
                 self._window,
-                check_crcs=check_crcs,
+                check_crcs=check_crcs or only_valid,
                 max_batch_bytes=self._max_batch_bytes,
             ):
-                next_offset = next_offset if found.next_offset is None else found.next_offset
+                if only_valid:
+                    found = up_to_wrong_crc(found)
+                if found.batches.num_rows:
+                    next_offset, last = found.next_offset, row(found.batches, found.batches.num_rows - 1)
                 yield found
+                if found.damage is not None:
+                    break
             position = found.position
             if position < self._end:
                 damage = damage_of(found, self._end)
+                if last is not None and not only_valid and not self._valid_batch_at(last["position"]):
+                    # The size of the batch before may be wrong: look for the next within it, too.
+                    damage = wrong_crc(last, size_bytes=0)
                 damaged = damaged_range(
                     self.file,
                     damage,
@@ -133,9 +154,10 @@ class SegmentLookup:
         """
         start = self._floor(lambda index: index.floor_of_position(position))
         previous_end: int | None = None
-        for found in scan_file(
-            self.file, start, self._end, self._window, max_batch_bytes=self._max_batch_bytes
-        ):
+        damaged: list[DamagedRange] = []
+        for found in self.batches(start, damaged.append, only_valid=True):
+            if damaged:
+                break
             index = first_reaching(found.batches, "position", position)
             if index is not None:
                 batch = row(found.batches, index)
@@ -164,7 +186,8 @@ class SegmentLookup:
         No batch, but damage, where all that was damaged comes behind the offset.
         """
         damaged: list[DamagedRange] = []
-        for found in self.batches(self._floor(lambda index: index.floor(offset)), damaged.append):
+        start = self._floor(lambda index: index.floor(offset))
+        for found in self.batches(start, damaged.append, only_valid=True):
             if damaged and damaged[-1].offset is not None and damaged[-1].offset >= offset:
                 break
             index = first_reaching(found.batches, "lastOffset", offset)
@@ -189,18 +212,19 @@ class SegmentLookup:
 
     def _is_right(self, offset: int, position: int) -> bool:
         """Whether a batch is at `position` that allows an index entry (offset, position)."""
-        if isinstance(self._index, RebuiltOffsetIndex):
-            return True
-        batch = valid_batch_at(
+        batch = self._valid_batch_at(position)
+        return position > 0 and batch is not None and batch["baseOffset"] <= offset
+
+    def _valid_batch_at(self, position: int) -> Batch | None:
+        return valid_batch_at(
             self.file, position, self._end, self._window, max_batch_bytes=self._max_batch_bytes
         )
-        return position > 0 and batch is not None and batch["baseOffset"] <= offset
 
     def _rebuilt_index(self) -> RebuiltOffsetIndex:
         """An index as a broker's recovery makes it (Kafka: LogSegment.recover)."""
         offsets: list[int] = []
         positions: list[int] = []
-        for found in self.batches(0, lambda _: None):
+        for found in self.batches(0, lambda _: None, only_valid=True):
             for position, last_offset in zip(
                 int64s(found.batches, "position"), int64s(found.batches, "lastOffset"), strict=True
             ):

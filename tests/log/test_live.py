@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from native_log.errors import LogTruncatedError
+from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
 
@@ -126,6 +126,19 @@ def test_swap_renamed_under_the_reader(tmp_path: Path) -> None:
     step = Step(log)
     (tmp_path / file_name(6, "log", "swap")).rename(tmp_path / file_name(6, "log"))
     assert step.rest() == list(range(24))
+
+
+def test_cleaned_between_opening_and_planning(tmp_path: Path) -> None:
+    log, trimmed = segmented(tmp_path), segmented(tmp_path / "trimmed")
+    (tmp_path / file_name(6, "log")).rename(tmp_path / file_name(6, "log", "swap"))
+    assert offsets(log.read(7, 23, ["offset"])) == list(range(7, 23))
+    assert log.last_stable_offset == 24
+    assert log.offset_for_timestamp(0) == 0
+    for base in (0, 6):
+        (tmp_path / "trimmed" / file_name(base, "log")).unlink()
+    with pytest.raises(OffsetOutOfRangeError, match="from the log start offset 12"):
+        trimmed.range(7, 23)
+    assert trimmed.offset_for_timestamp(0) == 12
 
 
 def test_removed_by_retention(tmp_path: Path) -> None:

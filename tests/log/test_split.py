@@ -39,6 +39,10 @@ FIXTURES = [
     "kafka-4.1/corrupt-baseoffset-flip",
     "kafka-4.1/corrupt-size-plus",
     "kafka-4.1/corrupt-magic-3",
+    "kafka-4.1/corrupt-size-0",
+    "kafka-4.1/corrupt-size-max",
+    "kafka-4.1/corrupt-bad-crc",
+    "kafka-2.8/corrupt-v1-none",
     "kafka-2.8/mixed",
     "kafka-2.8/v0-lz4",
     "kafka-2.8/v1-gzip",
@@ -168,5 +172,12 @@ def test_batches_of_a_read(tmp_path: Path) -> None:
     small = [b.nbytes for b in log.read(columns=["value"], first_rows=None, max_bytes=20_000)]
     assert 15_000 < small[0] < 30_000
     assert list(log.read(0, 0)) == []
+    # What is well compressed makes no larger batches than what is not.
+    write_log(tmp_path, {0: [batch(o, 100, size=10_000, codec="zstd") for o in range(0, 2000, 100)]})
+    log = PartitionLog.open(tmp_path)
+    assert log.size_bytes < 200_000
+    assert max(b.nbytes for b in log.read()) < 6 << 20
+    write_log(tmp_path, {0: [batch(o, 100) for o in range(0, 100_000, 100)]})
+    log = PartitionLog.open(tmp_path)
     counted = list(log.read(columns=[]))
     assert (sum(b.num_rows for b in counted), counted[0].num_columns) == (100_000, 0)
