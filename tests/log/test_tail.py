@@ -90,7 +90,7 @@ def test_zeros_within(tmp_path: Path, behind: bytes) -> None:
     write_log(tmp_path, {0: [batch(0), batch(3), bytes(300_000), behind]})
     log = PartitionLog.open(tmp_path)
     found = []
-    with pytest.raises(CorruptRecordError, match="size field is 0") as raised:
+    with pytest.raises(CorruptRecordError, match="size") as raised:
         for part in log.read(columns=["offset"]):
             found += offsets([part])
     assert found == list(range(6))
