@@ -61,9 +61,10 @@ fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool>(
         // SAFETY: the position is below the section's end.
         let Some((shape, next)) = (unsafe { section.shape(position) }) else { break };
         // The same place of the next batch, if it has about this one's size: it comes out of the slow memory while the
-        // records of this one are read.
-        prefetch(start.wrapping_add(position + section.end));
-        prefetch(start.wrapping_add(position + section.end + CACHE_LINE));
+        // records of this one are read. (Behind decompressed records there is none.)
+        let ahead = start.wrapping_add((position + section.end).min(section.readable.len()));
+        prefetch(ahead);
+        prefetch(ahead.wrapping_add(CACHE_LINE));
         position = next;
         number += 1;
         let offset = header.base_offset.wrapping_add(i64::from(shape.offset_delta));
