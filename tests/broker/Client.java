@@ -40,17 +40,25 @@ public final class Client {
         Client client = new Client(arguments[0]);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            JsonNode asked = JSON.readTree(line);
-            JsonNode answer = switch (asked.get("do").asText()) {
-                case "create" -> client.create(asked);
-                case "send" -> client.send(asked);
-                case "consume" -> client.consume(asked);
-                case "delete_records" -> client.deleteRecords(asked);
-                case "offset_for_time" -> client.offsetForTime(asked);
-                default -> throw new IllegalArgumentException(line);
-            };
+            JsonNode answer;
+            try {
+                answer = client.answer(JSON.readTree(line));
+            } catch (Exception error) {
+                answer = JSON.createObjectNode().put("error", error.toString());
+            }
             System.out.println(JSON.writeValueAsString(answer));
         }
+    }
+
+    private JsonNode answer(JsonNode asked) throws Exception {
+        return switch (asked.get("do").asText()) {
+            case "create" -> create(asked);
+            case "send" -> send(asked);
+            case "consume" -> consume(asked);
+            case "delete_records" -> deleteRecords(asked);
+            case "offset_for_time" -> offsetForTime(asked);
+            default -> throw new IllegalArgumentException(asked.toString());
+        };
     }
 
     private JsonNode create(JsonNode asked) throws Exception {

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.broker import Broker
-from benchmarks.jvm import Jvm
+from benchmarks.jvm import JavaError, Jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,31 +49,22 @@ class Consumed(NamedTuple):
 
 
 class Cluster:
-    """One broker over one log directory, and a Java client of it."""
+    """One broker over one log directory, and a Java client of it; both run once something is asked."""
 
     def __init__(self, log_dir: Path, class_path: str) -> None:
         self.log_dir = log_dir
         self.broker = Broker(log_dir, IN_A_HURRY)
         self._class_path = class_path
-
-    def start(self) -> None:
-        self.broker.start()
-        self._client = Jvm(self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m"])
+        self._client: Jvm | None = None
 
     def stop(self, *, cleanly: bool = True) -> None:
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
         if cleanly:
             self.broker.stop()
         else:
             self.broker.kill()
-
-    @contextmanager
-    def stopped(self, *, cleanly: bool = True) -> Iterator[None]:
-        self.stop(cleanly=cleanly)
-        try:
-            yield
-        finally:
-            self.start()
 
     def create(self, topic: str, **settings: Any) -> str:
         """Make a topic of one partition; `segment_ms=5` is the topic's setting segment.ms."""
@@ -143,7 +133,13 @@ class Cluster:
         return eventually(lambda: self.log(topic), lambda log: log.high_watermark == high_watermark)
 
     def _ask(self, what: str, **arguments: Any) -> Any:
-        return json.loads(self._client.ask(json.dumps({"do": what} | arguments)))
+        if self._client is None:
+            self.broker.start()
+            self._client = Jvm(self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m"])
+        answer = json.loads(self._client.ask(json.dumps({"do": what} | arguments)))
+        if "error" in answer:
+            raise JavaError(f"{what} {arguments}: {answer['error']}")
+        return answer
 
 
 def eventually(get: Any, good: Any, seconds: float = 20) -> Any:

@@ -29,6 +29,5 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         say(f"no real broker to test with: {why_not}")
     folder = tmp_path_factory.mktemp("broker")
     cluster = Cluster(folder / "logs", compiled([HERE / "Client.java"], folder / "classes"))
-    cluster.start()
     yield cluster
     cluster.stop()

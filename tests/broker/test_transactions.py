@@ -48,9 +48,9 @@ def test_a_live_log_gives_what_a_consumer_gets(cluster: Cluster, topic: str, iso
 def test_a_log_left_behind_gives_what_its_broker_gave(cluster: Cluster, topic: str, cleanly: bool) -> None:
     consumed = {level: cluster.consume(topic, level) for level in LEVELS}
     cluster.log_up_to(topic, consumed["read_uncommitted"].end)
-    with cluster.stopped(cleanly=cleanly):
-        log = cluster.log(topic)
-        assert log.high_watermark == consumed["read_uncommitted"].end
-        assert log.last_stable_offset == consumed["read_committed"].end
-        for level in LEVELS:
-            assert rows(log.read(columns=ROW_COLUMNS, isolation_level=level)) == consumed[level].rows
+    cluster.stop(cleanly=cleanly)
+    log = cluster.log(topic)
+    assert log.high_watermark == consumed["read_uncommitted"].end
+    assert log.last_stable_offset == consumed["read_committed"].end
+    for level in LEVELS:
+        assert rows(log.read(columns=ROW_COLUMNS, isolation_level=level)) == consumed[level].rows
