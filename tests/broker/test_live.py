@@ -94,7 +94,7 @@ def test_a_log_that_is_compacted_under_the_reader_keeps_every_latest_value(clust
     assert len(quiet[0]) < total // 2
 
 
-def test_segments_that_are_deleted_under_the_reader_are_data_deleted_not_errors(cluster: Cluster) -> None:
+def test_records_deleted_under_the_reader_are_missed_from_the_start_only_or_named(cluster: Cluster) -> None:
     total = 60_000
     topic = cluster.create("deleted", segment_bytes=1024 * 1024, file_delete_delay_ms=0)
     cluster.send(topic, total, value_bytes=100, batch_size=4000)
@@ -109,7 +109,11 @@ def test_segments_that_are_deleted_under_the_reader_are_data_deleted_not_errors(
     def look() -> None:
         nonlocal done
         log = cluster.log(topic)
-        seen = rows(log.read(columns=ROW_COLUMNS))
+        try:
+            seen = rows(log.read(columns=ROW_COLUMNS))
+        except FileNotFoundError as error:  # a segment went before it was come to
+            assert "Plan the read again" in str(error)
+            return
         offsets = [row.offset for row in seen]
         assert offsets == list(range(total - len(offsets), total))
         done += 1
