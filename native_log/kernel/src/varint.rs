@@ -1,6 +1,7 @@
 //! Zigzag varints, as Kafka's ByteUtils reads them.
 
 /// Reads a varint of at most 5 bytes. None if it is longer, or the bytes end before it does.
+#[inline]
 pub fn read_i32(bytes: &[u8], at: &mut usize) -> Option<i32> {
     let mut raw: u32 = 0;
     for shift in [0, 7, 14, 21, 28] {
@@ -15,6 +16,7 @@ pub fn read_i32(bytes: &[u8], at: &mut usize) -> Option<i32> {
 }
 
 /// Reads a varlong of at most 10 bytes. None if it is longer, or the bytes end before it does.
+#[inline]
 pub fn read_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
     let mut raw: u64 = 0;
     for shift in [0, 7, 14, 21, 28, 35, 42, 49, 56, 63] {

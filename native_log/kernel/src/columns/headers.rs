@@ -44,9 +44,9 @@ impl HeadersColumn {
 
     /// The rows up to `rows` that are not there yet have no headers.
     fn fill(&mut self, rows: usize) {
-        while self.ends.len() < rows {
-            self.validity.set_null(self.ends.len());
-            self.ends.push(self.name_ends.len() as i32);
+        if self.ends.len() < rows {
+            self.validity.set_nulls(self.ends.len(), rows);
+            self.ends.resize(rows, self.name_ends.len() as i32);
         }
     }
 

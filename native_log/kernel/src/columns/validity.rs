@@ -17,6 +17,19 @@ impl Validity {
         self.bits[row / 8] &= !(1 << (row % 8));
     }
 
+    /// Makes all rows null from `from` up to and without `to`.
+    pub fn set_nulls(&mut self, from: usize, to: usize) {
+        // Up to a whole byte, whole bytes, and the rest.
+        let middle = from.next_multiple_of(8).min(to);
+        (from..middle).for_each(|row| self.set_null(row));
+        let tail = (to / 8 * 8).max(middle);
+        if tail > middle {
+            self.bits.resize(self.bits.len().max(tail / 8), 0xff);
+            self.bits[middle / 8..tail / 8].fill(0);
+        }
+        (tail..to).for_each(|row| self.set_null(row));
+    }
+
     /// Forgets the nulls from row `rows` on.
     pub fn truncate(&mut self, rows: usize) {
         if self.bits.len() > rows / 8 {
@@ -48,6 +61,19 @@ mod tests {
         validity.truncate(9);
         let nulls = validity.finish(20).unwrap();
         assert_eq!((nulls.null_count(), nulls.is_null(3)), (1, true));
+    }
+
+    #[test]
+    fn ranges_of_nulls() {
+        for from in 0..20 {
+            for to in from..40 {
+                let mut validity = Validity::default();
+                validity.set_nulls(from, to);
+                let nulls = validity.finish(40);
+                let found = nulls.map_or(vec![], |nulls| (0..40).filter(|&row| nulls.is_null(row)).collect());
+                assert_eq!(found, (from..to).collect::<Vec<_>>());
+            }
+        }
     }
 
     #[test]

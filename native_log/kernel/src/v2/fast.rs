@@ -1,6 +1,6 @@
 //! The fast reader of v2 records: one pass, short varints by hand, whole registers copied where a few bytes too many do
-//! no harm. It reads the common shape only (lengths of a few bytes, no headers) and leaves everything else, damage
-//! included, to the careful reader.
+//! no harm. It reads the common shape only (lengths of a few bytes, no headers to keep) and leaves everything else,
+//! damage included, to the careful reader.
 
 use crate::columns::{BinaryColumn, RecordColumns, micros};
 use crate::header::V2Header;
@@ -25,30 +25,49 @@ pub fn records(
     wanted: OffsetRange,
     columns: &mut RecordColumns,
 ) -> usize {
-    let section = Section { readable, end: section_bytes.min(readable.len().saturating_sub(READ_AHEAD)) };
-    let numbers = columns.offset.is_some() || columns.timestamp.is_some() || columns.sequence.is_some();
-    // A loop of its own for each set of columns: what is not asked for costs not even a branch.
-    let read = match (columns.key.is_some(), columns.value.is_some(), numbers) {
-        (true, true, true) => read::<true, true, true>,
-        (true, true, false) => read::<true, true, false>,
-        (true, false, true) => read::<true, false, true>,
-        (true, false, false) => read::<true, false, false>,
-        (false, true, true) => read::<false, true, true>,
-        (false, true, false) => read::<false, true, false>,
-        (false, false, true) => read::<false, false, true>,
-        (false, false, false) => read::<false, false, false>,
-    };
-    read(header, &section, at, count, wanted, columns)
+    let end = section_bytes.min(readable.len().saturating_sub(READ_AHEAD));
+    let section = Section { header, readable, end, wanted };
+    let number = read_without_headers(&section, at, count, columns);
+    if number == count || columns.headers.is_some() {
+        return number;
+    }
+    number + read_with_headers(&section, at, count - number, columns)
 }
 
-fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool>(
-    header: &V2Header,
+/// A loop of its own for each set of columns: what is not asked for costs not even a branch.
+fn read_without_headers(section: &Section, at: &mut usize, count: usize, columns: &mut RecordColumns) -> usize {
+    let numbers = columns.offset.is_some() || columns.timestamp.is_some() || columns.sequence.is_some();
+    let read = match (columns.key.is_some(), columns.value.is_some(), numbers) {
+        (true, true, true) => read::<true, true, true, false>,
+        (true, true, false) => read::<true, true, false, false>,
+        (true, false, true) => read::<true, false, true, false>,
+        (true, false, false) => read::<true, false, false, false>,
+        (false, true, true) => read::<false, true, true, false>,
+        (false, true, false) => read::<false, true, false, false>,
+        (false, false, true) => read::<false, false, true, false>,
+        (false, false, false) => read::<false, false, false, false>,
+    };
+    read(section, at, count, columns)
+}
+
+/// For records some of which have headers that nobody asked for.
+fn read_with_headers(section: &Section, at: &mut usize, count: usize, columns: &mut RecordColumns) -> usize {
+    let read = match (columns.key.is_some(), columns.value.is_some()) {
+        (true, true) => read::<true, true, true, true>,
+        (true, false) => read::<true, false, true, true>,
+        (false, true) => read::<false, true, true, true>,
+        (false, false) => read::<false, false, true, true>,
+    };
+    read(section, at, count, columns)
+}
+
+fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: bool>(
     section: &Section,
     at: &mut usize,
     count: usize,
-    wanted: OffsetRange,
     columns: &mut RecordColumns,
 ) -> usize {
+    let header = section.header;
     let start = section.readable.as_ptr();
     let log_append_time = header.log_append_time().then_some(micros(header.max_timestamp));
     let (mut row, mut number, mut position) = (columns.rows, 0, *at);
@@ -59,7 +78,7 @@ fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool>(
     let sequences = columns.sequence.as_mut().map(|column| column.start());
     while number < count && position < section.end {
         // SAFETY: the position is below the section's end.
-        let Some((shape, next)) = (unsafe { section.shape(position) }) else { break };
+        let Some((shape, next)) = (unsafe { section.shape::<HEADERS>(position) }) else { break };
         // The same place of the next batch, if it has about this one's size: it comes out of the slow memory while the
         // records of this one are read. (Behind decompressed records there is none.)
         let ahead = start.wrapping_add((position + section.end).min(section.readable.len()));
@@ -68,7 +87,7 @@ fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool>(
         position = next;
         number += 1;
         let offset = header.base_offset.wrapping_add(i64::from(shape.offset_delta));
-        if !wanted.contains(offset) {
+        if !section.wanted.contains(offset) {
             continue;
         }
         // SAFETY: the columns have room for `count` rows, and for the bytes of all records: keys and values are parts
@@ -113,8 +132,10 @@ fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool>(
 
 /// The records of a batch: of those, the ones that end at or before `end`, behind which READ_AHEAD bytes are readable.
 struct Section<'a> {
+    header: &'a V2Header,
     readable: &'a [u8],
     end: usize,
+    wanted: OffsetRange,
 }
 
 /// Where the fields of a record are, and what its header deltas say.
@@ -133,7 +154,7 @@ impl Section<'_> {
     /// # Safety
     /// `at` is below `end`.
     #[inline(always)]
-    unsafe fn shape(&self, at: usize) -> Option<(Shape, usize)> {
+    unsafe fn shape<const HEADERS: bool>(&self, at: usize) -> Option<(Shape, usize)> {
         let start = self.readable.as_ptr();
         // SAFETY: length, attributes, deltas and key length take 15 bytes at most, of READ_AHEAD; what is behind the
         // key is read only if the key ends at or before `next`, which is at most `end`.
@@ -156,12 +177,43 @@ impl Section<'_> {
             let value_bytes = varint(start, &mut p)?;
             let value = p;
             p += value_bytes.max(0) as usize;
-            // One byte is left for the header count, and it is 0.
-            if p + 1 != next || start.add(p).read() != 0 {
+            // With no headers, one byte is left for their count, and it is 0.
+            let ends = if HEADERS {
+                p < next && self.headers_fill(p, next)
+            } else {
+                p + 1 == next && start.add(p).read() == 0
+            };
+            if !ends {
                 return None;
             }
             Some((Shape { timestamp_delta, offset_delta, key, key_bytes, value, value_bytes }, next))
         }
+    }
+
+    /// Whether a header count and so many headers of the common shape fill the bytes from `at` to `end` exactly.
+    ///
+    /// # Safety
+    /// `at` is below `end`, behind which READ_AHEAD bytes are readable.
+    #[inline(always)]
+    unsafe fn headers_fill(&self, mut at: usize, end: usize) -> bool {
+        let start = self.readable.as_ptr();
+        // SAFETY: every length is read at `end` or before, but for the first name's, which may begin two bytes later.
+        unsafe {
+            let Some(count @ 0..) = varint(start, &mut at) else { return false };
+            for _ in 0..count {
+                let Some(name_bytes @ 0..) = varint(start, &mut at) else { return false };
+                at += name_bytes as usize;
+                if at >= end {
+                    return false;
+                }
+                let Some(value_bytes) = varint(start, &mut at) else { return false };
+                at += value_bytes.max(0) as usize;
+                if at > end {
+                    return false;
+                }
+            }
+        }
+        at == end
     }
 }
 

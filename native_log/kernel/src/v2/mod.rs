@@ -133,13 +133,16 @@ impl<'a> Fields<'a> {
         self.body.len().saturating_sub(self.at)
     }
 
+    #[inline]
     fn varint(&mut self, what: &str) -> Result<i32, String> {
         read_i32(self.body, &mut self.at).ok_or_else(|| format!("its {what} is cut short, or longer than a varint"))
     }
 
     /// Bytes behind their length, or None for a negative one.
+    #[inline]
     fn nullable(&mut self, what: &str) -> Result<Option<&'a [u8]>, String> {
-        let length = self.varint(&format!("{what} length"))?;
+        let length = read_i32(self.body, &mut self.at)
+            .ok_or_else(|| format!("the length of its {what} is cut short, or longer than a varint"))?;
         let Ok(length) = usize::try_from(length) else { return Ok(None) };
         let bytes = self.body.get(self.at..).and_then(|rest| rest.get(..length));
         let bytes = bytes.ok_or_else(|| format!("its {what} claims {length} bytes, {} are left", self.left()))?;
