@@ -1,0 +1,367 @@
+"""What compaction does to bytes: which record of each key is the newest, and logs without the others.
+
+The work on records is here, in two implementations of one behaviour like the rest of this package. What is
+decided once a batch (transactions, retention, which segments) is the caller's: `native_log.cleaner`. A round
+over one partition:
+
+1. the dirty part, from the first dirty offset on: `OffsetMap.put_batches` -> key -> greatest offset, until the
+   end or until the map is full;
+2. `OffsetMap.survivors`: those offsets, as a bitmap; then `OffsetMap.mark` over the clean part, which adds the
+   offsets of records whose keys are not in the map;
+3. `rewrite` over everything: batches without the records that do not survive.
+
+Distributed, step 1 runs over splits: `OffsetMap.buckets` and, for the clean part, `KeyOffsets.buckets` give
+packed keys and offsets, split by a hash of the key; `merge` makes survivors of all packs of one bucket, and
+the union of the buckets' survivors is that of step 2.
+
+Kafka: Cleaner.buildOffsetMap, Cleaner.shouldRetainRecord, MemoryRecords.filterTo; KIP-534.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import TYPE_CHECKING, Self
+
+from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Iterable, Iterator  # type: ignore[attr-defined]
+
+    import pyarrow as pa
+
+    from native_log.records.schema import Damage
+
+KEY_OVERHEAD_BYTES = 40
+"""Bytes an OffsetMap takes for a key, beside the key itself: the most its table and its entries come to, also
+while the table grows."""
+
+
+class Verdict(IntFlag):
+    """What `rewrite` does with one batch: flags, to be put together; one byte a batch.
+
+    | batch | verdict |
+    |---|---|
+    | data | FILTER |
+    | data of an aborted transaction | DISCARD |
+    | the last of its producer, or of the round | RETAIN_EMPTY, with one of the above |
+    | control batch that is still needed | FILTER (all its records are kept) |
+    | ... whose transaction has no data any more, horizon not yet set or not yet reached | SET_HORIZON |
+    | ... and reached | DISCARD |
+    """
+
+    FILTER = 0
+    """Keep the records that survive; of a control batch all. If none is kept, write nothing."""
+    DISCARD = 1
+    """Keep no record. The batch is not decompressed, nor its CRC looked at."""
+    RETAIN_EMPTY = 2
+    """If no record is kept, write the batch's header alone: its offsets and its producer's state are needed.
+    (Magic 0 and 1 know no empty batches: nothing is written.)"""
+    SET_HORIZON = 4
+    """Give the batch `delete_horizon_ms` if it has none, as if it held a tombstone."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapProgress:
+    """What one call of `put_batches` or `mark` came to."""
+
+    status: str
+    """"end": the buffer is used up; "partial": at `position` begins a batch that goes on beyond the buffer;
+    "full": the batch at `position` holds a key that the map has no room for; "zeros": from `position` on
+    there are only zero bytes; "damaged": see `damage`."""
+    position: int
+    """First byte not used, where the next call begins. Beyond the buffer's end if a batch was skipped by its
+    header. With "full" the first byte of the batch the map became full in; its records before `next_offset`
+    are in the map, and another map can begin there with start_offset=next_offset."""
+    next_offset: int | None
+    """The map is complete for [start_offset, next_offset): last offset + 1 of the last batch used or skipped,
+    not beyond end_offset; with "full", the offset behind the last record put, if that is greater. None if
+    there was neither. A cleaner's survivors_end, and its next first dirty offset."""
+    needed_bytes: int
+    """With "partial": how many bytes from `position` on are needed to go on. Else 0."""
+    damage: Damage | None
+    records: int
+    """Records looked at: those of data batches in the offset range, aborted ones left out."""
+    null_keys: int
+    """How many of them have no key. Compaction drops them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteStats:
+    """What `rewrite` read and kept. Sums: stats of several calls can be added with `+`."""
+
+    batches_read: int = 0
+    batches_kept: int = 0
+    """Written with records, or as they were."""
+    batches_copied: int = 0
+    """Of those kept: byte for byte."""
+    batches_emptied: int = 0
+    """Written as a header alone."""
+    records_read: int = 0
+    """Those of batches that were dropped by their headers are counted as the header counts them (a wrapper of
+    magic 0 or 1: not at all)."""
+    records_kept: int = 0
+    bytes_read: int = 0
+    bytes_kept: int = 0
+    tombstones_kept: int = 0
+    tombstones_dropped: int = 0
+    """Tombstones that are the newest of their key, no longer needed. (Those of older offsets just do not
+    survive.)"""
+    horizons_set: int = 0
+    """Batches that were given a delete horizon."""
+
+    def __add__(self, other: RewriteStats) -> RewriteStats:
+        return RewriteStats(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What one call of `rewrite` came to."""
+
+    data: memoryview
+    """The batches written."""
+    batches: pa.RecordBatch
+    """One row for each of them, BATCH_SCHEMA, as `scan(data, base_position=output_position)` would have it
+    (`isValid` true): enough for the index entries."""
+    status: str
+    """"end", "partial", "zeros" or "damaged" as in Decoded; "limit": the verdicts are used up."""
+    position: int
+    """First byte of the buffer not used: where the next call begins. Beyond the buffer's end if a batch was
+    dropped by its header."""
+    next_offset: int | None
+    """Last offset + 1 of the last batch read; None if there was none."""
+    needed_bytes: int
+    damage: Damage | None
+    stats: RewriteStats
+
+
+class Survivors(ABC):
+    """A set of offsets (0 to 2^63 - 1), as a compressed bitmap: about two bits a survivor where they are
+    dense, two bytes where they are not."""
+
+    @abstractmethod
+    def __init__(self, offsets: Iterable[int] = ()) -> None: ...
+
+    @abstractmethod
+    def __contains__(self, offset: object) -> bool: ...
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[int]:
+        """Ascending."""
+
+    @abstractmethod
+    def __eq__(self, other: object) -> bool: ...
+
+    __hash__ = None  # type: ignore[assignment]  # a set that changes
+
+    @abstractmethod
+    def add_many(self, offsets: Buffer) -> None:
+        """Adds native int64 values, such as a NumPy array. ValueError: no multiple of 8 bytes, or a negative
+        offset; nothing is added then."""
+
+    @abstractmethod
+    def add_range(self, start_offset: int, end_offset: int) -> None:
+        """Adds [start_offset, end_offset)."""
+
+    @abstractmethod
+    def between(self, start_offset: int, end_offset: int) -> Self:
+        """Those in [start_offset, end_offset)."""
+
+    @abstractmethod
+    def union(self, *others: Self) -> Self: ...
+
+    @abstractmethod
+    def difference(self, other: Self) -> Self: ...
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """The portable 64-bit format of RoaringFormatSpec: what CRoaring's Roaring64Map, Java's
+        Roaring64NavigableMap (portable) and pyroaring's BitMap64 read."""
+
+    @classmethod
+    @abstractmethod
+    def from_bytes(cls, data: Buffer) -> Self:
+        """Raises ValueError: not the bytes of such a bitmap."""
+
+
+class OffsetMap(ABC):
+    """Keys and the greatest offset of each, within a bound of memory.
+
+    Exact: keys themselves are kept, where a broker keeps their MD5 (Kafka: SkimpyOffsetMap). The map is full
+    when a new key would take `size_bytes` beyond `max_bytes`; known keys can always move on.
+    """
+
+    @abstractmethod
+    def __init__(self, max_bytes: int) -> None: ...
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Distinct keys."""
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """The keys and KEY_OVERHEAD_BYTES for each."""
+
+    @abstractmethod
+    def get(self, key: bytes) -> int | None:
+        """The greatest offset of a key."""
+
+    @abstractmethod
+    def put_batches(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer = b"",
+        check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> MapProgress:
+        """Puts the records of the batches in `buffer` that have keys; not those of control batches and aborted
+        transactions.
+
+        Stops before the first record whose key is new and has no room, be it in the middle of a batch. (A map
+        that is full with no key in it: one key alone takes more than max_bytes.) Of a damaged batch nothing
+        is put.
+
+        Args:
+            buffer: bytes of a .log file from the beginning of a batch on.
+            base_position: position in the file of the buffer's first byte.
+            start_offset, end_offset: only records in [start_offset, end_offset) are put: the dirty part.
+            aborted: as for `decode`.
+            check_crcs: as for `decode`.
+            max_batch_bytes: as for `decode`.
+        """
+
+    @abstractmethod
+    def mark(
+        self,
+        buffer: Buffer,
+        survivors: Survivors,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer = b"",
+        check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> MapProgress:
+        """Adds to `survivors` the records of the clean part that this map does not shadow: those with a key
+        that is not in it, or is in it with no greater offset.
+
+        Args:
+            survivors: changed in place; of this map's implementation.
+            end_offset: the first dirty offset, exclusive.
+            buffer and the others: as for `put_batches`. Never "full".
+        """
+
+    @abstractmethod
+    def survivors(self) -> Survivors:
+        """The offsets in the map."""
+
+    @abstractmethod
+    def buckets(self, count: int) -> list[bytes]:
+        """The map's content in `count` packs, a key in the pack of its hash, the same in every process.
+
+        A pack, integers little-endian, u = LEB128 unsigned:
+
+        | type | field |
+        |---|---|
+        | u8 | version, 1 |
+        | u8 | kind: 0 greatest offsets of the dirty part, 1 all offsets of the clean part |
+        | i64 | number of entries |
+        | i64 | least offset in the pack (0 without entries) |
+        | | entries: u length of the key, u offset minus the least one, the key |
+
+        The bucket is CRC-32C(key) * count >> 32.
+        """
+
+
+class KeyOffsets(ABC):
+    """Keys with each of their offsets, in the order they come: the clean part of a split, where a record
+    survives unless the dirty part has its key. Interface as OffsetMap's; `__len__` counts records."""
+
+    @abstractmethod
+    def __init__(self, max_bytes: int) -> None: ...
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int: ...
+
+    @abstractmethod
+    def put_batches(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer = b"",
+        check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> MapProgress: ...
+
+    @abstractmethod
+    def buckets(self, count: int) -> list[bytes]: ...
+
+
+# The functions of both implementations:
+#
+# def merge(packs: Iterable[Buffer]) -> Survivors:
+#     """Survivors of one bucket: of a key that any pack of the dirty part has, the greatest offset there; of
+#     any other key, all its offsets in packs of the clean part. ValueError: bytes that are no pack."""
+#
+# def rewrite(
+#     buffer: Buffer,
+#     *,
+#     survivors: Survivors,
+#     survivors_end: int,
+#     now_ms: int,
+#     delete_horizon_ms: int | None,
+#     verdicts: Buffer | None = None,
+#     legacy_tombstones_kept: bool = True,
+#     nulled: Survivors | None = None,
+#     base_position: int = 0,
+#     output_position: int = 0,
+#     check_crcs: bool = True,
+#     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+# ) -> Rewritten:
+#     """The batches of `buffer` without the records that do not survive, as a broker's cleaner writes them.
+#
+#     A record of a data batch is kept if its offset is survivors_end or more; or if it is in `survivors` and
+#     either has a value or is a tombstone still needed: magic 2, the batch has no delete horizon or now_ms is
+#     below it; magic 0 and 1, legacy_tombstones_kept.
+#
+#     A batch all of whose records are kept is copied byte for byte, unless it must be given a delete horizon:
+#     it has none, and a tombstone in it is kept or its verdict says SET_HORIZON (magic 2 only). Else it is
+#     written anew, with its offsets, producer, codec (the codec's default level) and timestamps.
+#
+#     Args:
+#         buffer: bytes of a .log file from the beginning of a batch on.
+#         survivors: offsets below survivors_end that are kept. Null keys are not looked for here:
+#             their offsets are not in it.
+#         survivors_end: records from this offset on are all kept (Kafka: OffsetMap.latestOffset + 1).
+#         now_ms: the round's time.
+#         delete_horizon_ms: what batches with new tombstones are given: now + delete.retention.ms. None: no
+#             batch is given one.
+#         verdicts: a byte (Verdict) for each batch, in their order; reading stops with "limit" when they are
+#             used up. None: FILTER for all.
+#         legacy_tombstones_kept: whether tombstones of magic 0 and 1 are still needed.
+#         nulled: offsets of records which, if kept, lose their value and their headers (erasure).
+#         base_position: position in the file of the buffer's first byte.
+#         output_position: position in the new file of the first byte written, for `Rewritten.batches`.
+#         check_crcs: as for `decode`; of batches dropped by their headers nothing is checked. Without it, what
+#             was damaged may be written with a right CRC.
+#         max_batch_bytes: ceiling for one batch as stored and as decompressed.
+#
+#     A damaged batch stops the call; those before it are in `data`.
+#     """
