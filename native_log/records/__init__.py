@@ -8,6 +8,7 @@ chooses the reference on purpose.
 - `scan(buffer)`: one row a batch, from the headers alone.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
 - `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
+- `OffsetMap`, `KeyOffsets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from __future__ import annotations
 import os
 import warnings
 
+from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten, Verdict
+from native_log.records.reference.cleaning import KeyOffsets, OffsetMap, Survivors, merge, rewrite
 from native_log.records.schema import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
@@ -55,8 +58,17 @@ __all__ = [
     "RECORD_SCHEMA",
     "Damage",
     "Decoded",
+    "KeyOffsets",
+    "MapProgress",
+    "OffsetMap",
+    "RewriteStats",
+    "Rewritten",
     "Scanned",
+    "Survivors",
+    "Verdict",
     "decode",
     "find_batch",
+    "merge",
+    "rewrite",
     "scan",
 ]

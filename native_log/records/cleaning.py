@@ -4,10 +4,10 @@ The work on records is here, in two implementations of one behaviour like the re
 decided once a batch (transactions, retention, which segments) is the caller's: `native_log.cleaner`. A round
 over one partition:
 
-1. the dirty part, from the first dirty offset on: `OffsetMap.put_batches` -> key -> greatest offset, until the
-   end or until the map is full;
-2. `OffsetMap.survivors`: those offsets, as a bitmap; then `OffsetMap.mark` over the clean part, which adds the
-   offsets of records whose keys are not in the map;
+1. the dirty part, from the first dirty offset on: `OffsetMap.put_batches` -> key -> greatest offset, until
+   the end or until the map is full;
+2. `OffsetMap.survivors`: those offsets, as a bitmap; then `OffsetMap.mark` over the clean part, which adds
+   the offsets of records whose keys are not in the map;
 3. `rewrite` over everything: batches without the records that do not survive.
 
 Distributed, step 1 runs over splits: `OffsetMap.buckets` and, for the clean part, `KeyOffsets.buckets` give
@@ -223,8 +223,8 @@ class OffsetMap(ABC):
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     ) -> MapProgress:
-        """Puts the records of the batches in `buffer` that have keys; not those of control batches and aborted
-        transactions.
+        """Puts the records of the batches in `buffer` that have keys; not those of control batches and of
+        aborted transactions.
 
         Stops before the first record whose key is new and has no room, be it in the middle of a batch. (A map
         that is full with no key in it: one key alone takes more than max_bytes.) Of a damaged batch nothing
@@ -312,56 +312,3 @@ class KeyOffsets(ABC):
 
     @abstractmethod
     def buckets(self, count: int) -> list[bytes]: ...
-
-
-# The functions of both implementations:
-#
-# def merge(packs: Iterable[Buffer]) -> Survivors:
-#     """Survivors of one bucket: of a key that any pack of the dirty part has, the greatest offset there; of
-#     any other key, all its offsets in packs of the clean part. ValueError: bytes that are no pack."""
-#
-# def rewrite(
-#     buffer: Buffer,
-#     *,
-#     survivors: Survivors,
-#     survivors_end: int,
-#     now_ms: int,
-#     delete_horizon_ms: int | None,
-#     verdicts: Buffer | None = None,
-#     legacy_tombstones_kept: bool = True,
-#     nulled: Survivors | None = None,
-#     base_position: int = 0,
-#     output_position: int = 0,
-#     check_crcs: bool = True,
-#     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-# ) -> Rewritten:
-#     """The batches of `buffer` without the records that do not survive, as a broker's cleaner writes them.
-#
-#     A record of a data batch is kept if its offset is survivors_end or more; or if it is in `survivors` and
-#     either has a value or is a tombstone still needed: magic 2, the batch has no delete horizon or now_ms is
-#     below it; magic 0 and 1, legacy_tombstones_kept.
-#
-#     A batch all of whose records are kept is copied byte for byte, unless it must be given a delete horizon:
-#     it has none, and a tombstone in it is kept or its verdict says SET_HORIZON (magic 2 only). Else it is
-#     written anew, with its offsets, producer, codec (the codec's default level) and timestamps.
-#
-#     Args:
-#         buffer: bytes of a .log file from the beginning of a batch on.
-#         survivors: offsets below survivors_end that are kept. Null keys are not looked for here:
-#             their offsets are not in it.
-#         survivors_end: records from this offset on are all kept (Kafka: OffsetMap.latestOffset + 1).
-#         now_ms: the round's time.
-#         delete_horizon_ms: what batches with new tombstones are given: now + delete.retention.ms. None: no
-#             batch is given one.
-#         verdicts: a byte (Verdict) for each batch, in their order; reading stops with "limit" when they are
-#             used up. None: FILTER for all.
-#         legacy_tombstones_kept: whether tombstones of magic 0 and 1 are still needed.
-#         nulled: offsets of records which, if kept, lose their value and their headers (erasure).
-#         base_position: position in the file of the buffer's first byte.
-#         output_position: position in the new file of the first byte written, for `Rewritten.batches`.
-#         check_crcs: as for `decode`; of batches dropped by their headers nothing is checked. Without it, what
-#             was damaged may be written with a right CRC.
-#         max_batch_bytes: ceiling for one batch as stored and as decompressed.
-#
-#     A damaged batch stops the call; those before it are in `data`.
-#     """

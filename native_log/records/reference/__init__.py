@@ -5,7 +5,8 @@ Read it in this order:
 - `entry`: the shape all three formats share, and what is checked before a batch is looked at;
 - `record_batch` (magic 2) and `legacy` (magic 0 and 1): a batch's bytes to its records;
 - `codec`: the framing of the compressed payloads;
-- `scan`, `decode`, `find`: the three functions.
+- `scan`, `decode`, `find`: the three functions that read;
+- `cleaning`: what compaction needs.
 
 Facts are those of Kafka's clients (`org.apache.kafka.common.record`); where their reader is laxer or stricter
 than the format, the comments say whom this one follows.
@@ -13,8 +14,18 @@ than the format, the comments say whom this one follows.
 
 from __future__ import annotations
 
+from native_log.records.reference.cleaning import KeyOffsets, OffsetMap, Survivors, merge, rewrite
 from native_log.records.reference.decode import decode
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.scan import scan
 
-__all__ = ["decode", "find_batch", "scan"]
+__all__ = [
+    "KeyOffsets",
+    "OffsetMap",
+    "Survivors",
+    "decode",
+    "find_batch",
+    "merge",
+    "rewrite",
+    "scan",
+]

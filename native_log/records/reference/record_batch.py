@@ -14,7 +14,7 @@ After the header of 61 bytes come the records, as one compressed stream if there
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import crc32c
 
@@ -37,6 +37,11 @@ def crc_of(batch: memoryview) -> int:
 
 def read_records(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> Iterator[Record]:
     """The records of a whole batch. Raises DamagedBatchError, maybe after the first ones."""
+    return (read_record(header, fields) for fields in all_fields(header, batch, max_batch_bytes))
+
+
+def all_fields(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> Iterator[Fields]:
+    """The records as they are written."""
     payload = decompress(header, batch[V2_HEADER.size :], max_batch_bytes)
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise DamagedBatchError(
@@ -53,7 +58,7 @@ def read_records(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -
                 f"record {number} of {header.record_count} claims {length} bytes, "
                 f"{len(payload) - at} are left",
             )
-        yield read_record(header, payload, at, at + length)
+        yield read_fields(payload, at, at + length)
         at += length
     if at != len(payload):
         raise DamagedBatchError(
@@ -62,7 +67,33 @@ def read_records(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -
         )
 
 
-def read_record(header: BatchHeader, data: memoryview, at: int, end: int) -> Record:
+class Fields(NamedTuple):
+    """A record as it is written: deltas to its batch's header, and header keys as bytes."""
+
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+def read_record(header: BatchHeader, fields: Fields) -> Record:
+    if header.timestamp_type == LOG_APPEND_TIME:
+        timestamp = header.max_timestamp
+    else:  # holds with a delete horizon too: deltas are relative to what the field holds
+        timestamp = wrap64(header.base_timestamp + fields.timestamp_delta)
+    return Record(
+        offset=wrap64(header.offset + fields.offset_delta),
+        timestamp=timestamp,
+        timestamp_type=header.timestamp_type,
+        key=fields.key,
+        value=fields.value,
+        headers=tuple((java_utf8(key), value) for key, value in fields.headers),
+        sequence=header.sequence(fields.offset_delta),
+    )
+
+
+def read_fields(data: memoryview, at: int, end: int) -> Fields:
     """The record whose body is data[at:end]."""
     if at == end:
         raise DamagedBatchError("records", "a record has no attributes byte")
@@ -73,19 +104,7 @@ def read_record(header: BatchHeader, data: memoryview, at: int, end: int) -> Rec
     headers, at = read_headers(data, at, end)
     if at != end:
         raise DamagedBatchError("records", f"a record claims {end - at} bytes more than its fields take")
-    if header.timestamp_type == LOG_APPEND_TIME:
-        timestamp = header.max_timestamp
-    else:  # holds with a delete horizon too: deltas are relative to what the field holds
-        timestamp = wrap64(header.base_timestamp + timestamp_delta)
-    return Record(
-        offset=wrap64(header.offset + offset_delta),
-        timestamp=timestamp,
-        timestamp_type=header.timestamp_type,
-        key=key,
-        value=value,
-        headers=headers,
-        sequence=header.sequence(offset_delta),
-    )
+    return Fields(timestamp_delta, offset_delta, key, value, headers)
 
 
 def read_nullable(data: memoryview, at: int, end: int, what: str) -> tuple[bytes | None, int]:
@@ -97,7 +116,7 @@ def read_nullable(data: memoryview, at: int, end: int, what: str) -> tuple[bytes
     return bytes(data[at : at + length]), at + length
 
 
-def read_headers(data: memoryview, at: int, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+def read_headers(data: memoryview, at: int, end: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
     count, at = read_varint(data, at, end)
     if not 0 <= count <= end - at:
         raise DamagedBatchError("records", f"a record claims {count} headers, it has {end - at} bytes left")
@@ -107,7 +126,7 @@ def read_headers(data: memoryview, at: int, end: int) -> tuple[tuple[tuple[str, 
         if key is None:
             raise DamagedBatchError("records", "a header's key is null")
         value, at = read_nullable(data, at, end, "header value")
-        headers.append((java_utf8(key), value))
+        headers.append((key, value))
     return tuple(headers), at
 
 
