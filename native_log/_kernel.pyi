@@ -47,3 +47,90 @@ def find_batch(
     min_offset: int = 0,
     max_offset: int = ...,
 ) -> int | None: ...
+
+_Progress: TypeAlias = tuple[str, int, int | None, int, _Damage | None, int, int]
+"""status, position, next_offset, needed_bytes, damage, records, null_keys"""
+
+class Bytes:
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Survivors:
+    def contains(self, offset: int) -> bool: ...
+    def __len__(self) -> int: ...
+    def some_from(self, start: int, count: int) -> list[int]: ...
+    def add_many(self, offsets: Buffer) -> None: ...
+    def add_range(self, start_offset: int, end_offset: int) -> None: ...
+    def between(self, start_offset: int, end_offset: int) -> Survivors: ...
+    def union(self, others: Sequence[Survivors]) -> Survivors: ...
+    def difference(self, other: Survivors) -> Survivors: ...
+    def to_bytes(self) -> bytes: ...
+    @staticmethod
+    def from_bytes(data: Buffer) -> Survivors: ...
+
+class OffsetMap:
+    def __init__(self, max_bytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    def get(self, key: bytes) -> int | None: ...
+    def put_batches(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer | None = None,
+        check_crcs: bool = True,
+        max_batch_bytes: int = ...,
+    ) -> _Progress: ...
+    def mark(
+        self,
+        buffer: Buffer,
+        survivors: Survivors,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer | None = None,
+        check_crcs: bool = True,
+        max_batch_bytes: int = ...,
+    ) -> _Progress: ...
+    def survivors(self) -> Survivors: ...
+    def buckets(self, count: int) -> list[bytes]: ...
+
+class KeyOffsets:
+    def __init__(self, max_bytes: int) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    def put_batches(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer | None = None,
+        check_crcs: bool = True,
+        max_batch_bytes: int = ...,
+    ) -> _Progress: ...
+    def buckets(self, count: int) -> list[bytes]: ...
+
+def merge(packs: Sequence[Buffer]) -> Survivors: ...
+def rewrite(
+    buffer: Buffer,
+    *,
+    survivors: Survivors,
+    survivors_end: int,
+    now_ms: int,
+    delete_horizon_ms: int | None,
+    verdicts: Buffer | None = None,
+    legacy_tombstones_kept: bool = True,
+    nulled: Survivors | None = None,
+    base_position: int = 0,
+    output_position: int = 0,
+    check_crcs: bool = True,
+    max_batch_bytes: int = ...,
+) -> tuple[Bytes, ArrowBatch, str, int, int | None, int, _Damage | None, list[int]]:
+    """data, batches, status, position, next_offset, needed_bytes, damage, the fields of RewriteStats"""

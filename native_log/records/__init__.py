@@ -17,7 +17,6 @@ import os
 import warnings
 
 from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten, Verdict
-from native_log.records.reference.cleaning import KeyOffsets, OffsetMap, Survivors, merge, rewrite
 from native_log.records.schema import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
@@ -31,16 +30,41 @@ IMPLEMENTATION: str
 """\"kernel\" or \"reference\"."""
 
 if os.environ.get("KAFKALOG_KERNEL") == "reference":
-    from native_log.records.reference import decode, find_batch, scan
+    from native_log.records.reference import (
+        KeyOffsets,
+        OffsetMap,
+        Survivors,
+        decode,
+        find_batch,
+        merge,
+        rewrite,
+        scan,
+    )
 
     IMPLEMENTATION = "reference"
 else:
     try:
         from native_log.records.kernel import decode, find_batch, scan
+        from native_log.records.kernel_cleaning import (  # type: ignore[assignment]
+            KeyOffsets,
+            OffsetMap,
+            Survivors,
+            merge,
+            rewrite,
+        )
 
         IMPLEMENTATION = "kernel"
     except ImportError as error:
-        from native_log.records.reference import decode, find_batch, scan
+        from native_log.records.reference import (
+            KeyOffsets,
+            OffsetMap,
+            Survivors,
+            decode,
+            find_batch,
+            merge,
+            rewrite,
+            scan,
+        )
 
         IMPLEMENTATION = "reference"
         warnings.warn(

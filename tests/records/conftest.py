@@ -10,13 +10,29 @@ import pytest
 from native_log.records import reference
 
 REFERENCE = SimpleNamespace(
-    name="reference", scan=reference.scan, decode=reference.decode, find_batch=reference.find_batch
+    name="reference",
+    scan=reference.scan,
+    decode=reference.decode,
+    find_batch=reference.find_batch,
+    OffsetMap=reference.OffsetMap,
+    KeyOffsets=reference.KeyOffsets,
+    Survivors=reference.Survivors,
+    merge=reference.merge,
+    rewrite=reference.rewrite,
 )
 try:
-    from native_log.records import kernel
+    from native_log.records import kernel, kernel_cleaning
 
     KERNEL = SimpleNamespace(
-        name="kernel", scan=kernel.scan, decode=kernel.decode, find_batch=kernel.find_batch
+        name="kernel",
+        scan=kernel.scan,
+        decode=kernel.decode,
+        find_batch=kernel.find_batch,
+        OffsetMap=kernel_cleaning.OffsetMap,
+        KeyOffsets=kernel_cleaning.KeyOffsets,
+        Survivors=kernel_cleaning.Survivors,
+        merge=kernel_cleaning.merge,
+        rewrite=kernel_cleaning.rewrite,
     )
 except ImportError:
     if os.environ.get("KAFKALOG_REQUIRE_KERNEL") == "1":

@@ -15,6 +15,8 @@ pub enum Status {
     End,
     Partial,
     Limit,
+    /// Of an offset map.
+    Full,
     Zeros,
     Damaged,
 }
@@ -25,6 +27,7 @@ impl Status {
             Status::End => "end",
             Status::Partial => "partial",
             Status::Limit => "limit",
+            Status::Full => "full",
             Status::Zeros => "zeros",
             Status::Damaged => "damaged",
         }
@@ -64,7 +67,7 @@ impl Aborted {
         rest.is_empty().then_some(Aborted { ranges })
     }
 
-    fn covers(&self, header: &V2Header) -> bool {
+    pub fn covers(&self, header: &V2Header) -> bool {
         if self.ranges.is_empty() || !header.transactional() || header.control() {
             return false;
         }
@@ -126,7 +129,7 @@ enum Used {
 }
 
 thread_local! {
-    static DECOMPRESSOR: RefCell<Decompressor> = RefCell::default();
+    pub(crate) static DECOMPRESSOR: RefCell<Decompressor> = RefCell::default();
 }
 
 /// Reads batches from the beginning of `buffer` until something stops it.

@@ -79,21 +79,37 @@ pub fn read_wrapper(
     wanted: OffsetRange,
     columns: &mut RecordColumns,
 ) -> Result<WrappedOffsets, Fault> {
+    let records = wrapped_records(wrapper, content, check_crcs)?;
+    for record in records.iter().filter(|record| wanted.contains(record.offset)) {
+        columns.append(record, &[]);
+    }
+    let offset_of = |record: Option<&Record>| record.map_or(wrapper.offset, |record| record.offset);
+    Ok(WrappedOffsets { first: offset_of(records.first()), last: offset_of(records.last()) })
+}
+
+/// The messages within a wrapper, at least one, with the offsets and times they have in the log.
+pub fn wrapped_records<'a>(
+    wrapper: &LegacyHeader,
+    content: &'a [u8],
+    check_crcs: bool,
+) -> Result<Vec<Record<'a>>, Fault> {
     let entries = Entries { rest: content }.collect::<Result<Vec<_>, _>>()?;
-    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+    let Some(last) = entries.last() else {
         return Err(Fault::records("a compressed message holds no messages"));
     };
     // The messages are judged before the offsets are: what is wrong with one of them says more.
-    let records =
+    let mut records =
         entries.iter().map(|entry| inner_record(wrapper, entry, check_crcs)).collect::<Result<Vec<_>, _>>()?;
     let base = base_offset(wrapper, i64_at(last, 0))?;
-    for mut record in records {
+    for record in &mut records {
         record.offset = record.offset.wrapping_add(base);
-        if wanted.contains(record.offset) {
-            columns.append(&record, &[]);
-        }
     }
-    Ok(WrappedOffsets { first: i64_at(first, 0).wrapping_add(base), last: i64_at(last, 0).wrapping_add(base) })
+    Ok(records)
+}
+
+/// The magics of the messages within a wrapper, in their order.
+pub fn wrapped_magics(content: &[u8]) -> impl Iterator<Item = i8> {
+    Entries { rest: content }.map_while(Result::ok).map(|entry| entry[16] as i8)
 }
 
 /// The entries within a wrapper. A last one that is cut short is passed over, as DataLogInputStream does.

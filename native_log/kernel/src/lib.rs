@@ -5,6 +5,7 @@
 //! | [`decode`] | buffer -> the records of its batches, with the columns asked for |
 //! | [`scan`] | buffer -> one row a batch, from the headers alone |
 //! | [`find`] | where the next whole batch begins behind damaged bytes |
+//! | [`cleaner`] | keys and their newest offsets, and batches without the other records: compaction |
 //! | [`header`] | the entry prefix all formats share, and the headers of v2 batches and v0/v1 messages |
 //! | [`v2`], [`legacy`] | the records inside a batch: format v2, and messages and wrappers of v0 and v1 |
 //! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |
@@ -15,6 +16,7 @@
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
 
+pub mod cleaner;
 pub mod codec;
 pub mod columns;
 pub mod constant;

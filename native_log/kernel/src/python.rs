@@ -10,18 +10,19 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::columns::{Column, Constants, fields};
+use crate::damage::Damage;
 use crate::decode::{Aborted, Options, Stopped, decode};
 use crate::find::find_batch;
 use crate::scan::{scan, to_arrow};
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 1;
+const API_VERSION: u32 = 2;
 
 /// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
-const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
+pub(crate) const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
 
 /// (kind, position, size_bytes, offset, message)
-type DamageTuple = (&'static str, i64, i64, i64, String);
+pub(crate) type DamageTuple = (&'static str, i64, i64, i64, String);
 /// (batch, status, position, next_offset, needed_bytes, damage)
 type ResultTuple = (ArrowBatch, &'static str, i64, Option<i64>, usize, Option<DamageTuple>);
 
@@ -34,6 +35,8 @@ mod _kernel {
 
     #[pymodule_export]
     use super::ArrowBatch;
+    #[pymodule_export]
+    use crate::cleaner::python::{Bytes, KeyOffsets, OffsetMap, Survivors, merge_packs, rewrite_batches};
 
     #[pyfunction]
     #[pyo3(signature = (buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
@@ -118,13 +121,13 @@ mod _kernel {
 
 /// A record batch to be fetched through Arrow's PyCapsule interface, any number of times.
 #[pyclass(frozen, module = "native_log._kernel")]
-struct ArrowBatch {
+pub struct ArrowBatch {
     fields: Fields,
     array: StructArray,
 }
 
 impl ArrowBatch {
-    fn new(fields: Fields, arrays: Vec<ArrayRef>, rows: usize) -> Result<Self, ArrowError> {
+    pub(crate) fn new(fields: Fields, arrays: Vec<ArrayRef>, rows: usize) -> Result<Self, ArrowError> {
         let array = StructArray::try_new_with_length(fields.clone(), arrays, None, rows)?;
         Ok(ArrowBatch { fields, array })
     }
@@ -149,24 +152,25 @@ impl ArrowBatch {
 
 fn result(batch: ArrowBatch, stopped: Stopped) -> ResultTuple {
     let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
-    let damage = damage.map(|damage| {
-        (damage.fault.kind.name(), damage.position, damage.size_bytes, damage.offset, damage.fault.message)
-    });
-    (batch, status.name(), position, next_offset, needed_bytes, damage)
+    (batch, status.name(), position, next_offset, needed_bytes, damage.map(damage_tuple))
+}
+
+pub(crate) fn damage_tuple(damage: Damage) -> DamageTuple {
+    (damage.fault.kind.name(), damage.position, damage.size_bytes, damage.offset, damage.fault.message)
 }
 
 fn column(name: &str) -> PyResult<Column> {
     Column::named(name).ok_or_else(|| PyValueError::new_err(format!("unknown column {name:?}")))
 }
 
-fn aborted_of(buffer: &PyBuffer<u8>) -> PyResult<Aborted> {
+pub(crate) fn aborted_of(buffer: &PyBuffer<u8>) -> PyResult<Aborted> {
     let bytes = bytes_of(buffer)?;
     Aborted::from_bytes(bytes).ok_or_else(|| {
         PyValueError::new_err(format!("aborted has {} bytes, a multiple of 24 was expected", bytes.len()))
     })
 }
 
-fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
+pub(crate) fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if !buffer.is_c_contiguous() {
         return Err(PyValueError::new_err("the buffer must be contiguous"));
     }
@@ -178,6 +182,6 @@ fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes()) })
 }
 
-fn arrow_error(error: ArrowError) -> PyErr {
+pub(crate) fn arrow_error(error: ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }

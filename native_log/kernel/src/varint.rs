@@ -30,6 +30,20 @@ pub fn read_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
     None
 }
 
+/// Writes a varlong, or a varint, in as few bytes as it takes, at most 10; how many they are.
+#[inline(always)]
+pub fn write_i64(value: i64, out: &mut [u8]) -> usize {
+    let mut rest = (value << 1 ^ value >> 63) as u64;
+    let mut bytes = 0;
+    while rest >= 0x80 {
+        out[bytes] = rest as u8 | 0x80;
+        rest >>= 7;
+        bytes += 1;
+    }
+    out[bytes] = rest as u8;
+    bytes + 1
+}
+
 #[inline(always)]
 pub fn unzigzag_i32(raw: u32) -> i32 {
     (raw >> 1) as i32 ^ -((raw & 1) as i32)
@@ -57,6 +71,19 @@ mod tests {
         assert_eq!(i32_of(&[0x80, 0x01]), Some((64, 2)));
         assert_eq!(i32_of(&[0xff, 0xff, 0xff, 0xff, 0x0f]), Some((i32::MIN, 5)));
         assert_eq!(i32_of(&[0xfe, 0xff, 0xff, 0xff, 0x0f]), Some((i32::MAX, 5)));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for value in [0, 1, -1, 63, -64, 64, -65, 8191, 8192, -1 << 40, i64::MAX, i64::MIN] {
+            let mut bytes = [0; 10];
+            let written = write_i64(value, &mut bytes);
+            let mut at = 0;
+            assert_eq!(read_i64(&bytes[..written], &mut at), Some(value));
+            assert_eq!(at, written);
+        }
+        assert_eq!(write_i64(-64, &mut [0; 10]), 1);
+        assert_eq!(write_i64(64, &mut [0; 10]), 2);
     }
 
     #[test]

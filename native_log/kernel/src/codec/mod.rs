@@ -1,9 +1,12 @@
 //! The compression codecs, as Kafka frames them.
 
+mod compress;
 mod gzip;
 mod lz4;
 mod snappy;
 mod zstd;
+
+pub use compress::Compressor;
 
 use crate::damage::{Fault, Kind};
 

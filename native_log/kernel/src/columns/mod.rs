@@ -114,6 +114,7 @@ pub struct BatchValues {
 }
 
 /// One record, as the careful paths append it. The fast path of v2 writes to the columns directly.
+#[derive(Clone, Copy)]
 pub struct Record<'a> {
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,

@@ -64,7 +64,7 @@ pub fn read_records(
 }
 
 /// The number of records, if so many can be there at all.
-fn check_counts(header: &V2Header, section_bytes: usize) -> Result<usize, Fault> {
+pub(crate) fn check_counts(header: &V2Header, section_bytes: usize) -> Result<usize, Fault> {
     if header.last_offset_delta < 0 {
         let message = format!("the header's last offset delta is {}, less than 0", header.last_offset_delta);
         return Err(Fault::records(message));
@@ -77,7 +77,12 @@ fn check_counts(header: &V2Header, section_bytes: usize) -> Result<usize, Fault>
 }
 
 /// The body of the record at `at`, which moves behind it.
-fn record_body<'a>(section: &'a [u8], at: &mut usize, number: usize, count: usize) -> Result<&'a [u8], Fault> {
+pub(crate) fn record_body<'a>(
+    section: &'a [u8],
+    at: &mut usize,
+    number: usize,
+    count: usize,
+) -> Result<&'a [u8], Fault> {
     let length = read_i32(section, at).ok_or_else(|| {
         Fault::records(format!("the length of record {number} of {count} is cut short, or longer than a varint"))
     })?;
@@ -91,7 +96,7 @@ fn record_body<'a>(section: &'a [u8], at: &mut usize, number: usize, count: usiz
 }
 
 /// Reads the fields of one record, which must take its body exactly.
-fn parse<'a>(body: &'a [u8], batch: &V2Header, headers: &mut Vec<Header<'a>>) -> Result<Record<'a>, String> {
+pub(crate) fn parse<'a>(body: &'a [u8], batch: &V2Header, headers: &mut Vec<Header<'a>>) -> Result<Record<'a>, String> {
     headers.clear();
     let mut fields = Fields { body, at: 1 }; // behind the attributes, of which none is in use
     let timestamp_delta = read_i64(body, &mut fields.at).ok_or("its timestamp delta is no varlong")?;
@@ -123,9 +128,9 @@ fn parse<'a>(body: &'a [u8], batch: &V2Header, headers: &mut Vec<Header<'a>>) ->
 }
 
 /// The fields of a record, taken one by one.
-struct Fields<'a> {
-    body: &'a [u8],
-    at: usize,
+pub(crate) struct Fields<'a> {
+    pub(crate) body: &'a [u8],
+    pub(crate) at: usize,
 }
 
 impl<'a> Fields<'a> {

@@ -1,0 +1,93 @@
+//! The batches of a buffer, one after the other, with their headers.
+
+use crate::damage::{Damage, Fault};
+use crate::decode::{Status, Stopped};
+use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
+
+/// The header of the batch at hand.
+#[derive(Clone, Copy, Debug)]
+pub enum Header {
+    V2(V2Header),
+    Legacy(LegacyHeader),
+}
+
+/// Why there is no batch, or none to be used.
+pub enum Stop {
+    Status(Status),
+    Partial { needed: usize },
+    Damaged { fault: Fault, size_bytes: i64, offset: i64 },
+}
+
+/// Goes over a buffer batch by batch.
+pub struct Cursor<'a> {
+    buffer: &'a [u8],
+    base_position: i64,
+    max_batch_bytes: usize,
+    at: usize,
+    /// Last offset + 1 of the last batch gone over.
+    pub next_offset: Option<i64>,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(buffer: &'a [u8], base_position: i64, max_batch_bytes: usize) -> Self {
+        Cursor { buffer, base_position, max_batch_bytes, at: 0, next_offset: None }
+    }
+
+    /// The batch at hand, of which the header is in the buffer.
+    pub fn header(&self) -> Result<(Prefix, Header), Stop> {
+        let prefix = match next(self.buffer, self.at, self.max_batch_bytes) {
+            Next::Batch(prefix) => prefix,
+            Next::End => return Err(Stop::Status(Status::End)),
+            Next::Zeros => return Err(Stop::Status(Status::Zeros)),
+            Next::Partial { needed } => return Err(Stop::Partial { needed }),
+            Next::Damaged { fault, size_bytes, offset } => return Err(Stop::Damaged { fault, size_bytes, offset }),
+        };
+        let rest = self.rest();
+        if rest.len() < prefix.header_bytes() {
+            return Err(Stop::Partial { needed: prefix.header_bytes() });
+        }
+        let header = match rest.first_chunk::<V2_HEADER>() {
+            Some(header) if prefix.magic == 2 => Header::V2(V2Header::parse(header)),
+            _ => Header::Legacy(LegacyHeader::parse(rest)),
+        };
+        Ok((prefix, header))
+    }
+
+    /// All of the batch at hand.
+    pub fn batch(&self, prefix: &Prefix) -> Result<&'a [u8], Stop> {
+        self.rest().get(..prefix.total).ok_or(Stop::Partial { needed: prefix.total })
+    }
+
+    /// The batch at hand has been used, or passed over.
+    pub fn advance(&mut self, prefix: &Prefix, next_offset: i64) {
+        self.at += prefix.total;
+        self.next_offset = Some(next_offset);
+    }
+
+    pub fn position(&self) -> i64 {
+        self.base_position.saturating_add(self.at as i64)
+    }
+
+    pub fn stopped(&self, stop: Stop) -> Stopped {
+        let position = self.position();
+        let (status, needed_bytes, damage) = match stop {
+            Stop::Status(status) => (status, 0, None),
+            Stop::Partial { needed } => (Status::Partial, needed, None),
+            Stop::Damaged { fault, size_bytes, offset } => {
+                (Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }))
+            }
+        };
+        Stopped { status, position, next_offset: self.next_offset, needed_bytes, damage }
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.buffer.get(self.at..).unwrap_or_default()
+    }
+}
+
+impl Stop {
+    /// A fault in the batch at hand.
+    pub fn fault(fault: Fault, prefix: &Prefix) -> Self {
+        Stop::Damaged { fault, size_bytes: prefix.total as i64, offset: prefix.offset }
+    }
+}

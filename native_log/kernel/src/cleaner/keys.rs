@@ -1,0 +1,332 @@
+//! The keys of a buffer's records, fed to what collects them.
+
+use super::cursor::{Cursor, Header, Stop};
+use super::key_map::{Arena, Full, KEY_OVERHEAD_BYTES, KeyMap};
+use super::spans;
+use crate::codec::{Codec, Decompressor, SLACK};
+use crate::damage::Fault;
+use crate::decode::{Aborted, DECOMPRESSOR, Status, Stopped};
+use crate::header::{LegacyHeader, Prefix, V2_HEADER, V2Header};
+use crate::legacy;
+
+/// What a call is asked for: as `decode`'s options of these names.
+pub struct Options {
+    pub base_position: i64,
+    pub start_offset: Option<i64>,
+    pub end_offset: Option<i64>,
+    pub aborted: Aborted,
+    pub check_crcs: bool,
+    pub max_batch_bytes: usize,
+}
+
+impl Options {
+    fn is_below(&self, last_offset: i64) -> bool {
+        self.start_offset.is_some_and(|start| last_offset < start)
+    }
+
+    fn is_above(&self, base_offset: i64) -> bool {
+        self.end_offset.is_some_and(|end| base_offset >= end)
+    }
+
+    #[inline(always)]
+    fn has(&self, offset: i64) -> bool {
+        self.start_offset.is_none_or(|start| offset >= start) && self.end_offset.is_none_or(|end| offset < end)
+    }
+}
+
+/// Where a call stopped, and what it went over. Python's MapProgress has the same fields.
+pub struct Progress {
+    pub stopped: Stopped,
+    pub records: u64,
+    pub null_keys: u64,
+}
+
+/// What keys are fed to.
+pub trait Sink {
+    /// A number that says where the key will be looked for.
+    fn hash(&self, key: &[u8]) -> u64;
+    /// The key will soon be looked for: its place may be fetched, from further away first.
+    fn expect_soon(&self, _hash: u64) {}
+    fn expect_next(&self, _hash: u64) {}
+    /// Nothing is taken once it is full.
+    fn put(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full>;
+}
+
+/// The greatest offset of each key.
+impl Sink for &mut KeyMap {
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> u64 {
+        KeyMap::hash(self, key)
+    }
+
+    #[inline(always)]
+    fn expect_soon(&self, hash: u64) {
+        self.prefetch_slot(hash);
+    }
+
+    #[inline(always)]
+    fn expect_next(&self, hash: u64) {
+        self.prefetch_entry(hash);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full> {
+        self.put_hashed(key, hash, offset)
+    }
+}
+
+/// The offsets of records that a map does not shadow: their key is not in it, or with no greater offset.
+pub struct Unshadowed<'a> {
+    pub map: &'a KeyMap,
+    pub offsets: Vec<u64>,
+}
+
+impl Sink for &mut Unshadowed<'_> {
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.map.hash(key)
+    }
+
+    #[inline(always)]
+    fn expect_soon(&self, hash: u64) {
+        self.map.prefetch_slot(hash);
+    }
+
+    #[inline(always)]
+    fn expect_next(&self, hash: u64) {
+        self.map.prefetch_entry(hash);
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full> {
+        let is_newest = self.map.get_hashed(key, hash).is_none_or(|greatest| offset >= greatest);
+        if let (true, Ok(offset)) = (is_newest, u64::try_from(offset)) {
+            self.offsets.push(offset);
+        }
+        Ok(())
+    }
+}
+
+/// All offsets of each key, as they come.
+pub struct KeyOffsets {
+    pub arena: Arena,
+    pub max_bytes: usize,
+}
+
+impl Sink for &mut KeyOffsets {
+    fn hash(&self, _key: &[u8]) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: &[u8], _hash: u64, offset: i64) -> Result<(), Full> {
+        if self.arena.size_bytes().saturating_add(KEY_OVERHEAD_BYTES + key.len()) > self.max_bytes {
+            return Err(Full);
+        }
+        self.arena.push(key, offset);
+        Ok(())
+    }
+}
+
+/// Feeds the keys of the records in `buffer` to `sink`, batch by batch: of a damaged one none.
+pub fn feed(buffer: &[u8], options: &Options, sink: impl Sink) -> Progress {
+    DECOMPRESSOR.with_borrow_mut(|decompressor| {
+        let mut feeder = Feeder { options, sink, decompressor, keys: Vec::new(), records: 0, null_keys: 0 };
+        let mut cursor = Cursor::new(buffer, options.base_position, options.max_batch_bytes);
+        let stopped = loop {
+            match feeder.batch(&cursor) {
+                Ok((prefix, behind)) => {
+                    let behind = options.end_offset.map_or(behind, |end| behind.min(end));
+                    let next_offset = cursor.next_offset.map_or(behind, |before| before.max(behind));
+                    cursor.advance(&prefix, next_offset);
+                }
+                Err(End::Stop(stop)) => break cursor.stopped(stop),
+                Err(End::Full { offset }) => {
+                    cursor.next_offset = Some(offset);
+                    break cursor.stopped(Stop::Status(Status::Full));
+                }
+            }
+        };
+        feeder.decompressor.trim();
+        Progress { stopped, records: feeder.records, null_keys: feeder.null_keys }
+    })
+}
+
+enum End {
+    Stop(Stop),
+    /// The record of this offset has no room.
+    Full {
+        offset: i64,
+    },
+}
+
+impl From<Stop> for End {
+    fn from(stop: Stop) -> Self {
+        End::Stop(stop)
+    }
+}
+
+/// A key within the bytes of its batch.
+struct KeyAt {
+    at: u32,
+    /// Negative: null.
+    bytes: i32,
+    offset: i64,
+    hash: u64,
+}
+
+/// How many keys ahead their entries are fetched.
+const AHEAD: usize = 8;
+
+struct Feeder<'a, S> {
+    options: &'a Options,
+    sink: S,
+    decompressor: &'a mut Decompressor,
+    /// Those of the batch at hand, used again for every batch.
+    keys: Vec<KeyAt>,
+    records: u64,
+    null_keys: u64,
+}
+
+impl<S: Sink> Feeder<'_, S> {
+    /// The batch at hand and the offset behind it.
+    fn batch(&mut self, cursor: &Cursor) -> Result<(Prefix, i64), End> {
+        let (prefix, header) = cursor.header()?;
+        let behind = match &header {
+            Header::V2(header) => self.v2_batch(header, &prefix, cursor)?,
+            Header::Legacy(header) => self.legacy_batch(header, &prefix, cursor)?,
+        };
+        Ok((prefix, behind))
+    }
+
+    fn v2_batch(&mut self, header: &V2Header, prefix: &Prefix, cursor: &Cursor) -> Result<i64, End> {
+        let options = self.options;
+        let last_offset = header.last_offset();
+        let behind = last_offset.wrapping_add(1);
+        // Batches are passed over as decode does: see there.
+        let below = options.is_below(last_offset) && header.last_offset_delta >= 0;
+        if below || options.is_above(header.base_offset) || options.aborted.covers(header) {
+            return Ok(behind);
+        }
+        let without_keys = header.record_count == 0 || header.control();
+        if without_keys && !options.check_crcs {
+            return Ok(behind);
+        }
+        let batch = cursor.batch(prefix)?;
+        let fault = |fault| Stop::fault(fault, prefix);
+        if options.check_crcs {
+            header.check_crc(batch).map_err(fault)?;
+        }
+        if without_keys {
+            return Ok(behind);
+        }
+        let section = records_section(header, batch, self.decompressor, options.max_batch_bytes).map_err(fault)?;
+        self.keys.clear();
+        spans::for_each(header, section, |span| {
+            let offset = header.base_offset.wrapping_add(i64::from(span.offset_delta));
+            if options.has(offset) {
+                let hash = span.key(section).map_or(0, |key| self.sink.hash(key));
+                self.sink.expect_soon(hash);
+                self.keys.push(KeyAt { at: span.key, bytes: span.key_bytes, offset, hash });
+            }
+        })
+        .map_err(fault)?;
+        for index in 0..self.keys.len() {
+            if let Some(ahead) = self.keys.get(index + AHEAD) {
+                self.sink.expect_next(ahead.hash);
+            }
+            let KeyAt { at, bytes, offset, hash } = self.keys[index];
+            let key = usize::try_from(bytes).ok().map(|bytes| &section[at as usize..at as usize + bytes]);
+            put(&mut self.sink, key, hash, offset, &mut self.records, &mut self.null_keys)?;
+        }
+        Ok(behind)
+    }
+
+    fn legacy_batch(&mut self, header: &LegacyHeader, prefix: &Prefix, cursor: &Cursor) -> Result<i64, End> {
+        let options = self.options;
+        let wrapper = header.codec() != Codec::None;
+        // A wrapper of offset 0 may be one that no broker gave an offset: then its last record is not at 0.
+        let lacks_offset = wrapper && header.magic == 1 && header.offset == 0;
+        let below = options.is_below(header.offset) && !lacks_offset;
+        if below || (!wrapper && options.is_above(header.offset)) {
+            return Ok(header.offset.wrapping_add(1));
+        }
+        let message = cursor.batch(prefix)?;
+        let fault = |fault| Stop::fault(fault, prefix);
+        if !wrapper {
+            if options.check_crcs {
+                header.check_crc(message).map_err(fault)?;
+            }
+            let (key, _) = legacy::key_and_value(header, message).map_err(fault)?;
+            self.put_one(key, header.offset)?;
+            return Ok(header.offset.wrapping_add(1));
+        }
+        let content = wrapper_content(header, message, self.decompressor, options.max_batch_bytes).map_err(fault)?;
+        let records = legacy::wrapped_records(header, content, options.check_crcs).map_err(fault)?;
+        let last_offset = records.last().map_or(header.offset, |record| record.offset);
+        for record in &records {
+            if options.has(record.offset) {
+                let hash = record.key.map_or(0, |key| self.sink.hash(key));
+                let counts = (&mut self.records, &mut self.null_keys);
+                put(&mut self.sink, record.key, hash, record.offset, counts.0, counts.1)?;
+            }
+        }
+        Ok(if lacks_offset { last_offset } else { header.offset }.wrapping_add(1))
+    }
+
+    fn put_one(&mut self, key: Option<&[u8]>, offset: i64) -> Result<(), End> {
+        if !self.options.has(offset) {
+            return Ok(());
+        }
+        let hash = key.map_or(0, |key| self.sink.hash(key));
+        put(&mut self.sink, key, hash, offset, &mut self.records, &mut self.null_keys)
+    }
+}
+
+#[inline(always)]
+fn put(
+    sink: &mut impl Sink,
+    key: Option<&[u8]>,
+    hash: u64,
+    offset: i64,
+    records: &mut u64,
+    null_keys: &mut u64,
+) -> Result<(), End> {
+    match key {
+        None => *null_keys += 1,
+        Some(key) => sink.put(key, hash, offset).map_err(|Full| End::Full { offset })?,
+    }
+    *records += 1;
+    Ok(())
+}
+
+/// The bytes of a v2 batch's records, decompressed.
+pub fn records_section<'a>(
+    header: &V2Header,
+    batch: &'a [u8],
+    decompressor: &'a mut Decompressor,
+    max_batch_bytes: usize,
+) -> Result<&'a [u8], Fault> {
+    let stored = &batch[V2_HEADER..];
+    if header.codec() == Codec::None {
+        return Ok(stored);
+    }
+    let readable = decompressor.decompress(header.codec(), 2, stored, max_batch_bytes.min(MAX_SECTION))?;
+    Ok(&readable[..readable.len() - SLACK])
+}
+
+/// The messages within a wrapper, decompressed.
+pub fn wrapper_content<'a>(
+    header: &LegacyHeader,
+    message: &'a [u8],
+    decompressor: &'a mut Decompressor,
+    max_batch_bytes: usize,
+) -> Result<&'a [u8], Fault> {
+    let stored = legacy::wrapped(header, message)?;
+    let limit = max_batch_bytes.min(MAX_SECTION);
+    let readable = decompressor.decompress(header.codec(), header.magic, stored, limit)?;
+    Ok(&readable[..readable.len() - SLACK])
+}
+
+/// Places within a batch have 32 bits.
+const MAX_SECTION: usize = i32::MAX as usize;

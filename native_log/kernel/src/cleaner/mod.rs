@@ -1,0 +1,23 @@
+//! What compaction does to bytes: the newest offset of each key, and batches without the other records.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`cursor`] | the batches of a buffer, one after the other, with their headers |
+//! | [`spans`] | the records of a v2 batch, by where their fields are |
+//! | [`key_map`] | keys and their greatest offsets: a hash table over an arena |
+//! | [`keys`] | the keys of a buffer's records, fed to what collects them |
+//! | [`packs`] | keys and offsets in buckets, on their way between processes; what survives of them |
+//! | [`survivors`] | a set of offsets |
+//! | [`rewrite`], [`filter`], [`write`] | batches without the records that do not survive |
+
+pub mod cursor;
+pub mod filter;
+pub mod key_map;
+pub mod keys;
+pub mod packs;
+#[cfg(feature = "python")]
+pub mod python;
+pub mod rewrite;
+pub mod spans;
+pub mod survivors;
+pub mod write;

@@ -1,0 +1,400 @@
+//! The cleaner's classes and functions in native_log._kernel: Python values in, tuples out.
+
+use std::ffi::{c_int, c_void};
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyOverflowError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use roaring::RoaringTreemap;
+
+use super::key_map::{Arena, KeyMap};
+use super::keys::{Options, Progress, Unshadowed, feed};
+use super::packs::{Kind, merge, pack};
+use super::{keys, rewrite};
+use crate::decode::Stopped;
+use crate::python::{
+    ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, aborted_of, arrow_error, bytes_of, damage_tuple,
+};
+use crate::scan::{scan, to_arrow};
+
+/// (status, position, next_offset, needed_bytes, damage, records, null_keys)
+type ProgressTuple = (&'static str, i64, Option<i64>, usize, Option<DamageTuple>, u64, u64);
+/// (data, batches, status, position, next_offset, needed_bytes, damage, stats)
+type RewrittenTuple = (Bytes, ArrowBatch, &'static str, i64, Option<i64>, usize, Option<DamageTuple>, [u64; 11]);
+
+const MOST_BUCKETS: usize = 1 << 16;
+
+fn progress(found: Progress) -> ProgressTuple {
+    let Progress { stopped, records, null_keys } = found;
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    (status.name(), position, next_offset, needed_bytes, damage.map(damage_tuple), records, null_keys)
+}
+
+/// The arguments that all calls over a buffer have.
+struct Source<'a> {
+    bytes: &'a [u8],
+    options: Options,
+}
+
+fn source<'a>(
+    buffer: &'a PyBuffer<u8>,
+    base_position: i64,
+    start_offset: Option<i64>,
+    end_offset: Option<i64>,
+    aborted: Option<&PyBuffer<u8>>,
+    check_crcs: bool,
+    max_batch_bytes: usize,
+) -> PyResult<Source<'a>> {
+    let aborted = aborted.map(aborted_of).transpose()?.unwrap_or_default();
+    let options = Options { base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes };
+    Ok(Source { bytes: bytes_of(buffer)?, options })
+}
+
+#[pyclass(module = "native_log._kernel")]
+pub struct OffsetMap {
+    map: KeyMap,
+}
+
+#[pymethods]
+impl OffsetMap {
+    #[new]
+    fn new(max_bytes: usize) -> Self {
+        OffsetMap { map: KeyMap::new(max_bytes) }
+    }
+
+    fn __len__(&self) -> usize {
+        self.map.len()
+    }
+
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.map.size_bytes()
+    }
+
+    fn get(&self, key: &[u8]) -> Option<i64> {
+        self.map.get(key)
+    }
+
+    #[pyo3(signature = (
+        buffer, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, check_crcs = true,
+        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
+    fn put_batches(
+        &mut self,
+        py: Python<'_>,
+        buffer: PyBuffer<u8>,
+        base_position: i64,
+        start_offset: Option<i64>,
+        end_offset: Option<i64>,
+        aborted: Option<PyBuffer<u8>>,
+        check_crcs: bool,
+        max_batch_bytes: usize,
+    ) -> PyResult<ProgressTuple> {
+        let aborted = aborted.as_ref();
+        let Source { bytes, options } =
+            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
+        let map = &mut self.map;
+        Ok(progress(py.detach(|| feed(bytes, &options, map))))
+    }
+
+    #[pyo3(signature = (
+        buffer, survivors, *, base_position = 0, start_offset = None, end_offset = None, aborted = None,
+        check_crcs = true, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.mark")]
+    fn mark(
+        &self,
+        py: Python<'_>,
+        buffer: PyBuffer<u8>,
+        mut survivors: PyRefMut<'_, Survivors>,
+        base_position: i64,
+        start_offset: Option<i64>,
+        end_offset: Option<i64>,
+        aborted: Option<PyBuffer<u8>>,
+        check_crcs: bool,
+        max_batch_bytes: usize,
+    ) -> PyResult<ProgressTuple> {
+        let aborted = aborted.as_ref();
+        let Source { bytes, options } =
+            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
+        let (map, set) = (&self.map, &mut survivors.set);
+        let found = py.detach(|| {
+            let mut unshadowed = Unshadowed { map, offsets: Vec::new() };
+            let found = feed(bytes, &options, &mut unshadowed);
+            *set |= super::survivors::from_unsorted(unshadowed.offsets);
+            found
+        });
+        Ok(progress(found))
+    }
+
+    fn survivors(&self, py: Python<'_>) -> Survivors {
+        let map = &self.map;
+        let offsets = || map.entries().filter_map(|(_, offset)| u64::try_from(offset).ok()).collect();
+        Survivors { set: py.detach(|| super::survivors::from_unsorted(offsets())) }
+    }
+
+    fn buckets<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        packs(py, Kind::Dirty, || self.map.entries(), count)
+    }
+}
+
+#[pyclass(module = "native_log._kernel")]
+pub struct KeyOffsets {
+    offsets: keys::KeyOffsets,
+}
+
+#[pymethods]
+impl KeyOffsets {
+    #[new]
+    fn new(max_bytes: usize) -> Self {
+        KeyOffsets { offsets: keys::KeyOffsets { arena: Arena::default(), max_bytes } }
+    }
+
+    fn __len__(&self) -> usize {
+        self.offsets.arena.len()
+    }
+
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.offsets.arena.size_bytes()
+    }
+
+    #[pyo3(signature = (
+        buffer, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, check_crcs = true,
+        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
+    fn put_batches(
+        &mut self,
+        py: Python<'_>,
+        buffer: PyBuffer<u8>,
+        base_position: i64,
+        start_offset: Option<i64>,
+        end_offset: Option<i64>,
+        aborted: Option<PyBuffer<u8>>,
+        check_crcs: bool,
+        max_batch_bytes: usize,
+    ) -> PyResult<ProgressTuple> {
+        let aborted = aborted.as_ref();
+        let Source { bytes, options } =
+            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
+        let offsets = &mut self.offsets;
+        Ok(progress(py.detach(|| feed(bytes, &options, offsets))))
+    }
+
+    fn buckets<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        packs(py, Kind::Clean, || self.offsets.arena.entries(), count)
+    }
+}
+
+fn packs<'py, 'a>(
+    py: Python<'py>,
+    kind: Kind,
+    entries: impl Fn() -> super::key_map::Entries<'a> + Sync,
+    count: usize,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    if !(1..=MOST_BUCKETS).contains(&count) {
+        return Err(PyValueError::new_err(format!("1 to {MOST_BUCKETS} buckets were expected, found {count}")));
+    }
+    let packs = py.detach(|| pack(kind, entries(), count));
+    Ok(packs.iter().map(|pack| PyBytes::new(py, pack)).collect())
+}
+
+/// Raises ValueError: bytes that are no pack.
+#[pyfunction]
+#[pyo3(name = "merge")]
+pub fn merge_packs(py: Python<'_>, packs: Vec<PyBuffer<u8>>) -> PyResult<Survivors> {
+    let packs = packs.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+    let set = py.detach(|| merge(&packs)).map_err(PyValueError::new_err)?;
+    Ok(Survivors { set })
+}
+
+#[pyclass(module = "native_log._kernel")]
+pub struct Survivors {
+    set: RoaringTreemap,
+}
+
+#[pymethods]
+impl Survivors {
+    #[new]
+    fn new() -> Self {
+        Survivors { set: RoaringTreemap::new() }
+    }
+
+    fn contains(&self, offset: u64) -> bool {
+        self.set.contains(offset)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        isize::try_from(self.set.len())
+            .map(|length| length as usize)
+            .map_err(|_| PyOverflowError::new_err("there are more than 2^63 offsets"))
+    }
+
+    fn __eq__(&self, other: PyRef<'_, Survivors>) -> bool {
+        self.set == other.set
+    }
+
+    /// Up to `count` offsets from `start` on, ascending.
+    fn some_from(&self, start: u64, count: usize) -> Vec<u64> {
+        let mut offsets = self.set.iter();
+        offsets.advance_to(start);
+        offsets.take(count).collect()
+    }
+
+    fn add_many(&mut self, py: Python<'_>, offsets: PyBuffer<u8>) -> PyResult<()> {
+        let (values, rest) = bytes_of(&offsets)?.as_chunks::<8>();
+        if !rest.is_empty() {
+            let bytes = values.len() * 8 + rest.len();
+            return Err(PyValueError::new_err(format!("64-bit offsets were expected, found {bytes} bytes")));
+        }
+        let set = &mut self.set;
+        py.detach(|| {
+            let values = values.iter().map(|&bytes| u64::try_from(i64::from_ne_bytes(bytes)));
+            let values = values.collect::<Result<Vec<u64>, _>>();
+            *set |= super::survivors::from_unsorted(values?);
+            Ok(())
+        })
+        .map_err(|_: std::num::TryFromIntError| PyValueError::new_err("an offset is below 0"))
+    }
+
+    fn add_range(&mut self, py: Python<'_>, start_offset: u64, end_offset: u64) {
+        let set = &mut self.set;
+        py.detach(|| set.insert_range(start_offset..end_offset));
+    }
+
+    fn between(&self, py: Python<'_>, start_offset: u64, end_offset: u64) -> Self {
+        let within = || {
+            let mut set = RoaringTreemap::new();
+            let mut offsets = self.set.iter();
+            offsets.advance_to(start_offset);
+            let _ = set.append(offsets.take_while(|&offset| offset < end_offset));
+            set
+        };
+        Survivors { set: py.detach(within) }
+    }
+
+    fn union(&self, py: Python<'_>, others: Vec<PyRef<'_, Survivors>>) -> Self {
+        let others: Vec<&RoaringTreemap> = others.iter().map(|other| &other.set).collect();
+        let mut set = self.set.clone();
+        py.detach(|| others.into_iter().for_each(|other| set |= other));
+        Survivors { set }
+    }
+
+    fn difference(&self, py: Python<'_>, other: PyRef<'_, Survivors>) -> Self {
+        let (set, other) = (&self.set, &other.set);
+        Survivors { set: py.detach(|| set - other) }
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut bytes = Vec::with_capacity(self.set.serialized_size());
+        py.detach(|| self.set.serialize_into(&mut bytes))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: PyBuffer<u8>) -> PyResult<Self> {
+        let mut rest = bytes_of(&data)?;
+        let set = py.detach(|| RoaringTreemap::deserialize_from(&mut rest));
+        let set = set.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        if !rest.is_empty() {
+            return Err(PyValueError::new_err(format!("{} bytes are left behind the bitmap", rest.len())));
+        }
+        if set.max().is_some_and(|most| i64::try_from(most).is_err()) {
+            return Err(PyValueError::new_err("offsets end at 2^63 - 1"));
+        }
+        Ok(Survivors { set })
+    }
+}
+
+#[pyfunction]
+#[pyo3(name = "rewrite", signature = (
+    buffer, *, survivors, survivors_end, now_ms, delete_horizon_ms, verdicts = None, legacy_tombstones_kept = true,
+    nulled = None, base_position = 0, output_position = 0, check_crcs = true,
+    max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+))]
+#[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.rewrite")]
+pub fn rewrite_batches(
+    py: Python<'_>,
+    buffer: PyBuffer<u8>,
+    survivors: PyRef<'_, Survivors>,
+    survivors_end: i64,
+    now_ms: i64,
+    delete_horizon_ms: Option<i64>,
+    verdicts: Option<PyBuffer<u8>>,
+    legacy_tombstones_kept: bool,
+    nulled: Option<PyRef<'_, Survivors>>,
+    base_position: i64,
+    output_position: i64,
+    check_crcs: bool,
+    max_batch_bytes: usize,
+) -> PyResult<RewrittenTuple> {
+    if let Some(horizon) = delete_horizon_ms.filter(|&horizon| horizon < 0) {
+        return Err(PyValueError::new_err(format!("a delete horizon of at least 0 was expected, found {horizon}")));
+    }
+    let bytes = bytes_of(&buffer)?;
+    let options = rewrite::Options {
+        base_position,
+        survivors: &survivors.set,
+        survivors_end,
+        now_ms,
+        delete_horizon_ms,
+        verdicts: verdicts.as_ref().map(bytes_of).transpose()?,
+        legacy_tombstones_kept,
+        nulled: nulled.as_ref().map(|nulled| &nulled.set),
+        check_crcs,
+        max_batch_bytes,
+    };
+    let (data, batches, stopped, stats) = py.detach(|| {
+        let mut data = Vec::new();
+        let (stopped, stats) = rewrite::rewrite(bytes, &options, &mut data);
+        let (mut rows, _) = scan(&data, output_position, false, usize::MAX);
+        rows.iter_mut().for_each(|row| row.is_valid = Some(true));
+        let (fields, arrays) = to_arrow(&rows);
+        (data, ArrowBatch::new(fields, arrays, rows.len()), stopped, stats)
+    });
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    let stats = [
+        stats.batches_read,
+        stats.batches_kept,
+        stats.batches_copied,
+        stats.batches_emptied,
+        stats.records_read,
+        stats.records_kept,
+        stats.bytes_read,
+        stats.bytes_kept,
+        stats.tombstones_kept,
+        stats.tombstones_dropped,
+        stats.horizons_set,
+    ];
+    let batches = batches.map_err(arrow_error)?;
+    let damage = damage.map(damage_tuple);
+    Ok((Bytes { bytes: data }, batches, status.name(), position, next_offset, needed_bytes, damage, stats))
+}
+
+/// Bytes that Python reads where they are: `memoryview(bytes)`.
+#[pyclass(frozen, module = "native_log._kernel")]
+pub struct Bytes {
+    bytes: Vec<u8>,
+}
+
+#[pymethods]
+impl Bytes {
+    /// # Safety
+    /// Called by Python only, with a view that may be filled.
+    unsafe fn __getbuffer__(slf: PyRef<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("there is no view to fill"));
+        }
+        let (start, bytes) = (slf.bytes.as_ptr().cast_mut().cast::<c_void>(), slf.bytes.len());
+        // SAFETY: the bytes never change (the class is frozen) and live as long as the view's owner, of which
+        // PyBuffer_FillInfo takes a reference; the view is read-only.
+        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, bytes as isize, 1, flags) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(slf.py())),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A set of offsets, and a look at it that is quick for offsets that rise.
+
+use roaring::RoaringTreemap;
+
+const WINDOW_BITS: u32 = 16;
+const WINDOW: u64 = 1 << WINDOW_BITS;
+
+/// The offsets of an unsorted list.
+pub fn from_unsorted(mut offsets: Vec<u64>) -> RoaringTreemap {
+    if !offsets.is_sorted() {
+        offsets.sort_unstable();
+    }
+    offsets.dedup();
+    let mut found = RoaringTreemap::new();
+    // They rise, so that all of them are appended.
+    let _ = found.append(offsets);
+    found
+}
+
+/// 2^16 offsets of a set at a time, as plain bits.
+pub struct Window<'a> {
+    set: &'a RoaringTreemap,
+    /// Of the window's first offset, the upper bits; MAX for none.
+    number: u64,
+    bits: Vec<u64>,
+}
+
+impl<'a> Window<'a> {
+    pub fn new(set: &'a RoaringTreemap) -> Self {
+        Window { set, number: u64::MAX, bits: vec![0; WINDOW as usize / 64] }
+    }
+
+    #[inline(always)]
+    pub fn contains(&mut self, offset: i64) -> bool {
+        if offset < 0 {
+            return false;
+        }
+        let number = offset as u64 >> WINDOW_BITS;
+        if number != self.number {
+            self.load(number);
+        }
+        let low = offset as usize & (WINDOW as usize - 1);
+        self.bits[low / 64] >> (low % 64) & 1 != 0
+    }
+
+    /// Whether there is one from `first` to `last`, both included.
+    pub fn has_any(&mut self, first: i64, last: i64) -> bool {
+        let first = first.max(0);
+        if last < first {
+            return false;
+        }
+        let (first, last) = (first as u64, last as u64);
+        let number = first >> WINDOW_BITS;
+        if number == last >> WINDOW_BITS {
+            if number != self.number {
+                self.load(number);
+            }
+            let (from, to) = (first as usize % WINDOW as usize, last as usize % WINDOW as usize);
+            let (below, above) = (u64::MAX << (from % 64), u64::MAX >> (63 - to % 64));
+            let words = &self.bits[from / 64..=to / 64];
+            return match words {
+                [word] => word & below & above != 0,
+                [head, between @ .., tail] => {
+                    head & below != 0 || tail & above != 0 || between.iter().any(|&word| word != 0)
+                }
+                [] => false,
+            };
+        }
+        let mut from = self.set.iter();
+        from.advance_to(first);
+        from.next().is_some_and(|offset| offset <= last)
+    }
+
+    #[cold]
+    fn load(&mut self, number: u64) {
+        self.number = number;
+        self.bits.fill(0);
+        let start = number << WINDOW_BITS;
+        let mut offsets = self.set.iter();
+        offsets.advance_to(start);
+        for offset in offsets.take_while(|&offset| offset - start < WINDOW) {
+            let low = (offset - start) as usize;
+            self.bits[low / 64] |= 1 << (low % 64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_see_what_the_set_has() {
+        let offsets: Vec<u64> = (0..300_000).filter(|offset| offset % 7 == 3 || offset % 1000 < 5).rev().collect();
+        let set = from_unsorted(offsets);
+        let mut window = Window::new(&set);
+        for offset in (0..310_000).chain([-1, i64::MAX, 5]) {
+            assert_eq!(window.contains(offset), offset >= 0 && set.contains(offset as u64), "{offset}");
+        }
+        for (first, last) in [(0, 2), (4, 9), (5, 9), (64, 64), (66, 66), (65_530, 65_540), (0, i64::MAX), (-5, -1)] {
+            let expected = (first.max(0)..=last.min(300_000)).any(|offset| set.contains(offset as u64));
+            assert_eq!(window.has_any(first, last), expected, "{first} {last}");
+        }
+        assert!(!window.has_any(300_000, i64::MAX));
+    }
+}

@@ -1,0 +1,220 @@
+//! Batches and wrappers written anew, with the records that are left (MemoryRecords.filterTo, MemoryRecordsBuilder).
+
+use super::spans::Span;
+use crate::codec::{Codec, Compressor};
+use crate::columns::Record;
+use crate::crc::{crc32, crc32c};
+use crate::header::{LEGACY_CRC_FROM, LegacyHeader, V2_CRC_FROM, V2_HEADER, V2Header};
+use crate::varint::{read_i32, write_i64};
+
+const CODEC: i16 = 7;
+const LOG_APPEND_TIME: i16 = 1 << 3;
+const DELETE_HORIZON: i16 = 1 << 6;
+/// Timestamp type, transactional, control.
+const KEPT_FLAGS: i16 = 0b11_1000;
+const NO_TIMESTAMP: i64 = -1;
+
+/// A batch's header alone: its offsets and its producer are still needed (DefaultRecordBatch.writeEmptyHeader).
+pub fn empty_batch(header: &V2Header, out: &mut Vec<u8>) {
+    let attributes = header.attributes & KEPT_FLAGS;
+    let begins = out.len();
+    out.extend([0; V2_HEADER]);
+    finish(&V2Header { attributes, base_timestamp: NO_TIMESTAMP, record_count: 0, ..*header }, &mut out[begins..]);
+}
+
+/// What a batch is written with.
+pub struct V2Batch<'a> {
+    pub header: &'a V2Header,
+    pub section: &'a [u8],
+    /// At least one.
+    pub kept: &'a [Kept],
+    pub delete_horizon_ms: Option<i64>,
+    /// The greatest timestamp of those kept.
+    pub max_timestamp: i64,
+}
+
+/// A record that is kept, maybe without its value and its headers.
+#[derive(Clone, Copy)]
+pub struct Kept {
+    pub span: Span,
+    pub timestamp: i64,
+    pub nulled: bool,
+}
+
+impl V2Batch<'_> {
+    /// Appends it, with the offsets, the last one included, and the producer it had.
+    pub fn write(&self, compressor: &mut Compressor, plain: &mut Vec<u8>, out: &mut Vec<u8>) {
+        let header = self.header;
+        let base_timestamp = self.delete_horizon_ms.unwrap_or(self.kept[0].timestamp);
+        let begins = out.len();
+        out.extend([0; V2_HEADER]);
+        match header.codec() {
+            Codec::None => self.records(base_timestamp, out),
+            codec => {
+                plain.clear();
+                self.records(base_timestamp, plain);
+                compressor.compress(codec, 2, plain, out);
+            }
+        }
+        let horizon = if self.delete_horizon_ms.is_some() { DELETE_HORIZON } else { 0 };
+        let written = V2Header {
+            attributes: header.attributes & (KEPT_FLAGS | CODEC) | horizon,
+            base_timestamp,
+            max_timestamp: match header.log_append_time() {
+                true => header.max_timestamp,
+                false => self.max_timestamp.max(NO_TIMESTAMP),
+            },
+            record_count: self.kept.len() as i32,
+            ..*header
+        };
+        finish(&written, &mut out[begins..]);
+    }
+
+    fn records(&self, base_timestamp: i64, out: &mut Vec<u8>) {
+        // Records that stay just as they are, one behind the other, are copied together.
+        let (mut run_start, mut run_end) = (0, 0);
+        for kept in self.kept {
+            let span = &kept.span;
+            let timestamp_delta = kept.timestamp.wrapping_sub(base_timestamp);
+            let stays = timestamp_delta == span.timestamp_delta && span.canonical && !kept.nulled;
+            if stays && span.start == run_end {
+                run_end = span.end;
+                continue;
+            }
+            out.extend_from_slice(&self.section[run_start as usize..run_end as usize]);
+            (run_start, run_end) = (span.end, span.end);
+            if stays {
+                run_start = span.start;
+            } else {
+                record(span, self.section, timestamp_delta, kept.nulled, out);
+            }
+        }
+        out.extend_from_slice(&self.section[run_start as usize..run_end as usize]);
+    }
+}
+
+/// Appends a record as DefaultRecord writes it.
+pub fn record(span: &Span, section: &[u8], timestamp_delta: i64, nulled: bool, out: &mut Vec<u8>) {
+    let mut head = [0; 16];
+    let mut head_bytes = 1; // attributes, of which none is in use
+    head_bytes += write_i64(timestamp_delta, &mut head[head_bytes..]);
+    head_bytes += write_i64(span.offset_delta.into(), &mut head[head_bytes..]);
+    let length = |bytes: usize| {
+        let mut field = [0; 10];
+        let field_bytes = write_i64(bytes as i64, &mut field);
+        (field, field_bytes)
+    };
+    let append = |parts: &[&[u8]], out: &mut Vec<u8>| {
+        let (field, field_bytes) = length(parts.iter().map(|part| part.len()).sum());
+        out.extend_from_slice(&field[..field_bytes]);
+        parts.iter().for_each(|part| out.extend_from_slice(part));
+    };
+    if span.canonical && !nulled {
+        append(&[&head[..head_bytes], &section[span.tail as usize..span.end as usize]], out);
+        return;
+    }
+    let mut tail = Vec::with_capacity((span.end - span.tail) as usize);
+    sized(span.key(section), &mut tail);
+    sized(if nulled { None } else { span.value(section) }, &mut tail);
+    if nulled {
+        tail.push(0);
+    } else {
+        headers(span.headers(section), &mut tail);
+    }
+    append(&[&head[..head_bytes], &tail], out);
+}
+
+/// Appends the headers of a record, which were found to be right, in canonical varints.
+fn headers(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut at = 0;
+    let number = |at: &mut usize| read_i32(bytes, at).unwrap_or_default();
+    let count = number(&mut at);
+    varint(count, out);
+    for _ in 0..count.max(0) * 2 {
+        let length = number(&mut at);
+        let end = at + length.max(0) as usize;
+        sized(usize::try_from(length).ok().map(|_| &bytes[at..end]), out);
+        at = end;
+    }
+}
+
+fn sized(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+    varint(bytes.map_or(-1, |bytes| bytes.len() as i32), out);
+    out.extend_from_slice(bytes.unwrap_or_default());
+}
+
+fn varint(value: i32, out: &mut Vec<u8>) {
+    let mut field = [0; 10];
+    let bytes = write_i64(value.into(), &mut field);
+    out.extend_from_slice(&field[..bytes]);
+}
+
+/// Fills in the header of a batch, whose records are there, and its CRC. The header's own CRC means nothing.
+fn finish(header: &V2Header, batch: &mut [u8]) {
+    let mut put = |at: usize, bytes: &[u8]| batch[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &header.base_offset.to_be_bytes());
+    put(12, &header.leader_epoch.to_be_bytes());
+    put(16, &[2]);
+    put(21, &header.attributes.to_be_bytes());
+    put(23, &header.last_offset_delta.to_be_bytes());
+    put(27, &header.base_timestamp.to_be_bytes());
+    put(35, &header.max_timestamp.to_be_bytes());
+    put(43, &header.producer_id.to_be_bytes());
+    put(51, &header.producer_epoch.to_be_bytes());
+    put(53, &header.base_sequence.to_be_bytes());
+    put(57, &header.record_count.to_be_bytes());
+    let size = batch.len() as i32 - 12;
+    batch[8..12].copy_from_slice(&size.to_be_bytes());
+    let crc = crc32c(&batch[V2_CRC_FROM..]);
+    batch[17..21].copy_from_slice(&crc.to_be_bytes());
+}
+
+/// Appends a wrapper with the messages kept, at least one. Offsets within are relative to the first one's with magic 1,
+/// where only their distance to the last one counts (KIP-31).
+pub fn wrapper(
+    header: &LegacyHeader,
+    kept: &[Record],
+    compressor: &mut Compressor,
+    plain: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    let magic = header.magic;
+    let flags = if magic == 0 { 0 } else { header.attributes & LOG_APPEND_TIME as i8 };
+    let zero = if magic == 0 { 0 } else { kept[0].offset };
+    plain.clear();
+    for record in kept {
+        let inner = Record { offset: record.offset.wrapping_sub(zero), ..*record };
+        message(magic, flags, &inner, plain);
+    }
+    let mut value = Vec::new();
+    compressor.compress(header.codec(), magic, plain, &mut value);
+    let latest = kept.iter().map(|record| record.timestamp_ms).max().unwrap_or(NO_TIMESTAMP).max(NO_TIMESTAMP);
+    let outer = Record {
+        key: None,
+        value: Some(&value),
+        offset: kept[kept.len() - 1].offset,
+        timestamp_ms: if flags == 0 { latest } else { header.timestamp },
+        sequence: -1,
+    };
+    message(magic, header.attributes & CODEC as i8 | flags, &outer, out);
+}
+
+/// Appends a message of magic 0 or 1.
+pub fn message(magic: i8, attributes: i8, record: &Record, out: &mut Vec<u8>) {
+    let begins = out.len();
+    out.extend(record.offset.to_be_bytes());
+    out.extend([0; 8]); // size, CRC
+    out.extend([magic as u8, attributes as u8]);
+    if magic > 0 {
+        out.extend(record.timestamp_ms.to_be_bytes());
+    }
+    for field in [record.key, record.value] {
+        out.extend(field.map_or(-1, |bytes| bytes.len() as i32).to_be_bytes());
+        out.extend_from_slice(field.unwrap_or_default());
+    }
+    let message = &mut out[begins..];
+    let size = message.len() as i32 - 12;
+    message[8..12].copy_from_slice(&size.to_be_bytes());
+    let crc = crc32(&message[LEGACY_CRC_FROM..]);
+    message[12..16].copy_from_slice(&crc.to_be_bytes());
+}

@@ -1,0 +1,171 @@
+//! Payloads compressed as Kafka's Java client frames them, each codec at its default level.
+
+use std::os::raw::c_int;
+use std::ptr::NonNull;
+
+use libdeflate_sys as deflate;
+use xxhash_rust::xxh32::xxh32;
+use zstd_safe::{CCtx, CParameter};
+
+use super::Codec;
+
+const GZIP_LEVEL: c_int = 6;
+const ZSTD_LEVEL: i32 = 3;
+/// xerial's header: its magic, version 1, readable by version 1.
+const XERIAL_HEADER: [u8; 16] = *b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
+const XERIAL_BLOCK: usize = 32 << 10;
+/// Magic, and the descriptor of independent blocks of 64 KiB.
+const LZ4_HEADER: [u8; 6] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40];
+const LZ4_BLOCK: usize = 64 << 10;
+const LZ4_STORED: u32 = 1 << 31;
+
+/// Contexts that are used again, made when first needed.
+#[derive(Default)]
+pub struct Compressor {
+    gzip: Option<Gzip>,
+    snappy: Option<snap::raw::Encoder>,
+    zstd: Option<CCtx<'static>>,
+}
+
+impl Compressor {
+    /// Appends the compressed payload of a batch of format `magic`. `codec` is a known one.
+    pub fn compress(&mut self, codec: Codec, magic: i8, input: &[u8], out: &mut Vec<u8>) {
+        match codec {
+            Codec::None | Codec::Unknown(_) => out.extend_from_slice(input),
+            Codec::Gzip => self.gzip.get_or_insert_with(Gzip::new).compress(input, out),
+            Codec::Snappy => self.snappy(input, out),
+            Codec::Lz4 => lz4(magic, input, out),
+            Codec::Zstd => self.zstd(input, out),
+        }
+    }
+
+    fn snappy(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        let encoder = self.snappy.get_or_insert_with(snap::raw::Encoder::new);
+        out.extend(XERIAL_HEADER);
+        for block in input.chunks(XERIAL_BLOCK) {
+            let length_at = out.len();
+            out.extend([0; 4]);
+            let compressed = append(out, snap::raw::max_compress_len(block.len()), |room| {
+                encoder.compress(block, room).expect("the room is what the encoder asks for")
+            });
+            out[length_at..length_at + 4].copy_from_slice(&(compressed as u32).to_be_bytes());
+        }
+    }
+
+    fn zstd(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        let context = self.zstd.get_or_insert_with(|| {
+            let mut context = CCtx::create();
+            for parameter in [CParameter::CompressionLevel(ZSTD_LEVEL), CParameter::ContentSizeFlag(false)] {
+                context.set_parameter(parameter).expect("both are within zstd's bounds");
+            }
+            context
+        });
+        append(out, zstd_safe::compress_bound(input.len()), |room| {
+            context.compress2(room, input).expect("the room is what zstd asks for")
+        });
+    }
+}
+
+/// Appends what `write` puts into the `most` bytes of room it is given; how much that was.
+fn append(out: &mut Vec<u8>, most: usize, write: impl FnOnce(&mut [u8]) -> usize) -> usize {
+    let begins = out.len();
+    out.resize(begins + most, 0);
+    let written = write(&mut out[begins..]);
+    out.truncate(begins + written);
+    written
+}
+
+fn lz4(magic: i8, input: &[u8], out: &mut Vec<u8>) {
+    out.extend(LZ4_HEADER);
+    // KAFKA-3160: clients of magic 0 want the checksum over the frame's magic too.
+    let checked = if magic == 0 { &LZ4_HEADER[..] } else { &LZ4_HEADER[4..] };
+    out.push((xxh32(checked, 0) >> 8) as u8);
+    for block in input.chunks(LZ4_BLOCK) {
+        let length_at = out.len();
+        out.extend([0; 4]);
+        // One that does not become smaller is stored: there is no room for more.
+        let compressed = append(out, block.len() - 1, |room| {
+            // SAFETY: both ranges are valid for their lengths, which fit c_int, and do not overlap.
+            let written = unsafe {
+                lz4_sys::LZ4_compress_default(
+                    block.as_ptr().cast(),
+                    room.as_mut_ptr().cast(),
+                    block.len() as c_int,
+                    room.len() as c_int,
+                )
+            };
+            written.max(0) as usize
+        });
+        let mut length = compressed as u32;
+        if compressed == 0 {
+            out.extend_from_slice(block);
+            length = block.len() as u32 | LZ4_STORED;
+        }
+        out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+    }
+    out.extend([0; 4]);
+}
+
+struct Gzip(NonNull<deflate::libdeflate_compressor>);
+
+// SAFETY: the compressor is plain memory that only its owner touches.
+unsafe impl Send for Gzip {}
+
+impl Gzip {
+    fn new() -> Self {
+        // SAFETY: the level is one of libdeflate's.
+        let context = unsafe { deflate::libdeflate_alloc_compressor(GZIP_LEVEL) };
+        Gzip(NonNull::new(context).expect("libdeflate had no memory for a compressor"))
+    }
+
+    fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        // SAFETY: the context is ours alone.
+        let most = unsafe { deflate::libdeflate_gzip_compress_bound(self.0.as_ptr(), input.len()) };
+        append(out, most, |room| {
+            let (to, room_bytes) = (room.as_mut_ptr().cast(), room.len());
+            // SAFETY: both ranges are valid for their lengths and do not overlap; the context is ours alone.
+            unsafe {
+                deflate::libdeflate_gzip_compress(self.0.as_ptr(), input.as_ptr().cast(), input.len(), to, room_bytes)
+            }
+        });
+    }
+}
+
+impl Drop for Gzip {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated in `new` and is freed once.
+        unsafe { deflate::libdeflate_free_compressor(self.0.as_ptr()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Decompressor, SLACK};
+    use super::*;
+
+    #[test]
+    fn what_was_compressed_is_read_again() {
+        let mut noise = 1u32;
+        let noise: Vec<u8> = (0..150_000)
+            .map(|_| {
+                noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (noise >> 24) as u8
+            })
+            .collect();
+        let text = b"some words again and again, ".repeat(5000);
+        let (mut compressor, mut decompressor) = (Compressor::default(), Decompressor::default());
+        for input in [&text[..], &noise, &noise[..1], &text[..65_536], &noise[..65_537]] {
+            for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+                for magic in [0, 2] {
+                    if codec == Codec::Zstd && magic == 0 {
+                        continue;
+                    }
+                    let mut out = b"before".to_vec();
+                    compressor.compress(codec, magic, input, &mut out);
+                    let again = decompressor.decompress(codec, magic, &out[6..], 1 << 20).unwrap();
+                    assert_eq!(&again[..again.len() - SLACK], input, "{codec:?} {magic}");
+                }
+            }
+        }
+    }
+}
