@@ -263,7 +263,7 @@ class OffsetMap(ABC):
 
     @abstractmethod
     def survivors(self) -> Survivors:
-        """The offsets in the map."""
+        """The offsets in the map. Takes 8 bytes a key meanwhile."""
 
     @abstractmethod
     def buckets(self, count: int) -> list[bytes]:

@@ -14,6 +14,9 @@ const ENTRY_HEADER: usize = 12;
 const PLACE_BITS: u32 = 40;
 const PLACE: u64 = (1 << PLACE_BITS) - 1;
 const FEWEST_SLOTS: usize = 1 << 10;
+const SHORT_KEY: usize = 64;
+#[cfg(target_os = "linux")]
+const LARGE_PAGE: usize = 2 << 20;
 
 /// The map has no room for one more key.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,7 +75,7 @@ impl KeyMap {
     #[inline]
     pub fn put_hashed(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full> {
         if self.slots.is_empty() {
-            self.slots = vec![0; FEWEST_SLOTS];
+            self.slots = slots_of(FEWEST_SLOTS);
         }
         let (place, slot) = self.find(key, hash);
         if let Some(place) = place {
@@ -108,7 +111,7 @@ impl KeyMap {
             }
             if (content ^ hash) >> PLACE_BITS == 0 {
                 let place = (content & PLACE) as usize - 1;
-                if self.arena.key(place) == key {
+                if same(self.arena.key(place), key) {
                     return (Some(place), slot);
                 }
             }
@@ -119,7 +122,7 @@ impl KeyMap {
     #[cold]
     fn grow(&mut self) {
         let mask = self.slots.len() * 2 - 1;
-        let mut slots = vec![0; mask + 1];
+        let mut slots = slots_of(mask + 1);
         for (place, entry) in self.arena.places() {
             let hash = self.hash(entry.0);
             let mut slot = hash as usize & mask;
@@ -137,7 +140,8 @@ impl KeyMap {
         prefetch(self.slots.as_ptr().wrapping_add(hash as usize & self.slots.len().wrapping_sub(1)).cast());
     }
 
-    /// Asks for the entry of a hash ahead of its use; its slot should be near by then.
+    /// Asks for the entry of a hash ahead of its use; its slot should be near by then. (If its slot is not the first one
+    /// where it may be, it is not found: a search costs more than it saves.)
     #[inline(always)]
     pub fn prefetch_entry(&self, hash: u64) {
         if let Some(content) = self.slots.get(hash as usize & self.slots.len().wrapping_sub(1)) {
@@ -149,6 +153,40 @@ impl KeyMap {
 #[inline(always)]
 fn entry_slot(hash: u64, place: usize) -> u64 {
     hash & !PLACE | (place as u64 + 1)
+}
+
+/// Slots in large pages, where the system has them: a lookup then seldom waits for the address of its slot as well.
+fn slots_of(count: usize) -> Vec<u64> {
+    let mut slots = Vec::with_capacity(count);
+    advise_large_pages(slots.as_ptr(), count);
+    slots.resize(count, 0);
+    slots
+}
+
+fn advise_large_pages<T>(start: *const T, count: usize) {
+    #[cfg(target_os = "linux")]
+    {
+        let (start, bytes) = (start as usize, count * size_of::<T>());
+        let first = start.next_multiple_of(LARGE_PAGE);
+        if bytes > 2 * LARGE_PAGE {
+            let bytes = (start + bytes - first) / LARGE_PAGE * LARGE_PAGE;
+            // SAFETY: advice about whole pages within an allocation; it changes no content. Without it, pages are small.
+            unsafe { libc::madvise(first as *mut libc::c_void, bytes, libc::MADV_HUGEPAGE) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, count);
+}
+
+/// Whether two keys are equal; most are short, and a call of memcmp costs more than they do.
+#[inline(always)]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() || a.len() > SHORT_KEY {
+        return a == b;
+    }
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    a.iter().zip(b).all(|(a, b)| u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b))
+        && a_rest.iter().zip(b_rest).all(|(a, b)| a == b)
 }
 
 /// Asks for the memory at an address ahead of its use; any address will do.
@@ -191,11 +229,19 @@ impl Arena {
         let mut header = [0; ENTRY_HEADER];
         header[..8].copy_from_slice(&offset.to_le_bytes());
         header[8..].copy_from_slice(&(key.len() as u32).to_le_bytes());
-        self.bytes.reserve(ENTRY_HEADER + key.len());
+        if self.bytes.capacity() - self.bytes.len() < ENTRY_HEADER + key.len() {
+            self.grow(ENTRY_HEADER + key.len());
+        }
         self.bytes.extend_from_slice(&header);
         self.bytes.extend_from_slice(key);
         self.len += 1;
         place
+    }
+
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+        advise_large_pages(self.bytes.as_ptr(), self.bytes.capacity());
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! The cleaner's classes and functions in native_log._kernel: Python values in, tuples out.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Mutex;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyValueError};
@@ -200,7 +201,7 @@ fn packs<'py, 'a>(
         return Err(PyValueError::new_err(format!("1 to {MOST_BUCKETS} buckets were expected, found {count}")));
     }
     let packs = py.detach(|| pack(kind, entries(), count));
-    Ok(packs.iter().map(|pack| PyBytes::new(py, pack)).collect())
+    Ok(packs.into_iter().map(|pack| PyBytes::new(py, &pack)).collect())
 }
 
 /// Raises ValueError: bytes that are no pack.
@@ -349,7 +350,7 @@ pub fn rewrite_batches(
         max_batch_bytes,
     };
     let (data, batches, stopped, stats) = py.detach(|| {
-        let mut data = Vec::new();
+        let mut data = recycled();
         let (stopped, stats) = rewrite::rewrite(bytes, &options, &mut data);
         let (mut rows, _) = scan(&data, output_position, false, usize::MAX);
         rows.iter_mut().for_each(|row| row.is_valid = Some(true));
@@ -373,6 +374,29 @@ pub fn rewrite_batches(
     let batches = batches.map_err(arrow_error)?;
     let damage = damage.map(damage_tuple);
     Ok((Bytes { bytes: data }, batches, status.name(), position, next_offset, needed_bytes, damage, stats))
+}
+
+/// Memory of bytes that Python has dropped: a fresh page costs more to fault in than to fill.
+static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+const MOST_FREE: usize = 4;
+const LARGEST_FREE: usize = 16 << 20;
+
+fn recycled() -> Vec<u8> {
+    // try_lock: see pool.rs.
+    FREE.try_lock().ok().and_then(|mut free| free.pop()).unwrap_or_default()
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        if let Ok(mut free) = FREE.try_lock()
+            && free.len() < MOST_FREE
+            && bytes.capacity() <= LARGEST_FREE
+        {
+            bytes.clear();
+            free.push(bytes);
+        }
+    }
 }
 
 /// Bytes that Python reads where they are: `memoryview(bytes)`.

@@ -75,14 +75,28 @@ impl<'a> Window<'a> {
     fn load(&mut self, number: u64) {
         self.number = number;
         self.bits.fill(0);
-        let start = number << WINDOW_BITS;
-        let mut offsets = self.set.iter();
-        offsets.advance_to(start);
-        for offset in offsets.take_while(|&offset| offset - start < WINDOW) {
-            let low = (offset - start) as usize;
-            self.bits[low / 64] |= 1 << (low % 64);
+        let half = (number << WINDOW_BITS >> 32) as u32;
+        let Some((_, bitmap)) = self.set.bitmaps().find(|&(upper, _)| upper == half) else { return };
+        let first = (number << WINDOW_BITS) as u32;
+        let mut offsets = bitmap.range(first..=first + (WINDOW as u32 - 1));
+        while let Some(run) = offsets.next_range() {
+            set_bits(&mut self.bits, (run.start() - first) as usize, (run.end() - first) as usize);
         }
     }
+}
+
+/// Sets the bits from `first` to `last`, both included.
+#[inline]
+fn set_bits(words: &mut [u64], first: usize, last: usize) {
+    let (head, tail) = (first / 64, last / 64);
+    let (from, to) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));
+    if head == tail {
+        words[head] |= from & to;
+        return;
+    }
+    words[head] |= from;
+    words[head + 1..tail].fill(u64::MAX);
+    words[tail] |= to;
 }
 
 #[cfg(test)]
@@ -91,16 +105,17 @@ mod tests {
 
     #[test]
     fn windows_see_what_the_set_has() {
-        let offsets: Vec<u64> = (0..300_000).filter(|offset| offset % 7 == 3 || offset % 1000 < 5).rev().collect();
-        let set = from_unsorted(offsets);
+        let is_in = |offset: &u64| offset % 7 == 3 || offset % 1000 < 5 || (100_000..250_000).contains(offset);
+        let set = from_unsorted((0..300_000).filter(is_in).rev().chain([1 << 32, (3 << 32) + 70_000]).collect());
         let mut window = Window::new(&set);
-        for offset in (0..310_000).chain([-1, i64::MAX, 5]) {
+        for offset in (0..310_000).chain([-1, i64::MAX, 5, 1 << 32, (1 << 32) + 1, (3 << 32) + 70_000]) {
             assert_eq!(window.contains(offset), offset >= 0 && set.contains(offset as u64), "{offset}");
         }
         for (first, last) in [(0, 2), (4, 9), (5, 9), (64, 64), (66, 66), (65_530, 65_540), (0, i64::MAX), (-5, -1)] {
-            let expected = (first.max(0)..=last.min(300_000)).any(|offset| set.contains(offset as u64));
+            let expected = (first.max(0)..=last.min(310_000)).any(|offset| set.contains(offset as u64));
             assert_eq!(window.has_any(first, last), expected, "{first} {last}");
         }
-        assert!(!window.has_any(300_000, i64::MAX));
+        assert!(window.has_any(300_000, i64::MAX));
+        assert!(!window.has_any(300_000, (1 << 32) - 1));
     }
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import crc32c
 
-from native_log.records.reference.cleaning.compress import compress
+from native_log.records.reference.codec.compress import compress
 from native_log.records.reference.entry import (
     CODEC_MASK,
     CONTROL_FLAG,
