@@ -13,6 +13,7 @@ const VERSION: u8 = 1;
 const HEADER: usize = 18;
 /// A length, an offset, and no key.
 const SMALLEST_ENTRY: usize = 2;
+const BLOCK: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -65,18 +66,44 @@ pub fn merge(packs: &[&[u8]]) -> Result<RoaringTreemap, String> {
     let mut newest = KeyMap::new(usize::MAX);
     let mut full = false;
     for_each_of(packs, Kind::Dirty, |entries| {
-        for (key, offset) in entries {
-            full |= newest.put_hashed(key, newest.hash(key), offset).is_err();
-        }
+        look_up(&mut newest, entries, |newest, key, hash, offset| {
+            full |= newest.put_hashed(key, hash, offset).is_err();
+        });
     })?;
     if full {
         return Err("the packs hold more than 2^40 bytes of keys; use more buckets".into());
     }
     let mut offsets: Vec<i64> = newest.entries().map(|(_, offset)| offset).collect();
     for_each_of(packs, Kind::Clean, |entries| {
-        offsets.extend(entries.filter(|(key, _)| newest.get(key).is_none()).map(|(_, offset)| offset));
+        look_up(&mut newest, entries, |newest, key, hash, offset| {
+            if newest.get_hashed(key, hash).is_none() {
+                offsets.push(offset);
+            }
+        });
     })?;
     Ok(from_unsorted(offsets.into_iter().filter_map(|offset| u64::try_from(offset).ok()).collect()))
+}
+
+/// Calls `found` with each entry and its key's hash. They are looked for in blocks, to fetch from slow memory what one
+/// needs while others are dealt with.
+fn look_up<'a>(
+    map: &mut KeyMap,
+    entries: &mut impl Iterator<Item = (&'a [u8], i64)>,
+    mut found: impl FnMut(&mut KeyMap, &[u8], u64, i64),
+) {
+    let mut block = Vec::with_capacity(BLOCK);
+    loop {
+        block.extend(entries.take(BLOCK).map(|(key, offset)| {
+            let hash = map.hash(key);
+            map.prefetch_slot(hash);
+            (key, hash, offset)
+        }));
+        if block.is_empty() {
+            return;
+        }
+        block.iter().for_each(|&(_, hash, _)| map.prefetch_entry(hash));
+        block.drain(..).for_each(|(key, hash, offset)| found(map, key, hash, offset));
+    }
 }
 
 /// Hands the entries of each pack of this kind to `found`, which goes over all of them.
