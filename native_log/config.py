@@ -1,0 +1,241 @@
+"""Settings of a topic's log, by the names that brokers and topics have for them (Kafka: LogConfig)."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Self
+
+_MAX_INT, _MAX_LONG = 2**31 - 1, 2**63 - 1
+_MS_PER_MINUTE = 60_000
+_MS_PER_HOUR = 60 * _MS_PER_MINUTE
+_POLICIES = ("compact", "delete")
+_CODECS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
+
+
+class InvalidConfigError(ValueError):
+    """A setting whose name or value cannot be meant: says which, what was found, and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """The settings of a log, with Kafka 4's defaults.
+
+    Attributes are named as the topic's settings are, `_` for `.`; `_bytes` and `_ms` say the unit.
+    A negative `retention_ms` or `retention_bytes` means no limit. `compression_type` is "producer" (batches
+    are kept as they come), or the codec that every batch gets.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 168 * _MS_PER_HOUR
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    preallocate: bool = False
+    max_message_bytes: int = (1 << 20) + 12
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = _MAX_LONG
+    message_timestamp_after_max_ms: int = _MS_PER_HOUR
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    flush_messages: int = _MAX_LONG
+    flush_ms: int = _MAX_LONG
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    retention_ms: int = 168 * _MS_PER_HOUR
+    retention_bytes: int = -1
+    delete_retention_ms: int = 24 * _MS_PER_HOUR
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _MAX_LONG
+    file_delete_delay_ms: int = _MS_PER_MINUTE
+    producer_id_expiration_ms: int = 24 * _MS_PER_HOUR
+    log_cleaner_dedupe_buffer_size: int = 128 << 20
+
+    @classmethod
+    def parse(cls, config: Mapping[str, object]) -> Self:
+        """The settings in `config`: topic settings, or a broker's, which a topic's overrule.
+
+        Settings of other concern are passed over. Raises InvalidConfigError: a value that is not allowed, or
+        a name that looks like a slip of a known one.
+        """
+        values: dict[str, object] = {}
+        for name in config:
+            if name not in _KNOWN:
+                _check_name(name)
+        for field, setting in _SETTINGS.items():
+            for name, unit in setting.names:
+                if name in config:
+                    values[field] = setting.parse(name, str(config[name]).strip(), unit)
+                    break
+        return cls(**values)  # type: ignore[arg-type]
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether `cleanup.policy` contains compact."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment may be written to: a compacted log must also meet `max.compaction.lag.ms`."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    def compression_level(self, codec: str) -> int | None:
+        """The level set for `codec`; None for those that have none."""
+        return {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }.get(codec)
+
+
+def _check_name(name: str) -> None:
+    close = difflib.get_close_matches(name.lower().replace("_", "."), _KNOWN, n=1, cutoff=0.92)
+    if close and name not in _OTHERS:
+        raise InvalidConfigError(f"unknown setting {name!r}: {close[0]!r} was most likely meant")
+
+
+def _number(name: str, text: str, unit: int, least: int, most: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise InvalidConfigError(f"{name}: a whole number was expected, found {text!r}") from None
+    if not least <= number <= most:
+        raise InvalidConfigError(f"{name}: a number from {least} to {most} was expected, found {number}")
+    return number * unit if number > 0 else number
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    names: tuple[tuple[str, int], ...]
+    """Names, the one that counts most first, with what one of their units is in ours."""
+    parse: Callable[[str, str, int], object]
+
+
+def _whole(least: int, most: int, *names: str | tuple[str, int]) -> _Setting:
+    return _Setting(
+        tuple((name, 1) if isinstance(name, str) else name for name in names),
+        lambda name, text, unit: _number(name, text, unit, least, most),
+    )
+
+
+def _one_of(allowed: tuple[str, ...], *names: str) -> _Setting:
+    def parse(name: str, text: str, _: int) -> str:
+        found = next((value for value in allowed if value.lower() == text.lower()), None)
+        if found is None:
+            raise InvalidConfigError(f"{name}: one of {', '.join(allowed)} was expected, found {text!r}")
+        return found
+
+    return _Setting(tuple((name, 1) for name in names), parse)
+
+
+def _boolean(name: str, text: str, _: int) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidConfigError(f"{name}: true or false was expected, found {text!r}")
+    return text.lower() == "true"
+
+
+def _codec(name: str, text: str, _: int) -> str:
+    if text.lower() not in _CODECS:
+        raise InvalidConfigError(f"{name}: one of {', '.join(_CODECS)} was expected, found {text!r}")
+    return "none" if text.lower() == "uncompressed" else text.lower()
+
+
+def _gzip_level(name: str, text: str, unit: int) -> int:
+    level = _number(name, text, unit, -1, 9)
+    if level == 0:
+        raise InvalidConfigError(f"{name}: -1 or a number from 1 to 9 was expected, found 0")
+    return level
+
+
+def _ratio(name: str, text: str, _: int) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = -1
+    if not 0 <= ratio <= 1:
+        raise InvalidConfigError(f"{name}: a number from 0 to 1 was expected, found {text!r}")
+    return ratio
+
+
+def _policy(name: str, text: str, _: int) -> frozenset[str]:
+    found = frozenset(part.strip().lower() for part in text.strip("[]").split(",") if part.strip())
+    if not found <= set(_POLICIES):
+        raise InvalidConfigError(f"{name}: compact, delete or compact,delete was expected, found {text!r}")
+    return found
+
+
+_SETTINGS: dict[str, _Setting] = {
+    # Brokers accept less than 1 MiB up to 3.9 only; small segments are legal on disk for any.
+    "segment_bytes": _whole(14, _MAX_INT, "segment.bytes", "log.segment.bytes"),
+    "segment_ms": _whole(1, _MAX_LONG, "segment.ms", "log.roll.ms", ("log.roll.hours", _MS_PER_HOUR)),
+    "segment_jitter_ms": _whole(
+        0, _MAX_LONG, "segment.jitter.ms", "log.roll.jitter.ms", ("log.roll.jitter.hours", _MS_PER_HOUR)
+    ),
+    "segment_index_bytes": _whole(4, _MAX_INT, "segment.index.bytes", "log.index.size.max.bytes"),
+    "index_interval_bytes": _whole(0, _MAX_INT, "index.interval.bytes", "log.index.interval.bytes"),
+    "preallocate": _Setting((("preallocate", 1), ("log.preallocate", 1)), _boolean),
+    "max_message_bytes": _whole(0, _MAX_INT, "max.message.bytes", "message.max.bytes"),
+    "message_timestamp_type": _one_of(
+        ("CreateTime", "LogAppendTime"), "message.timestamp.type", "log.message.timestamp.type"
+    ),
+    "message_timestamp_before_max_ms": _whole(
+        0,
+        _MAX_LONG,
+        "message.timestamp.before.max.ms",
+        "log.message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+        "log.message.timestamp.difference.max.ms",
+    ),
+    "message_timestamp_after_max_ms": _whole(
+        0,
+        _MAX_LONG,
+        "message.timestamp.after.max.ms",
+        "log.message.timestamp.after.max.ms",
+        "message.timestamp.difference.max.ms",
+        "log.message.timestamp.difference.max.ms",
+    ),
+    # In a broker's configuration the setting of that name is the topics' default.
+    "compression_type": _Setting((("compression.type", 1),), _codec),
+    "compression_gzip_level": _Setting((("compression.gzip.level", 1),), _gzip_level),
+    "compression_lz4_level": _whole(1, 17, "compression.lz4.level"),
+    "compression_zstd_level": _whole(-131072, 22, "compression.zstd.level"),
+    "flush_messages": _whole(1, _MAX_LONG, "flush.messages", "log.flush.interval.messages"),
+    "flush_ms": _whole(0, _MAX_LONG, "flush.ms", "log.flush.interval.ms"),
+    "cleanup_policy": _Setting((("cleanup.policy", 1), ("log.cleanup.policy", 1)), _policy),
+    "retention_ms": _whole(
+        -1,
+        _MAX_LONG,
+        "retention.ms",
+        "log.retention.ms",
+        ("log.retention.minutes", _MS_PER_MINUTE),
+        ("log.retention.hours", _MS_PER_HOUR),
+    ),
+    "retention_bytes": _whole(-(2**63), _MAX_LONG, "retention.bytes", "log.retention.bytes"),
+    "delete_retention_ms": _whole(0, _MAX_LONG, "delete.retention.ms", "log.cleaner.delete.retention.ms"),
+    "min_cleanable_dirty_ratio": _Setting(
+        (("min.cleanable.dirty.ratio", 1), ("log.cleaner.min.cleanable.ratio", 1)), _ratio
+    ),
+    "min_compaction_lag_ms": _whole(
+        0, _MAX_LONG, "min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"
+    ),
+    "max_compaction_lag_ms": _whole(
+        1, _MAX_LONG, "max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
+    ),
+    "file_delete_delay_ms": _whole(0, _MAX_LONG, "file.delete.delay.ms", "log.segment.delete.delay.ms"),
+    "producer_id_expiration_ms": _whole(1, _MAX_INT, "producer.id.expiration.ms"),
+    "log_cleaner_dedupe_buffer_size": _whole(1 << 10, _MAX_LONG, "log.cleaner.dedupe.buffer.size"),
+}
+_KNOWN = {name for setting in _SETTINGS.values() for name, _ in setting.names}
+
+_OTHERS = frozenset(
+    {"log.retention.check.interval.ms", "log.flush.scheduler.interval.ms", "local.retention.ms",
+     "local.retention.bytes", "log.local.retention.ms", "log.local.retention.bytes",
+     "log.cleaner.io.buffer.size", "min.insync.replicas"}
+)  # fmt: skip
+"""Settings of Kafka that are like one of ours by name and are passed over."""
