@@ -16,6 +16,7 @@ from native_log.errors import (
     CorruptRecordError,
     EmptyLogDirError,
     KafkaLogError,
+    LogDirInUseError,
     LogTruncatedError,
     NotALogDirError,
     OffsetOutOfRangeError,
@@ -23,6 +24,7 @@ from native_log.errors import (
 )
 
 if TYPE_CHECKING:
+    from native_log.cleaner import compact
     from native_log.logdir import LogDir
 
 __version__ = "0.1.0"
@@ -33,11 +35,13 @@ __all__ = [
     "EmptyLogDirError",
     "KafkaLogError",
     "LogDir",
+    "LogDirInUseError",
     "LogTruncatedError",
     "NotALogDirError",
     "OffsetOutOfRangeError",
     "UnknownTopicOrPartitionError",
     "__version__",
+    "compact",
 ]
 
 
@@ -47,4 +51,8 @@ def __getattr__(name: str) -> Any:
         from native_log.logdir import LogDir
 
         return LogDir
+    if name == "compact":
+        from native_log.cleaner import compact
+
+        return compact
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -172,7 +172,7 @@ def _policy(name: str, text: str, _: int) -> frozenset[str]:
 
 _SETTINGS: dict[str, _Setting] = {
     # Brokers accept less than 1 MiB up to 3.9 only; small segments are legal on disk for any.
-    "segment_bytes": _whole(14, _MAX_INT, "segment.bytes", "log.segment.bytes"),
+    "segment_bytes": _whole(14, _MAX_INT, "internal.segment.bytes", "segment.bytes", "log.segment.bytes"),
     "segment_ms": _whole(1, _MAX_LONG, "segment.ms", "log.roll.ms", ("log.roll.hours", _MS_PER_HOUR)),
     "segment_jitter_ms": _whole(
         0, _MAX_LONG, "segment.jitter.ms", "log.roll.jitter.ms", ("log.roll.jitter.hours", _MS_PER_HOUR)

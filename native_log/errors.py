@@ -75,3 +75,31 @@ class NotALogDirError(KafkaLogError):
 
 class EmptyLogDirError(KafkaLogError):
     """A log directory without a partition that can be read."""
+
+
+class LogDirInUseError(KafkaLogError):
+    """A broker, or another writer, holds the lock of the log directory, or writes in the partition."""
+
+
+class LogNeedsRecoveryError(KafkaLogError):
+    """A log whose end a crash left damaged: nothing is written behind it."""
+
+
+class InvalidRecordError(KafkaLogError):
+    """Records, or batches of them, that a broker would not take (Kafka: InvalidRecordException)."""
+
+
+class InvalidTimestampError(InvalidRecordError):
+    """A timestamp too far from the current time (Kafka: InvalidTimestampException)."""
+
+
+class RecordTooLargeError(InvalidRecordError):
+    """A record, or a batch, beyond `max.message.bytes` (Kafka: RecordTooLargeException)."""
+
+
+class InvalidTopicError(KafkaLogError):
+    """A topic's name that is not legal (Kafka: InvalidTopicException)."""
+
+
+class TopicExistsError(KafkaLogError):
+    """A topic or partition that is there already (Kafka: TopicExistsException)."""

@@ -71,13 +71,14 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
         # The same files with nothing replaced: of each base offset the .swap is chosen, as a segment to look
         # into.
         new = {names.base_offset: names for names in log_files(files, None).segments}
-        ends = [_next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
+        ends = [next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
         replaced = min(swap.offset for swap in swaps), max(ends)
     chosen = log_files(files, replaced)
     return Listing(tuple(segment(names) for names in chosen.segments), chosen.snapshots)
 
 
-def _next_offset(segment: LogSegment, max_batch_bytes: int) -> int:
+def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:
+    """The offset behind what the segment's file holds."""
     with DataFile(str(segment.path)) as file:
         tail = find_tail(segment, file, Window(), clean_shutdown=False, max_batch_bytes=max_batch_bytes)
     return tail.next_offset

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.storage.writing import replace_file
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -70,6 +72,23 @@ def read_offset_checkpoint(path: Path) -> Offsets:
     except MalformedCheckpointError as error:
         logger.warning("%s, %s; the file is taken as empty, as a broker takes it", path, error)
         return {}
+
+
+def write_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Write the whole file `path`; after a crash the old one is there or the new."""
+    lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in sorted(offsets.items())]
+    replace_file(path, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+
+
+def update_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int | None]) -> None:
+    """Set the offsets of these partitions (None: no entry), and leave those of others.
+
+    Hold the directory's lock.
+    """
+    before = read_offset_checkpoint(path)
+    after = {key: offset for key, offset in {**before, **offsets}.items() if offset is not None}
+    if after != before:
+        write_offset_checkpoint(path, after)
 
 
 def parse_offset_checkpoint(text: str) -> Offsets:

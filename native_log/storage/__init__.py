@@ -1,4 +1,4 @@
-"""Where bytes lie: the only place that opens data files. Read-only, and nothing is left behind."""
+"""Where bytes lie: the only place that opens data files. `local` reads them, `writing` writes them."""
 
 from __future__ import annotations
 

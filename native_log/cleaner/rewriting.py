@@ -1,0 +1,191 @@
+"""The work on a round's bytes: keys gathered, groups rewritten."""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from native_log.cleaner.segment_output import SegmentOutput
+from native_log.errors import CorruptRecordError, LogTruncatedError
+from native_log.records import MapProgress, RewriteStats, Rewritten, rewrite
+from native_log.segment.scan import HEADER_PREFIX_BYTES
+from native_log.storage import DataFile, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from native_log.cleaner.plan import Group, Round, Source
+    from native_log.log.log_range import LogRange
+    from native_log.records.cleaning import Survivors
+
+Found = TypeVar("Found", MapProgress, Rewritten)
+
+
+class Put(Protocol):
+    """`put_batches` of OffsetMap and KeyOffsets, `mark` with its survivors bound."""
+
+    def __call__(
+        self,
+        buffer: memoryview,
+        *,
+        base_position: int,
+        start_offset: int | None,
+        end_offset: int | None,
+        aborted: bytes,
+        max_batch_bytes: int,
+    ) -> MapProgress: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What `gather` looked at. `full_at`: where the map was full, the offset behind the last record put."""
+
+    records: int
+    null_keys: int
+    full_at: int | None
+
+
+def gather(range: LogRange, aborted: bytes, put: Put, on_full: Callable[[], Put] | None = None) -> Gathered:
+    """Hands the batches of `range` to `put`.
+
+    Args:
+        on_full: makes room, and says where to put what follows; None: stop there.
+
+    Raises:
+        CorruptRecordError, LogTruncatedError, FileNotFoundError.
+    """
+    window = Window()
+    records = null_keys = 0
+    for piece in range.pieces:
+        with _planned(f"{range.path}/{piece.segment}", piece.inode, piece.segment_bytes) as file:
+            position, needed, start_offset = piece.start_position, 1, piece.min_offset
+            while position < piece.end_position:
+                view = window.at(file, position, piece.end_position, needed)
+                found = put(
+                    view,
+                    base_position=position,
+                    start_offset=start_offset,
+                    end_offset=piece.max_offset,
+                    aborted=aborted,
+                    max_batch_bytes=range.max_batch_bytes,
+                )
+                records += found.records
+                null_keys += found.null_keys
+                if found.status == "full":
+                    if on_full is None:
+                        return Gathered(records, null_keys, found.next_offset)
+                    put = on_full()
+                    start_offset = max(start_offset or 0, found.next_offset or 0)
+                    position, needed = found.position, 1
+                    continue
+                found = _checked(found, file.path, position + len(view), piece.end_position)
+                position, needed = found.position, max(1, found.needed_bytes)
+    return Gathered(records, null_keys, None)
+
+
+def rewrite_group(
+    round: Round, group: Group, survivors: Survivors, survivors_end: int, directory: Path | None, state: str
+) -> RewriteStats:
+    """Writes what survives of a group's segments as one segment.
+
+    Args:
+        survivors: of the offsets below `survivors_end`; those from there on are all kept.
+        directory: where to; None: nowhere, only the statistics are wanted.
+        state: suffix of the files' names.
+
+    Raises:
+        CorruptRecordError: a batch is damaged; what was written so far is of no use.
+    """
+    stats = RewriteStats()
+    output = (
+        nullcontext(None)
+        if directory is None
+        else SegmentOutput(directory, group.base_offset, state, round.index_interval_bytes)
+    )
+    window = Window()
+    with output as segment:
+        for source in group.sources:
+            stats += _rewrite_source(round, source, survivors, survivors_end, segment, window)
+        if segment is not None:
+            segment.finish(group.aborted_transactions, group.sources[-1].segment.mtime_ms)
+    return stats
+
+
+def _rewrite_source(
+    round: Round,
+    source: Source,
+    survivors: Survivors,
+    survivors_end: int,
+    output: SegmentOutput | None,
+    window: Window,
+) -> RewriteStats:
+    segment = source.segment
+    stats = RewriteStats()
+    verdicts = None if source.verdicts is None else memoryview(zlib.decompress(source.verdicts))
+    used = 0
+    with _planned(str(segment.path), segment.inode, segment.size_bytes) as file:
+        position, needed, end = 0, 1, segment.size_bytes
+        while position < end:
+            view = window.at(file, position, end, needed)
+            found = rewrite(
+                view,
+                survivors=survivors,
+                survivors_end=survivors_end,
+                now_ms=round.now_ms,
+                delete_horizon_ms=round.delete_horizon_ms,
+                verdicts=None if verdicts is None else verdicts[used:],
+                legacy_tombstones_kept=source.legacy_tombstones_kept,
+                base_position=position,
+                output_position=0 if output is None else output.position,
+                max_batch_bytes=round.max_batch_bytes,
+            )
+            if output is not None:
+                output.append(found.data, found.batches)
+            used += found.stats.batches_read
+            stats += found.stats
+            checked = _checked(found, file.path, position + len(view), end)
+            position, needed = checked.position, max(1, checked.needed_bytes)
+    return stats
+
+
+def _planned(path: str, inode: int, size_bytes: int) -> DataFile:
+    file = DataFile(path)
+    if file.inode != inode or file.size_bytes != size_bytes:
+        file.close()
+        raise LogTruncatedError(
+            "expected the file that the round was planned on, found another: something else changes this "
+            "log. Stop it, and clean again",
+            path=path,
+        )
+    return file
+
+
+def _checked(found: Found, path: str, stop: int, end: int) -> Found:
+    """Raises CorruptRecordError where a call stopped at what is not a whole batch.
+
+    A few zeros at a chunk's end are the first bytes of an offset, as likely as not.
+    """
+    if found.status == "zeros" and stop - found.position < HEADER_PREFIX_BYTES and stop < end:
+        return replace(found, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
+    reason = None
+    if found.damage is not None:
+        reason = found.damage.message
+    elif found.status == "zeros":
+        reason = f"expected a batch, found nothing but zeros in {stop - found.position} bytes"
+    elif found.position > end or (found.status == "partial" and found.position + found.needed_bytes > end):
+        reason = (
+            f"expected a whole batch, found only {max(0, end - found.position)} bytes of it up to the end"
+        )
+    elif found.status == "limit":
+        reason = "expected the batches that the round was planned on, found more of them"
+    if reason is not None:
+        raise CorruptRecordError(
+            f"{reason}. The partition is left as it was: take the file from another replica",
+            path=path,
+            position=found.position,
+            offset=found.next_offset if found.damage is None else found.damage.offset,
+        )
+    return found

@@ -1,0 +1,104 @@
+"""New segments put in the place of old ones, so that a crash at any point leaves either (Kafka:
+LocalLog.replaceSegments, LogLoader). Hold the log directory's lock.
+
+`.cleaned` -> `.swap` makes the new segment the truth; `.deleted`, final names and removal follow from it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+from native_log.cleaner.segment_output import OUTPUT_KINDS
+from native_log.log.listing import list_log, next_offset
+from native_log.log.load import segment_files, swapped_logs
+from native_log.segment.files import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    file_name,
+    parse_file_name,
+)
+from native_log.storage.writing import fsync_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from native_log.cleaner.plan import Group
+
+STAGING_DIRECTORY = ".kafkalog-cleaning"
+"""Within the partition's directory, where brokers pass over what they do not know."""
+
+
+def move_to_cleaned(directory: Path, staging: Path, base_offset: int) -> None:
+    """Takes the finished files of a segment out of a staging directory."""
+    for kind in OUTPUT_KINDS:
+        staged = staging / file_name(base_offset, kind, CLEANED)
+        if staged.exists():
+            staged.rename(directory / staged.name)
+
+
+def swap_in(directory: Path, group: Group) -> None:
+    """Puts the `.cleaned` files of a group's base offset in the place of its segments."""
+    base = group.base_offset
+    new = [k for k in OUTPUT_KINDS if (directory / file_name(base, k, CLEANED)).exists()]
+    for kind in new:
+        (directory / file_name(base, kind, CLEANED)).rename(directory / file_name(base, kind, SWAP))
+    fsync_directory(directory)
+    for source in group.sources:
+        segment = source.segment
+        snapshot = file_name(segment.base_offset, SNAPSHOT) if segment.base_offset != base else None
+        old = (segment.log, segment.index, segment.time_index, segment.transaction_index, snapshot)
+        for name in old:
+            if name is not None and (directory / name).exists():
+                (directory / name).rename(directory / f"{name}.{DELETED}")
+    for kind in new:
+        (directory / file_name(base, kind, SWAP)).rename(directory / file_name(base, kind))
+    fsync_directory(directory)
+
+
+def remove_deleted(directory: Path) -> None:
+    """Unlinks what was renamed to `.deleted`."""
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries]
+    for name in names:
+        file = parse_file_name(name)
+        if file is not None and file.state == DELETED:
+            (directory / name).unlink()
+
+
+def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
+    """Does what a broker does at load about a cleaning that was interrupted: undone, or carried through.
+
+    Staging directories are removed, too.
+    """
+    shutil.rmtree(directory / STAGING_DIRECTORY, ignore_errors=True)
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.is_file()]
+    files = [file for file in map(parse_file_name, names) if file is not None]
+    if not any(file.state for file in files):
+        return
+    valid = segment_files(names)
+    swaps = swapped_logs(valid)
+    replaced: set[str] = set()
+    if swaps:
+        listing = list_log(str(directory), max_batch_bytes)
+        new = [segment for segment in listing.segments if segment.log.endswith(f".{SWAP}")]
+        low = min(segment.base_offset for segment in new)
+        high = max(next_offset(segment, max_batch_bytes) for segment in new)
+        replaced = {file.name for file in valid if not file.state and low <= file.offset < high}
+    for file in files:
+        void = file.state in (CLEANED, DELETED) or (file.state == SWAP and file not in valid)
+        if void or file.name in replaced:
+            (directory / file.name).unlink()
+    for kind in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT):
+        for file in valid:
+            if file.state == SWAP and file.kind == kind:
+                (directory / file.name).rename(directory / file.name.removesuffix(f".{SWAP}"))
+    fsync_directory(directory)

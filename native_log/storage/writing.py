@@ -1,0 +1,163 @@
+"""Changes to files that leave, whatever fails, what was there before or what was meant.
+
+Everything that writes a log goes through here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_MODE = 0o644
+_NO_COPY_IN_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
+_COPY_BYTES = 8 << 20
+
+
+class AppendFile:
+    """A file that is written at its end.
+
+    Attributes:
+        path: its path.
+        size_bytes: how much of it is written. A preallocated file is longer, zeros follow.
+    """
+
+    __slots__ = ("_allocated_bytes", "_descriptor", "path", "size_bytes")
+
+    def __init__(self, path: str, size_bytes: int = 0, *, allocated_bytes: int = 0) -> None:
+        """Open `path`, or create it, with its first `size_bytes` bytes kept, the rest cut off.
+
+        Args:
+            allocated_bytes: extend it to this with zeros, as a hole.
+        """
+        self.path = path
+        self.size_bytes = size_bytes
+        self._allocated_bytes = max(size_bytes, allocated_bytes)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        try:
+            self._resize()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def append(self, data: Buffer) -> None:
+        """Write `data` behind what is written. If that fails the file is as it was."""
+        position, view = self.size_bytes, memoryview(data).cast("B")
+        try:
+            while len(view):
+                written = os.pwrite(self._descriptor, view, position)
+                position, view = position + written, view[written:]
+        except BaseException:
+            self._resize()
+            raise
+        self._written_to(position)
+
+    def append_from(self, source: str, position: int, size_bytes: int) -> None:
+        """Write what lies in the file `source`, without reading it where the system can copy by itself.
+
+        If that fails the file is as it was.
+        """
+        try:
+            copied = copy_range(source, position, size_bytes, self._descriptor, self.size_bytes)
+        except BaseException:
+            self._resize()
+            raise
+        self._written_to(self.size_bytes + copied)
+
+    def cut(self, size_bytes: int) -> None:
+        """Keep the first `size_bytes` bytes; a preallocated file stays as long as it is."""
+        self.size_bytes = size_bytes
+        self._resize()
+
+    def trim(self) -> None:
+        """Give back what was preallocated and is not used."""
+        if self._allocated_bytes != self.size_bytes:
+            self._allocated_bytes = self.size_bytes
+            os.ftruncate(self._descriptor, self.size_bytes)
+
+    def flush(self) -> None:
+        """Have it on the disk (fsync)."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _written_to(self, position: int) -> None:
+        self.size_bytes = position
+        self._allocated_bytes = max(self._allocated_bytes, position)
+
+    def _resize(self) -> None:
+        if os.fstat(self._descriptor).st_size != self.size_bytes:
+            os.ftruncate(self._descriptor, self.size_bytes)
+        if self._allocated_bytes != self.size_bytes:
+            os.ftruncate(self._descriptor, self._allocated_bytes)
+
+
+def copy_range(source: str, position: int, size_bytes: int, descriptor: int, at: int) -> int:
+    """Copy bytes of the file `source` into an open one: `size_bytes`, all of which must be there.
+
+    Within the kernel where it can be done (a file system may share the blocks), else through memory.
+    """
+    done, within_kernel = 0, hasattr(os, "copy_file_range")
+    origin = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while done < size_bytes:
+            left = size_bytes - done
+            if within_kernel:
+                try:
+                    count = os.copy_file_range(origin, descriptor, left, position + done, at + done)
+                except OSError as error:
+                    if error.errno not in _NO_COPY_IN_KERNEL:
+                        raise
+                    within_kernel = False
+                    continue
+            else:
+                data = os.pread(origin, min(left, _COPY_BYTES), position + done)
+                count = os.pwrite(descriptor, data, at + done) if data else 0
+            if count == 0:
+                raise OSError(errno.EIO, f"the file ends before byte {position + size_bytes}", source)
+            done += count
+    finally:
+        os.close(origin)
+    return done
+
+
+def replace_file(path: str | Path, data: bytes) -> None:
+    """Put a file of this content in the place of `path`: after a crash there is the old one or the new.
+
+    Through `<name>.tmp`, as brokers write their checkpoints (Kafka: CheckpointFile).
+    """
+    temporary = f"{path}.tmp"
+    try:
+        file = AppendFile(temporary)
+        try:
+            file.append(data)
+            file.flush()
+        finally:
+            file.close()
+        os.replace(temporary, path)  # noqa: PTH105
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+    fsync_directory(Path(path).parent)
+
+
+def fsync_directory(path: str | Path) -> None:
+    """Make new names, renames and removals in the directory last."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_file(path: str | Path) -> None:
+    """Remove the file if there is one."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)  # noqa: PTH108
