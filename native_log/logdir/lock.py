@@ -1,5 +1,5 @@
-"""The lock of a log directory, on the file `.lock` in it (Kafka: FileLock): is a broker alive there, and to be
-alone there like one."""
+"""The lock of a log directory, on the file `.lock` in it (Kafka: FileLock): is a broker alive there, and to
+be alone there like one."""
 
 from __future__ import annotations
 

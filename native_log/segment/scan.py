@@ -149,3 +149,12 @@ def int64s(batches: pa.RecordBatch, column: str) -> memoryview:
     if len(values) == 0 or data is None:
         return memoryview(b"").cast("q")
     return memoryview(data).cast("b")[: (values.offset + len(values)) * 8].cast("q")[values.offset :]
+
+
+def int32s(batches: pa.RecordBatch, column: str) -> memoryview:
+    """The same for 32-bit integers."""
+    values = batches.column(column)
+    data = values.buffers()[1]
+    if len(values) == 0 or data is None:
+        return memoryview(b"").cast("i")
+    return memoryview(data).cast("b")[: (values.offset + len(values)) * 4].cast("i")[values.offset :]

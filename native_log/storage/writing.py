@@ -27,7 +27,7 @@ class AppendFile:
         size_bytes: how much of it is written. A preallocated file is longer, zeros follow.
     """
 
-    __slots__ = ("_allocated_bytes", "_descriptor", "path", "size_bytes")
+    __slots__ = ("_descriptor", "_preallocated_bytes", "path", "size_bytes")
 
     def __init__(self, path: str, size_bytes: int = 0, *, allocated_bytes: int = 0) -> None:
         """Open `path`, or create it, with its first `size_bytes` bytes kept, the rest cut off.
@@ -37,7 +37,7 @@ class AppendFile:
         """
         self.path = path
         self.size_bytes = size_bytes
-        self._allocated_bytes = max(size_bytes, allocated_bytes)
+        self._preallocated_bytes = allocated_bytes
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
             self._resize()
@@ -55,7 +55,7 @@ class AppendFile:
         except BaseException:
             self._resize()
             raise
-        self._written_to(position)
+        self.size_bytes = position
 
     def append_from(self, source: str, position: int, size_bytes: int) -> None:
         """Write what lies in the file `source`, without reading it where the system can copy by itself.
@@ -67,7 +67,7 @@ class AppendFile:
         except BaseException:
             self._resize()
             raise
-        self._written_to(self.size_bytes + copied)
+        self.size_bytes += copied
 
     def cut(self, size_bytes: int) -> None:
         """Keep the first `size_bytes` bytes; a preallocated file stays as long as it is."""
@@ -76,9 +76,8 @@ class AppendFile:
 
     def trim(self) -> None:
         """Give back what was preallocated and is not used."""
-        if self._allocated_bytes != self.size_bytes:
-            self._allocated_bytes = self.size_bytes
-            os.ftruncate(self._descriptor, self.size_bytes)
+        self._preallocated_bytes = 0
+        self._resize()
 
     def flush(self) -> None:
         """Have it on the disk (fsync)."""
@@ -87,15 +86,11 @@ class AppendFile:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _written_to(self, position: int) -> None:
-        self.size_bytes = position
-        self._allocated_bytes = max(self._allocated_bytes, position)
-
     def _resize(self) -> None:
         if os.fstat(self._descriptor).st_size != self.size_bytes:
             os.ftruncate(self._descriptor, self.size_bytes)
-        if self._allocated_bytes != self.size_bytes:
-            os.ftruncate(self._descriptor, self._allocated_bytes)
+        if self._preallocated_bytes > self.size_bytes:
+            os.ftruncate(self._descriptor, self._preallocated_bytes)
 
 
 def copy_range(source: str, position: int, size_bytes: int, descriptor: int, at: int) -> int:

@@ -1,0 +1,368 @@
+"""Writing one segment: the .log and the entries of its indexes (Kafka: LogSegment.append)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.config import LogConfig
+from native_log.errors import KafkaLogError
+from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.segment.scan import int32s, int64s, scan_file
+from native_log.storage import DataFile, Window
+from native_log.storage.writing import AppendFile, remove_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
+    import pyarrow as pa
+    from typing_extensions import Buffer
+
+    from native_log.segment.segment import LogSegment
+    from native_log.segment.transaction_index import AbortedTxn
+
+_TIME_ENTRY = struct.Struct(">qi")
+_TXN_ENTRY = struct.Struct(">hqqqq")
+OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES = 8, 12
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+_KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentMark:
+    """How far a segment was written; see SegmentWriter.mark."""
+
+    log_bytes: int
+    index_bytes: int
+    time_index_bytes: int
+    transaction_index_bytes: int | None
+    max_timestamp_ms: int
+    offset_of_max_timestamp: int
+    rolling_timestamp_ms: int
+    last_indexed_ms: int
+    bytes_since_entry: int
+
+
+class SegmentWriter:
+    """The end of a segment that is written. Use `create` or `open`; a context manager.
+
+    All that it asks of a batch is its row of BATCH_SCHEMA (sizeInBytes, lastOffset, maxTimestamp), so it also
+    indexes bytes that were copied from elsewhere. A write that fails leaves the segment as it was.
+
+    Attributes:
+        directory: where its files lie: a partition's directory, or one for staging in it.
+        base_offset: of the segment.
+        state: suffix of its files: "" or "cleaned".
+        max_timestamp_ms, offset_of_max_timestamp: greatest timestamp so far, and the last offset of the first
+            batch that has it; -1 before there is one.
+        rolling_timestamp_ms: the first batch's greatest timestamp; -1 before there is one.
+        created_ms: when it was created or opened.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        state: str,
+        files: tuple[AppendFile, AppendFile, AppendFile],
+        created_ms: int,
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.state = state
+        self.max_timestamp_ms = -1
+        self.offset_of_max_timestamp = base_offset
+        self.rolling_timestamp_ms = -1
+        self.created_ms = created_ms
+        self._config = config
+        self._log, self._index, self._time_index = files
+        self._transaction_index: AppendFile | None = None
+        self._last_indexed_ms = -1
+        self._bytes_since_entry = 0
+        self._broken = False
+        self._closed = False
+
+    @classmethod
+    def create(
+        cls,
+        directory: str | os.PathLike[str],
+        base_offset: int,
+        config: LogConfig | None = None,
+        *,
+        state: str = "",
+        now_ms: int | None = None,
+    ) -> Self:
+        """A new, empty segment. Files of its names that something left behind are removed first."""
+        config = config or LogConfig()
+        directory = os.fspath(directory)
+        for kind in _KINDS:
+            remove_file(f"{directory}/{file_name(base_offset, kind, state)}")
+        files = _open_files(directory, base_offset, config, state, (0, 0, 0))
+        return cls(directory, base_offset, config, state, files, _now_ms() if now_ms is None else now_ms)
+
+    @classmethod
+    def open(cls, segment: LogSegment, config: LogConfig | None = None, *, now_ms: int | None = None) -> Self:
+        """The segment as it lies there, to be gone on with: whole, and with indexes as they must be."""
+        config = config or LogConfig()
+        index, times = segment.load_offset_index(), segment.load_time_index()
+        entries, time_entries = index.health(segment.size_bytes).entries, times.health().entries
+        sizes = (segment.size_bytes, entries * OFFSET_ENTRY_BYTES, time_entries * TIME_ENTRY_BYTES)
+        files = _open_files(segment.directory, segment.base_offset, config, "", sizes)
+        created_ms = _now_ms() if now_ms is None else now_ms
+        writer = cls(segment.directory, segment.base_offset, config, "", files, created_ms)
+        if time_entries:
+            writer.max_timestamp_ms, writer.offset_of_max_timestamp = times.entry(time_entries - 1)
+            writer._last_indexed_ms = writer.max_timestamp_ms
+        if segment.size_bytes:
+            writer.rolling_timestamp_ms = _first_max_timestamp(str(segment.path))
+        return writer
+
+    @property
+    def path(self) -> str:
+        """The file with the batches."""
+        return self._log.path
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the batches written."""
+        return self._log.size_bytes
+
+    @property
+    def free_entries(self) -> int:
+        """How many more offset index entries there is room for; 0: the segment is to be rolled."""
+        used, used_times = self._index.size_bytes, self._time_index.size_bytes
+        return max(
+            0,
+            min(
+                self._config.segment_index_bytes // OFFSET_ENTRY_BYTES - used // OFFSET_ENTRY_BYTES,
+                self._config.segment_index_bytes // TIME_ENTRY_BYTES - 1 - used_times // TIME_ENTRY_BYTES,
+            ),
+        )
+
+    def append(self, data: Buffer, batches: pa.RecordBatch) -> None:
+        """Write whole batches, and index them.
+
+        Args:
+            data: their bytes.
+            batches: their rows of BATCH_SCHEMA, in order; `position` is not looked at.
+
+        Raises:
+            OSError: writing failed; the segment is as it was.
+            KafkaLogError: an offset that the segment cannot hold; or an earlier write failed and could not be
+                undone.
+        """
+        view = memoryview(data).cast("B")
+        self._write(len(view), batches, lambda log: log.append(view))
+
+    def append_from(self, source: str, position: int, batches: pa.RecordBatch) -> None:
+        """The same for batches that lie in the file `source` from byte `position` on, one behind the other.
+
+        They are copied within the kernel where the system can do that.
+        """
+        size = sum(int32s(batches, "sizeInBytes"))
+        self._write(size, batches, lambda log: log.append_from(source, position, size))
+
+    def append_aborted(self, transactions: Sequence[AbortedTxn]) -> None:
+        """Add aborted transactions whose markers are in this segment to its `.txnindex`."""
+        if not transactions:
+            return
+        if self._transaction_index is None:
+            path = f"{self.directory}/{file_name(self.base_offset, TRANSACTION_INDEX, self.state)}"
+            size = os.path.getsize(path) if os.path.exists(path) else 0  # noqa: PTH202, PTH110
+            self._transaction_index = AppendFile(path, size - size % _TXN_ENTRY.size)
+        self._transaction_index.append(
+            b"".join(
+                _TXN_ENTRY.pack(0, t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
+                for t in transactions
+            )
+        )
+
+    def mark(self) -> SegmentMark:
+        """How far it is written, to come back to."""
+        return SegmentMark(
+            self._log.size_bytes,
+            self._index.size_bytes,
+            self._time_index.size_bytes,
+            None if self._transaction_index is None else self._transaction_index.size_bytes,
+            self.max_timestamp_ms,
+            self.offset_of_max_timestamp,
+            self.rolling_timestamp_ms,
+            self._last_indexed_ms,
+            self._bytes_since_entry,
+        )
+
+    def reset(self, mark: SegmentMark) -> None:
+        """Take back what was written since `mark`. If that fails, nothing more is written."""
+        self.max_timestamp_ms = mark.max_timestamp_ms
+        self.offset_of_max_timestamp = mark.offset_of_max_timestamp
+        self.rolling_timestamp_ms = mark.rolling_timestamp_ms
+        self._last_indexed_ms, self._bytes_since_entry = mark.last_indexed_ms, mark.bytes_since_entry
+        try:
+            self._log.cut(mark.log_bytes)
+            self._index.cut(mark.index_bytes)
+            self._time_index.cut(mark.time_index_bytes)
+            if self._transaction_index is not None:
+                self._transaction_index.cut(mark.transaction_index_bytes or 0)
+        except OSError:
+            self._broken = True
+
+    def flush(self) -> None:
+        """Have all that was written on the disk (fsync)."""
+        for file in self._files():
+            file.flush()
+
+    def close(self, *, flush: bool = True) -> None:
+        """Make the last time index entry, trim what was preallocated, and close the files.
+
+        Args:
+            flush: have everything on the disk before.
+        """
+        if self._closed:
+            return
+        try:
+            if not self._broken:
+                self.seal(flush=flush)
+        finally:
+            self.abandon()
+
+    def seal(self, *, flush: bool = True) -> None:
+        """All of `close` but closing: what a segment gets when the next one is begun."""
+        if self.max_timestamp_ms > self._last_indexed_ms:
+            entry = _TIME_ENTRY.pack(self.max_timestamp_ms, self.offset_of_max_timestamp - self.base_offset)
+            self._time_index.append(entry)
+            self._last_indexed_ms = self.max_timestamp_ms
+        for file in self._files():
+            file.trim()
+        if flush:
+            self.flush()
+
+    def abandon(self) -> None:
+        """Close the files as they are, as a crash would."""
+        if not self._closed:
+            self._closed = True
+            for file in self._files():
+                with contextlib.suppress(OSError):
+                    file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def _write(
+        self, size_bytes: int, batches: pa.RecordBatch, write_log: Callable[[AppendFile], None]
+    ) -> None:
+        if self._broken:
+            raise KafkaLogError(
+                "an earlier write to this segment failed and could not be undone; run kafkalog recover on "
+                "the log directory",
+                path=self.path,
+            )
+        if sum(int32s(batches, "sizeInBytes")) != size_bytes:
+            raise ValueError(f"the batches' rows are not those of these {size_bytes} bytes")
+        before = self.mark()
+        entries, time_entries = self._entries(batches)
+        if before.log_bytes == 0 and batches.num_rows:
+            self.rolling_timestamp_ms = int64s(batches, "maxTimestamp")[0]
+        try:
+            write_log(self._log)
+            if entries:
+                self._index.append(struct.pack(f">{len(entries)}i", *entries))
+            if time_entries:
+                self._time_index.append(b"".join(_TIME_ENTRY.pack(*entry) for entry in time_entries))
+        except BaseException:
+            self.reset(before)
+            raise
+
+    def _entries(self, batches: pa.RecordBatch) -> tuple[list[int], list[tuple[int, int]]]:
+        """Index entries that the batches make, by the rule of Kafka 4.1 (KAFKA-806).
+
+        For each batch: first it counts for the greatest timestamp; then, if more than `index.interval.bytes`
+        lie between the last entry's batch and it, it gets an entry. The interval starts anew when a segment
+        is opened.
+        """
+        base, interval, position = self.base_offset, self._config.index_interval_bytes, self._log.size_bytes
+        since, room = self._bytes_since_entry, self.free_entries
+        max_ms, max_offset, indexed_ms = (
+            self.max_timestamp_ms,
+            self.offset_of_max_timestamp,
+            self._last_indexed_ms,
+        )
+        entries: list[int] = []
+        time_entries: list[tuple[int, int]] = []
+        last_offsets = int64s(batches, "lastOffset").tolist()
+        if last_offsets and not (
+            base <= min(last_offsets) and max(last_offsets) - base <= _MAX_RELATIVE_OFFSET
+        ):
+            raise KafkaLogError(
+                f"expected offsets from {base} to {base + _MAX_RELATIVE_OFFSET}, all that a segment of this "
+                f"base offset can hold, found {min(last_offsets)} to {max(last_offsets)}",
+                path=self.path,
+            )
+        for size, last_offset, timestamp_ms in zip(
+            int32s(batches, "sizeInBytes").tolist(),
+            last_offsets,
+            int64s(batches, "maxTimestamp").tolist(),
+            strict=True,
+        ):
+            if timestamp_ms > max_ms:
+                max_ms, max_offset = timestamp_ms, last_offset
+            if since > interval and room > 0:
+                entries += (last_offset - base, position)
+                if max_ms > indexed_ms:
+                    time_entries.append((max_ms, max_offset - base))
+                    indexed_ms = max_ms
+                since = 0
+                room -= 1
+            position += size
+            since += size
+        self._bytes_since_entry, self._last_indexed_ms = since, indexed_ms
+        self.max_timestamp_ms, self.offset_of_max_timestamp = max_ms, max_offset
+        return entries, time_entries
+
+    def _files(self) -> list[AppendFile]:
+        files = [self._log, self._index, self._time_index]
+        return files if self._transaction_index is None else [*files, self._transaction_index]
+
+
+def _open_files(
+    directory: str, base_offset: int, config: LogConfig, state: str, sizes: tuple[int, int, int]
+) -> tuple[AppendFile, AppendFile, AppendFile]:
+    """The three files, preallocated as brokers do: indexes always, to a multiple of their entries' size."""
+    index_bytes = config.segment_index_bytes
+    allocated = (
+        config.segment_bytes if config.preallocate else 0,
+        index_bytes - index_bytes % OFFSET_ENTRY_BYTES,
+        index_bytes - index_bytes % TIME_ENTRY_BYTES,
+    )
+    files: list[AppendFile] = []
+    try:
+        for kind, size, allocated_bytes in zip((LOG, INDEX, TIME_INDEX), sizes, allocated, strict=True):
+            path = f"{directory}/{file_name(base_offset, kind, state)}"
+            files.append(AppendFile(path, size, allocated_bytes=allocated_bytes))
+    except BaseException:
+        for file in files:
+            file.close()
+        raise
+    return files[0], files[1], files[2]
+
+
+def _first_max_timestamp(path: str) -> int:
+    with DataFile(path) as file:
+        for found in scan_file(file, 0, file.size_bytes, Window()):
+            return int64s(found.batches, "maxTimestamp")[0] if found.batches.num_rows else -1
+    return -1
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
