@@ -7,10 +7,26 @@ Elsewhere:
 
     from kafkalog_spark import KafkaLogDataSource
     spark.dataSource.register(KafkaLogDataSource)
+
+`compact(spark, path, ...)` compacts log directories, as a job.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from kafkalog_spark.datasource import KafkaLogDataSource
 
-__all__ = ["KafkaLogDataSource"]
+if TYPE_CHECKING:
+    from kafkalog_spark.compaction import compact
+
+__all__ = ["KafkaLogDataSource", "compact"]
+
+
+def __getattr__(name: str) -> Any:
+    # Spark imports this package to look for data sources; what the jobs need comes with the jobs.
+    if name == "compact":
+        from kafkalog_spark.compaction import compact
+
+        return compact
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,3 +11,7 @@ class OptionError(ValueError):
 
 class DataLossError(KafkaLogError):
     """The log does not hold all offsets that were asked for (Spark: KAFKA_DATA_LOSS)."""
+
+
+class PathNotVisibleError(KafkaLogError):
+    """A directory that the driver sees and an executor does not."""

@@ -14,7 +14,6 @@ from native_log.segment.scan import HEADER_PREFIX_BYTES
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from native_log.cleaner.plan import Group, Round, Source
@@ -48,11 +47,8 @@ class Gathered:
     full_at: int | None
 
 
-def gather(range: LogRange, aborted: bytes, put: Put, on_full: Callable[[], Put] | None = None) -> Gathered:
-    """Hands the batches of `range` to `put`.
-
-    Args:
-        on_full: makes room, and says where to put what follows; None: stop there.
+def gather(range: LogRange, aborted: bytes, put: Put) -> Gathered:
+    """Hands the batches of `range` to `put`, until the end or until it has no more room.
 
     Raises:
         CorruptRecordError, LogTruncatedError, FileNotFoundError.
@@ -61,13 +57,13 @@ def gather(range: LogRange, aborted: bytes, put: Put, on_full: Callable[[], Put]
     records = null_keys = 0
     for piece in range.pieces:
         with _planned(f"{range.path}/{piece.segment}", piece.inode, piece.segment_bytes) as file:
-            position, needed, start_offset = piece.start_position, 1, piece.min_offset
+            position, needed = piece.start_position, 1
             while position < piece.end_position:
                 view = window.at(file, position, piece.end_position, needed)
                 found = put(
                     view,
                     base_position=position,
-                    start_offset=start_offset,
+                    start_offset=piece.min_offset,
                     end_offset=piece.max_offset,
                     aborted=aborted,
                     max_batch_bytes=range.max_batch_bytes,
@@ -75,12 +71,7 @@ def gather(range: LogRange, aborted: bytes, put: Put, on_full: Callable[[], Put]
                 records += found.records
                 null_keys += found.null_keys
                 if found.status == "full":
-                    if on_full is None:
-                        return Gathered(records, null_keys, found.next_offset)
-                    put = on_full()
-                    start_offset = max(start_offset or 0, found.next_offset or 0)
-                    position, needed = found.position, 1
-                    continue
+                    return Gathered(records, null_keys, found.next_offset)
                 found = _checked(found, file.path, position + len(view), piece.end_position)
                 position, needed = found.position, max(1, found.needed_bytes)
     return Gathered(records, null_keys, None)

@@ -1,0 +1,191 @@
+"""Compaction with Spark gives what the local cleaner gives, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import native_log
+from kafkalog_spark import compact, compaction_tasks
+from kafkalog_spark.errors import PathNotVisibleError
+from native_log.logdir.checkpoints import (
+    CLEANER_OFFSET_CHECKPOINT,
+    read_offset_checkpoint,
+    write_offset_checkpoint,
+)
+from native_log.logdir.lock import LogDirLock
+from tests.cleaner.support import ALWAYS, files, rounds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+CONFIG = {**ALWAYS, "segment.bytes": "40000", "delete.retention.ms": "1000"}
+NOW_MS = 1795219001123
+IN_PARTS = {"small_bytes": 0, "split_bytes": 3000}
+
+pytestmark = pytest.mark.spark
+
+
+def log_dir(to: Path, number: str, topics: tuple[str, ...] = ()) -> Path:
+    """All partitions that brokers of one version were about to clean, in one log directory."""
+    to.mkdir()
+    first_dirty = {}
+    for one in rounds():
+        if number in one.before.name and "4.1" in str(one.before) and (not topics or one.topic in topics):
+            data = one.before / "data"
+            shutil.copytree(data / f"{one.topic}-0", to / f"{one.topic}-0", copy_function=shutil.copy2)
+            saved = read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT).get((one.topic, 0))
+            if saved is not None:
+                first_dirty[one.topic, 0] = saved
+    write_offset_checkpoint(to / CLEANER_OFFSET_CHECKPOINT, first_dirty)
+    return to
+
+
+def rows(statistics: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in statistics.collect()]
+
+
+def mtimes(directory: Path) -> dict[str, int]:
+    return {str(p.relative_to(directory)): p.stat().st_mtime_ns for p in directory.rglob("*.log")}
+
+
+@pytest.mark.parametrize("number", ["round1", "round2", "round3"])
+@pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
+def test_files_are_the_local_cleaners(
+    spark: SparkSession, tmp_path: Path, number: str, how: dict[str, int]
+) -> None:
+    local, distributed = log_dir(tmp_path / "local", number), log_dir(tmp_path / "distributed", number)
+    expected = native_log.compact(local, config=CONFIG, now_ms=NOW_MS).to_pylist()
+
+    found = rows(compact(spark, distributed, config=CONFIG, now_ms=NOW_MS, **how))
+
+    assert found == expected
+    assert {row["status"] for row in found} == {"cleaned"}
+    assert files(distributed) == files(local)
+    assert mtimes(distributed) == mtimes(local)
+
+
+def test_keys_beyond_a_tasks_memory(spark: SparkSession, tmp_path: Path) -> None:
+    local, distributed = log_dir(tmp_path / "local", "round2"), log_dir(tmp_path / "distributed", "round2")
+    native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
+
+    compact(
+        spark,
+        distributed,
+        config={**CONFIG, "log.cleaner.dedupe.buffer.size": "1024"},
+        now_ms=NOW_MS,
+        **IN_PARTS,
+    )
+
+    assert files(distributed) == files(local)
+
+
+@pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
+def test_a_dry_run_tells_the_same_and_writes_nothing(
+    spark: SparkSession, tmp_path: Path, how: dict[str, int]
+) -> None:
+    data = log_dir(tmp_path / "data", "round2", ("compact-txn", "compact-idem"))
+    before = files(data)
+
+    told = rows(compact(spark, data, config=CONFIG, now_ms=NOW_MS, dry_run=True, **how))
+
+    assert files(data) == before
+    assert told == rows(compact(spark, data, config=CONFIG, now_ms=NOW_MS, **how))
+
+
+@pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
+def test_a_corrupt_batch_stops_its_partition_alone(
+    spark: SparkSession, tmp_path: Path, how: dict[str, int]
+) -> None:
+    data = log_dir(tmp_path / "data", "round1", ("compact-txn", "compact-idem"))
+    partition = data / "compact-idem-0"
+    path = sorted(partition.glob("*.log"))[1]
+    content = bytearray(path.read_bytes())
+    content[90] ^= 0xFF
+    path.write_bytes(content)
+    before = files(partition)
+
+    corrupt, other = rows(compact(spark, data, config=CONFIG, now_ms=NOW_MS, **how))
+
+    assert (corrupt["topic"], corrupt["status"]) == ("compact-idem", "failed")
+    assert str(path) in corrupt["reason"]
+    assert files(partition) == before
+    assert other["status"] == "cleaned"
+    assert list(read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT)) == [("compact-txn", 0)]
+
+
+def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """As after a task that was tried again, or twice at a time, or a driver that was killed."""
+    local, distributed = log_dir(tmp_path / "local", "round1"), log_dir(tmp_path / "distributed", "round1")
+    native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
+    settings = compaction_tasks.Settings(None, NOW_MS, False, 0)  # type: ignore[arg-type]
+    for partition in distributed.glob("*-0"):
+        attempt = compaction_tasks.staging(str(partition), settings)
+        assert attempt is not None
+        (attempt / "00000000000000000000.log.cleaned").write_bytes(b"half a seg")
+
+    compact(spark, distributed, config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
+
+    assert files(distributed) == files(local)
+
+
+def test_a_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
+    hold = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); "
+        "print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(data / ".lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        before = files(data)
+        with pytest.raises(native_log.LogDirInUseError, match=str(holder.pid)):
+            compact(spark, data)
+        assert files(data) == before
+        holder.communicate(b"\n")
+    with LogDirLock(data):
+        pass
+
+
+def test_a_path_that_executors_do_not_see(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkalog_spark import compaction, views
+
+    data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
+
+    def elsewhere(path: str, *others: Any) -> views.PartitionDirectory:
+        return views.PartitionDirectory(f"/nowhere{path}", *others)
+
+    monkeypatch.setattr(compaction, "PartitionDirectory", elsewhere)
+    before = files(data)
+    with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
+        compact(spark, data)
+    assert files(data) == before
+
+
+def test_only_the_topics_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    data = log_dir(tmp_path / "data", "round1", ("compact-txn", "compact-idem"))
+    before = files(data / "compact-txn-0")
+
+    (row,) = rows(compact(spark, data, ["compact-idem"], CONFIG, NOW_MS))
+
+    assert (row["topic"], row["status"]) == ("compact-idem", "cleaned")
+    assert files(data / "compact-txn-0") == before
+    with pytest.raises(native_log.UnknownTopicOrPartitionError, match="no topic other"):
+        compact(spark, data, ["other"])
+
+
+def test_the_sessions_settings_stay(spark: SparkSession, tmp_path: Path) -> None:
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    compact(spark, log_dir(tmp_path / "data", "round1", ("compact-idem",)), dry_run=True)
+    assert spark.conf.get(name) == before
