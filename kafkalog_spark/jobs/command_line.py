@@ -1,0 +1,111 @@
+"""The command line that the jobs have in common."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from native_log.errors import KafkaLogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
+
+DATA_ERROR = 1
+USAGE_ERROR = 2
+ROWS_SHOWN = 1000
+
+
+def run(job: Callable[..., DataFrame], name: str, description: str, arguments: Sequence[str]) -> int:
+    """Runs `job(spark, paths, topics, config, now_ms, dry_run)` as the arguments say; the exit code.
+
+    0: done; 1: something is wrong with what lies on disk, were it in one partition; 2: with the command line.
+    """
+    parser = _parser(name, description)
+    asked = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {name}: %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        config = {**_properties(asked.conf_file), **dict(asked.conf)}
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.appName(f"kafkalog {name}").getOrCreate()
+    try:
+        statistics = job(spark, asked.paths, asked.topics, config, asked.now_ms, asked.dry_run)
+        statistics.show(ROWS_SHOWN, truncate=False)
+        failed = statistics.where("status = 'failed'").select("topic", "partition", "reason").collect()
+    except (KafkaLogError, OSError) as error:
+        _say(name, error)
+        return DATA_ERROR
+    except ValueError as error:  # a setting that cannot be meant
+        _say(name, error)
+        return USAGE_ERROR
+    finally:
+        spark.stop()
+    for row in failed:
+        _say(name, f"{row.topic}-{row.partition}: {row.reason}")
+    return DATA_ERROR if failed else 0
+
+
+def _parser(name: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=name, description=description)
+    parser.add_argument(
+        "paths",
+        metavar="LOGDIR",
+        nargs="+",
+        help="a log directory, or a partition directory; executors must see it under the same path",
+    )
+    parser.add_argument(
+        "--topic",
+        dest="topics",
+        metavar="TOPIC",
+        action="append",
+        help="only this topic (may be repeated); else all but Kafka's internal ones",
+    )
+    parser.add_argument(
+        "--conf",
+        metavar="NAME=VALUE",
+        type=_setting,
+        action="append",
+        default=[],
+        help="a setting by its topic's or broker's name (may be repeated); overrules --conf-file",
+    )
+    parser.add_argument(
+        "--conf-file", metavar="FILE", type=Path, help="settings, a NAME=VALUE a line, as in conf/"
+    )
+    parser.add_argument(
+        "--now-ms", metavar="MS", type=int, help="the time to measure ages from, epoch ms; else now"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, only tell what would be")
+    return parser
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"NAME=VALUE was expected, found {text!r}")
+    return name.strip(), value.strip()
+
+
+def _properties(path: Path | None) -> dict[str, str]:
+    """The settings of a file of `name=value` lines; `#` and `!` begin comments, as in Java's properties."""
+    found: dict[str, str] = {}
+    for number, line in enumerate([] if path is None else path.read_text().splitlines(), 1):
+        text = line.strip()
+        if text and text[0] not in "#!":
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise ValueError(f"{path}, line {number}: name=value was expected, found {text!r}")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _say(name: str, message: object) -> None:
+    print(f"{name}: {' '.join(str(message).split())}", file=sys.stderr)  # noqa: T201

@@ -1,0 +1,83 @@
+"""The compaction as a program, by spark-submit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import native_log
+from native_log.config import LogConfig
+from tests.cleaner.support import files
+
+from .test_compact import CONFIG, NOW_MS, log_dir
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.spark
+
+
+def submit(job: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    home = Path(pyspark.__file__).parent
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    confs = [part for item in settings.items() for part in ("--conf", "=".join(item))]
+    program = ROOT / "kafkalog_spark" / "jobs" / job
+    return subprocess.run(
+        [home / "bin" / "spark-submit", "--master", "local[2]", *confs, str(program), *map(str, arguments)],
+        env={
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_compact(tmp_path: Path) -> None:
+    topics = ("compact-txn", "compact-idem", "compact-codecs")
+    local, data = (log_dir(tmp_path / name, "round1", topics) for name in ("local", "data"))
+    native_log.compact(local, ["compact-txn", "compact-idem"], config=CONFIG, now_ms=NOW_MS)
+    conf_file = tmp_path / "my.properties"
+    conf_file.write_text("# mine\n" + "\n".join(f"{name} = {value}" for name, value in CONFIG.items()))
+
+    done = submit(
+        *("compact.py", data, "--topic", "compact-txn", "--topic", "compact-idem"),
+        *("--conf-file", conf_file, "--now-ms", str(NOW_MS)),
+    )
+
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("|cleaned|") == 2
+    assert files(data) == files(local)
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    nothing = submit("compact.py", tmp_path / "nothing")
+    assert nothing.returncode == 1
+    (said,) = [line for line in nothing.stdout.splitlines() if line.startswith("compact: ")]
+    assert "there is no such directory" in said
+    assert "Traceback" not in nothing.stdout
+
+    data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
+    slip = submit("compact.py", data, "--conf", "min.cleanable.dirty.ration=0.1")
+    assert slip.returncode == 2
+    assert "'min.cleanable.dirty.ratio' was most likely meant" in slip.stdout
+
+
+def test_the_annotated_defaults_are_the_defaults() -> None:
+    lines = (ROOT / "conf" / "compact.properties").read_text().splitlines()
+    settings = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    assert LogConfig.parse(settings) == LogConfig.parse({"cleanup.policy": "compact"})
