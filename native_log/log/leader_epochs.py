@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.storage import read_file
+from native_log.storage.writing import replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -55,3 +57,34 @@ def read_leader_epochs(directory: Path) -> tuple[EpochEntry, ...]:
     except ValueError as error:
         logger.warning("%s: not used: %s", path, error)
         return ()
+
+
+def write_leader_epochs(directory: Path, entries: Sequence[EpochEntry]) -> None:
+    """Write the whole file; after a crash the old one is there or the new."""
+    lines = "".join(f"{entry.epoch} {entry.start_offset}\n" for entry in entries)
+    replace_file(directory / LEADER_EPOCH_CHECKPOINT, f"0\n{len(entries)}\n{lines}".encode())
+
+
+def assign(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tuple[EpochEntry, ...]:
+    """The entries once a batch of `epoch` at `start_offset` was appended.
+
+    A new entry if the epoch is another than the latest, or begins below it; those that it contradicts go.
+    """
+    if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
+        return entries
+    kept = list(entries)
+    while kept and (kept[-1].epoch >= epoch or kept[-1].start_offset >= start_offset):
+        kept.pop()
+    return (*kept, EpochEntry(epoch, start_offset))
+
+
+def truncate_from_end(entries: tuple[EpochEntry, ...], end_offset: int) -> tuple[EpochEntry, ...]:
+    """The entries of a log that ends before `end_offset`."""
+    return tuple(entry for entry in entries if entry.start_offset < end_offset)
+
+
+def truncate_from_start(entries: tuple[EpochEntry, ...], start_offset: int) -> tuple[EpochEntry, ...]:
+    """The entries of a log that starts at `start_offset`: the one that covers it begins there."""
+    dropped = [entry for entry in entries if entry.start_offset <= start_offset]
+    kept = entries[len(dropped) :]
+    return (EpochEntry(dropped[-1].epoch, start_offset), *kept) if dropped else kept

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from native_log.config import LogConfig
 from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
+from native_log.log.incoming import Encoding, encoded, incoming
 from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.log.listing import Listing, list_log
 from native_log.log.log_range import LogRange
@@ -25,13 +27,18 @@ from native_log.log.pieces import Piece
 from native_log.log.tail import Tail, find_tail
 from native_log.log.timestamps import offset_for_timestamp
 from native_log.log.transactions import all_transactions, last_stable_offset, transactions_table
+from native_log.log.writing import Writing, current_ms
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Self
 
+    from typing_extensions import Buffer
+
+    from native_log.log.append import LogAppender
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
@@ -53,6 +60,7 @@ class PartitionLog:
         snapshots: (offset, file name) of the snapshots of producer state, newest first.
         log_start_offset: first offset of the log. It may lie within a batch.
         log_end_offset: the offset after the last record.
+        config: settings of the topic that appending goes by.
         high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the
             directory open, else the log end offset, as after the broker's restart.
     """
@@ -74,6 +82,8 @@ class PartitionLog:
         self.segments = listing.segments
         self.snapshots = listing.snapshots
         self.checkpoints = checkpoints
+        self.config = LogConfig()
+        self._writing: Writing | None = None
         self._tail = tail
         self.max_batch_bytes = max_batch_bytes
         first = self.segments[0].base_offset if self.segments else 0
@@ -95,6 +105,7 @@ class PartitionLog:
         partition: int | None = None,
         checkpoints: PartitionCheckpoints | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        config: Mapping[str, object] | None = None,
     ) -> PartitionLog:
         """Open the partition directory `path`: list its files and look at the end of the last segment.
 
@@ -102,8 +113,10 @@ class PartitionLog:
             topic, partition: what to call it; by default as its directory is named.
             checkpoints: what the checkpoint files of the log directory say of it.
             max_batch_bytes: a batch that claims, or decompresses to, more is taken for damaged.
+            config: settings for appending, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig.
 
         Raises:
+            InvalidConfigError: a setting that cannot be meant.
             FileNotFoundError, NotADirectoryError, PermissionError, OSError: the directory or a file cannot be
             read.
             KafkaLogError: a segment is larger than one can be.
@@ -111,8 +124,9 @@ class PartitionLog:
         directory = os.fspath(path)
         match = _DIRECTORY.fullmatch(os.path.basename(os.path.abspath(directory)))  # noqa: PTH100, PTH119
         checkpoints = checkpoints or NO_CHECKPOINTS
+        settings = LogConfig.parse(config) if config else LogConfig()
         listing, tail = _list_and_find_tail(directory, checkpoints.clean_shutdown, max_batch_bytes)
-        return cls(
+        log = cls(
             Path(directory),
             topic if topic is not None else match[1] if match else Path(directory).name,
             partition if partition is not None else int(match[2]) if match else 0,
@@ -121,6 +135,13 @@ class PartitionLog:
             checkpoints,
             max_batch_bytes,
         )
+        log.config = settings
+        return log
+
+    @property
+    def end_of_last_batch(self) -> int:
+        """The log end offset by what lies in the last segment, were it below the log's start."""
+        return self._tail.next_offset
 
     @property
     def size_bytes(self) -> int:
@@ -257,6 +278,139 @@ class PartitionLog:
                 for scanned in lookup.batches(position, on_damage, check_crcs=check_crcs):
                     yield segment, scanned
 
+    def append(
+        self,
+        records: pa.RecordBatch | pa.Table,
+        *,
+        leader_epoch: int | None = None,
+        now_ms: int | None = None,
+        compression: str | None = None,
+        level: int | None = None,
+        batch_size: int = 16384,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        is_transactional: bool = False,
+    ) -> int:
+        """Append records at the log's end, all of them or, if anything fails, none.
+
+        The directory's lock is taken with the first append and held until `close`: a broker cannot start on
+        it meanwhile, and one that runs is not disturbed. What was appended can be read at once; it is on the
+        disk for good after `flush` or `close` (or as flush.messages and flush.ms say).
+
+        Args:
+            records: columns by name, in any order: `value`, `key` (binary or string; null is null), `headers`
+                (list of structs of key and value), `timestamp` (any Arrow timestamp, or int64 ms; null or no
+                such column: now). Others are passed over.
+            leader_epoch: of the batches; by default that of the batches before, 0 in a new log.
+            now_ms: the time now, epoch ms; by default the clock's.
+            compression: none, gzip, snappy, lz4 or zstd; by default what compression.type says, none where
+                that is "producer". `level`: of the codec; by default the topic's.
+            batch_size: about how many bytes a batch has before compression (Kafka: batch.size).
+            producer_id, producer_epoch, base_sequence, is_transactional: what the batches say of their
+                producer; an open transaction is ended by a control batch (see append_batches).
+
+        Returns:
+            The offset of the first record; those of the others follow without a gap.
+
+        Raises:
+            LogDirInUseError: a broker, or another process, works in the log directory.
+            LogNeedsRecoveryError: a crash left the log's end damaged; `kafkalog recover` mends it.
+            InvalidRecordError: a null key on a compacted topic. InvalidTimestampError, RecordTooLargeError.
+            OSError: writing failed.
+        """
+        how = Encoding(
+            compression, level, batch_size, leader_epoch, producer_id, producer_epoch, base_sequence,
+            is_transactional,
+        )  # fmt: skip
+        now_ms = current_ms() if now_ms is None else now_ms
+        return self._write(
+            lambda appender: encoded(records, how, self.config, appender, now_ms, self.path), now_ms
+        )
+
+    def append_batches(
+        self,
+        batches: Buffer,
+        *,
+        origin: str = "client",
+        leader_epoch: int | None = None,
+        now_ms: int | None = None,
+    ) -> int:
+        """Append encoded batches as bytes: offsets and leader epoch are set in place, the rest stays as it is
+        wherever a broker would leave it (its checksum, its compression).
+
+        Args:
+            batches: whole batches, one behind the other, as a producer makes them or another log holds them.
+            origin: Kafka's AppendOrigin. "client": what a producer may send, any number of batches;
+                "coordinator": control batches, too; "replication": batches of another replica, which keep
+                their offsets, at or above the log's end, and their epochs.
+            leader_epoch, now_ms: as for `append`.
+
+        Returns, raises: as `append`; CorruptRecordError if the bytes are no whole, valid batches.
+        """
+        now_ms = current_ms() if now_ms is None else now_ms
+        return self._write(
+            lambda appender: incoming(
+                batches, origin, leader_epoch, self.config, appender, now_ms, self.path, self.max_batch_bytes
+            ),
+            now_ms,
+        )
+
+    def flush(self) -> None:
+        """Have everything that was appended on the disk."""
+        if self._writing is not None:
+            self._writing.appender.flush(current_ms())
+
+    def close(self) -> None:
+        """End appending: indexes complete, producers' state and checkpoints written, the lock given back.
+
+        The log can still be read, and appended to again. Does nothing where nothing was appended.
+        """
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.close(self)
+            self._refresh(writing.appender)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(
+        self, pieces: Callable[[LogAppender], Iterator[tuple[Buffer, pa.RecordBatch]]], now_ms: int
+    ) -> int:
+        if self._writing is None:
+            self._writing = Writing.begin(self, now_ms)
+            self._refresh(self._writing.appender)
+        appender = self._writing.appender
+        first_offset = appender.log_end_offset
+        try:
+            appender.write(pieces(appender), now_ms)
+        finally:
+            self._refresh(appender)
+        return first_offset
+
+    def _refresh(self, appender: LogAppender) -> None:
+        """See the log as it is written."""
+        self.segments = appender.segments
+        self.log_end_offset = self.high_watermark = appender.log_end_offset
+        self._tail = Tail(self.segments[-1].size_bytes, appender.log_end_offset)
+        for name in ("last_stable_offset", "leader_epochs"):
+            self.__dict__.pop(name, None)
+
+    def opened_again(self) -> PartitionLog:
+        """The log as it lies there now."""
+        log = PartitionLog.open(
+            self.path,
+            topic=self.topic,
+            partition=self.partition,
+            checkpoints=self.checkpoints,
+            max_batch_bytes=self.max_batch_bytes,
+        )
+        log.config = self.config
+        return log
+
     def end_position(self, segment: LogSegment) -> int:
         """Where reading `segment` stops: its size, for the last one where what is written of it ends."""
         return self._tail.end_position if segment is self.segments[-1] else segment.size_bytes
@@ -266,16 +420,7 @@ class PartitionLog:
         try:
             return work(self)
         except (FileNotFoundError, LogTruncatedError):
-            return work(self._opened_again())
-
-    def _opened_again(self) -> PartitionLog:
-        return PartitionLog.open(
-            self.path,
-            topic=self.topic,
-            partition=self.partition,
-            checkpoints=self.checkpoints,
-            max_batch_bytes=self.max_batch_bytes,
-        )
+            return work(self.opened_again())
 
     def _limit(self, isolation_level: str) -> int:
         if isolation_level == "read_committed":

@@ -14,6 +14,8 @@ from crc32c import crc32c
 from native_log.errors import CorruptIndexError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
 _HEADER = struct.Struct(">hIi")
@@ -54,6 +56,25 @@ def parse_snapshot(data: bytes) -> list[ProducerStateEntry]:
             f"expected {count} entries, found {len(data) - _HEADER.size} bytes behind the header"
         )
     return [ProducerStateEntry(*fields) for fields in _ENTRY.iter_unpack(data[_HEADER.size :])]
+
+
+def snapshot_bytes(entries: Iterable[ProducerStateEntry]) -> bytes:
+    """The content of a `.snapshot` file."""
+    packed = [
+        _ENTRY.pack(
+            e.producer_id,
+            e.producer_epoch,
+            e.last_sequence,
+            e.last_offset,
+            e.offset_delta,
+            e.timestamp_ms,
+            e.coordinator_epoch,
+            e.current_txn_first_offset,
+        )
+        for e in entries
+    ]
+    checked = struct.pack(">i", len(packed)) + b"".join(packed)
+    return struct.pack(">hI", _VERSION, crc32c(checked)) + checked
 
 
 @dataclass(frozen=True, slots=True)

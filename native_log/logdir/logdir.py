@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import logging
 import os
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from native_log.errors import EmptyLogDirError, KafkaLogError, UnknownTopicOrPartitionError
+from native_log.config import LogConfig
+from native_log.errors import (
+    EmptyLogDirError,
+    KafkaLogError,
+    TopicExistsError,
+    UnknownTopicOrPartitionError,
+)
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.logdir.checkpoints import REPLICATION_OFFSET_CHECKPOINT, OffsetCheckpoints
+from native_log.logdir.create import (
+    checked_topic,
+    checked_uuid,
+    create_log_dir,
+    create_partition,
+    placed,
+    random_uuid,
+)
 from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE, PartitionDir, find_partitions, local_path
 from native_log.logdir.lock import lock_holder
 from native_log.logdir.meta_properties import MetaProperties, read_meta_properties
 from native_log.logdir.names import METADATA_TOPIC, PartitionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -87,6 +102,7 @@ class LogDir:
             the directory's lock (up to 5 seconds behind the broker's own), else at the log end offset, as for
             a broker that loads the directory. "checkpoint": always at the checkpointed high watermark, where
             there is one. "ignore": always at the log end offset.
+        allow_empty: no error where no partition can be read, to make topics in.
 
     Raises:
         FileNotFoundError, PermissionError: a path that is not there, or may not be read.
@@ -101,12 +117,14 @@ class LogDir:
         *more_paths: PathLike,
         include_deleted: bool = False,
         high_watermark: HighWatermark = "auto",
+        allow_empty: bool = False,
     ) -> None:
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark is auto, ignore or checkpoint, not {high_watermark!r}")
         given = [path] if isinstance(path, str | os.PathLike) else list(path)
         self.paths = tuple(local_path(one) for one in (*given, *more_paths))
         self._high_watermark = high_watermark
+        self._opened: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._directories: dict[Path, LogDirectory] = {}
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
         self._passed_over: list[PartitionDir] = []
@@ -119,10 +137,83 @@ class LogDir:
                     candidates.setdefault((partition.topic, partition.partition), []).append(partition)
                 else:
                     self._passed_over.append(partition)
-        if not candidates:
+        if not candidates and not allow_empty:
             raise EmptyLogDirError(self._nothing_to_read(), path=", ".join(map(str, self.paths)))
         self._warn_of_several_clusters()
         self._partitions = {key: self._chosen(candidates[key]) for key in sorted(candidates)}
+
+    @classmethod
+    def create(
+        cls,
+        path: PathLike | Iterable[PathLike],
+        *more_paths: PathLike,
+        cluster_id: str | None = None,
+        node_id: int = 1,
+    ) -> LogDir:
+        """Make one or several log directories of one broker, as if it had been formatted and stopped.
+
+        Args:
+            cluster_id: 22 characters of base64url; by default a new one. A broker loads a directory only if
+                it has the broker's own cluster and node id.
+
+        Raises:
+            FileExistsError: there is something else than an empty directory at a path.
+            ValueError: no cluster id can be like that.
+        """
+        given = [path] if isinstance(path, str | os.PathLike) else list(path)
+        paths = [local_path(one) for one in (*given, *more_paths)]
+        cluster = random_uuid() if cluster_id is None else cluster_id
+        for one in paths:
+            create_log_dir(one, cluster, node_id)
+        return cls(paths, allow_empty=True)
+
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int = 1,
+        *,
+        topic_id: str | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> list[PartitionDir]:
+        """Make an empty topic, its partitions each in the log directory that then has the fewest.
+
+        Args:
+            topic_id: 22 characters of base64url; by default a new one. A KRaft broker serves only topics that
+                its cluster's metadata has under the same id.
+            config: settings by Kafka's names, of the first segments' files; see LogConfig.
+
+        Raises:
+            TopicExistsError, InvalidTopicError, InvalidConfigError, ValueError.
+            LogDirInUseError: a broker runs on a directory.
+            OSError: writing failed; the partitions made until then are there.
+        """
+        checked_topic(topic, partitions)
+        uuid = random_uuid() if topic_id is None else checked_uuid(topic_id)
+        settings = LogConfig.parse(config or {})
+        found = self.topics().get(topic)
+        if found is not None:
+            raise TopicExistsError(
+                f"expected no topic {topic}, found one with {len(found)} partitions",
+                path=", ".join(map(str, self.paths)),
+            )
+        made = []
+        for number, log_dir in enumerate(placed(list(self._directories), partitions)):
+            path = create_partition(log_dir, topic, number, uuid, settings)
+            made.append(PartitionDir(topic, number, path, PartitionKind.NORMAL))
+            self._partitions[topic, number] = made[-1]
+        self._partitions = {key: self._partitions[key] for key in sorted(self._partitions)}
+        return made
+
+    def close(self) -> None:
+        """Close every partition log opened from here that was appended to (see PartitionLog.close)."""
+        for log in list(self._opened):
+            log.close()
+
+    def __enter__(self) -> LogDir:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"LogDir({', '.join(repr(str(path)) for path in self.paths)})"
@@ -148,22 +239,34 @@ class LogDir:
         """The partition directories that are read, sorted by topic and partition."""
         return list(self._partitions.values())
 
-    def partition(self, topic: str, partition: int) -> PartitionLog:
-        """Open the log of one partition. Raises UnknownTopicOrPartitionError."""
+    def partition(
+        self, topic: str, partition: int, *, config: Mapping[str, object] | None = None
+    ) -> PartitionLog:
+        """Open the log of one partition.
+
+        Args:
+            config: settings for appending to it, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig.
+
+        Raises:
+            UnknownTopicOrPartitionError; InvalidConfigError.
+        """
         try:
             found = self._partitions[topic, partition]
         except KeyError:
             raise UnknownTopicOrPartitionError(
                 self._unknown(topic, partition), path=", ".join(map(str, self.paths))
             ) from None
-        return self._open(found)
+        log = self._open(found, config)
+        self._opened.add(log)
+        return log
 
-    def _open(self, found: PartitionDir) -> PartitionLog:
+    def _open(self, found: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
         return PartitionLog.open(
             found.path,
             topic=found.topic,
             partition=found.partition,
             checkpoints=self._checkpoints(found),
+            config=config,
         )
 
     def _checkpoints(self, found: PartitionDir) -> PartitionCheckpoints:

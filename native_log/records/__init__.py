@@ -8,6 +8,7 @@ chooses the reference on purpose.
 - `scan(buffer)`: one row a batch, from the headers alone.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
 - `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
+- `encode(records)`: Arrow records as batches (in plain Python so far, whichever runs).
 - `OffsetMap`, `KeyOffsets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
 """
 
@@ -17,6 +18,8 @@ import os
 import warnings
 
 from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten, Verdict
+from native_log.records.encode import Encoded
+from native_log.records.reference.encode import encode
 from native_log.records.schema import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
@@ -82,6 +85,7 @@ __all__ = [
     "RECORD_SCHEMA",
     "Damage",
     "Decoded",
+    "Encoded",
     "KeyOffsets",
     "MapProgress",
     "OffsetMap",
@@ -91,6 +95,7 @@ __all__ = [
     "Survivors",
     "Verdict",
     "decode",
+    "encode",
     "find_batch",
     "merge",
     "rewrite",

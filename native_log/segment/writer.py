@@ -176,12 +176,7 @@ class SegmentWriter:
             path = f"{self.directory}/{file_name(self.base_offset, TRANSACTION_INDEX, self.state)}"
             size = os.path.getsize(path) if os.path.exists(path) else 0  # noqa: PTH202, PTH110
             self._transaction_index = AppendFile(path, size - size % _TXN_ENTRY.size)
-        self._transaction_index.append(
-            b"".join(
-                _TXN_ENTRY.pack(0, t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
-                for t in transactions
-            )
-        )
+        self._transaction_index.append(transaction_index_bytes(transactions))
 
     def mark(self) -> SegmentMark:
         """How far it is written, to come back to."""
@@ -333,6 +328,14 @@ class SegmentWriter:
     def _files(self) -> list[AppendFile]:
         files = [self._log, self._index, self._time_index]
         return files if self._transaction_index is None else [*files, self._transaction_index]
+
+
+def transaction_index_bytes(transactions: Sequence[AbortedTxn]) -> bytes:
+    """Entries of a `.txnindex`."""
+    return b"".join(
+        _TXN_ENTRY.pack(0, t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
+        for t in transactions
+    )
 
 
 def _open_files(

@@ -1,0 +1,53 @@
+"""What a crash left of segments being replaced, sorted out as a broker does when it loads the log."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from native_log.log.listing import list_log, next_offset
+from native_log.log.load import segment_files, swapped_logs
+from native_log.segment.files import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    parse_file_name,
+)
+from native_log.storage.writing import fsync_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
+    """Undo or carry through a replacing of segments that was interrupted, and remove `.deleted` files.
+
+    Hold the log directory's lock.
+    """
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.is_file()]
+    files = [file for file in map(parse_file_name, names) if file is not None]
+    if not any(file.state for file in files):
+        return
+    valid = segment_files(names)
+    replaced: set[str] = set()
+    if swapped_logs(valid):
+        listing = list_log(str(directory), max_batch_bytes)
+        new = [segment for segment in listing.segments if segment.log.endswith(f".{SWAP}")]
+        low = min(segment.base_offset for segment in new)
+        high = max(next_offset(segment, max_batch_bytes) for segment in new)
+        replaced = {file.name for file in valid if not file.state and low <= file.offset < high}
+    for file in files:
+        void = file.state in (CLEANED, DELETED) or (file.state == SWAP and file not in valid)
+        if void or file.name in replaced:
+            (directory / file.name).unlink()
+    for kind in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT):
+        for file in valid:
+            if file.state == SWAP and file.kind == kind:
+                (directory / file.name).rename(directory / file.name.removesuffix(f".{SWAP}"))
+    fsync_directory(directory)

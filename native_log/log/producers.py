@@ -1,0 +1,154 @@
+"""The state of all producers of a log, moved along it batch by batch (Kafka: ProducerStateManager)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from native_log.errors import CorruptIndexError
+from native_log.log.producer_state import ABORT, COMMIT, ProducerStateEntry, parse_snapshot, snapshot_bytes
+from native_log.records import decode
+from native_log.segment.files import SNAPSHOT, file_name
+from native_log.segment.transaction_index import AbortedTxn
+from native_log.storage import read_file
+from native_log.storage.writing import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+logger = logging.getLogger(__name__)
+
+_NONE = -1
+_COLUMNS = (
+    "producerId",
+    "producerEpoch",
+    "baseOffset",
+    "lastOffset",
+    "lastSequence",
+    "maxTimestamp",
+    "isTransactional",
+    "isControl",
+    "controlType",
+    "position",
+    "sizeInBytes",
+)
+
+
+@dataclass(slots=True)
+class ProducerStates:
+    """The last batch of each producer, and its transaction if one is open, as of `end_offset` (exclusive)."""
+
+    end_offset: int = 0
+    entries: dict[int, ProducerStateEntry] = field(default_factory=dict)
+
+    def copy(self) -> ProducerStates:
+        return ProducerStates(self.end_offset, dict(self.entries))
+
+    def apply(self, batches: pa.RecordBatch, read: Callable[[int, int], memoryview]) -> list[AbortedTxn]:
+        """Take the batches (BATCH_SCHEMA) that follow; the transactions that were aborted with them.
+
+        Args:
+            read: the bytes of a control batch, by its position and size: its coordinator's epoch is in there.
+        """
+        aborted: list[AbortedTxn] = []
+        if batches.num_rows == 0:
+            return aborted
+        self.end_offset = batches.column("lastOffset")[batches.num_rows - 1].as_py() + 1
+        ids = batches.column("producerId")
+        if ids.null_count == len(ids) or max((i for i in ids.to_pylist() if i is not None), default=-1) < 0:
+            return aborted
+        columns = (batches.column(name).to_pylist() for name in _COLUMNS)
+        for producer, epoch, base, last, sequence, time_ms, transactional, control, kind, at, size in zip(
+            *columns, strict=True
+        ):
+            if producer is None or producer < 0:
+                continue
+            if not control:
+                self._add(producer, epoch, base, last, sequence, time_ms, transactional)
+            elif kind in (ABORT, COMMIT):  # a control batch that compaction emptied says nothing
+                coordinator_epoch = _coordinator_epoch(read(at, size))
+                first = self._end_transaction(producer, epoch, time_ms, coordinator_epoch)
+                if kind == ABORT and first >= 0:
+                    aborted.append(AbortedTxn(producer, first, base, self._first_unstable(base + 1)))
+        return aborted
+
+    def _add(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_offset: int,
+        last_offset: int,
+        last_sequence: int,
+        timestamp_ms: int,
+        is_transactional: bool,
+    ) -> None:
+        before = self.entries.get(producer_id)
+        first = before.current_txn_first_offset if before else _NONE
+        self.entries[producer_id] = ProducerStateEntry(
+            producer_id,
+            epoch,
+            last_sequence,
+            last_offset,
+            last_offset - base_offset,
+            timestamp_ms,
+            before.coordinator_epoch if before else _NONE,
+            base_offset if is_transactional and first < 0 else first,
+        )
+
+    def _end_transaction(
+        self, producer_id: int, epoch: int, timestamp_ms: int, coordinator_epoch: int
+    ) -> int:
+        """First offset of the transaction that a marker ends; -1 if none was open."""
+        before = self.entries.get(
+            producer_id, ProducerStateEntry(producer_id, epoch, _NONE, _NONE, 0, timestamp_ms, _NONE, _NONE)
+        )
+        if before.producer_epoch != epoch:  # a bumped epoch forgets the batches of the one before
+            before = replace(
+                before, producer_epoch=epoch, last_sequence=_NONE, last_offset=_NONE, offset_delta=0
+            )
+        self.entries[producer_id] = replace(
+            before,
+            timestamp_ms=timestamp_ms,
+            coordinator_epoch=coordinator_epoch,
+            current_txn_first_offset=_NONE,
+        )
+        return before.current_txn_first_offset
+
+    def _first_unstable(self, none: int) -> int:
+        first = (e.current_txn_first_offset for e in self.entries.values())
+        return min((offset for offset in first if offset >= 0), default=none)
+
+    def write_snapshot(self, directory: Path) -> Path:
+        """Write `<end offset>.snapshot`."""
+        path = directory / file_name(self.end_offset, SNAPSHOT)
+        replace_file(path, snapshot_bytes(self.entries.values()))
+        return path
+
+
+def newest_snapshot(
+    directory: Path, snapshots: Sequence[tuple[int, str]], least: int, most: int
+) -> ProducerStates:
+    """State from the newest good snapshot whose offset is in [least, most]; else none, as of `least`.
+
+    Args:
+        snapshots: (offset, file name), newest first.
+    """
+    for offset, name in snapshots:
+        if least <= offset <= most:
+            try:
+                entries = parse_snapshot(read_file(f"{directory}/{name}"))
+            except (CorruptIndexError, FileNotFoundError) as error:
+                logger.warning("%s/%s: not used: %s", directory, name, error)
+                continue
+            return ProducerStates(offset, {entry.producer_id: entry for entry in entries})
+    return ProducerStates(least)
+
+
+def _coordinator_epoch(batch: memoryview) -> int:
+    values = decode(batch, ["value"], control=True, check_crcs=False).batch.column(0)
+    value = values[0].as_py() if len(values) else None
+    return int.from_bytes(value[2:6], "big", signed=True) if value is not None and len(value) >= 6 else _NONE

@@ -1,0 +1,141 @@
+"""Making log directories, topics and partitions (Kafka: StorageTool, LogManager.getOrCreateLog)."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import re
+import shutil
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from native_log.config import LogConfig
+from native_log.errors import InvalidTopicError, TopicExistsError
+from native_log.log.leader_epochs import write_leader_epochs
+from native_log.log.partition_metadata import PARTITION_METADATA
+from native_log.logdir.checkpoints import CHECKPOINT_FILES, CLEANER_OFFSET_CHECKPOINT, write_offset_checkpoint
+from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE
+from native_log.logdir.lock import LOCK_FILE
+from native_log.logdir.meta_properties import META_PROPERTIES
+from native_log.logdir.names import METADATA_TOPIC, is_legal_topic, parse_partition_name
+from native_log.logdir.session import CLEAN_SHUTDOWN, ClosedLog, WriteSession
+from native_log.segment.writer import SegmentWriter
+from native_log.storage.writing import fsync_directory, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_RESERVED_UUIDS = frozenset({"A" * 22, "A" * 21 + "B"})
+
+
+def random_uuid() -> str:
+    """A new id as Kafka writes it: 22 characters of base64url, none that begins with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text
+
+
+def create_log_dir(path: Path, cluster_id: str, node_id: int) -> None:
+    """A new log directory, as formatted for a broker that then stopped in good order.
+
+    Raises FileExistsError if there is anything at `path` but an empty directory.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if {name for name in os.listdir(path) if name != LOCK_FILE}:  # noqa: PTH208
+        raise FileExistsError(
+            errno.EEXIST, "expected no such directory, or an empty one, to make a log directory of", str(path)
+        )
+    for name in CHECKPOINT_FILES:
+        if name != CLEANER_OFFSET_CHECKPOINT:
+            write_offset_checkpoint(path / name, {})
+    replace_file(path / CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN)
+    written = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
+    properties = {
+        "cluster.id": cluster_id,
+        "directory.id": random_uuid(),
+        "node.id": node_id,
+        "version": 1,
+    }
+    lines = [f"{name}={value}\n" for name, value in properties.items()]
+    # Last: with it the directory is one.
+    replace_file(path / META_PROPERTIES, f"#\n#{written}\n{''.join(lines)}".encode())
+
+
+def checked_topic(topic: str, partitions: int) -> None:
+    """Raises InvalidTopicError for a name that is not legal; ValueError for no partitions."""
+    if not is_legal_topic(topic):
+        raise InvalidTopicError(
+            "expected a topic's name of 1 to 249 letters, digits, '.', '_' and '-', other than '.' and '..', "
+            f"found {topic!r}"
+        )
+    if topic == METADATA_TOPIC:
+        raise InvalidTopicError(f"{topic} is the log of KRaft's quorum; it cannot be made like a topic")
+    if partitions < 1:
+        raise ValueError(f"a topic has at least 1 partition, found {partitions}")
+
+
+def checked_uuid(text: str) -> str:
+    """Raises ValueError if `text` is not the id of a topic or cluster."""
+    if _UUID.fullmatch(text) is None or text in _RESERVED_UUIDS:
+        raise ValueError(f"expected 22 characters of base64url and no reserved id, found {text!r}")
+    return text
+
+
+def placed(log_dirs: Sequence[Path], count: int) -> list[Path]:
+    """Where so many new partitions go: each to the directory with the fewest, of equals to the first (Kafka:
+    LogManager.nextLogDirs)."""
+    numbers = {path: sum(1 for _ in _partition_names(path)) for path in log_dirs}
+    chosen = []
+    for _ in range(count):
+        path = min(log_dirs, key=numbers.__getitem__)
+        numbers[path] += 1
+        chosen.append(path)
+    return chosen
+
+
+def create_partition(
+    log_dir: Path, topic: str, partition: int, topic_id: str, config: LogConfig | None = None
+) -> Path:
+    """An empty partition directory, with an empty segment at offset 0. If it fails nothing is left.
+
+    Raises TopicExistsError; LogDirInUseError if a broker runs on the directory; OSError.
+    """
+    path = log_dir / f"{topic}-{partition}"
+    session = WriteSession.enter(log_dir)
+    try:
+        if path.exists():
+            raise TopicExistsError("expected no such partition, found one", path=path)
+        session.claim(path)
+        try:
+            session.begin()
+            _fill(path, topic_id, config or LogConfig())
+            fsync_directory(log_dir)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            session.unclaim(path)
+            raise
+        session.release(path, (topic, partition), ClosedLog(0, 0, None))
+    finally:
+        session.leave()
+    return path
+
+
+def _fill(path: Path, topic_id: str, config: LogConfig) -> None:
+    path.mkdir()
+    # Two lines, and no line end behind the second, as brokers write it.
+    replace_file(path / PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}".encode())
+    write_leader_epochs(path, ())
+    SegmentWriter.create(path, 0, config).close()
+    fsync_directory(path)
+
+
+def _partition_names(path: Path) -> Iterable[str]:
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir() and parse_partition_name(entry.name) is not None:
+                yield entry.name
