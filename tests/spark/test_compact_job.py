@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.spark
 
 
-def submit(job: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def submit(job: str, *arguments: str | Path, master: str = "local[2]") -> subprocess.CompletedProcess[str]:
+    """Runs a program of kafkalog_spark/jobs, or one of an absolute path."""
     home = Path(pyspark.__file__).parent
     settings = {
         "spark.ui.enabled": "false",
@@ -31,7 +32,7 @@ def submit(job: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]
     confs = [part for item in settings.items() for part in ("--conf", "=".join(item))]
     program = ROOT / "kafkalog_spark" / "jobs" / job
     return subprocess.run(
-        [home / "bin" / "spark-submit", "--master", "local[2]", *confs, str(program), *map(str, arguments)],
+        [home / "bin" / "spark-submit", "--master", master, *confs, str(program), *map(str, arguments)],
         env={
             **os.environ,
             "SPARK_HOME": str(home),

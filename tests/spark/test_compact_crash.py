@@ -1,0 +1,169 @@
+"""Compaction with Spark that is cut short: killed drivers, tasks tried again, attempts side by side."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import native_log
+from kafkalog_spark import compaction, compaction_tasks
+from kafkalog_spark.views import PartitionDirectory
+from native_log.cleaner.local import compaction_config
+from native_log.cleaner.swap import STAGING_DIRECTORY, finish_interrupted
+from native_log.records import DEFAULT_MAX_BATCH_BYTES, Survivors
+from tests.cleaner.support import files
+
+from .test_compact import CONFIG, IN_PARTS, NOW_MS, log_dir
+from .test_compact_job import submit
+
+TOPIC = "compact-idem"
+SETTINGS = compaction_tasks.Settings(compaction_config(CONFIG), NOW_MS, False, 1 << 30)
+
+
+class Killed(BaseException):
+    """As the process would end: nothing catches it."""
+
+
+def records(data: Path) -> list[dict[str, Any]]:
+    log = native_log.LogDir(data).partition(TOPIC, 0)
+    return [row for batch in log.read(columns=["offset", "key", "value"]) for row in batch.to_pylist()]
+
+
+def look(data: Path) -> compaction_tasks.Looked:
+    """What a task stages."""
+    return compaction_tasks._look_at(PartitionDirectory(*_directory(data)), SETTINGS)
+
+
+def _directory(data: Path) -> tuple[Any, ...]:
+    log = native_log.LogDir(data).partition(TOPIC, 0)
+    return str(log.path), log.topic, log.partition, log.checkpoints
+
+
+def commit(looked: compaction_tasks.Looked) -> None:
+    assert looked.statistics is not None and looked.staged
+    assert compaction._committed(looked, looked.statistics, looked.staged).status == "cleaned"
+
+
+def commit_until(looked: compaction_tasks.Looked, step: int) -> bool:
+    """Whether the driver came through before its `step`-th change to a directory."""
+    done = 0
+
+    def counted(real: Any) -> Any:
+        def change(*args: Any, **kwargs: Any) -> Any:
+            nonlocal done
+            if done == step:
+                raise Killed
+            done += 1
+            return real(*args, **kwargs)
+
+        return change
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in ((Path, "rename"), (Path, "unlink"), (shutil, "rmtree")):
+            patch.setattr(owner, name, counted(getattr(owner, name)))
+        try:
+            commit(looked)
+        except Killed:
+            return False
+    return True
+
+
+def test_a_driver_killed_at_any_change(tmp_path: Path) -> None:
+    original = log_dir(tmp_path / "original", "round2", (TOPIC,))
+    before = records(original)
+    whole = Path(shutil.copytree(original, tmp_path / "whole"))
+    commit(look(whole))
+    after = records(whole)
+    assert 0 < len(after) < len(before)
+    bases = sorted(int(p.stem) for p in original.glob(f"{TOPIC}-0/*.log"))
+    cleaned = [group.group.base_offset for group in look(original).staged]
+    shutil.rmtree(original / f"{TOPIC}-0" / STAGING_DIRECTORY)
+    borders = [*cleaned, bases[-1]]
+
+    step, through = 0, False
+    while not through:
+        data = Path(shutil.copytree(original, tmp_path / "data"))
+        through = commit_until(look(data), step)
+
+        # Each group of segments is as it was or as it will be.
+        found = records(data)
+        for start, end in itertools.pairwise(borders):
+            part = [row for row in found if start <= row["offset"] < end]
+            as_before, as_after = (
+                [row for row in rows if start <= row["offset"] < end] for rows in (before, after)
+            )
+            assert part in (as_before, as_after)
+        # A broker at load, or the next run, settles it without changing a record; then it cleans to the end.
+        finish_interrupted(data / f"{TOPIC}-0", DEFAULT_MAX_BATCH_BYTES)
+        assert records(data) == found
+        looked = look(data)
+        if looked.staged:
+            commit(looked)
+        assert records(data) == after
+        assert not [name for name in files(data) if name.endswith((".deleted", ".swap", ".cleaned"))]
+        shutil.rmtree(data)
+        step += 1
+    assert step > 30
+
+
+def test_of_two_attempts_one_is_taken(tmp_path: Path) -> None:
+    data = log_dir(tmp_path / "data", "round2", (TOPIC,))
+    looked, other = look(data), look(data)
+    assert {one.attempt for one in looked.staged}.isdisjoint(one.attempt for one in other.staged)
+    whole = log_dir(tmp_path / "whole", "round2", (TOPIC,))
+    commit(look(whole))
+
+    commit(other)
+
+    assert files(data) == files(whole)
+
+
+def test_survivors_of_no_group_are_none(tmp_path: Path) -> None:
+    assert len(compaction_tasks._union([])) == 0
+    found = [Survivors([number]) for number in range(100)]
+    assert list(compaction_tasks._union(found)) == list(range(100))
+
+
+FLAKY = """
+import sys
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from kafkalog_spark import compact, compaction
+
+def flaky(work):
+    def first_in_vain(batches, **how):
+        first = TaskContext.get().attemptNumber() == 0
+        for batch in work(batches, **how):
+            yield batch
+            if first:
+                raise RuntimeError("this attempt fails after it wrote")
+    return first_in_vain
+
+tasks = compaction.tasks
+for name in ("look", "gather_keys", "merge_packs", "rewrite_groups"):
+    setattr(tasks, name, flaky(getattr(tasks, name)))
+spark = SparkSession.builder.getOrCreate()
+config, how = eval(sys.argv[2])
+told = compact(spark, sys.argv[1], config=config, **how).collect()
+assert [row.status for row in told] == ["cleaned"] * len(told), told
+"""
+
+
+@pytest.mark.spark
+def test_every_task_fails_once(tmp_path: Path) -> None:
+    local, data = log_dir(tmp_path / "local", "round1"), log_dir(tmp_path / "data", "round1")
+    native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
+    program = tmp_path / "flaky.py"
+    program.write_text(FLAKY)
+
+    how = {"now_ms": NOW_MS, **IN_PARTS}
+    done = submit(os.fspath(program), data, repr((CONFIG, how)), master="local[4,3]")
+
+    assert done.returncode == 0, done.stdout
+    assert "this attempt fails after it wrote" in done.stdout
+    assert files(data) == files(local)
