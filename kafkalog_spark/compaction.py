@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from kafkalog_spark import compaction_tasks as tasks
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack, target_bytes
@@ -183,12 +185,12 @@ def _compact_large(
         .mapInArrow(partial(tasks.merge_packs, borders=borders), tasks.SURVIVORS_DDL)
     )
     plans = [
-        (index, number, 0, bytearray(pickle.dumps(replace(round, groups=(group,)))), 0, None)
+        tasks.row(tasks.SURVIVORS, index, number, 0, pickle.dumps(replace(round, groups=(group,))), 0, None)
         for index, round in enumerate(rounds)
         for number, group in enumerate(round.groups)
     ]
     results = (
-        spark.createDataFrame(plans, tasks.SURVIVORS_DDL)
+        spark.createDataFrame(pa.Table.from_batches(plans, tasks.SURVIVORS))
         .union(survivors)
         .repartition(min(groups, 8 * cores), "round", "group")
         .sortWithinPartitions("round", "group", "part")
@@ -270,7 +272,8 @@ def _save_checkpoints(
 
 def _each_a_task(spark: SparkSession, payloads: Sequence[bytes]) -> DataFrame:
     """One row a task: from a single partition, Spark deals rows out evenly."""
-    rows = spark.createDataFrame([(bytearray(payload),) for payload in payloads], "payload binary")
+    # From Arrow: Spark would run a job of its own to take rows in from Python.
+    rows = spark.createDataFrame(pa.table([pa.array(payloads, pa.binary())], schema=tasks.PAYLOAD))
     return rows.coalesce(1).repartition(max(1, len(payloads)))
 
 

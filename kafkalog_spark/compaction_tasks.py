@@ -80,7 +80,7 @@ PAYLOAD = pa.schema([("payload", pa.binary())])
 def look(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.RecordBatch]:
     for (payload,) in _rows(batches):
         for directory in pickle.loads(payload):  # noqa: S301 (the driver's own)
-            yield _row(PAYLOAD, pickle.dumps(_look_at(directory, settings)))
+            yield row(PAYLOAD, pickle.dumps(_look_at(directory, settings)))
 
 
 def _look_at(directory: PartitionDirectory, settings: Settings) -> Looked:
@@ -165,7 +165,7 @@ def gather_keys(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterator[p
         try:
             yield from _packs(split, max_bytes)
         except (KafkaLogError, OSError) as error:
-            yield _row(PACKS, split.round, 0, None, 0, str(error))
+            yield row(PACKS, split.round, 0, None, 0, str(error))
 
 
 def _packs(split: Split, max_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -181,10 +181,10 @@ def _packs(split: Split, max_bytes: int) -> Iterator[pa.RecordBatch]:
             )
         null_keys = found.null_keys if split.is_dirty else 0
         if null_keys:
-            yield _row(PACKS, split.round, 0, None, null_keys, None)
+            yield row(PACKS, split.round, 0, None, null_keys, None)
         if len(keys):
             for bucket, pack in enumerate(keys.buckets(split.buckets)):
-                yield _row(PACKS, split.round, bucket, pack, 0, None)
+                yield row(PACKS, split.round, bucket, pack, 0, None)
         range = None if found.full_at is None else _behind(range, found.full_at)
 
 
@@ -217,7 +217,7 @@ def merge_packs(batches: Iterator[pa.RecordBatch], borders: dict[int, list[int]]
         packs: list[bytes] = []
         for pack, null_keys, error in rows:
             if null_keys or error is not None:
-                yield _row(SURVIVORS, round, 0, bucket + 1, None, null_keys, error)
+                yield row(SURVIVORS, round, 0, bucket + 1, None, null_keys, error)
             if pack is not None:
                 packs.append(pack)
         survivors = merge(packs)
@@ -226,7 +226,7 @@ def merge_packs(batches: Iterator[pa.RecordBatch], borders: dict[int, list[int]]
         for group, (start, end) in enumerate(pairwise(offsets)):
             found = survivors.between(start, end)
             if len(found):
-                yield _row(SURVIVORS, round, group, bucket + 1, found.to_bytes(), 0, None)
+                yield row(SURVIVORS, round, group, bucket + 1, found.to_bytes(), 0, None)
 
 
 RESULTS = pa.schema([("round", pa.int32()), ("group", pa.int32()), ("payload", pa.binary())])
@@ -258,7 +258,7 @@ def rewrite_groups(batches: Iterator[pa.RecordBatch], settings: Settings) -> Ite
                     found = [_union(found)]
         assert round is not None
         result = _rewrite(round, _union(found), settings, null_keys, error)
-        yield _row(RESULTS, round_index, group_index, pickle.dumps(result))
+        yield row(RESULTS, round_index, group_index, pickle.dumps(result))
 
 
 def _union(found: list[Survivors]) -> Survivors:
@@ -293,6 +293,7 @@ def _runs(
         yield key, (row[length:] for row in run)
 
 
-def _row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
+def row(schema: pa.Schema, *values: Any) -> pa.RecordBatch:
+    """A batch of one row."""
     arrays = [pa.array([value], field.type) for value, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
