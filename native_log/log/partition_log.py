@@ -292,7 +292,8 @@ class PartitionLog:
         base_sequence: int = -1,
         is_transactional: bool = False,
     ) -> int:
-        """Append records at the log's end, all of them or, if anything fails, none.
+        """Append records at the log's end, all of them or, if an error is raised, none. (A process that is
+        killed leaves whole batches of them: what comes after is cut off by recovery.)
 
         The directory's lock is taken with the first append and held until `close`: a broker cannot start on
         it meanwhile, and one that runs is not disturbed. What was appended can be read at once; it is on the

@@ -37,7 +37,7 @@ class Writing:
         path = Path(log.path).absolute()
         session = WriteSession.enter(path.parent)
         try:
-            session.claim(path)
+            session.claim(path, log)
         except BaseException:
             session.leave()
             raise

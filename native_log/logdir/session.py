@@ -46,7 +46,7 @@ class WriteSession:
     def __init__(self, log_dir: Path) -> None:
         self.log_dir = log_dir
         self._lock = LogDirLock(log_dir)
-        self._writers: set[str] = set()
+        self._writers: dict[str, object] = {}
         self._holders = 0
         self._closed: dict[tuple[str, int], ClosedLog] = {}
         mark = log_dir / CLEAN_SHUTDOWN_FILE
@@ -72,8 +72,16 @@ class WriteSession:
             session._holders += 1
             return session
 
-    def claim(self, partition_dir: Path) -> None:
-        """Be the one in this process that writes in a partition. Raises LogDirInUseError."""
+    def claim(self, partition_dir: Path, writer: object = None) -> None:
+        """Be the one in this process that writes in a partition.
+
+        Args:
+            writer: is kept alive until the claim's end: nothing else may refer to it any more, and yet it has
+                to be closed.
+
+        Raises:
+            LogDirInUseError: another one in this process writes there.
+        """
         name = os.path.realpath(partition_dir)
         with _guard:
             if name in self._writers:
@@ -82,12 +90,12 @@ class WriteSession:
                     "for appending: close that first",
                     path=partition_dir,
                 )
-            self._writers.add(name)
+            self._writers[name] = writer
 
     def unclaim(self, partition_dir: Path) -> None:
         """A claim's end before anything was changed."""
         with _guard:
-            self._writers.discard(os.path.realpath(partition_dir))
+            self._writers.pop(os.path.realpath(partition_dir), None)
 
     def begin(self) -> None:
         """Before the first change: from here on a crash asks for recovery."""
@@ -100,7 +108,7 @@ class WriteSession:
     def release(self, partition_dir: Path, key: tuple[str, int], closed: ClosedLog | None) -> None:
         """A claim's end; `closed` is None where the log could not be closed in order."""
         with _guard:
-            self._writers.discard(os.path.realpath(partition_dir))
+            self._writers.pop(os.path.realpath(partition_dir), None)
             if closed is None:
                 self._in_order = False
             else:

@@ -101,9 +101,16 @@ class SegmentWriter:
         """A new, empty segment. Files of its names that something left behind are removed first."""
         config = config or LogConfig()
         directory = os.fspath(directory)
-        for kind in _KINDS:
-            remove_file(f"{directory}/{file_name(base_offset, kind, state)}")
-        files = _open_files(directory, base_offset, config, state, (0, 0, 0))
+        names = [f"{directory}/{file_name(base_offset, kind, state)}" for kind in _KINDS]
+        for name in names:
+            remove_file(name)
+        try:
+            files = _open_files(directory, base_offset, config, state, (0, 0, 0))
+        except BaseException:
+            for name in names:
+                with contextlib.suppress(OSError):
+                    remove_file(name)
+            raise
         return cls(directory, base_offset, config, state, files, _now_ms() if now_ms is None else now_ms)
 
     @classmethod

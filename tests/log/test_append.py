@@ -1,0 +1,501 @@
+"""Appending: what is written is read, rolled and closed as by a broker; what fails leaves the log as it
+was."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from native_log.config import LogConfig
+from native_log.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    LogDirInUseError,
+    LogNeedsRecoveryError,
+    RecordTooLargeError,
+)
+from native_log.log import PartitionLog
+from native_log.log.producer_state import parse_snapshot
+from native_log.log.recover import plan_recovery
+from native_log.logdir import LogDir
+from tests.records.build import T0, Rec, marker, v2
+
+from .support import batch, offsets, write_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = T0 + 1000
+
+
+def records(count: int, size: int = 20, first: int = 0, timestamp: int = T0) -> pa.RecordBatch:
+    values = [str(first + i).encode().rjust(size, b".") for i in range(count)]
+    keys = [None if i % 3 == 2 else b"k%d" % i for i in range(count)]
+    times = pa.array([timestamp] * count, pa.timestamp("ms", "UTC"))
+    return pa.record_batch({"timestamp": times, "value": values, "key": keys})
+
+
+def values(log: PartitionLog) -> list[bytes]:
+    return [value for found in log.read(columns=["value"]) for value in found.column(0).to_pylist()]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    path = tmp_path / "logs"
+    LogDir.create(path).create_topic("t")
+    return path
+
+
+def opened(logs: Path, **config: object) -> PartitionLog:
+    return LogDir(logs).partition("t", 0, config={k.replace("_", "."): v for k, v in config.items()})
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Of all files of a log directory; the lock and zeros behind index entries are no content."""
+    files = (file for file in path.rglob("*") if file.is_file() and file.name != ".lock")
+    return {
+        str(file.relative_to(path)): file.read_bytes().rstrip(b"\0")
+        if file.suffix in (".index", ".timeindex")
+        else file.read_bytes()
+        for file in files
+    }
+
+
+def test_what_was_appended_is_read_at_once_and_after_close(logs: Path) -> None:
+    log = opened(logs)
+    assert log.append(records(10), now_ms=NOW) == 0
+    assert log.append(records(5, first=10), now_ms=NOW) == 10
+    wanted = [str(i).encode().rjust(20, b".") for i in range(15)]
+    assert (log.log_end_offset, log.high_watermark, log.last_stable_offset) == (15, 15, 15)
+    assert values(log) == wanted
+    log.close()
+    assert values(log) == values(opened(logs)) == wanted
+    keys = [k for b in opened(logs).read(columns=["key"]) for k in b.column(0).to_pylist()]
+    assert keys[:4] == [b"k0", b"k1", None, b"k3"]
+    assert log.append(records(1, first=15), now_ms=NOW) == 15
+    log.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    counts=st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    cuts=st.sets(st.integers(0, 5)),
+    segment_bytes=st.sampled_from([400, 1500, 1 << 30]),
+    codec=st.sampled_from(["none", "lz4", "zstd"]),
+)
+def test_any_sequence_of_appends_gives_the_same_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    counts: list[int],
+    cuts: set[int],
+    segment_bytes: int,
+    codec: str,
+) -> None:
+    """And an index written is one rebuilt. Closing and opening between appends changes no row."""
+    path = tmp_path_factory.mktemp("logs") / "t-0"
+    path.mkdir()
+    config = {"segment.bytes": segment_bytes, "index.interval.bytes": 200}
+    log, total = PartitionLog.open(path, config=config), 0
+    for i, count in enumerate(counts):
+        assert log.append(records(count, first=total), compression=codec, batch_size=300, now_ms=NOW) == total
+        total += count
+        if i in cuts:
+            log.close()
+            log = PartitionLog.open(path, config=config)
+    log.close()
+    again = PartitionLog.open(path)
+    assert values(again) == [str(i).encode().rjust(20, b".") for i in range(total)]
+    assert all(segment.size_bytes <= segment_bytes for segment in again.segments)
+    for offset in range(0, total, 7):
+        assert next(again.read(offset, columns=["offset"])).column(0)[0].as_py() == offset
+    before = contents(path)
+    plan = plan_recovery(path, recovery_point=0, log_start_offset=0, config=LogConfig.parse(config))
+    assert not plan.truncated_bytes
+    plan.apply()
+    if not cuts:  # a segment opened again counts its interval anew, as in a broker
+        assert contents(path) == before
+
+
+def test_rolled_by_size_with_snapshots_and_trimmed_indexes(logs: Path) -> None:
+    with opened(logs, segment_bytes=2000, index_interval_bytes=300) as log:
+        for i in range(20):
+            log.append(records(10, first=10 * i), now_ms=NOW)
+        active = log.segments[-1]
+        assert (active.path.parent / str(active.index)).stat().st_size == 10485760
+    segments = opened(logs).segments
+    assert len(segments) > 2
+    assert all(segment.size_bytes <= 2000 for segment in segments)
+    snapshots = {offset for offset, _ in opened(logs).snapshots}
+    assert snapshots == {segment.base_offset for segment in segments[1:]} | {200}
+    for segment in segments:
+        assert segment.load_offset_index().health(segment.size_bytes).status == "ok"
+        assert segment.load_time_index().health().status == "ok"
+
+
+def test_a_later_close_leaves_no_stray_snapshot(logs: Path) -> None:
+    for i in range(3):
+        with opened(logs) as log:
+            log.append(records(5, first=5 * i), now_ms=NOW)
+    assert [offset for offset, _ in opened(logs).snapshots] == [15]
+
+
+def test_rolled_by_record_time_not_by_the_clock(logs: Path) -> None:
+    with opened(logs, segment_ms=1000) as log:
+        log.append(records(3, timestamp=T0), now_ms=NOW)
+        log.append(records(3, timestamp=T0 + 1000), now_ms=NOW + 10**9)
+        log.append(records(3, timestamp=T0 + 1001), now_ms=NOW)
+        log.append(records(3, timestamp=T0 + 500), now_ms=NOW)
+    assert [segment.base_offset for segment in log.segments] == [0, 6]
+
+
+def test_rolled_when_an_index_is_full(logs: Path) -> None:
+    with opened(logs, segment_index_bytes=40, index_interval_bytes=0) as log:
+        log.append(records(90), batch_size=0, now_ms=NOW)
+    assert len(log.segments) > 10
+    assert values(opened(logs)) == [str(i).encode().rjust(20, b".") for i in range(90)]
+
+
+def test_checkpoints_and_the_mark_of_a_clean_shutdown(logs: Path) -> None:
+    mark = logs / ".kafka_cleanshutdown"
+    with opened(logs) as log:
+        log.append(records(7), now_ms=NOW)
+        assert not mark.exists()
+    assert mark.exists()
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert (logs / name).read_text() == "0\n1\nt 0 7\n"
+    assert (logs / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+    mark.unlink()  # a directory that needs recovery elsewhere is not marked clean
+    with opened(logs) as log:
+        log.append(records(7), now_ms=NOW)
+    assert not mark.exists()
+
+
+def test_leader_epochs(logs: Path) -> None:
+    with opened(logs) as log:
+        log.append(records(2), now_ms=NOW)
+        log.append(records(2), leader_epoch=3, now_ms=NOW)
+        log.append(records(2), now_ms=NOW)
+    assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(0, 0), (3, 2)]
+    found = [e for b in log.read(columns=["leaderEpoch"]) for e in b.column(0).to_pylist()]
+    assert found == [0, 0, 3, 3, 3, 3]
+
+
+def test_log_append_time(logs: Path) -> None:
+    with opened(logs, message_timestamp_type="LogAppendTime") as log:
+        log.append(records(3), now_ms=NOW)
+        log.append_batches(batch(0), now_ms=NOW + 1)
+    found = pa.Table.from_batches(log.read(columns=["timestamp", "timestampType"]))
+    assert found.column(1).to_pylist() == [1] * 6
+    assert [us // 1000 for us in found.column(0).cast("int64").to_pylist()] == [NOW] * 3 + [NOW + 1] * 3
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "error", "named"),
+    [
+        ({"cleanup.policy": "compact"}, records(3), InvalidRecordError, "row 2: expected a key"),
+        ({}, records(2, timestamp=NOW + 3600001), InvalidTimestampError, "row 0"),
+        ({"message.timestamp.before.max.ms": 10}, records(2), InvalidTimestampError, "before.max.ms"),
+        ({}, records(1, timestamp=-2), InvalidTimestampError, "found -2"),
+        ({"max.message.bytes": 200}, records(1, size=200), RecordTooLargeError, "max.message.bytes"),
+        ({"segment.bytes": 200}, records(1, size=200), RecordTooLargeError, "segment.bytes"),
+    ],
+)
+def test_records_that_a_broker_would_not_take(
+    logs: Path, config: dict[str, object], given: pa.RecordBatch, error: type[Exception], named: str
+) -> None:
+    log = LogDir(logs).partition("t", 0, config=config)
+    log.append(pa.record_batch({"value": [b"a"], "key": [b"k"]}), now_ms=NOW)
+    before = contents(logs)
+    with pytest.raises(error, match=named):
+        log.append(given, now_ms=NOW)
+    assert (contents(logs), log.log_end_offset) == (before, 1)
+    log.close()
+
+
+def test_batches_keep_their_bytes_but_for_offset_and_epoch(logs: Path) -> None:
+    data = batch(100, codec="lz4") + batch(500, count=2, codec="zstd")
+    with opened(logs) as log:
+        log.append(records(4), now_ms=NOW)
+        assert log.append_batches(data, leader_epoch=2, now_ms=NOW) == 4
+    written = log.segments[0].path.read_bytes()[-len(data) :]
+    size = len(batch(100, codec="lz4"))
+    for start, stop in ((16, size), (size + 16, len(data))):  # from the magic on, the checksum included
+        assert written[start:stop] == data[start:stop]
+    assert offsets(log.read(columns=["offset"])) == list(range(9))
+    assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(0, 0), (2, 4)]
+
+
+def test_a_wrong_greatest_timestamp_is_put_right(logs: Path) -> None:
+    with opened(logs) as log:
+        log.append_batches(batch(0, max_timestamp=T0 + 99), now_ms=NOW)
+    (found,) = log.batches(check_crcs=True)
+    assert found.column("maxTimestamp").to_pylist() == [T0]
+    assert found.column("isValid").to_pylist() == [True]
+
+
+def test_batches_of_another_codec_or_magic_are_made_anew(logs: Path) -> None:
+    from tests.records.build import message
+
+    with opened(logs, compression_type="gzip") as log:
+        log.append_batches(batch(0, codec="lz4") + batch(9, codec="gzip"), now_ms=NOW)
+        log.append_batches(message(1, 3, b"k", b"old"), now_ms=NOW)
+    found = pa.Table.from_batches(log.batches(check_crcs=True))
+    assert found.column("compression").to_pylist() == ["gzip"] * 3
+    assert found.column("baseOffset").to_pylist() == [0, 3, 6]
+    assert found.column("magic").to_pylist() == [2, 2, 2]
+    assert values(log)[-1] == b"old"
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "named"),
+    [
+        (batch(0)[:-1], CorruptRecordError, "whole batches"),
+        (batch(0, crc=5), CorruptRecordError, "checksum"),
+        (b"\0" * 40, CorruptRecordError, "whole batches"),
+        (marker(0, 7), InvalidRecordError, "control batch"),
+        (batch(0, last_offset_delta=7), InvalidRecordError, "without gaps"),
+        (batch(0, producer_id=4), InvalidRecordError, "sequence"),
+        (batch(0, attributes=16), InvalidRecordError, "producer id"),
+        (v2([Rec(), Rec(offset_delta=2)], 0, last_offset_delta=1), InvalidRecordError, "offset deltas"),
+        (batch(0, size=5000), RecordTooLargeError, "max.message.bytes"),
+    ],
+)
+def test_batches_that_a_broker_would_not_take(
+    logs: Path, data: bytes, error: type[Exception], named: str
+) -> None:
+    log = opened(logs, max_message_bytes=3000)
+    log.append(records(1), now_ms=NOW)
+    before = contents(logs)
+    with pytest.raises(error, match=named):
+        log.append_batches(batch(0) + data, now_ms=NOW)
+    assert contents(logs) == before
+    log.close()
+
+
+def test_transactions(logs: Path) -> None:
+    of_seven = {"attributes": 16, "producer_id": 7, "producer_epoch": 1}
+    with opened(logs) as log:
+        log.append_batches(batch(0, base_sequence=0, **of_seven), now_ms=NOW)
+        assert log.last_stable_offset == 0
+        log.append_batches(marker(0, 7, 0, epoch=1), origin="coordinator", now_ms=NOW)
+        log.append_batches(batch(0, base_sequence=3, **of_seven), now_ms=NOW)
+        log.append_batches(marker(0, 7, 1, epoch=1), origin="coordinator", now_ms=NOW)
+        assert log.last_stable_offset == log.log_end_offset == 8
+    assert offsets(log.read(columns=["offset"], isolation_level="read_committed")) == [4, 5, 6]
+    (aborted,) = log.segments[0].load_transaction_index().entries
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (7, 0, 3)
+    (entry,) = parse_snapshot((logs / "t-0" / f"{8:020d}.snapshot").read_bytes())
+    assert (entry.last_sequence, entry.last_offset, entry.coordinator_epoch) == (5, 6, 5)
+
+
+def test_batches_of_a_replica_keep_their_offsets(logs: Path) -> None:
+    data = batch(10, leader_epoch=1) + batch(50, leader_epoch=4, last_offset_delta=9)
+    with opened(logs) as log:
+        log.append_batches(data, origin="replication", now_ms=NOW)
+        assert log.segments[0].path.read_bytes() == data
+        assert log.log_end_offset == 60
+        with pytest.raises(InvalidRecordError, match="go on at 60"):
+            log.append_batches(batch(59), origin="replication", now_ms=NOW)
+    assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(1, 10), (4, 50)]
+
+
+@pytest.mark.parametrize("tail", [batch(3)[:-5], b"\0" * 100, batch(3, crc=1), b"garbage that is no batch"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_a_crash_left_torn_is_refused(logs: Path, tail: bytes, clean: bool) -> None:
+    path = write_log(logs / "t-0", {0: [batch(0), tail]})
+    if not clean:
+        (logs / ".kafka_cleanshutdown").unlink()
+    before = contents(logs)
+    with pytest.raises(LogNeedsRecoveryError, match="kafkalog recover"):
+        opened(logs).append(records(1), now_ms=NOW)
+    assert contents(logs) == before
+    plan_recovery(path, recovery_point=0, log_start_offset=0, config=LogConfig()).apply()
+    with opened(logs) as log:
+        assert log.append(records(1), now_ms=NOW) == 3
+
+
+def test_indexes_that_a_crash_left_are_mended(logs: Path) -> None:
+    write_log(logs / "t-0", {0: [batch(3 * i, size=3000) for i in range(9)]})
+    (logs / ".kafka_cleanshutdown").unlink()
+    (logs / "t-0" / f"{0:020d}.index").write_bytes(b"\0" * 800)
+    with opened(logs) as log:
+        log.append(records(1), now_ms=NOW)
+    assert log.segments[0].load_offset_index().health(log.size_bytes).status == "ok"
+    assert len(log.segments[0].load_offset_index()) == 8
+
+
+class Fault:
+    """Lets the n-th call of a function of os fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
+        self.calls, self.number, self.function = 0, number, getattr(os, name)
+        monkeypatch.setattr(os, name, self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        if self.calls == self.number:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self.function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", ["pwrite", "open", "fsync", "ftruncate", "replace"])
+def test_no_space_left_at_any_step_leaves_the_log_as_it_was(
+    logs: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    config: dict[str, object] = {"segment_bytes": 1500, "index_interval_bytes": 200, "flush_messages": 1}
+    with opened(logs, **config) as log:
+        log.append(records(20), now_ms=NOW)
+    number = failures = 0
+    log = opened(logs, **config)
+    log.append(records(20, first=20), now_ms=NOW)
+    wanted = values(log)
+    while True:
+        number += 1
+        before = {k: v for k, v in contents(logs / "t-0").items() if not k.endswith(".tmp")}
+        with monkeypatch.context() as patch:
+            fault = Fault(patch, name, number)
+            try:
+                log.append(records(60, first=40), leader_epoch=number, batch_size=300, now_ms=NOW)
+            except OSError:
+                failures += 1
+            if fault.calls < number:
+                break
+        assert values(log) == wanted
+        after = contents(logs / "t-0")
+        if name != "ftruncate":  # else what could not be cut off may be left behind what is written
+            assert {k for k in after if k.endswith(".log")} == {k for k in before if k.endswith(".log")}
+            assert {k: after[k] for k in before if k.endswith(".log")} == {
+                k: v for k, v in before.items() if k.endswith(".log")
+            }
+        log.close()
+        log = opened(logs, **config)
+        assert values(log) == wanted
+        log.append(records(0), now_ms=NOW)
+    assert failures
+    assert len(values(log)) == len(wanted) + 60
+    log.close()
+
+
+def test_a_read_only_directory(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> int:
+        raise OSError(errno.EROFS, "Read-only file system", str(logs))
+
+    log = opened(logs)
+    before = contents(logs)
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(OSError, match="Read-only"):
+        log.append(records(1), now_ms=NOW)
+    monkeypatch.undo()
+    assert contents(logs) == before
+    log.append(records(1), now_ms=NOW)
+    log.close()
+
+
+def test_one_writer_of_a_partition_and_none_beside_a_broker(logs: Path) -> None:
+    log = opened(logs)
+    log.append(records(1), now_ms=NOW)
+    with pytest.raises(LogDirInUseError, match="this very process"):
+        opened(logs).append(records(1), now_ms=NOW)
+    assert values(opened(logs)) == values(log)  # reading neither is refused nor drops the lock
+    script = f"""
+        import pyarrow as pa
+        from native_log import LogDir
+        from native_log.errors import LogDirInUseError
+        log = LogDir({str(logs)!r}).partition("t", 0)
+        try:
+            log.append(pa.record_batch({{"value": [b"x"]}}))
+        except LogDirInUseError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+    )
+    assert f"process {os.getpid()}" in done.stdout
+    log.close()
+
+
+@pytest.mark.parametrize("step", range(1, 40, 4))
+def test_killed_at_any_step_the_log_is_before_or_after_it(logs: Path, step: int) -> None:
+    """The process dies at the n-th system call that changes a file; recovery finds whole appends only."""
+    script = f"""
+        import os, signal
+        import pyarrow as pa
+        from native_log import LogDir
+        calls = 0
+        def dying(function):
+            def call(*args, **kwargs):
+                global calls
+                calls += 1
+                if calls == {step}:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return function(*args, **kwargs)
+            return call
+        for name in ("pwrite", "fsync", "ftruncate", "replace", "unlink"):
+            setattr(os, name, dying(getattr(os, name)))
+        config = {{"segment.bytes": 700, "index.interval.bytes": 1}}
+        log = LogDir({str(logs)!r}).partition("t", 0, config=config)
+        for i in range(4):
+            log.append(pa.record_batch({{"value": [b"%d" % j for j in range(10 * i, 10 * i + 10)]}}))
+            print(i, flush=True)
+        log.close()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    from native_log.logdir.recovery import recover
+
+    (found,) = recover(logs)
+    rows = [int(value) for value in values(opened(logs))]
+    assert rows == list(range(len(rows)))
+    assert len(rows) % 10 == 0
+    acknowledged = 10 * len(done.stdout.split())
+    assert acknowledged <= len(rows) <= acknowledged + 10
+    assert (logs / ".kafka_cleanshutdown").exists()
+    assert found.recovery.log_end_offset == len(rows)
+    with opened(logs) as log:
+        assert log.append(records(1), now_ms=NOW) == len(rows)
+
+
+def test_flush_by_messages_and_by_time(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    log = opened(logs, flush_messages=10, flush_ms=500)
+    log.append(records(1), now_ms=NOW)
+    fsync = os.fsync
+
+    def counting(descriptor: int) -> None:
+        flushed.append(descriptor)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", counting)
+    log.append(records(8), now_ms=NOW + 400)
+    assert not flushed
+    log.append(records(1), now_ms=NOW + 400)
+    assert len(flushed) == 3
+    log.append(records(1), now_ms=NOW + 899)
+    assert len(flushed) == 3
+    log.append(records(1), now_ms=NOW + 900)
+    assert len(flushed) == 6
+    log.close()
+
+
+def test_preallocated_segments_are_trimmed(logs: Path) -> None:
+    log = opened(logs, preallocate="true", segment_bytes=4000)
+    log.append(records(10), now_ms=NOW)
+    assert log.segments[-1].path.stat().st_size == 4000
+    log.append(records(200, first=10), batch_size=1000, now_ms=NOW)
+    assert len(log.segments) == 2
+    assert log.segments[-1].path.stat().st_size == 4000
+    assert len(values(log)) == 210
+    log.close()
+    assert all(segment.path.stat().st_size == segment.size_bytes for segment in log.segments)

@@ -1,0 +1,213 @@
+"""Log directories and topics made new; the lock; sessions of several writers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from native_log.errors import (
+    EmptyLogDirError,
+    InvalidTopicError,
+    LogDirInUseError,
+    TopicExistsError,
+)
+from native_log.logdir import LogDir, lock_holder
+from native_log.logdir.create import placed, random_uuid
+from native_log.logdir.lock import LogDirLock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORD = pa.record_batch({"value": [b"x"]})
+
+
+def test_a_new_log_directory(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "logs"
+    log_dir = LogDir.create(path, cluster_id="5L6g3nShT-eMCtK--X86sw", node_id=3)
+    properties = log_dir.meta_properties
+    assert properties is not None
+    assert (properties.version, properties.cluster_id, properties.node_id) == (1, "5L6g3nShT-eMCtK--X86sw", 3)
+    assert len(properties.directory_id or "") == 22
+    assert log_dir.directories[0].clean_shutdown
+    assert log_dir.topics() == {}
+    with pytest.raises(EmptyLogDirError):
+        LogDir(path)
+    with pytest.raises(FileExistsError):
+        LogDir.create(path)
+
+
+def test_directories_of_one_broker_share_cluster_and_node_but_not_their_own_id(tmp_path: Path) -> None:
+    one, other = (d.meta_properties for d in LogDir.create([tmp_path / "a", tmp_path / "b"]).directories)
+    assert one is not None and other is not None
+    assert (one.cluster_id, one.node_id) == (other.cluster_id, other.node_id)
+    assert one.directory_id != other.directory_id
+
+
+def test_a_directory_with_anything_in_it_is_not_made_one(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    with pytest.raises(FileExistsError, match="empty"):
+        LogDir.create(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["lost+found"]
+
+
+def test_a_new_topic_can_be_read_and_written(tmp_path: Path) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    made = log_dir.create_topic("orders", 3, topic_id="P5bDlQCIQHmAQMJz6LqCtA")
+    assert log_dir.topics() == LogDir(tmp_path / "logs").topics() == {"orders": [0, 1, 2]}
+    for one in made:
+        log = log_dir.partition("orders", one.partition)
+        assert log.topic_id == "P5bDlQCIQHmAQMJz6LqCtA"
+        assert (log.log_start_offset, log.log_end_offset, list(log.read())) == (0, 0, [])
+        sizes = {file.name: file.stat().st_size for file in one.path.iterdir()}
+        assert sizes == {
+            **{f"{0:020d}.{kind}": 0 for kind in ("log", "index", "timeindex")},
+            "leader-epoch-checkpoint": 4,
+            "partition.metadata": 43,
+        }
+    assert log_dir.partition("orders", 2).append(RECORD) == 0
+    log_dir.close()
+    assert LogDir(tmp_path / "logs").partition("orders", 2).log_end_offset == 1
+    assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize(
+    ("topic", "partitions", "error"),
+    [("a/b", 1, InvalidTopicError), ("", 1, InvalidTopicError), ("..", 1, InvalidTopicError),
+     ("x" * 250, 1, InvalidTopicError), ("__cluster_metadata", 1, InvalidTopicError), ("t", 0, ValueError),
+     ("there", 1, TopicExistsError)],
+)  # fmt: skip
+def test_topics_that_cannot_be_made(
+    tmp_path: Path, topic: str, partitions: int, error: type[Exception]
+) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    log_dir.create_topic("there")
+    with pytest.raises(error):
+        log_dir.create_topic(topic, partitions)
+    with pytest.raises(ValueError, match="22 characters"):
+        log_dir.create_topic("t", topic_id="A" * 22)
+    assert log_dir.topics() == LogDir(tmp_path / "logs").topics() == {"there": [0]}
+
+
+def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
+    log_dir = LogDir.create([tmp_path / "a", tmp_path / "b"])
+    log_dir.create_topic("t", 3)
+    log_dir.create_topic("u", 4)
+    found = {(one.topic, one.partition): one.path.parent.name for one in log_dir.partitions()}
+    assert found == {
+        ("t", 0): "a", ("t", 1): "b", ("t", 2): "a",
+        ("u", 0): "b", ("u", 1): "a", ("u", 2): "b", ("u", 3): "a",
+    }  # fmt: skip
+    assert [path.name for path in placed([tmp_path / "a", tmp_path / "b"], 1)] == ["b"]
+
+
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_partition_that_cannot_be_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    fsync, calls = os.fsync, 0
+
+    def failing(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OSError, match="No space"):
+        log_dir.create_topic("t")
+    monkeypatch.undo()
+    assert not (tmp_path / "logs" / "t-0").exists()
+    assert log_dir.topics() == {}
+    log_dir.create_topic("t")
+
+
+def test_ids_never_begin_with_a_dash() -> None:
+    ids = {random_uuid() for _ in range(500)}
+    assert len(ids) == 500
+    assert all(len(one) == 22 and not one.startswith("-") for one in ids)
+
+
+def in_another_process(code: str) -> str:
+    script = f"from pathlib import Path\nfrom native_log.logdir.lock import LogDirLock, lock_holder\n{code}"
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_the_lock_is_held_until_the_last_in_the_process_closes_it(tmp_path: Path) -> None:
+    holder = f"print(lock_holder(Path({str(tmp_path)!r})))"
+    first, second = LogDirLock(tmp_path), LogDirLock(tmp_path)
+    assert lock_holder(tmp_path) is None  # of this process; asking drops nothing
+    assert in_another_process(holder) == str(os.getpid())
+    first.close()
+    first.close()
+    assert in_another_process(holder) == str(os.getpid())
+    taken = f"try:\n    LogDirLock(Path({str(tmp_path)!r}))\nexcept Exception as e:\n    print(e)"
+    assert f"process {os.getpid()}" in in_another_process(taken)
+    second.close()
+    assert in_another_process(holder) == "None"
+
+
+def test_a_directory_that_another_process_holds_is_refused_and_not_changed(tmp_path: Path) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    log_dir.create_topic("t")
+    code = (
+        "import fcntl, sys\n"
+        f"file = open({str(tmp_path / 'logs' / '.lock')!r}, 'w')\n"
+        "fcntl.lockf(file, fcntl.LOCK_EX)\nprint('held', flush=True)\nsys.stdin.read()"
+    )
+    before = {file: file.read_bytes() for file in (tmp_path / "logs").rglob("*") if file.is_file()}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        for change in (lambda: log_dir.create_topic("u"), lambda: log_dir.partition("t", 0).append(RECORD)):
+            with pytest.raises(LogDirInUseError, match=f"process {process.pid}"):
+                change()
+        process.communicate("")
+    assert {file: file.read_bytes() for file in (tmp_path / "logs").rglob("*") if file.is_file()} == before
+    log_dir.partition("t", 0).append(RECORD)
+    log_dir.close()
+
+
+def test_several_logs_of_one_directory_share_its_session(tmp_path: Path) -> None:
+    mark = tmp_path / "logs" / ".kafka_cleanshutdown"
+    log_dir = LogDir.create(tmp_path / "logs")
+    log_dir.create_topic("t", 2)
+    mark.write_bytes(b'{"version":0,"brokerEpoch":42}')
+    logs = [log_dir.partition("t", number) for number in (0, 1)]
+    for log in logs:
+        log.append(RECORD)
+    logs[0].close()
+    assert not mark.exists()
+    logs[1].close()
+    assert mark.read_bytes() == b'{"version":0,"brokerEpoch":42}'
+    assert (tmp_path / "logs" / "recovery-point-offset-checkpoint").read_text() == "0\n2\nt 0 1\nt 1 1\n"
+
+
+def test_a_log_that_could_not_be_closed_in_order_leaves_no_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    log_dir.create_topic("t")
+    log = log_dir.partition("t", 0)
+    log.append(RECORD)
+
+    def failing(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OSError, match="Input/output"):
+        log.close()
+    monkeypatch.undo()
+    assert not (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+    assert lock_holder(tmp_path / "logs") is None
