@@ -42,7 +42,7 @@ def kafkalog(ctx: click.Context) -> None:
     """Look into Kafka log directories, with no broker.
 
     PATH is a log directory (a broker's log.dirs, a copy or a snapshot), or a single partition directory.
-    Everything is opened for reading only.
+    All but recover, reindex and what else says so open everything for reading only.
 
     \b
     Exit codes: 0 done, 1 something is wrong with what lies on disk, 2 with the command line.
@@ -192,3 +192,64 @@ def cat(
         limit,
         Output(form, output, include_headers, encoding == "base64", color),
     )
+
+
+@kafkalog.command()
+@_log_dir_options
+def verify(
+    paths: tuple[str, ...], topics: tuple[str, ...], high_watermark: Any, include_deleted: bool
+) -> None:
+    """Check logs through and through: checksums, records, order of offsets, indexes, snapshots.
+
+    A line for each problem; the exit code is 1 if there is any. Nothing is changed.
+    """
+    from native_log.cli.maintenance import verify_all
+    from native_log.logdir import LogDir
+
+    found = verify_all(LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark), topics)
+    if found.problems:
+        raise SystemExit(DATA_ERROR)
+
+
+def _changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option(
+        "--topic", "-t", "topics", metavar="TOPIC", multiple=True, help="Only this topic (may be repeated)."
+    )(command)
+    return click.argument("paths", metavar="PATH...", nargs=-1, required=True)(command)
+
+
+@kafkalog.command()
+@_changing_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option(
+    "--from-start", is_flag=True, help="Check every segment, not only those from the recovery point on."
+)
+def recover(paths: tuple[str, ...], topics: tuple[str, ...], dry_run: bool, from_start: bool) -> None:
+    """Make logs whole that a crash left, as a broker does when it starts.
+
+    Each log is cut at its first batch that is not whole and right; what lies behind is removed. Indexes,
+    producers' state and leader epochs are made anew. The directory must not be in use by a broker.
+    """
+    from native_log.cli.maintenance import recover_all
+
+    recover_all(paths, topics, dry_run=dry_run, from_start=from_start)
+
+
+@kafkalog.command()
+@_changing_options
+@click.option(
+    "--index-interval-bytes",
+    type=click.IntRange(min=0),
+    default=4096,
+    show_default=True,
+    metavar="BYTES",
+    help="How far apart the entries are (Kafka: index.interval.bytes).",
+)
+def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_bytes: int) -> None:
+    """Make the indexes of all segments anew from their batches. No .log is changed.
+
+    The directory must not be in use by a broker.
+    """
+    from native_log.cli.maintenance import reindex_all
+
+    reindex_all(paths, topics, index_interval_bytes)
