@@ -32,6 +32,8 @@ class LogRange:
         isolation_level: "read_uncommitted" or "read_committed".
         pieces: the bytes of the segments, in order.
         max_batch_bytes: ceiling for one batch, as stored and as decompressed.
+        earlier: inodes of the last segments before the first piece's, EARLIER_SEGMENTS at most. They tell
+            whether a segment that is gone was merged into one before it, or lost.
     """
 
     path: str
@@ -42,6 +44,7 @@ class LogRange:
     isolation_level: str
     pieces: tuple[Piece, ...]
     max_batch_bytes: int
+    earlier: tuple[int, ...] = ()
 
     @property
     def size_bytes(self) -> int:

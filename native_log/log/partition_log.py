@@ -23,7 +23,7 @@ from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.log.listing import Listing, list_log
 from native_log.log.log_range import LogRange
 from native_log.log.partition_metadata import read_topic_id
-from native_log.log.pieces import Piece
+from native_log.log.pieces import EARLIER_SEGMENTS, Piece
 from native_log.log.tail import Tail, find_tail
 from native_log.log.timestamps import offset_for_timestamp
 from native_log.log.transactions import all_transactions, last_stable_offset, transactions_table
@@ -190,6 +190,7 @@ class PartitionLog:
         start = self.log_start_offset if start_offset is None else start_offset
         self._check_offset(limit if end_offset is None else end_offset)
         end = max(start, limit if end_offset is None else min(end_offset, limit))
+        pieces, earlier = self._retried(lambda log: log._located(start, end))
         return LogRange(
             str(self.path),
             self.topic,
@@ -197,8 +198,9 @@ class PartitionLog:
             start,
             end,
             isolation_level,
-            self._retried(lambda log: log._pieces(start, end)),
+            pieces,
             self.max_batch_bytes,
+            earlier,
         )
 
     def read(
@@ -440,6 +442,13 @@ class PartitionLog:
                 path=self.path,
                 offset=offset,
             )
+
+    def _located(self, start: int, end: int) -> tuple[tuple[Piece, ...], tuple[int, ...]]:
+        """The pieces of a range, and the inodes of the segments before them: see LogRange.earlier."""
+        pieces = self._pieces(start, end)
+        before = bisect_left([s.base_offset for s in self.segments], pieces[0].base_offset) if pieces else 0
+        first = max(0, before - EARLIER_SEGMENTS)
+        return pieces, tuple(s.inode for s in self.segments[first:before])
 
     def _pieces(self, start: int, end: int) -> tuple[Piece, ...]:
         self._check_offset(start)

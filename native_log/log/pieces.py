@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from native_log.errors import LogTruncatedError
 from native_log.segment.segment import LogSegment
+
+if TYPE_CHECKING:
+    from native_log.storage import DataFile
+
+EARLIER_SEGMENTS = 64
+"""Where all of these are gone along with a reader's own segment, it takes them for merged by a cleaner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,15 @@ class Piece:
     @property
     def size_bytes(self) -> int:
         return self.end_position - self.start_position
+
+    def check_is(self, file: DataFile) -> None:
+        """Raises LogTruncatedError where another file has taken the place of the one this was planned on."""
+        if file.inode != self.inode or file.size_bytes < self.segment_bytes:
+            raise LogTruncatedError(
+                "expected the file that the read was planned on, found another: a broker cleans this log. "
+                "Plan the read again",
+                path=file.path,
+            )
 
     def lies_in(self, directory: str) -> LogSegment:
         """The segment, with index files of its name; whether there are any shows when they are opened."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
 from native_log.log.transactions import aborted_ranges
-from native_log.records import RECORD_SCHEMA, Damage, decode
+from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA, Damage, decode, scan
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
 from native_log.segment.files import parse_file_name
 from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
@@ -32,9 +32,7 @@ logger = logging.getLogger(__name__)
 CORRUPT_RECORD = "_corrupt_record"
 MODES = ("failFast", "dropMalformed", "permissive")
 
-
-class _ReplacedError(LogTruncatedError):
-    """Another file is there under a segment's name: a cleaner was at work."""
+_IS_TRANSACTIONAL = BATCH_SCHEMA.get_field_index("isTransactional")
 
 
 class Reader:
@@ -65,38 +63,39 @@ class Reader:
         self._on_damage = on_damage
         self._window = Window()
         self._next_offset = range.start_offset
-        self._aborted = b""
+        self._pieces = range.pieces
+        self._aborted: bytes | None = None  # not known yet: most logs have no transactions to look for
+        self._headers_seen_to = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        pieces = self._range.pieces
         relocated_at: int | None = None
-        while pieces:
+        while self._pieces:
             try:
-                if self._range.isolation_level == "read_committed":
-                    planned = replace(self._range, pieces=pieces)
-                    self._aborted = aborted_ranges(planned, self._open_log, self._on_lost_marker)
-                for piece in pieces:
-                    yield from self._read_piece(piece)
+                self._aborted = b"" if self._range.isolation_level == "read_uncommitted" else None
+                for index, piece in enumerate(self._pieces):
+                    yield from self._read_piece(piece, self._pieces[index + 1 :])
                 return
             except (FileNotFoundError, LogTruncatedError) as error:
                 if relocated_at == self._next_offset:
                     raise
                 relocated_at = self._next_offset
-                pieces = self._relocated(error)
+                self._pieces = self._relocated(error)
 
-    def _read_piece(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def _read_piece(self, piece: Piece, others: tuple[Piece, ...]) -> Iterator[pa.RecordBatch]:
+        """The records of `piece`. `others`: the pieces behind it."""
         end = piece.end_position
         with DataFile(f"{self._range.path}/{piece.segment}") as file:
-            if file.inode != piece.inode or file.size_bytes < piece.segment_bytes:
-                raise _ReplacedError(
-                    "expected the file that the read was planned on, found another: a broker cleans this "
-                    "log. Plan the read again",
-                    path=file.path,
-                )
+            piece.check_is(file)
             position, needed = piece.start_position, 1
             next_offset = piece.base_offset if position == 0 else None
+            self._headers_seen_to = position
             while position < end:
                 view = self._window.at(file, position, end, needed)
+                if self._aborted is None and self._meets_transaction(view, position):
+                    rest = replace(piece, start_position=position), *others
+                    self._aborted = aborted_ranges(
+                        replace(self._range, pieces=rest), self._open_log, self._on_lost_marker
+                    )
                 found = self._decode(view, position, piece)
                 if (
                     found.status == "zeros"
@@ -117,6 +116,17 @@ class Reader:
                     )
                     yield from self._report(damaged, piece)
                     position, needed = damaged.end_position, 1
+                    self._headers_seen_to = position
+
+    def _meets_transaction(self, view: memoryview, position: int) -> bool:
+        """Whether there is a batch of a transaction in `view`, or may be one behind a header that is damaged.
+
+        Each header is looked at once, however often a limit has the decoder come back to the same bytes.
+        """
+        seen = max(0, self._headers_seen_to - position)
+        found = scan(view[seen:], base_position=position + seen, max_batch_bytes=self._range.max_batch_bytes)
+        self._headers_seen_to = found.position
+        return found.status == "damaged" or found.batches.column(_IS_TRANSACTIONAL).true_count > 0
 
     def _decode(self, view: memoryview, position: int, piece: Piece) -> Decoded:
         return decode(
@@ -125,7 +135,7 @@ class Reader:
             base_position=position,
             start_offset=piece.min_offset,
             end_offset=piece.max_offset,
-            aborted=self._aborted,
+            aborted=self._aborted or b"",
             max_rows=self._limit_rows,
             max_bytes=self._max_bytes,
             check_crcs=self._check_crcs,
@@ -205,7 +215,7 @@ class Reader:
         before = next((s for s in reversed(log.segments) if s.base_offset <= offset), None)
         if removed is None or before is None or before.base_offset >= removed.offset:
             return False
-        return before.inode in {piece.inode for piece in self._range.pieces}
+        return before.inode in {*self._range.earlier, *(piece.inode for piece in self._range.pieces)}
 
     def _open_log(self) -> PartitionLog:
         from native_log.log.partition_log import PartitionLog

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from native_log.log.pieces import EARLIER_SEGMENTS
 from native_log.segment.lookup import Boundary, Place, SegmentLookup
 from native_log.storage import Window
 
@@ -36,7 +37,7 @@ def split_by_bytes(range: LogRange, max_bytes: int) -> list[LogRange]:
             offset, (left, right) = cut
             if left and right and rest.start_offset < offset < rest.end_offset:
                 parts.append(replace(rest, end_offset=offset, pieces=tuple(left)))
-                rest = replace(rest, start_offset=offset, pieces=tuple(right))
+                rest = _behind(rest, offset, left, right)
     return [*parts, rest]
 
 
@@ -49,8 +50,13 @@ def split_by_offsets(range: LogRange, offsets: Iterable[int]) -> list[LogRange]:
             if rest.start_offset < offset < rest.end_offset:
                 left, right = _cut_at_offset(list(rest.pieces), offset, lookups)
                 parts.append(replace(rest, end_offset=offset, pieces=tuple(left)))
-                rest = replace(rest, start_offset=offset, pieces=tuple(right))
+                rest = _behind(rest, offset, left, right)
     return [*parts, rest]
+
+
+def _behind(range: LogRange, offset: int, left: list[Piece], right: list[Piece]) -> LogRange:
+    passed = dict.fromkeys((*range.earlier, *(piece.inode for piece in left)))
+    return replace(range, start_offset=offset, pieces=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
 
 
 class _Lookups(ExitStack):

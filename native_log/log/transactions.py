@@ -93,9 +93,13 @@ def last_stable_offset(log: PartitionLog) -> int:
 
 
 def _state_to_begin_with(log: PartitionLog) -> tuple[int, OpenTransactions]:
-    """The newest snapshot that can be read, and the offset it tells of; else the log's start and nothing."""
+    """The newest snapshot that can be read, and the offset it tells of; else the log's start and nothing.
+
+    None from above the high watermark: it has forgotten the transactions that ended between the two, and what
+    ended there is not decided for a consumer.
+    """
     for offset, name in log.snapshots:
-        if log.log_start_offset < offset <= log.log_end_offset:
+        if log.log_start_offset < offset <= log.high_watermark:
             path = f"{log.path}/{name}"
             try:
                 entries = parse_snapshot(read_file(path))
@@ -118,8 +122,7 @@ def aborted_ranges(
     """The aborted transactions that have data in `range`, as `records.decode` takes them.
 
     A pass over the range's own headers, and a look ahead at those behind it until every transaction open
-    there met its
-    marker: the next marker of a producer decides about all its batches before.
+    there met its marker: the next marker of a producer decides about all its batches before.
 
     Args:
         open_log: opens the log, if a look ahead is needed.
@@ -132,6 +135,7 @@ def aborted_ranges(
         with SegmentLookup(
             piece.lies_in(range.path), piece.end_position, window, max_batch_bytes=range.max_batch_bytes
         ) as lookup:
+            piece.check_is(lookup.file)
             # What is damaged here is the reader's to report.
             for scanned in lookup.batches(piece.start_position, lambda _: None):
                 aborted += [

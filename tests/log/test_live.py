@@ -157,6 +157,18 @@ def test_removed_in_the_middle(tmp_path: Path) -> None:
         step.rest()
 
 
+def test_removed_before_anything_of_it_was_read(tmp_path: Path) -> None:
+    """Nobody merged it: the segments before are the files they were when the read was planned."""
+    log = segmented(tmp_path)
+    planned = [log.range(13), log.range(7).split_at([13])[1], *log.range().split(1)[-1:]]
+    for base in (6, 12, 18):
+        (tmp_path / file_name(base, "log")).rename(tmp_path / file_name(base, "log", "deleted"))
+    (tmp_path / file_name(24, "log")).write_bytes(batch(24))
+    for range in planned:
+        with pytest.raises(FileNotFoundError, match=f"from offset {range.start_offset} on"):
+            list(range.read())
+
+
 def test_the_directory_removed(tmp_path: Path) -> None:
     step = Step(segmented(tmp_path / "t-0"))
     shutil.rmtree(tmp_path / "t-0")

@@ -11,15 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from native_log.errors import CorruptIndexError
-from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.log import PartitionCheckpoints, PartitionLog, reader
 from native_log.log.producer_state import ProducerStateEntry, parse_snapshot
+from native_log.log.transactions import aborted_ranges
 from native_log.segment.files import file_name
+from native_log.storage.local import CHUNK_BYTES
 from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, marker, v2
 
 from .support import PARTITIONS, batch, golden, offsets, open_golden, write_log
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from native_log.log import LogRange
 
 COMMITTED = "read_committed"
 
@@ -224,6 +228,52 @@ def test_last_stable_offset_from_snapshots(tmp_path: Path) -> None:
     assert PartitionLog.open(tmp_path).last_stable_offset == 4
     (tmp_path / file_name(6, "snapshot")).write_bytes(snapshot_of(7, 2))  # ended by the marker at 9
     assert PartitionLog.open(tmp_path).last_stable_offset == 13
+
+
+def test_a_snapshot_above_the_high_watermark_is_passed_over(tmp_path: Path) -> None:
+    """It knows nothing of the transaction that ended above, which is not decided for a consumer."""
+    data, commit = Step(7, "data", 3).data(3), Step(7, "commit").data(6)
+    write_log(tmp_path, {0: [batch(0), data], 6: [commit, batch(7)], 10: [batch(10)]})
+    (tmp_path / file_name(10, "snapshot")).write_bytes(snapshot_of(8, -1))
+    for high_watermark, stable in ((5, 3), (6, 3), (7, 7), (13, 13)):
+        live = PartitionCheckpoints(high_watermark=high_watermark, live=True)
+        assert PartitionLog.open(tmp_path, checkpoints=live).last_stable_offset == stable
+
+
+def test_headers_are_only_searched_where_a_transaction_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def aborted(range: LogRange, *others: object) -> bytes:
+        searched.append(range)
+        return aborted_ranges(range, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reader, "aborted_ranges", aborted)
+    plain = write_log(tmp_path / "plain-0", {0: [batch(o) for o in range(0, 600, 3)]})
+    found = PartitionLog.open(plain).read(columns=["offset"], isolation_level=COMMITTED, max_rows=10)
+    assert offsets(found) == list(range(600))
+    assert not searched
+    # The transaction lies chunks behind where the read begins, its marker behind where it ends.
+    large = [batch(o, 3, size=CHUNK_BYTES // 4) for o in range(0, 12, 3)]
+    aborted_data, abort = Step(7, "data", 3).data(12), Step(7, "abort").data(18)
+    late = write_log(tmp_path / "late-0", {0: [*large, aborted_data, batch(15), abort]})
+    for max_rows in (1, None):
+        found = PartitionLog.open(late).read(0, 18, ["offset"], COMMITTED, max_rows=max_rows)
+        assert offsets(found) == [*range(12), *range(15, 18)]
+    assert len(searched) == 2
+
+
+def test_cleaned_before_the_transaction_is_met(tmp_path: Path) -> None:
+    """The reader still has the old file open; in the one that has its name by now, no abort can be found."""
+    large = [batch(o, 3, size=CHUNK_BYTES // 4) for o in range(0, 12, 3)]
+    aborted_data, abort = Step(7, "data", 3).data(12), Step(7, "abort").data(15)
+    write_log(tmp_path, {0: [*large, aborted_data, abort], 16: [batch(16)]})
+    batches = PartitionLog.open(tmp_path).read(None, None, ["offset"], COMMITTED, first_rows=1)
+    seen = offsets([next(batches)])
+    (tmp_path / "new").write_bytes(batch(2, 1) + b"".join(large[1:]) + batch(15, 1, CHUNK_BYTES))
+    (tmp_path / "new").rename(tmp_path / file_name(0, "log"))
+    assert seen + offsets(batches) == [*range(12), *range(15, 19)]
 
 
 def test_leader_epochs_and_topic_id(tmp_path: Path) -> None:
