@@ -253,3 +253,31 @@ def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_byte
     from native_log.cli.maintenance import reindex_all
 
     reindex_all(paths, topics, index_interval_bytes)
+
+
+@kafkalog.command("dump-log")
+@click.argument("files", metavar="FILE...", nargs=-1)
+@click.option(
+    "--files", "more", metavar="FILE,...", help="Files, with commas between, as kafka-dump-log has it."
+)
+@click.option("--deep-iteration", is_flag=True, help="Each record, not only batches.")
+@click.option("--print-data-log", is_flag=True, help="Each record with its key and value.")
+@click.option("--skip-record-metadata", is_flag=True, help="Keys and values alone.")
+@click.option("--verify-index-only", is_flag=True, help="Compare indexes with the log, print no entries.")
+@click.option(
+    "--index-sanity-check", is_flag=True, help="Only what a broker checks of an index at its start."
+)
+@click.option("--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="So much of each .log.")
+def dump_log(files: tuple[str, ...], more: str | None, **options: Any) -> None:
+    """Print .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files as kafka-dump-log 4.1 does.
+
+    Where an index and its log differ, and where offsets are not consecutive (in a compacted log they are
+    not), is said on stderr at the end.
+    """
+    from native_log.cli.dump_log import DumpOptions, dump
+
+    wanted = [*files, *(more.split(",") if more else ())]
+    if not wanted:
+        raise click.UsageError("give at least one file")
+    for line in dump(wanted, DumpOptions(**options)).lines():
+        click.echo(line, err=True)

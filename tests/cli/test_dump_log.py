@@ -1,0 +1,108 @@
+"""kafkalog dump-log, against what kafka-dump-log prints of the same files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from conftest import GOLDEN
+
+from native_log.cli.app import kafkalog
+from tests.log.support import batch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+DUMPS = sorted(GOLDEN.glob("**/dump-4.1.1.json.gz"))
+TXN = GOLDEN / "kafka-4.1/txn/data/txn-0"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(kafkalog, ["dump-log", *(str(argument) for argument in arguments)])
+
+
+def output(*arguments: object) -> list[str]:
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout_bytes.decode().splitlines()
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: str(dump.parent.relative_to(GOLDEN)))
+def test_line_by_line_what_kafkas_tool_prints(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = dump.parent / "data"
+    monkeypatch.chdir(data)
+    printed: dict[str, Any] = json.loads(gzip.decompress(dump.read_bytes()))
+    compared = 0
+    for file, wanted in printed.items():
+        if "#" in file:
+            continue
+        result = run("--deep-iteration", "--print-data-log", file)
+        if "exception" in wanted:  # an index entry that points to no batch ends Kafka's tool, not this
+            assert result.stdout.startswith(wanted["stdout"]), file
+            assert "log offset: -1" in result.stderr
+            continue
+        assert result.stdout_bytes.decode().rstrip("\n") == wanted["stdout"].rstrip("\n"), file
+        said = result.stderr.replace(f"{data}/", "")
+        assert said.rstrip("\n") == wanted.get("stderr", "").rstrip("\n"), file
+        compared += 1
+    assert compared > 3
+
+
+def test_without_deep_iteration_there_are_batches_alone() -> None:
+    lines = output("--files", f"{TXN / f'{0:020d}.log'},{TXN / f'{11:020d}.txnindex'}")
+    assert lines[:2] == [f"Dumping {TXN / f'{0:020d}.log'}", "Log starting offset: 0"]
+    assert all(line.startswith("baseOffset: ") for line in lines[2:4])
+    assert lines[-1].startswith("version: 0 producerId: 51 ")
+
+
+def test_keys_and_values_alone() -> None:
+    lines = output("--skip-record-metadata", "--print-data-log", TXN / f"{0:020d}.log")
+    assert "| key: k20 payload: shipped " in lines
+
+
+def test_indexes_checked_only() -> None:
+    index, times = (TXN / f"{11:020d}.{kind}" for kind in ("index", "timeindex"))
+    assert output("--verify-index-only", index, times) == [f"Dumping {index}", f"Dumping {times}"]
+    assert output("--index-sanity-check", index, times) == [
+        f"Dumping {index}", f"{index} passed sanity check.",
+        f"Dumping {times}", f"{times} passed sanity check.",
+    ]  # fmt: skip
+
+
+def test_an_index_that_is_not_of_its_log(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(batch(0) + batch(3))
+    second = len(batch(0))
+    index = tmp_path / f"{0:020d}.index"
+    index.write_bytes(b"".join(n.to_bytes(4, "big") for n in (4, second, 7, 9999)))
+    result = run(index)
+    assert result.stdout.splitlines()[1:] == [f"offset: 4 position: {second}", "offset: 7 position: 9999"]
+    assert result.stderr == (
+        f"Mismatches in :{index}\n  Index offset: 7, log offset: -1\n  Index offset: 4, log offset: 5\n"
+    )
+
+
+def test_damage_ends_it_behind_what_could_be_read(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(batch(0) + b"\0" * 8 + b"\0\0\0\3" + b"x" * 100)
+    result = run(path)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].startswith("baseOffset: 0 lastOffset: 2")
+    assert f"{path}, position {len(batch(0))}" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--max-bytes", "-1", "x.log")])
+def test_usage(arguments: tuple[str, ...]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_files_of_another_kind_and_missing_ones(tmp_path: Path) -> None:
+    other = tmp_path / "meta.properties"
+    other.write_text("version=1")
+    result = run(other)
+    assert (result.exit_code, result.stderr) == (0, f"Ignoring unknown file {other}\n")
+    assert run(tmp_path / f"{0:020d}.log").exit_code == 1
