@@ -36,6 +36,7 @@ class Broker:
 
     def __init__(self, log_dir: Path, settings: Mapping[str, str] | None = None, heap: str = "512m") -> None:
         self.log_dir = log_dir
+        self.more_log_dirs: list[Path] = []
         self.bootstrap = ""
         self._settings = dict(settings or {})
         self._heap = heap
@@ -52,12 +53,12 @@ class Broker:
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "log.dirs": str(self.log_dir),
+            "log.dirs": ",".join(map(str, [self.log_dir, *self.more_log_dirs])),
         }
         settings |= self._settings
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         if not (self.log_dir / "meta.properties").exists():
-            self._run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
+            self.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
         with self._output.open("wb") as output:
             command = self._java("kafka.Kafka", str(self._properties), options=[f"-Xmx{self._heap}"])
             self._process = subprocess.Popen(
@@ -72,6 +73,10 @@ class Broker:
     def kill(self) -> None:
         """As a crash: nothing is flushed or written."""
         self._end(signal.SIGKILL)
+
+    def said(self) -> list[str]:
+        """The lines of its log since it was started last: warnings and worse."""
+        return self._output.read_text(errors="replace").splitlines()
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
@@ -92,11 +97,13 @@ class Broker:
         self.kill()
         raise JavaError(f"the broker did not start within {START_SECONDS} s:\n{said[-3000:]}")
 
-    def _run_tool(self, main: str, *arguments: str) -> None:
+    def run_tool(self, main: str, *arguments: str) -> tuple[str, str]:
+        """What one of Kafka's tools says, on its output and on its error output."""
         command = self._java(main, *arguments, options=["-XX:TieredStopAtLevel=1"])
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise JavaError(f"{main}: {done.stdout[-1000:]}{done.stderr[-2000:]}")
+        return done.stdout, done.stderr
 
     def _java(self, main: str, *arguments: str, options: list[str]) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"

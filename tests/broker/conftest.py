@@ -1,4 +1,4 @@
-"""One broker for all of these tests.
+"""One broker for all tests of reading; those of writing have their own.
 
 Without Java 17 and Maven they are skipped; with KAFKALOG_REQUIRE_BROKER=1 that is an error.
 """
@@ -22,12 +22,17 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the Java client."""
     why_not = missing()
     if why_not is not None:
         say = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_BROKER") == "1" else pytest.skip
         say(f"no real broker to test with: {why_not}")
-    folder = tmp_path_factory.mktemp("broker")
-    cluster = Cluster(folder / "logs", compiled([HERE / "Client.java"], folder / "classes"))
+    return compiled([HERE / "Client.java"], tmp_path_factory.mktemp("classes"))
+
+
+@pytest.fixture(scope="session")
+def cluster(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("broker") / "logs", class_path)
     yield cluster
     cluster.stop()

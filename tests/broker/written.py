@@ -1,0 +1,100 @@
+"""Logs that we write for a broker to serve, and what a consumer must get of them."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tests.records.build import ABORT, COMMIT, marker
+
+from .cluster import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from native_log.log import PartitionLog
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def row(number: int, time_ms: int, value_bytes: int = 40, *, with_key: bool = False) -> Row:
+    """Record `number`: every 10th has no key, every 7th is a tombstone, every 3rd has headers."""
+    key = None if number % 10 == 0 and not with_key else b"k%d" % (number % 97)
+    value = None if number % 7 == 0 else b"%d:%s" % (number, random.Random(number).randbytes(value_bytes))
+    headers: list[tuple[str, bytes | None]] = [("n", b"%d" % number), ("n", None), ("ünï", b"")]
+    return Row(number, key, value, time_ms, 0, headers if number % 3 == 0 else None)
+
+
+def to_arrow(rows: Iterable[Row]) -> pa.RecordBatch:
+    """The records of the rows, as `append` takes them."""
+    rows = list(rows)
+    headers = [r.headers and [{"key": name, "value": value} for name, value in r.headers] for r in rows]
+    return pa.record_batch(
+        {
+            "key": pa.array([r.key for r in rows], pa.binary()),
+            "value": pa.array([r.value for r in rows], pa.binary()),
+            "timestamp": pa.array([r.timestamp_ms for r in rows], pa.int64()),
+            "headers": pa.array(headers, HEADERS),
+        }
+    )
+
+
+class Written:
+    """A log while we append to it.
+
+    Attributes:
+        rows: what a consumer gets.
+        committed: what one gets that reads committed transactions only.
+        markers: offset and time of control records that a lookup by time may name.
+        end, last_stable_offset: where either comes to its end.
+    """
+
+    def __init__(self, log: PartitionLog, rows: Iterable[Row] = (), committed: Iterable[Row] = ()) -> None:
+        self.log = log
+        self.rows = list(rows)
+        self.committed = list(committed or self.rows)
+        self.markers: list[tuple[int, int]] = []
+        self._open: dict[int, list[Row]] = {}
+
+    @property
+    def end(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        return min((rows[0].offset for rows in self._open.values()), default=self.end)
+
+    def append(self, rows: Iterable[Row], *, append_time_ms: int | None = None, **how: Any) -> None:
+        """Append records; offsets are given anew. With `producer_id` they are of its transaction."""
+        if append_time_ms is not None:
+            how["now_ms"] = append_time_ms
+        given = list(rows)
+        if "producer_id" in how:
+            how["is_transactional"] = True
+        first = self.log.append(to_arrow(given), **how)
+        done = [one._replace(offset=first + i) for i, one in enumerate(given)]
+        if append_time_ms is not None:
+            done = [one._replace(timestamp_ms=append_time_ms, timestamp_type=1) for one in done]
+        self.rows += done
+        if "producer_id" in how:
+            self._open.setdefault(how["producer_id"], []).extend(done)
+        else:
+            self.committed += done
+
+    def end_transaction(self, producer_id: int, time_ms: int, *, commit: bool, epoch: int = 0) -> None:
+        kind = COMMIT if commit else ABORT
+        bytes_of = marker(0, producer_id, kind, epoch, time_ms)
+        self.markers.append((self.log.append_batches(bytes_of, origin="coordinator"), time_ms))
+        ended = self._open.pop(producer_id)
+        if commit:
+            self.committed = sorted(self.committed + ended)
+
+    def stable_rows(self) -> list[Row]:
+        """`committed`, as far as a consumer may see them: below the last stable offset."""
+        return [one for one in self.committed if one.offset < self.last_stable_offset]
+
+    def offset_for_timestamp(self, time_ms: int) -> int | None:
+        times = self.markers + [(one.offset, one.timestamp_ms) for one in self.rows]
+        return min((offset for offset, at in times if at >= time_ms), default=None)
