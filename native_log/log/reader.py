@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
 from native_log.log.transactions import aborted_ranges
-from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA, Damage, decode, scan
+from native_log.records import RECORD_SCHEMA, Damage, decode
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
 from native_log.segment.files import parse_file_name
 from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 CORRUPT_RECORD = "_corrupt_record"
 MODES = ("failFast", "dropMalformed", "permissive")
 
-_IS_TRANSACTIONAL = BATCH_SCHEMA.get_field_index("isTransactional")
+_IS_TRANSACTIONAL = "isTransactional"
 
 
 class Reader:
@@ -55,6 +55,9 @@ class Reader:
         self._range = range
         self._columns = columns
         self._decoded_columns = [name for name in columns if name != CORRUPT_RECORD]
+        # What is decoded until a transaction is met: see _aborted.
+        self._watched_columns = list(dict.fromkeys((*self._decoded_columns, _IS_TRANSACTIONAL)))
+        self._transactional_index = self._watched_columns.index(_IS_TRANSACTIONAL)
         self._mode = mode
         self._check_crcs = check_crcs
         self._max_rows = max_rows
@@ -65,7 +68,6 @@ class Reader:
         self._next_offset = range.start_offset
         self._pieces = range.pieces
         self._aborted: bytes | None = None  # not known yet: most logs have no transactions to look for
-        self._headers_seen_to = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         relocated_at: int | None = None
@@ -88,15 +90,15 @@ class Reader:
             piece.check_is(file)
             position, needed = piece.start_position, 1
             next_offset = piece.base_offset if position == 0 else None
-            self._headers_seen_to = position
             while position < end:
                 view = self._window.at(file, position, end, needed)
-                if self._aborted is None and self._meets_transaction(view, position):
+                found = self._decode(view, position, piece)
+                if self._aborted is None and found.batch.column(self._transactional_index).true_count:
                     rest = replace(piece, start_position=position), *others
                     self._aborted = aborted_ranges(
                         replace(self._range, pieces=rest), self._open_log, self._on_lost_marker
                     )
-                found = self._decode(view, position, piece)
+                    found = self._decode(view, position, piece)
                 if (
                     found.status == "zeros"
                     and found.position + HEADER_PREFIX_BYTES > position + len(view) < end
@@ -116,22 +118,11 @@ class Reader:
                     )
                     yield from self._report(damaged, piece)
                     position, needed = damaged.end_position, 1
-                    self._headers_seen_to = position
-
-    def _meets_transaction(self, view: memoryview, position: int) -> bool:
-        """Whether there is a batch of a transaction in `view`, or may be one behind a header that is damaged.
-
-        Each header is looked at once, however often a limit has the decoder come back to the same bytes.
-        """
-        seen = max(0, self._headers_seen_to - position)
-        found = scan(view[seen:], base_position=position + seen, max_batch_bytes=self._range.max_batch_bytes)
-        self._headers_seen_to = found.position
-        return found.status == "damaged" or found.batches.column(_IS_TRANSACTIONAL).true_count > 0
 
     def _decode(self, view: memoryview, position: int, piece: Piece) -> Decoded:
         return decode(
             view,
-            self._decoded_columns,
+            self._decoded_columns if self._aborted is not None else self._watched_columns,
             base_position=position,
             start_offset=piece.min_offset,
             end_offset=piece.max_offset,
@@ -174,9 +165,10 @@ class Reader:
             yield pa.RecordBatch.from_arrays(arrays, names=self._columns)
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With `_corrupt_record`, null, where it was asked for."""
+        """The columns that were asked for: with `_corrupt_record`, null, where it was."""
         if len(self._columns) == len(self._decoded_columns):
-            return batch
+            given = len(self._columns)
+            return batch if batch.num_columns == given else batch.select(range(given))
         arrays = iter(batch.columns)
         nulls = pa.nulls(batch.num_rows, pa.string())
         return pa.RecordBatch.from_arrays(
