@@ -26,6 +26,7 @@ from native_log.errors import (
 if TYPE_CHECKING:
     from native_log.cleaner import compact
     from native_log.logdir import LogDir
+    from native_log.retention import delete_records, retain
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,8 @@ __all__ = [
     "UnknownTopicOrPartitionError",
     "__version__",
     "compact",
+    "delete_records",
+    "retain",
 ]
 
 
@@ -55,4 +58,8 @@ def __getattr__(name: str) -> Any:
         from native_log.cleaner import compact
 
         return compact
+    if name in ("delete_records", "retain"):
+        from native_log import retention
+
+        return getattr(retention, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from contextlib import ExitStack
 from functools import partial
@@ -22,7 +23,6 @@ from native_log.records import OffsetMap, RewriteStats
 from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from native_log.cleaner.eligibility import Cleanable
     from native_log.cleaner.plan import Round
     from native_log.logdir import PartitionDir
+    from native_log.logdir.logdir import HighWatermark
     from native_log.records import MapProgress
     from native_log.records.cleaning import Survivors
 
@@ -86,14 +87,21 @@ def compaction_config(config: Mapping[str, object] | None) -> LogConfig:
 
 
 def open_to_change(
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], dry_run: bool, locks: ExitStack
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    dry_run: bool,
+    locks: ExitStack,
+    *,
+    high_watermark: HighWatermark = "ignore",
 ) -> LogDir:
     """The log directories at `path`, locked unless only looked at."""
-    log_dir = LogDir(path, high_watermark="ignore")
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    log_dir = LogDir(paths, high_watermark=high_watermark)
+    if dry_run:
+        return log_dir
     for directory in log_dir.directories:
-        if not dry_run:
-            locks.enter_context(LogDirLock(directory.path))
-    return log_dir
+        locks.enter_context(LogDirLock(directory.path))
+    # Once more: what was read before the lock was held may have changed.
+    return LogDir(paths, high_watermark=high_watermark)
 
 
 def chosen_partitions(log_dir: LogDir, topics: Iterable[str] | None) -> list[PartitionDir]:

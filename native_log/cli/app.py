@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 import native_log
+from native_log.cli import cleaning
 from native_log.cli.runner import DATA_ERROR, Commands
 from native_log.cli.times import TimeType
 
@@ -49,6 +50,10 @@ def kafkalog(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+for _command in cleaning.COMMANDS:
+    kafkalog.add_command(_command)
 
 
 def _log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:

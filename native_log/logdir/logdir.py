@@ -265,11 +265,12 @@ class LogDir:
             found.path,
             topic=found.topic,
             partition=found.partition,
-            checkpoints=self._checkpoints(found),
+            checkpoints=self.checkpoints(found),
             config=config,
         )
 
-    def _checkpoints(self, found: PartitionDir) -> PartitionCheckpoints:
+    def checkpoints(self, found: PartitionDir) -> PartitionCheckpoints:
+        """What the checkpoint files say of one of `partitions()`; nothing is opened."""
         directory = self._directories[found.path.parent]
         if found.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
             # Checkpoints of that name, if there are any, belong to a topic created anew.

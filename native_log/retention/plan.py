@@ -1,0 +1,193 @@
+"""What retention comes to in one partition: looked at where the partition is seen, then plain values that can
+be sent to whoever does it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from native_log.errors import KafkaLogError
+from native_log.log import PartitionLog
+from native_log.retention.decisions import Candidate, Decision, decide
+from native_log.retention.timestamps import largest_timestamp_ms
+from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from native_log.config import LogConfig
+    from native_log.log import PartitionCheckpoints
+    from native_log.segment.segment import LogSegment
+
+logger = logging.getLogger(__name__)
+
+RETENTION_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "baseOffset": pa.int64(),
+        "endOffset": pa.int64(),
+        "sizeInBytes": pa.int64(),
+        "largestTimestampMs": pa.int64(),
+        "decision": pa.string(),
+        "rule": pa.string(),
+        "reason": pa.string(),
+    }
+)
+"""One row a segment. endOffset is exclusive; largestTimestampMs is null where no rule asked for it; decision
+is "deleted" (in a dry run: would be), "kept", or, with what went wrong in `reason`, "failed", one row for the
+partition; rule is null for what is kept, else logStartOffset, retention.bytes or retention.ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSegment:
+    """A segment and what becomes of it. `largest_timestamp_ms` is None where no rule asked for it."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    largest_timestamp_ms: int | None
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPlan:
+    """What is to be done to one partition. Plain values; `table` makes rows of it.
+
+    Attributes:
+        log_start_offset: the log's start when it is done.
+        segments: all of the log's, oldest first; those to be deleted come first.
+        deleted: the files of those to be deleted.
+        new_segment_offset: base offset of the empty segment to be put there first, where none would be left.
+        expired: names of `.deleted` files whose time has come.
+        is_interrupted: a cleaning was not finished here; that is to be settled, and looked at again.
+        error: why the partition cannot be looked at, or what went wrong since; None if nothing did.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    log_start_offset: int = 0
+    segments: tuple[JudgedSegment, ...] = ()
+    deleted: tuple[LogSegment, ...] = ()
+    new_segment_offset: int | None = None
+    expired: tuple[str, ...] = ()
+    is_interrupted: bool = False
+    error: str | None = None
+
+    @property
+    def changes_nothing(self) -> bool:
+        return not (self.deleted or self.expired)
+
+
+def look(
+    path: str,
+    topic: str,
+    partition: int,
+    checkpoints: PartitionCheckpoints,
+    config: LogConfig,
+    now_ms: int,
+) -> RetentionPlan:
+    """What retention comes to in the partition directory `path`. Changes nothing, needs no lock.
+
+    A time index is read where a rule asks for a segment's age; of the records, only headers of those segments
+    that would go by it. What cannot be read makes a plan with `error`, nothing is raised.
+
+    Args:
+        checkpoints: of the partition, as LogDir.checkpoints tells them, with `live` set: nothing above the
+            checkpointed high watermark goes.
+    """
+    try:
+        log = PartitionLog.open(path, topic=topic, partition=partition, checkpoints=checkpoints)
+        return _look(log, config, now_ms)
+    except (KafkaLogError, OSError) as error:
+        return failed(path, topic, partition, error)
+
+
+def failed(path: str, topic: str, partition: int, error: Exception) -> RetentionPlan:
+    logger.warning("%s-%d: retention failed: %s", topic, partition, error)
+    return RetentionPlan(path, topic, partition, error=str(error))
+
+
+def _look(log: PartitionLog, config: LogConfig, now_ms: int) -> RetentionPlan:
+    expired, is_interrupted = _left_over(str(log.path), now_ms - config.file_delete_delay_ms)
+    timestamps: dict[int, int] = {}
+
+    def largest(index: int) -> int:
+        timestamps[index] = largest_timestamp_ms(log, index, now_ms - config.retention_ms)
+        return timestamps[index]
+
+    candidates = _candidates(log)
+    decisions = decide(
+        candidates,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        config=config,
+        now_ms=now_ms,
+        largest_timestamp_ms=largest,
+    )
+    count = sum(decision.rule is not None for decision in decisions)
+    is_any_left = count < len(candidates)
+    first_left = log.segments[count].base_offset if is_any_left else log.log_end_offset
+    return RetentionPlan(
+        str(log.path),
+        log.topic,
+        log.partition,
+        max(first_left, log.log_start_offset),
+        tuple(
+            JudgedSegment(one.base_offset, one.end_offset, one.size_bytes, timestamps.get(index), decision)
+            for index, (one, decision) in enumerate(zip(candidates, decisions, strict=True))
+        ),
+        log.segments[:count],
+        log.log_end_offset if count and not is_any_left else None,
+        expired,
+        is_interrupted,
+    )
+
+
+def _candidates(log: PartitionLog) -> list[Candidate]:
+    ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
+    return [Candidate(s.base_offset, end, s.size_bytes) for s, end in zip(log.segments, ends, strict=False)]
+
+
+def _left_over(directory: str, expired_before_ms: int) -> tuple[tuple[str, ...], bool]:
+    """The `.deleted` files renamed at or before that time, and whether a cleaning was interrupted."""
+    expired, is_interrupted = [], False
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if not entry.name.endswith((DELETED, CLEANED, SWAP)):
+                continue
+            file = parse_file_name(entry.name)
+            if file is None:
+                continue
+            if file.state != DELETED:
+                is_interrupted = True
+            # A rename sets the time of the inode's change.
+            elif entry.stat().st_ctime_ns // 1_000_000 <= expired_before_ms:
+                expired.append(entry.name)
+    return tuple(sorted(expired)), is_interrupted
+
+
+def table(plans: Iterable[RetentionPlan]) -> pa.Table:
+    """The plans' segments as rows, RETENTION_SCHEMA; one row for a partition with an error."""
+    columns = list(zip(*(row for plan in plans for row in _rows(plan)), strict=True))
+    if not columns:
+        return RETENTION_SCHEMA.empty_table()
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, RETENTION_SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=RETENTION_SCHEMA)
+
+
+def _rows(plan: RetentionPlan) -> Iterator[tuple[object, ...]]:
+    key = plan.topic, plan.partition
+    if plan.error is not None:
+        yield (*key, None, None, None, None, "failed", None, plan.error)
+        return
+    for one in plan.segments:
+        figures = one.base_offset, one.end_offset, one.size_bytes, one.largest_timestamp_ms
+        rule, reason = one.decision.rule, one.decision.reason
+        yield (*key, *figures, "kept" if rule is None else "deleted", rule, reason)

@@ -1,0 +1,248 @@
+"""What brokers' retention and DeleteRecords did, done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import GOLDEN
+
+import native_log
+from native_log.log.leader_epochs import read_leader_epochs
+from native_log.logdir.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offset_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+RUNS = sorted(GOLDEN.glob("kafka-*/ret-*/before"))
+V41 = GOLDEN / "kafka-4.1"
+
+
+def run_id(before: Path) -> str:
+    return f"{before.parents[1].name}-{before.parent.name}"
+
+
+def expected(fixture: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((fixture / "expected.json").read_text())
+    return found
+
+
+def copy(before: Path, to: Path) -> Path:
+    """The log directory, with the files' times that the broker saw."""
+    shutil.copytree(before / "data", to)
+    for file in expected(before)["files"]:
+        os.utime(to / file["path"], ns=(file["mtimeMs"] * 1_000_000,) * 2)
+    return to
+
+
+def arguments(before: Path) -> dict[str, Any]:
+    after = expected(before.with_name("after"))
+    (config,) = (topic["config"] for topic in after["topics"].values())
+    return {"config": config, "now_ms": int(after["facts"]["removedBetweenMs"].split("..")[0])}
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def segment_files(directory: Path) -> dict[str, bytes]:
+    """But for snapshots: 2.8 leaves those of deleted segments."""
+    found = {path.name: path.read_bytes() for path in directory.iterdir() if path.name[:20].isdigit()}
+    return {name: data for name, data in found.items() if ".snapshot" not in name}
+
+
+@pytest.mark.parametrize("before", RUNS, ids=run_id)
+def test_runs(before: Path, tmp_path: Path) -> None:
+    data, after, topic = copy(before, tmp_path / "data"), before.with_name("after"), before.parent.name
+
+    told = native_log.retain(data, **arguments(before), dry_run=True)
+    assert files(data) == files(before / "data")
+    table = native_log.retain(data, **arguments(before))
+
+    assert told == table
+    assert segment_files(data / f"{topic}-0") == segment_files(after / "data" / f"{topic}-0")
+    start = expected(after)["partitions"][0]["earliest"]
+    assert read_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT)[topic, 0] == start
+    log = native_log.LogDir(data).partition(topic, 0)
+    assert (log.log_start_offset, log.log_end_offset) == (start, expected(after)["partitions"][0]["latest"])
+    if "kafka-2.8" not in run_id(before):
+        names = {path.name for path in (data / f"{topic}-0").iterdir()}
+        assert names == {path.name for path in (after / "data" / f"{topic}-0").iterdir()}
+        # The broker has since been elected once more, which is an entry of its own.
+        theirs = read_leader_epochs(after / "data" / f"{topic}-0")
+        ours = read_leader_epochs(data / f"{topic}-0")
+        assert ours[0].start_offset == start == theirs[0].start_offset
+
+
+def test_there_are_runs() -> None:
+    assert len(RUNS) == 8
+
+
+def test_delete_records_then_retention_does_what_the_broker_did(tmp_path: Path) -> None:
+    before, after = V41 / "delete-records/before", V41 / "delete-records/after"
+    data = copy(before, tmp_path / "data")
+
+    table = native_log.delete_records(data, {("delete-records", 0): 93, ("delete-records", 1): 130})
+
+    assert table.column("logStartOffset").to_pylist() == [93, 130]
+    native_log.retain(data, config={"retention.ms": "-1"})
+    for partition in ("delete-records-0", "delete-records-1"):
+        assert segment_files(data / partition) == segment_files(after / "data" / partition)
+        assert read_leader_epochs(data / partition)[0] == read_leader_epochs(after / "data" / partition)[0]
+    starts = read_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT)
+    theirs = read_offset_checkpoint(after / "data" / LOG_START_OFFSET_CHECKPOINT)
+    assert starts == {key: offset for key, offset in theirs.items() if key[0] == "delete-records"}
+
+
+def test_delete_records_up_to_the_high_watermark_and_no_further(tmp_path: Path) -> None:
+    data = copy(V41 / "delete-records/before", tmp_path / "data")
+    before = files(data)
+    log = native_log.LogDir(data).partition("delete-records", 0)
+    key = ("delete-records", 0)
+
+    with pytest.raises(native_log.OffsetOutOfRangeError, match=f"high watermark {log.high_watermark}"):
+        native_log.delete_records(data, {("delete-records", 1): 5, key: log.high_watermark + 1})
+    assert files(data) == before
+
+    assert native_log.delete_records(data, {key: -1}, dry_run=True).num_rows == 1
+    assert files(data) == before
+
+    native_log.delete_records(data, {key: -1})
+    native_log.delete_records(data, {key: 3})  # never back
+    assert native_log.LogDir(data).partition(*key).log_start_offset == log.high_watermark
+
+
+def test_deleted_files_go_when_their_time_has_come(tmp_path: Path) -> None:
+    before = V41 / "ret-time/before"
+    data, partition = copy(before, tmp_path / "data"), tmp_path / "data/ret-time-0"
+    native_log.retain(data, **arguments(before))
+    renamed_ms = max(path.stat().st_ctime_ns for path in partition.glob("*.deleted")) // 1_000_000
+    keep_all = {"retention.ms": "-1", "file.delete.delay.ms": "60000"}
+
+    native_log.retain(data, config=keep_all, now_ms=renamed_ms + 59_000)
+    assert len(list(partition.glob("*.deleted"))) == 7
+
+    native_log.retain(data, config=keep_all, now_ms=renamed_ms + 60_001)
+    assert not list(partition.glob("*.deleted"))
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn", "zero", "too old"])
+def test_an_index_that_lies_deletes_nothing(damage: str, tmp_path: Path) -> None:
+    before = V41 / "ret-time/before"
+    data, partition = copy(before, tmp_path / "data"), tmp_path / "data/ret-time-0"
+    for index in partition.glob("*.timeindex"):
+        if damage == "missing":
+            index.unlink()
+        elif damage == "torn":
+            index.write_bytes(index.read_bytes()[:-5])
+        elif damage == "zero":
+            index.write_bytes(bytes(len(index.read_bytes())))
+        else:
+            index.write_bytes((1).to_bytes(8, "big") + index.read_bytes()[-4:])
+
+    table = native_log.retain(data, **arguments(before))
+
+    assert table.column("decision").to_pylist() == ["deleted"] * 2 + ["kept"] * 3
+
+
+def test_after_a_kill_at_any_change_the_log_is_before_or_after_and_the_next_run_finishes(
+    tmp_path: Path,
+) -> None:
+    before = V41 / "ret-time/before"
+    script = """
+import json, os, pathlib, sys
+import native_log
+left = int(sys.argv[2])
+def counted(function):
+    def call(*arguments, **named):
+        global left
+        left -= 1
+        if left < 0:
+            os._exit(9)
+        return function(*arguments, **named)
+    return call
+for name in ("rename", "replace", "unlink", "fsync", "pwrite", "ftruncate"):
+    setattr(os, name, counted(getattr(os, name)))
+native_log.retain(sys.argv[1], **json.loads(sys.argv[3]))
+"""
+    starts, ends = set(), 0
+    for step in range(0, 40, 3):
+        data = copy(before, tmp_path / f"data{step}")
+        command = [sys.executable, "-c", script, str(data), str(step), json.dumps(arguments(before))]
+        code = subprocess.run(command, check=False).returncode
+        assert code in (0, 9)
+        log = native_log.LogDir(data).partition("ret-time", 0)
+        starts.add(log.log_start_offset)
+        assert sum(batch.num_rows for batch in log.read(columns=["offset"])) == 345 - log.log_start_offset
+        native_log.retain(data, **arguments(before))
+        names = {path.name for path in (data / "ret-time-0").iterdir()}
+        assert names == {path.name for path in (before.with_name("after") / "data/ret-time-0").iterdir()}
+        ends += code == 0
+        if code == 0:
+            break
+    assert starts == {0, 162}
+    assert ends == 1
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    before = V41 / "ret-time/before"
+    data = copy(before, tmp_path / "data")
+    script = (
+        "import sys, time; from pathlib import Path; from native_log.logdir.lock import LogDirLock\n"
+        "with LogDirLock(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", script, str(data)], **pipes) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        held = files(data)
+        calls: list[Callable[[], object]] = [
+            lambda: native_log.retain(data, **arguments(before)),
+            lambda: native_log.delete_records(data, {("ret-time", 0): 1}),
+        ]
+        for call in calls:
+            with pytest.raises(native_log.LogDirInUseError, match=str(holder.pid)):
+                call()
+        assert files(data) == held
+        assert native_log.retain(data, **arguments(before), dry_run=True).num_rows == 5
+        holder.communicate()
+
+
+def test_a_cleaning_that_was_interrupted_is_settled_first(tmp_path: Path) -> None:
+    before = V41 / "ret-time/before"
+    data, partition = copy(before, tmp_path / "data"), tmp_path / "data/ret-time-0"
+    first = min(partition.glob("*.log"))
+    first.rename(first.with_name(f"{first.name}.swap"))  # all but put in place
+    (partition / f"{'9' * 18}.log.cleaned").touch()
+
+    table = native_log.retain(data, **arguments(before))
+
+    assert table.column("decision").to_pylist() == ["deleted"] * 2 + ["kept"] * 3
+    assert not list(partition.glob("*.log.swap")) + list(partition.glob("*.log.cleaned"))
+    assert (partition / f"{first.name}.deleted").exists()
+
+
+def test_a_partition_that_cannot_be_looked_at_is_named_and_others_go_on(tmp_path: Path) -> None:
+    before = V41 / "delete-records/before"
+    data = copy(before, tmp_path / "data")
+    first = min((data / "delete-records-0").glob("*.log"))
+    os.truncate(first, 2**31)  # more than a segment can have
+    lengths = {path.name: path.stat().st_size for path in first.parent.iterdir()}
+
+    rows = native_log.retain(data, config={"retention.ms": "1"}).to_pylist()
+
+    (failed,) = (row for row in rows if row["partition"] == 0)
+    assert failed["decision"] == "failed"
+    assert str(first) in failed["reason"]
+    assert {path.name: path.stat().st_size for path in first.parent.iterdir()} == lengths
+    assert any(row["decision"] == "deleted" for row in rows if row["partition"] == 1)
