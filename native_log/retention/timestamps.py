@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from native_log.records import scan
+from native_log.storage import DataFile
+
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from native_log.log import PartitionLog
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
 _ENTRY_BYTES = 12
+_READ_WHOLE_BYTES = 256 << 10
+"""Segments up to this size are quicker looked through than looked up in."""
 
 
 def largest_timestamp_ms(log: PartitionLog, index: int, expired_before_ms: int) -> int:
@@ -29,6 +36,8 @@ def largest_timestamp_ms(log: PartitionLog, index: int, expired_before_ms: int) 
         return entry[0]
     if segment.size_bytes == 0:
         return segment.mtime_ms
+    if segment.size_bytes <= _READ_WHOLE_BYTES and (found := _in_whole(segment)) >= 0:
+        return found
     damaged: list[DamagedRange] = []
     if entry is not None:
         found = _in_headers(log, segment, entry[1], damaged)
@@ -54,6 +63,13 @@ def _last_entry(segment: LogSegment, end_offset: int) -> tuple[int, int] | None:
     return timestamp_ms, offset
 
 
+def _in_whole(segment: LogSegment) -> int:
+    """Of a small segment; -1 where none has a timestamp, or where it is not whole."""
+    with DataFile(str(segment.path)) as file:
+        scanned = scan(file.read(0, segment.size_bytes))
+    return _largest(scanned.batches) if scanned.status == "end" else -1
+
+
 def _in_headers(
     log: PartitionLog, segment: LogSegment, start_offset: int, damaged: list[DamagedRange]
 ) -> int:
@@ -61,7 +77,10 @@ def _in_headers(
     for found, scanned in log.headers(start_offset, damaged.append):
         if found is not segment:
             break
-        if scanned.batches.num_rows:
-            greatest: int | None = pc.max(scanned.batches.column("maxTimestamp")).as_py()
-            largest = max(largest, -1 if greatest is None else greatest)
+        largest = max(largest, _largest(scanned.batches))
     return largest
+
+
+def _largest(batches: pa.RecordBatch) -> int:
+    greatest: int | None = pc.max(batches.column("maxTimestamp")).as_py()
+    return -1 if greatest is None else greatest
