@@ -12,12 +12,15 @@ import pyarrow.compute as pc
 
 from native_log.cleaner.eligibility import Cleanable, SourceSegment, cleanable, group_segments
 from native_log.cleaner.verdicts import ProducerEnds, RoundVerdicts
+from native_log.errors import CorruptRecordError
 from native_log.log.log_range import LogRange
 from native_log.log.pieces import Piece
 from native_log.log.producer_state import OpenTransactions
 from native_log.segment.transaction_index import AbortedTxn
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from native_log.config import LogConfig
     from native_log.log import PartitionLog
     from native_log.segment.damage import DamagedRange
@@ -165,9 +168,11 @@ def plan_round(
     markers: dict[int, list[int]] = {}
     # Without producers, only the round's last batch is not just filtered.
     start = None if producers.by_id else log.segments[_last_below(log, found.end_offset)].base_offset
-    for segment, scanned in log.headers(start, _fail):
+    # Batches that are discarded by their headers are not read again: these must be right.
+    for segment, scanned in log.headers(start, _fail, check_crcs=True):
         if segment.base_offset >= end_offset:
             break
+        _check_crcs(segment, scanned.batches)
         codes, kept = verdicts.of(scanned.batches)
         by_segment.setdefault(segment.base_offset, []).append(codes)
         markers.setdefault(segment.base_offset, []).extend(kept)
@@ -231,6 +236,19 @@ def _legacy_horizon(log: PartitionLog, first_dirty_offset: int, config: LogConfi
 def _deflated(codes: list[bytes]) -> bytes | None:
     joined = b"".join(codes)
     return zlib.compress(joined, 1) if any(joined) else None
+
+
+def _check_crcs(segment: LogSegment, batches: pa.RecordBatch) -> None:
+    wrong = pc.index(batches.column("isValid"), False).as_py()
+    if wrong >= 0:
+        damaged_rows = batches.slice(wrong, 1).to_pylist()
+        raise CorruptRecordError(
+            "expected a batch that fits its CRC, found another. The partition is left as it was: take the "
+            "file from another replica",
+            path=segment.path,
+            position=damaged_rows[0]["position"],
+            offset=damaged_rows[0]["baseOffset"],
+        )
 
 
 def _fail(damaged: DamagedRange) -> None:

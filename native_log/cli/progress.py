@@ -23,3 +23,19 @@ def progress(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda steps: bar.advance(task, steps)
+
+
+@contextmanager
+def reporting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Gives a function to tell (how much is done, of how much), in whatever unit. Shown as by `progress`."""
+    steps, shown = 1000, 0
+    with progress(what, steps) as advance:
+
+        def report(done: int, total: int) -> None:
+            nonlocal shown
+            reached = done * steps // max(1, total)
+            if reached > shown:
+                advance(reached - shown)
+                shown = reached
+
+        yield report

@@ -1,0 +1,197 @@
+"""What the commands that change logs have in common: settings, a look before anything is done, tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from native_log.cli.listing import human_size
+from native_log.cli.progress import reporting
+from native_log.cli.runner import DATA_ERROR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    Job = Callable[[bool, Callable[[int, int], None]], pa.Table]
+
+
+class Setting(click.ParamType[tuple[str, str]]):
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not equals or not name.strip():
+            self.fail(f"NAME=VALUE was expected, found {value!r}", param, ctx)
+        return name.strip(), text.strip()
+
+
+def _put_on(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+paths_argument = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+topics_option = click.option(
+    "--topic",
+    "-t",
+    "topics",
+    metavar="TOPIC",
+    multiple=True,
+    help="Only this topic (may be repeated); else all but Kafka's internal ones.",
+)
+
+
+def consent_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--dry-run, --yes, --json."""
+    return _put_on(
+        command,
+        (
+            click.option(
+                "--dry-run", "-n", is_flag=True, help="Change nothing, only tell what would be done, and why."
+            ),
+            click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking."),
+            click.option(
+                "--json", "as_json", is_flag=True, help="JSON Lines, sizes in bytes, times in epoch ms."
+            ),
+        ),
+    )
+
+
+def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--conf, --conf-file, --now-ms."""
+    return _put_on(
+        command,
+        (
+            click.option(
+                "--conf",
+                "-c",
+                type=Setting(),
+                multiple=True,
+                help="A setting by its topic's or broker's name (may be repeated); overrules --conf-file.",
+            ),
+            click.option(
+                "--conf-file",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="Settings, a NAME=VALUE a line.",
+            ),
+            click.option(
+                "--now-ms", type=int, metavar="MS", help="The time to measure ages from, epoch ms; else now."
+            ),
+        ),
+    )
+
+
+def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[str, str]:
+    """Those of the file, overruled by those of the command line."""
+    found: dict[str, str] = {}
+    lines = [] if conf_file is None else conf_file.read_text().splitlines()
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if text and text[0] not in "#!":
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise click.UsageError(f"{conf_file}, line {number}: NAME=VALUE was expected, found {text!r}")
+            found[name.strip()] = value.strip()
+    return {**found, **dict(conf)}
+
+
+def carry_out(
+    job: Job,
+    what: str,
+    show: Callable[[pa.Table, bool], None],
+    changes: Callable[[dict[str, Any]], bool],
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Does a job once it was looked at and said yes to. Ends with exit code 1 if a row says "failed".
+
+    Args:
+        job: given whether it is only to be told, and a function to tell its progress to.
+        what: the work, for the progress bar.
+        show: the table, and whether it is only told, to text.
+        changes: whether a row of the table stands for a change.
+    """
+    if not (dry_run or yes) and (as_json or not _is_asked()):
+        raise click.UsageError(
+            "this changes logs: look first with --dry-run, and then do it with --yes (in a terminal it is "
+            "shown, and asked for)"
+        )
+    show_rows = _as_json if as_json else show
+    if dry_run or not yes:
+        plan = _run(job, what, True)
+        show_rows(plan, True)
+        if dry_run or not any(changes(row) for row in plan.to_pylist()):
+            _exit(plan)
+            return
+        click.confirm("Do it?", abort=True)
+    done = _run(job, what, False)
+    show_rows(done, False)
+    _exit(done)
+
+
+def _run(job: Job, what: str, dry_run: bool) -> pa.Table:
+    try:
+        with reporting(what) as report:
+            return job(dry_run, report)
+    except ValueError as error:  # a setting that cannot be meant
+        raise click.UsageError(str(error)) from None
+
+
+def _is_asked() -> bool:
+    """Whether there is someone to ask."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _as_json(table: pa.Table, _: bool) -> None:
+    for row in table.to_pylist():
+        click.echo(json.dumps(row, ensure_ascii=False, default=str))
+
+
+def _exit(table: pa.Table) -> None:
+    outcome = "status" if "status" in table.column_names else "decision"
+    if outcome in table.column_names and "failed" in table.column(outcome).unique().to_pylist():
+        raise SystemExit(DATA_ERROR)
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Numbers to the right; nothing is cut off where the output is not a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    is_terminal = sys.stdout.isatty()
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for index, name in enumerate(head):
+        is_number = any(isinstance(row[index], int | float) for row in rows)
+        shown.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text("" if cell is None else _cell(cell)) for cell in row))
+    console = Console() if is_terminal else Console(width=10_000, color_system=None)
+    with console.capture() as captured:
+        console.print(shown)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _cell(value: object) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def size(size_bytes: int | None) -> str | None:
+    return None if size_bytes is None else human_size(size_bytes)
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

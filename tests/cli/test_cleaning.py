@@ -1,0 +1,143 @@
+"""The commands that clean logs: nothing is done that was not looked at and said yes to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from conftest import GOLDEN
+
+import native_log
+from native_log.cli import changes
+from native_log.cli.app import kafkalog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+V41 = GOLDEN / "kafka-4.1"
+COMMANDS = {
+    "retain": ("ret-size/before", ("-c", "retention.bytes=8000")),
+    "compact": ("compact-txn/round1-before", ("-c", "min.cleanable.dirty.ratio=0")),
+    "delete-records": ("delete-records/before", ("--offset", "delete-records:0:93")),
+}
+
+
+@pytest.fixture(params=COMMANDS)
+def command(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ...]:
+    """A command line that changes a copy of a broker's log directory."""
+    fixture, options = COMMANDS[request.param]
+    data = shutil.copytree(V41 / fixture / "data", tmp_path / "data", copy_function=shutil.copy2)
+    return (request.param, str(data), *options)
+
+
+def run(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(kafkalog, arguments, input=text)
+
+
+def files(command: tuple[str, ...], tmp_path: Path) -> dict[str, bytes]:
+    return {
+        str(path): path.read_bytes()
+        for path in sorted((tmp_path / "data").rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def test_a_dry_run_changes_nothing(command: tuple[str, ...], tmp_path: Path) -> None:
+    before = files(command, tmp_path)
+    result = run(*command, "--dry-run")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert command[0] == "delete-records" or "would be" in result.stdout
+    assert files(command, tmp_path) == before
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_where_no_one_can_be_asked_it_has_to_be_said(
+    options: tuple[str, ...], command: tuple[str, ...], tmp_path: Path
+) -> None:
+    before = files(command, tmp_path)
+    result = run(*command, *options)
+    assert result.exit_code == 2
+    assert "--dry-run" in result.stderr
+    assert "--yes" in result.stderr
+    assert files(command, tmp_path) == before
+
+
+def test_yes_does_it(command: tuple[str, ...], tmp_path: Path) -> None:
+    before = files(command, tmp_path)
+    told = run(*command, "--dry-run", "--json")
+    done = run(*command, "--yes", "--json")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert files(command, tmp_path) != before
+    assert json.loads(done.stdout.splitlines()[0]) == json.loads(told.stdout.splitlines()[0])
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_in_a_terminal_it_is_shown_and_asked(
+    answer: str, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+    before = files(command, tmp_path)
+    result = run(*command, text=f"{answer}\n")
+    assert "Do it?" in result.output
+    assert result.exit_code == (0 if answer == "y" else 130)
+    assert (files(command, tmp_path) == before) == (answer == "n")
+
+
+def test_where_there_is_nothing_to_do_no_one_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+    data = shutil.copytree(V41 / "ret-size/before/data", tmp_path / "data")
+    result = run("retain", str(data), "-c", "retention.ms=-1")
+    assert result.exit_code == 0
+    assert "0 segments" in result.stdout
+    assert "Do it?" not in result.output
+
+
+def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
+    data = shutil.copytree(V41 / "ret-size/before/data", tmp_path / "data")
+    file = tmp_path / "conf"
+    file.write_text("# sizes\nretention.bytes = 8000\nretention.ms=-1\n")
+
+    def gone(*options: str) -> list[str]:
+        result = run("retain", str(data), "--conf-file", str(file), "-n", "--json", *options)
+        rows = map(json.loads, result.stdout.splitlines())
+        return [row["rule"] for row in rows if row["decision"] == "deleted"]
+
+    assert set(gone()) == {"retention.bytes"}
+    assert gone("-c", "retention.bytes=-1") == []
+    file.write_text("retention.bytes\n")
+    assert "line 1" in run("retain", str(data), "--conf-file", str(file), "-n").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("retain", "-c", "retention.ms=soon"), "retention.ms"),
+        (("retain", "-c", "retention.msec=1"), "retention.ms"),
+        (("compact", "-c", "cleanup.policy=delete"), "cleanup.policy"),
+        (("retain", "-c", "retention.ms"), "NAME=VALUE"),
+        (("delete-records", "--offset", "t:0"), "TOPIC:PARTITION:OFFSET"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...], word: str) -> None:
+    result = run(*arguments, str(V41 / "ret-size/before/data"), "-n")
+    assert result.exit_code == 2
+    assert word in result.stderr
+
+
+def test_a_partition_that_fails_makes_exit_code_1(tmp_path: Path) -> None:
+    data = shutil.copytree(V41 / "compact-txn/round1-before/data", tmp_path / "data")
+    log = max((data / "compact-txn-0").glob("*.log"), key=lambda path: path.stat().st_size)
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 1
+    log.write_bytes(content)
+    result = run("compact", str(data), "-c", "min.cleanable.dirty.ratio=0", "--yes")
+    assert result.exit_code == 1
+    assert str(log) in result.stdout
+    assert native_log.compact(data, dry_run=True).num_rows == 1
