@@ -11,6 +11,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
@@ -19,6 +21,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -53,6 +56,7 @@ public final class Client {
     private JsonNode answer(JsonNode asked) throws Exception {
         return switch (asked.get("do").asText()) {
             case "create" -> create(asked);
+            case "alter" -> alter(asked);
             case "send" -> send(asked);
             case "consume" -> consume(asked);
             case "delete_records" -> deleteRecords(asked);
@@ -67,6 +71,15 @@ public final class Client {
         // Answered once the partition has its leader. Sent to before, a first batch can be refused and the second
         // one, in flight, be taken: the first would then be out of sequence for ever.
         admin.listOffsets(Map.of(new TopicPartition(topic.name(), 0), OffsetSpec.latest())).all().get();
+        return JSON.createObjectNode();
+    }
+
+    private JsonNode alter(JsonNode asked) throws Exception {
+        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, asked.get("topic").asText());
+        List<AlterConfigOp> changes = new ArrayList<>();
+        strings(asked.get("settings")).forEach((name, value) ->
+            changes.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET)));
+        admin.incrementalAlterConfigs(Map.of(topic, changes)).all().get();
         return JSON.createObjectNode();
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,6 +72,10 @@ class Cluster:
         self._ask("create", topic=topic, settings=_dotted(settings))
         return topic
 
+    def alter(self, topic: str, **settings: Any) -> None:
+        """Set some of a topic's settings, named as for `create`."""
+        self._ask("alter", topic=topic, settings=_dotted(settings))
+
     def send(
         self,
         topic: str,
@@ -122,6 +127,14 @@ class Cluster:
         """As ListOffsets says it; None where it has none."""
         offset = self._ask("offset_for_time", topic=topic, timestamp=timestamp_ms)["offset"]
         return None if offset == -1 else offset
+
+    def complaints(self) -> list[str]:
+        """What the broker's log says about logs since it was started: warnings and worse."""
+        return [
+            line
+            for line in self.broker.said()
+            if re.search(r"(WARN|ERROR|FATAL) .*\blog\.", line, re.IGNORECASE)
+        ]
 
     def log(self, topic: str) -> PartitionLog:
         from native_log import LogDir

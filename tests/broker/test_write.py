@@ -6,7 +6,6 @@ a broker serves them, appends, and is killed; with our indexes removed a broker 
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -223,14 +222,9 @@ def served(broker: Cluster, outcome: Outcome) -> dict[str, Served]:
             broker.send(topic, 100, first=written.end, batch_size=1000)
         extended = {level: broker.consume(topic, level) for level in LEVELS}
         answers[topic] = Served(consumed, extended, by_time)
-    assert complaints_of(broker) == []
+    assert broker.complaints() == []
     broker.stop(cleanly=False)
     return answers
-
-
-def complaints_of(broker: Cluster) -> list[str]:
-    """What the broker's log says about logs."""
-    return [line for line in broker.broker.said() if re.search(r"WARN|ERROR|FATAL", line) and "log." in line]
 
 
 @pytest.mark.parametrize("topic", TOPICS)
