@@ -47,6 +47,24 @@ def find_batch(
     min_offset: int = 0,
     max_offset: int = ...,
 ) -> int | None: ...
+def encode(
+    records: object,
+    *,
+    compression: str,
+    level: int | None,
+    batch_size: int,
+    max_message_bytes: int | None,
+    base_offset: int,
+    leader_epoch: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+    append_time_ms: int | None,
+    now_ms: int,
+    base_position: int,
+) -> tuple[tuple[Bytes, ArrowBatch] | None, tuple[str, int, int, int]]:
+    """data and batches, None if refused; the kind of refusal, its first and last row, what was found"""
 
 _Progress: TypeAlias = tuple[str, int, int | None, int, _Damage | None, int, int]
 """status, position, next_offset, needed_bytes, damage, records, null_keys"""

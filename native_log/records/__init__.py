@@ -8,7 +8,7 @@ chooses the reference on purpose.
 - `scan(buffer)`: one row a batch, from the headers alone.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
 - `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
-- `encode(records)`: Arrow records as batches (in plain Python so far, whichever runs).
+- `encode(records)`: Arrow records as batches, sized as Kafka's producer sizes them.
 - `OffsetMap`, `KeyOffsets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
 """
 
@@ -19,7 +19,6 @@ import warnings
 
 from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten, Verdict
 from native_log.records.encode import Encoded
-from native_log.records.reference.encode import encode
 from native_log.records.schema import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
@@ -38,6 +37,7 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
         OffsetMap,
         Survivors,
         decode,
+        encode,
         find_batch,
         merge,
         rewrite,
@@ -47,7 +47,7 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
     IMPLEMENTATION = "reference"
 else:
     try:
-        from native_log.records.kernel import decode, find_batch, scan
+        from native_log.records.kernel import decode, encode, find_batch, scan
         from native_log.records.kernel_cleaning import (  # type: ignore[assignment]
             KeyOffsets,
             OffsetMap,
@@ -63,6 +63,7 @@ else:
             OffsetMap,
             Survivors,
             decode,
+            encode,
             find_batch,
             merge,
             rewrite,

@@ -1,13 +1,22 @@
-"""What `encode` comes to, and what it asks for: the same for both implementations."""
+"""What `encode` asks for and comes to: the same for both implementations."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+import pyarrow as pa
+
+from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from typing_extensions import Buffer
+
+LEVELS = {"none": None, "gzip": range(1, 10), "snappy": None, "lz4": range(1, 18), "zstd": range(-131072, 23)}
+"""The levels each compression has (KIP-390), gzip's -1 apart."""
+_COLUMNS = ("key", "value", "headers", "timestamp")
+_BINARY = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.null())
+_MOST_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +30,118 @@ class Encoded:
 
     data: Buffer
     batches: pa.RecordBatch
+
+
+def check_settings(
+    *,
+    magic: int,
+    compression: str,
+    level: int | None,
+    batch_size: int,
+    rows: int,
+    base_offset: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+    timestamp_type: int,
+) -> None:
+    """Raises ValueError for what no records can be written with (Kafka: MemoryRecordsBuilder)."""
+    _expect(magic in (0, 1, 2), "magic 0, 1 or 2", magic)
+    check_compression(compression, level)
+    _expect(compression != "zstd" or magic == 2, "magic 2, which zstd needs", magic)
+    _expect(timestamp_type in (0, 1), "timestamp_type 0 (CreateTime) or 1 (LogAppendTime)", timestamp_type)
+    _expect(batch_size >= 0, "a batch_size of 0 bytes or more", batch_size)
+    _expect(
+        0 <= base_offset < 2**63 - rows,
+        f"a base_offset of 0 or more, so that {rows} offsets are below 2^63",
+        base_offset,
+    )
+    if producer_id >= 0:
+        _expect(magic == 2, "magic 2, which a producer_id needs", magic)
+        _expect(0 <= producer_epoch < 2**15, "a producer_epoch from 0 on with a producer_id", producer_epoch)
+        _expect(0 <= base_sequence < 2**31, "a base_sequence from 0 on with a producer_id", base_sequence)
+    else:
+        _expect(not is_transactional, "a producer_id, for the batches are transactional", producer_id)
+
+
+def _expect(fine: bool, what: str, found: object) -> None:
+    if not fine:
+        raise ValueError(f"expected {what}, found {found!r}")
+
+
+def check_compression(compression: str, level: int | None) -> None:
+    """Raises ValueError for a compression that there is not, or a level that it does not have."""
+    _expect(compression in LEVELS, f"a compression of {', '.join(LEVELS)}", compression)
+    if level is None or (compression == "gzip" and level == -1):
+        return
+    levels = LEVELS[compression]
+    if levels is None:
+        raise ValueError(f"expected no level, for compression {compression} has none, found {level}")
+    _expect(level in levels, f"a level from {levels[0]} to {levels[-1]} for {compression}", level)
+
+
+def known_columns(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Those of key, value, headers and timestamp that there are, of Arrow types both implementations know.
+
+    Those are, of key and value: (large) binary, (large) string, null; of headers: list of structs of two of
+    them, named key and value, null; of timestamp: timestamp of any unit, int64 (ms), null. Others are cast.
+
+    Raises:
+        ValueError: no column `value`, two columns of one name, or a type that cannot be cast.
+    """
+    names = [name for name in _COLUMNS if name in records.schema.names]
+    if "value" not in names:
+        raise ValueError(f"expected a column value, found {', '.join(records.schema.names) or 'no column'}")
+    columns = []
+    for name in names:
+        index = records.schema.get_field_index(name)
+        if index < 0:
+            raise ValueError(f"expected one column {name}, found {records.schema.names.count(name)}")
+        columns.append(_known(name, records.column(index)))
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _known(name: str, column: pa.Array) -> pa.Array:
+    try:
+        if name == "headers":
+            return _known_headers(column)
+        if name == "timestamp":
+            kind = column.type
+            known = pa.types.is_timestamp(kind) or pa.types.is_int64(kind) or pa.types.is_null(kind)
+            return column if known else column.cast(pa.int64())
+        return column if column.type in _BINARY else column.cast(pa.large_binary())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        expected = {"headers": "a list of structs of key and value", "timestamp": "timestamps or int64 (ms)"}
+        raise ValueError(
+            f"column {name}: expected {expected.get(name, 'binary or string')}, found {column.type}: {error}"
+        ) from None
+
+
+def _known_headers(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_null(kind):
+        return column
+    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        fields = list(kind.value_type)
+        if [field.name for field in fields] == ["key", "value"] and all(
+            field.type in _BINARY for field in fields
+        ):
+            return column
+    return column.cast(pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])))
+
+
+def refuse(kind: str, first_row: int, last_row: int, found: int, max_message_bytes: int | None) -> NoReturn:
+    """Raises what tells of these rows (both inclusive): InvalidRecordError, or one of its kind."""
+    rows = f"row {first_row}" if first_row == last_row else f"rows {first_row} to {last_row}"
+    if kind == "too-large":
+        limit = _MOST_BYTES if max_message_bytes is None else max_message_bytes
+        raise RecordTooLargeError(
+            f"{rows}: expected a batch of at most {limit} bytes (max.message.bytes), found {found}; "
+            "raise that, or make batches or values smaller"
+        )
+    if kind == "timestamp":
+        raise InvalidTimestampError(
+            f"{rows}: expected a timestamp from 0 on, or -1 for none, found {found} ms"
+        )
+    raise InvalidRecordError(f"{rows}: expected a key in each header, found null")

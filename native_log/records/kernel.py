@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from native_log import _kernel
+from native_log.records.encode import Encoded, check_settings, known_columns, refuse
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, Scanned
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
 
-API_VERSION = 2
+API_VERSION = 3
 if _kernel.API_VERSION != API_VERSION:
     raise ImportError(
         f"native_log._kernel has interface {_kernel.API_VERSION}, this native_log needs {API_VERSION}: "
@@ -69,6 +70,60 @@ def scan(
         buffer, base_position=base_position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes
     )
     return Scanned(pa.record_batch(batches), status, position, next_offset, needed, _damage(damage))
+
+
+def encode(
+    records: pa.RecordBatch,
+    *,
+    magic: int = 2,
+    compression: str = "none",
+    level: int | None = None,
+    batch_size: int = 16384,
+    max_message_bytes: int | None = None,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    is_transactional: bool = False,
+    timestamp_type: int = 0,
+    append_time_ms: int = -1,
+    now_ms: int = -1,
+    base_position: int = 0,
+) -> Encoded:
+    check_settings(
+        magic=magic,
+        compression=compression,
+        level=level,
+        batch_size=batch_size,
+        rows=records.num_rows,
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        is_transactional=is_transactional,
+        timestamp_type=timestamp_type,
+    )
+    encoded, refused = _kernel.encode(
+        known_columns(records),
+        compression=compression,
+        level=level,
+        batch_size=batch_size,
+        max_message_bytes=max_message_bytes,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        is_transactional=is_transactional,
+        append_time_ms=append_time_ms if timestamp_type else None,
+        now_ms=now_ms,
+        base_position=base_position,
+    )
+    if encoded is None:
+        refuse(*refused, max_message_bytes)
+    data, batches = encoded
+    return Encoded(memoryview(data), pa.record_batch(batches))
 
 
 def _damage(found: tuple[Any, ...] | None) -> Damage | None:

@@ -106,8 +106,8 @@ pub const V2_HEADER: usize = 61;
 /// Where the part of a v2 batch begins that its CRC covers.
 pub const V2_CRC_FROM: usize = 21;
 
-const LOG_APPEND_TIME: i16 = 1 << 3;
-const TRANSACTIONAL: i16 = 1 << 4;
+pub const LOG_APPEND_TIME: i16 = 1 << 3;
+pub const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
 const DELETE_HORIZON: i16 = 1 << 6;
 

@@ -5,17 +5,21 @@
 //! | [`decode`] | buffer -> the records of its batches, with the columns asked for |
 //! | [`scan`] | buffer -> one row a batch, from the headers alone |
 //! | [`find`] | where the next whole batch begins behind damaged bytes |
+//! | [`encode`] | columns -> batches, sized as Kafka's producer sizes them |
 //! | [`cleaner`] | keys and their newest offsets, and batches without the other records: compaction |
 //! | [`header`] | the entry prefix all formats share, and the headers of v2 batches and v0/v1 messages |
 //! | [`v2`], [`legacy`] | the records inside a batch: format v2, and messages and wrappers of v0 and v1 |
 //! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |
 //! | [`columns`] | the Arrow columns being built |
+//! | [`write`](mod@write) | what all writers of batches write alike |
 //! | [`pool`], [`constant`] | recycled memory below the columns, and columns of one value |
 //! | [`varint`], [`crc`], [`damage`] | the small parts |
 //!
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
 
+#[cfg(feature = "python")]
+mod bytes;
 pub mod cleaner;
 pub mod codec;
 pub mod columns;
@@ -23,6 +27,7 @@ pub mod constant;
 pub mod crc;
 pub mod damage;
 pub mod decode;
+pub mod encode;
 pub mod find;
 pub mod header;
 pub mod legacy;
@@ -30,6 +35,7 @@ pub mod pool;
 pub mod scan;
 pub mod v2;
 pub mod varint;
+pub mod write;
 
 #[cfg(feature = "python")]
 mod python;

@@ -16,7 +16,7 @@ use crate::find::find_batch;
 use crate::scan::{scan, to_arrow};
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 2;
+const API_VERSION: u32 = 3;
 
 /// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
 pub(crate) const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
@@ -36,7 +36,12 @@ mod _kernel {
     #[pymodule_export]
     use super::ArrowBatch;
     #[pymodule_export]
-    use crate::cleaner::python::{Bytes, KeyOffsets, OffsetMap, Survivors, merge_packs, rewrite_batches};
+    use crate::bytes::Bytes;
+    #[pymodule_export]
+    use crate::cleaner::python::{KeyOffsets, OffsetMap, Survivors, merge_packs, rewrite_batches};
+
+    #[pymodule_export]
+    use crate::encode::python::encode;
 
     #[pyfunction]
     #[pyo3(signature = (buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
@@ -148,6 +153,14 @@ impl ArrowBatch {
         let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
         Ok((schema, array))
     }
+}
+
+/// The rows of batches just written at `position`, whose CRCs are right.
+pub(crate) fn written(batches: &[u8], position: i64) -> Result<ArrowBatch, ArrowError> {
+    let (mut rows, _) = scan(batches, position, false, usize::MAX);
+    rows.iter_mut().for_each(|row| row.is_valid = Some(true));
+    let (fields, arrays) = to_arrow(&rows);
+    ArrowBatch::new(fields, arrays, rows.len())
 }
 
 fn result(batch: ArrowBatch, stopped: Stopped) -> ResultTuple {

@@ -30,6 +30,13 @@ pub fn read_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
     None
 }
 
+/// In how many bytes `write_i64` writes this.
+#[inline(always)]
+pub fn bytes_of(value: i64) -> usize {
+    let bits = 64 - (((value << 1 ^ value >> 63) as u64) | 1).leading_zeros() as usize;
+    (bits * 9 + 64) / 64
+}
+
 /// Writes a varlong, or a varint, in as few bytes as it takes, at most 10; how many they are.
 #[inline(always)]
 pub fn write_i64(value: i64, out: &mut [u8]) -> usize {
@@ -81,6 +88,7 @@ mod tests {
             let mut at = 0;
             assert_eq!(read_i64(&bytes[..written], &mut at), Some(value));
             assert_eq!(at, written);
+            assert_eq!(bytes_of(value), written);
         }
         assert_eq!(write_i64(-64, &mut [0; 10]), 1);
         assert_eq!(write_i64(64, &mut [0; 10]), 2);

@@ -6,6 +6,7 @@ Read it in this order:
 - `record_batch` (magic 2) and `legacy` (magic 0 and 1): a batch's bytes to its records;
 - `codec`: the framing of the compressed payloads;
 - `scan`, `decode`, `find`: the three functions that read;
+- `encode`: the function that writes;
 - `cleaning`: what compaction needs.
 
 Facts are those of Kafka's clients (`org.apache.kafka.common.record`); where their reader is laxer or stricter
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from native_log.records.reference.cleaning import KeyOffsets, OffsetMap, Survivors, merge, rewrite
 from native_log.records.reference.decode import decode
+from native_log.records.reference.encode import encode
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.scan import scan
 
@@ -24,6 +26,7 @@ __all__ = [
     "OffsetMap",
     "Survivors",
     "decode",
+    "encode",
     "find_batch",
     "merge",
     "rewrite",

@@ -193,7 +193,7 @@ impl<'a> Filter<'a> {
         let before = self.out.len();
         if let Some(kept) = self.legacy_record(record, &mut found) {
             if found.changed {
-                write::message(header.magic, header.attributes, &kept, self.out);
+                crate::write::message(header.magic, header.attributes, &kept, self.out);
             } else {
                 self.out.extend_from_slice(message);
                 self.stats.batches_copied += 1;

@@ -1,11 +1,7 @@
 //! The cleaner's classes and functions in native_log._kernel: Python values in, tuples out.
 
-use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
-
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyBufferError, PyOverflowError, PyValueError};
-use pyo3::ffi;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use roaring::RoaringTreemap;
@@ -14,11 +10,11 @@ use super::key_map::{Arena, KeyMap};
 use super::keys::{Options, Progress, Unshadowed, feed};
 use super::packs::{Kind, merge, pack};
 use super::{keys, rewrite};
+use crate::bytes::{Bytes, recycled};
 use crate::decode::Stopped;
 use crate::python::{
-    ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, aborted_of, arrow_error, bytes_of, damage_tuple,
+    ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, aborted_of, arrow_error, bytes_of, damage_tuple, written,
 };
-use crate::scan::{scan, to_arrow};
 
 /// (status, position, next_offset, needed_bytes, damage, records, null_keys)
 type ProgressTuple = (&'static str, i64, Option<i64>, usize, Option<DamageTuple>, u64, u64);
@@ -352,10 +348,8 @@ pub fn rewrite_batches(
     let (data, batches, stopped, stats) = py.detach(|| {
         let mut data = recycled();
         let (stopped, stats) = rewrite::rewrite(bytes, &options, &mut data);
-        let (mut rows, _) = scan(&data, output_position, false, usize::MAX);
-        rows.iter_mut().for_each(|row| row.is_valid = Some(true));
-        let (fields, arrays) = to_arrow(&rows);
-        (data, ArrowBatch::new(fields, arrays, rows.len()), stopped, stats)
+        let batches = written(&data, output_position);
+        (data, batches, stopped, stats)
     });
     let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
     let stats = [
@@ -373,52 +367,5 @@ pub fn rewrite_batches(
     ];
     let batches = batches.map_err(arrow_error)?;
     let damage = damage.map(damage_tuple);
-    Ok((Bytes { bytes: data }, batches, status.name(), position, next_offset, needed_bytes, damage, stats))
-}
-
-/// Memory of bytes that Python has dropped: a fresh page costs more to fault in than to fill.
-static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-const MOST_FREE: usize = 4;
-const LARGEST_FREE: usize = 16 << 20;
-
-fn recycled() -> Vec<u8> {
-    // try_lock: see pool.rs.
-    FREE.try_lock().ok().and_then(|mut free| free.pop()).unwrap_or_default()
-}
-
-impl Drop for Bytes {
-    fn drop(&mut self) {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        if let Ok(mut free) = FREE.try_lock()
-            && free.len() < MOST_FREE
-            && bytes.capacity() <= LARGEST_FREE
-        {
-            bytes.clear();
-            free.push(bytes);
-        }
-    }
-}
-
-/// Bytes that Python reads where they are: `memoryview(bytes)`.
-#[pyclass(frozen, module = "native_log._kernel")]
-pub struct Bytes {
-    bytes: Vec<u8>,
-}
-
-#[pymethods]
-impl Bytes {
-    /// # Safety
-    /// Called by Python only, with a view that may be filled.
-    unsafe fn __getbuffer__(slf: PyRef<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        if view.is_null() {
-            return Err(PyBufferError::new_err("there is no view to fill"));
-        }
-        let (start, bytes) = (slf.bytes.as_ptr().cast_mut().cast::<c_void>(), slf.bytes.len());
-        // SAFETY: the bytes never change (the class is frozen) and live as long as the view's owner, of which
-        // PyBuffer_FillInfo takes a reference; the view is read-only.
-        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, bytes as isize, 1, flags) } {
-            0 => Ok(()),
-            _ => Err(PyErr::fetch(slf.py())),
-        }
-    }
+    Ok((Bytes::new(data), batches, status.name(), position, next_offset, needed_bytes, damage, stats))
 }

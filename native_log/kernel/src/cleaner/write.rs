@@ -3,12 +3,11 @@
 use super::spans::Span;
 use crate::codec::{Codec, Compressor};
 use crate::columns::Record;
-use crate::crc::{crc32, crc32c};
-use crate::header::{LEGACY_CRC_FROM, LegacyHeader, V2_CRC_FROM, V2_HEADER, V2Header};
+use crate::header::{LOG_APPEND_TIME, LegacyHeader, V2_HEADER, V2Header};
 use crate::varint::{read_i32, write_i64};
+use crate::write::message;
 
 const CODEC: i16 = 7;
-const LOG_APPEND_TIME: i16 = 1 << 3;
 const DELETE_HORIZON: i16 = 1 << 6;
 /// Timestamp type, transactional, control.
 const KEPT_FLAGS: i16 = 0b11_1000;
@@ -19,7 +18,7 @@ pub fn empty_batch(header: &V2Header, out: &mut Vec<u8>) {
     let attributes = header.attributes & KEPT_FLAGS;
     let begins = out.len();
     out.extend([0; V2_HEADER]);
-    finish(&V2Header { attributes, base_timestamp: NO_TIMESTAMP, record_count: 0, ..*header }, &mut out[begins..]);
+    V2Header { attributes, base_timestamp: NO_TIMESTAMP, record_count: 0, ..*header }.write(&mut out[begins..]);
 }
 
 /// What a batch is written with.
@@ -67,7 +66,7 @@ impl V2Batch<'_> {
             record_count: self.kept.len() as i32,
             ..*header
         };
-        finish(&written, &mut out[begins..]);
+        written.write(&mut out[begins..]);
     }
 
     fn records(&self, base_timestamp: i64, out: &mut Vec<u8>) {
@@ -149,26 +148,6 @@ fn varint(value: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(&field[..bytes]);
 }
 
-/// Fills in the header of a batch, whose records are there, and its CRC. The header's own CRC means nothing.
-fn finish(header: &V2Header, batch: &mut [u8]) {
-    let mut put = |at: usize, bytes: &[u8]| batch[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, &header.base_offset.to_be_bytes());
-    put(12, &header.leader_epoch.to_be_bytes());
-    put(16, &[2]);
-    put(21, &header.attributes.to_be_bytes());
-    put(23, &header.last_offset_delta.to_be_bytes());
-    put(27, &header.base_timestamp.to_be_bytes());
-    put(35, &header.max_timestamp.to_be_bytes());
-    put(43, &header.producer_id.to_be_bytes());
-    put(51, &header.producer_epoch.to_be_bytes());
-    put(53, &header.base_sequence.to_be_bytes());
-    put(57, &header.record_count.to_be_bytes());
-    let size = batch.len() as i32 - 12;
-    batch[8..12].copy_from_slice(&size.to_be_bytes());
-    let crc = crc32c(&batch[V2_CRC_FROM..]);
-    batch[17..21].copy_from_slice(&crc.to_be_bytes());
-}
-
 /// Appends a wrapper with the messages kept, at least one. Offsets within are relative to the first one's with magic 1,
 /// where only their distance to the last one counts (KIP-31).
 pub fn wrapper(
@@ -197,24 +176,4 @@ pub fn wrapper(
         sequence: -1,
     };
     message(magic, header.attributes & CODEC as i8 | flags, &outer, out);
-}
-
-/// Appends a message of magic 0 or 1.
-pub fn message(magic: i8, attributes: i8, record: &Record, out: &mut Vec<u8>) {
-    let begins = out.len();
-    out.extend(record.offset.to_be_bytes());
-    out.extend([0; 8]); // size, CRC
-    out.extend([magic as u8, attributes as u8]);
-    if magic > 0 {
-        out.extend(record.timestamp_ms.to_be_bytes());
-    }
-    for field in [record.key, record.value] {
-        out.extend(field.map_or(-1, |bytes| bytes.len() as i32).to_be_bytes());
-        out.extend_from_slice(field.unwrap_or_default());
-    }
-    let message = &mut out[begins..];
-    let size = message.len() as i32 - 12;
-    message[8..12].copy_from_slice(&size.to_be_bytes());
-    let crc = crc32(&message[LEGACY_CRC_FROM..]);
-    message[12..16].copy_from_slice(&crc.to_be_bytes());
 }

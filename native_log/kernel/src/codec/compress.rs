@@ -1,4 +1,4 @@
-//! Payloads compressed as Kafka's Java client frames them, each codec at its default level.
+//! Payloads compressed as Kafka's Java client frames them.
 
 use std::os::raw::c_int;
 use std::ptr::NonNull;
@@ -9,7 +9,10 @@ use zstd_safe::{CCtx, CParameter};
 
 use super::Codec;
 
-const GZIP_LEVEL: c_int = 6;
+/// What level -1 of zlib stands for.
+const GZIP_LEVEL: i32 = 6;
+/// Kafka takes lz4's fast compressor at this level, and at any other the slow one of high compression.
+const LZ4_FAST_LEVEL: i32 = 9;
 const ZSTD_LEVEL: i32 = 3;
 /// xerial's header: its magic, version 1, readable by version 1.
 const XERIAL_HEADER: [u8; 16] = *b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
@@ -22,21 +25,34 @@ const LZ4_STORED: u32 = 1 << 31;
 /// Contexts that are used again, made when first needed.
 #[derive(Default)]
 pub struct Compressor {
+    level: Option<i32>,
     gzip: Option<Gzip>,
     snappy: Option<snap::raw::Encoder>,
     zstd: Option<CCtx<'static>>,
 }
 
 impl Compressor {
+    /// Compresses at this level from now on; None is each codec's default in Kafka. It is one that the codec has.
+    pub fn set_level(&mut self, level: Option<i32>) {
+        if level != self.level {
+            *self = Compressor { level, ..Compressor::default() };
+        }
+    }
+
     /// Appends the compressed payload of a batch of format `magic`. `codec` is a known one.
     pub fn compress(&mut self, codec: Codec, magic: i8, input: &[u8], out: &mut Vec<u8>) {
         match codec {
             Codec::None | Codec::Unknown(_) => out.extend_from_slice(input),
-            Codec::Gzip => self.gzip.get_or_insert_with(Gzip::new).compress(input, out),
+            Codec::Gzip => self.gzip(input, out),
             Codec::Snappy => self.snappy(input, out),
-            Codec::Lz4 => lz4(magic, input, out),
+            Codec::Lz4 => lz4(magic, self.level.filter(|&level| level != LZ4_FAST_LEVEL), input, out),
             Codec::Zstd => self.zstd(input, out),
         }
+    }
+
+    fn gzip(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        let level = self.level.filter(|&level| level >= 0).unwrap_or(GZIP_LEVEL);
+        self.gzip.get_or_insert_with(|| Gzip::new(level)).compress(input, out);
     }
 
     fn snappy(&mut self, input: &[u8], out: &mut Vec<u8>) {
@@ -55,7 +71,8 @@ impl Compressor {
     fn zstd(&mut self, input: &[u8], out: &mut Vec<u8>) {
         let context = self.zstd.get_or_insert_with(|| {
             let mut context = CCtx::create();
-            for parameter in [CParameter::CompressionLevel(ZSTD_LEVEL), CParameter::ContentSizeFlag(false)] {
+            let level = self.level.unwrap_or(ZSTD_LEVEL);
+            for parameter in [CParameter::CompressionLevel(level), CParameter::ContentSizeFlag(false)] {
                 context.set_parameter(parameter).expect("both are within zstd's bounds");
             }
             context
@@ -75,7 +92,8 @@ fn append(out: &mut Vec<u8>, most: usize, write: impl FnOnce(&mut [u8]) -> usize
     written
 }
 
-fn lz4(magic: i8, input: &[u8], out: &mut Vec<u8>) {
+/// `high`: the level of high compression, if it is that.
+fn lz4(magic: i8, high: Option<i32>, input: &[u8], out: &mut Vec<u8>) {
     out.extend(LZ4_HEADER);
     // KAFKA-3160: clients of magic 0 want the checksum over the frame's magic too.
     let checked = if magic == 0 { &LZ4_HEADER[..] } else { &LZ4_HEADER[4..] };
@@ -85,14 +103,14 @@ fn lz4(magic: i8, input: &[u8], out: &mut Vec<u8>) {
         out.extend([0; 4]);
         // One that does not become smaller is stored: there is no room for more.
         let compressed = append(out, block.len() - 1, |room| {
+            let (from, to) = (block.as_ptr().cast(), room.as_mut_ptr().cast());
+            let (bytes, most) = (block.len() as c_int, room.len() as c_int);
             // SAFETY: both ranges are valid for their lengths, which fit c_int, and do not overlap.
             let written = unsafe {
-                lz4_sys::LZ4_compress_default(
-                    block.as_ptr().cast(),
-                    room.as_mut_ptr().cast(),
-                    block.len() as c_int,
-                    room.len() as c_int,
-                )
+                match high {
+                    None => lz4_sys::LZ4_compress_default(from, to, bytes, most),
+                    Some(level) => lz4_sys::LZ4_compress_HC(from, to, bytes, most, level),
+                }
             };
             written.max(0) as usize
         });
@@ -112,9 +130,10 @@ struct Gzip(NonNull<deflate::libdeflate_compressor>);
 unsafe impl Send for Gzip {}
 
 impl Gzip {
-    fn new() -> Self {
-        // SAFETY: the level is one of libdeflate's.
-        let context = unsafe { deflate::libdeflate_alloc_compressor(GZIP_LEVEL) };
+    /// `level` is one of zlib's.
+    fn new(level: i32) -> Self {
+        // SAFETY: libdeflate knows these levels.
+        let context = unsafe { deflate::libdeflate_alloc_compressor(level) };
         Gzip(NonNull::new(context).expect("libdeflate had no memory for a compressor"))
     }
 
@@ -166,6 +185,20 @@ mod tests {
                     assert_eq!(&again[..again.len() - SLACK], input, "{codec:?} {magic}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn higher_levels_compress_better() {
+        let text: Vec<u8> = (0..20_000u32).flat_map(|at| (at * at % 7919).to_string().into_bytes()).collect();
+        for (codec, low, high) in [(Codec::Gzip, 1, 9), (Codec::Lz4, 9, 17), (Codec::Zstd, -5, 19)] {
+            let size = |level| {
+                let (mut compressor, mut out) = (Compressor::default(), Vec::new());
+                compressor.set_level(Some(level));
+                compressor.compress(codec, 2, &text, &mut out);
+                out.len()
+            };
+            assert!(size(high) < size(low), "{codec:?}: {} {}", size(high), size(low));
         }
     }
 }

@@ -39,6 +39,25 @@ impl Codec {
         }
     }
 
+    /// One that can be written.
+    pub fn named(name: &str) -> Option<Self> {
+        [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd]
+            .into_iter()
+            .find(|codec| codec.name() == name)
+    }
+
+    /// What `from_attributes` makes it of.
+    pub fn id(self) -> u8 {
+        match self {
+            Codec::None => 0,
+            Codec::Gzip => 1,
+            Codec::Snappy => 2,
+            Codec::Lz4 => 3,
+            Codec::Zstd => 4,
+            Codec::Unknown(id) => id,
+        }
+    }
+
     /// As the `compression` column has it.
     pub fn name(self) -> &'static str {
         match self {

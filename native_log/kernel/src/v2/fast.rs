@@ -316,7 +316,7 @@ impl<'a> BinaryWriter<'a> {
 /// # Safety
 /// So much is readable and writable, and does not overlap.
 #[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if bytes > SHORT_COPY {

@@ -3,7 +3,7 @@
 //! Two readers for one format. The careful one, here, takes every legal shape and says what is wrong with an
 //! illegal one. The fast one takes the shape nearly every record has; at anything else it steps aside.
 
-mod fast;
+pub(crate) mod fast;
 
 use crate::columns::{Header, Record, RecordColumns};
 use crate::damage::Fault;

@@ -1,4 +1,4 @@
-"""Payloads compressed as Kafka's Java client frames them, with each codec's default level."""
+"""Payloads compressed as Kafka's Java client frames them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import zstandard
 from native_log.records.reference.codec import NAMES
 from native_log.records.reference.codec.xxhash import xxh32
 
+LZ4_FAST_LEVEL = 9
+"""Kafka takes lz4's fast compressor at this level, and at any other the slow one of high compression."""
 XERIAL_HEADER = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 
 
-def compress(codec: int, magic: int, payload: bytes) -> bytes:
+def compress(codec: int, magic: int, payload: bytes, level: int | None = None) -> bytes:
+    """`level`: None is the codec's default in Kafka."""
     match NAMES[codec]:
         case "none":
             return payload
         case "gzip":
-            return gzip.compress(payload, 6, mtime=0)
+            return gzip.compress(payload, 6 if level in (None, -1) else level, mtime=0)
         case "snappy":
             blocks = [
                 bytes(snappy.compress(payload[at : at + (32 << 10)]))
@@ -28,19 +31,22 @@ def compress(codec: int, magic: int, payload: bytes) -> bytes:
             ]
             return XERIAL_HEADER + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
         case "lz4":
-            return lz4_frame(payload, magic)
+            return lz4_frame(payload, magic, LZ4_FAST_LEVEL if level is None else level)
         case _:
-            return zstandard.ZstdCompressor(level=3, write_content_size=False).compress(payload)
+            return zstandard.ZstdCompressor(
+                level=3 if level is None else level, write_content_size=False
+            ).compress(payload)
 
 
-def lz4_frame(payload: bytes, magic: int) -> bytes:
+def lz4_frame(payload: bytes, magic: int, level: int = LZ4_FAST_LEVEL) -> bytes:
     descriptor = b"\x60\x40"
     # KAFKA-3160: with magic 0 the checksum is over the frame's magic too.
     checked = (b"\x04\x22\x4d\x18" if magic == 0 else b"") + descriptor
     frame = b"\x04\x22\x4d\x18" + descriptor + bytes([xxh32(memoryview(checked)) >> 8 & 0xFF])
     for at in range(0, len(payload), 1 << 16):
         block = payload[at : at + (1 << 16)]
-        packed = lz4.block.compress(block, store_size=False)
+        mode = "default" if level == LZ4_FAST_LEVEL else "high_compression"
+        packed = lz4.block.compress(block, mode=mode, compression=level, store_size=False)
         if len(packed) < len(block):
             frame += struct.pack("<I", len(packed)) + packed
         else:

@@ -1,0 +1,61 @@
+//! Bytes given to Python where they are.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Mutex;
+
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// Memory of bytes that Python has dropped: a fresh page costs more to fault in than to fill.
+static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+const MOST_FREE: usize = 4;
+const LARGEST_FREE: usize = 16 << 20;
+
+pub fn recycled() -> Vec<u8> {
+    // try_lock: see pool.rs.
+    FREE.try_lock().ok().and_then(|mut free| free.pop()).unwrap_or_default()
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        if let Ok(mut free) = FREE.try_lock()
+            && free.len() < MOST_FREE
+            && bytes.capacity() <= LARGEST_FREE
+        {
+            bytes.clear();
+            free.push(bytes);
+        }
+    }
+}
+
+/// Bytes that Python reads where they are: `memoryview(bytes)`.
+#[pyclass(frozen, module = "native_log._kernel")]
+pub struct Bytes {
+    bytes: Vec<u8>,
+}
+
+impl Bytes {
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Bytes { bytes }
+    }
+}
+
+#[pymethods]
+impl Bytes {
+    /// # Safety
+    /// Called by Python only, with a view that may be filled.
+    unsafe fn __getbuffer__(slf: PyRef<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("there is no view to fill"));
+        }
+        let (start, bytes) = (slf.bytes.as_ptr().cast_mut().cast::<c_void>(), slf.bytes.len());
+        // SAFETY: the bytes never change (the class is frozen) and live as long as the view's owner, of which
+        // PyBuffer_FillInfo takes a reference; the view is read-only.
+        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, bytes as isize, 1, flags) } {
+            0 => Ok(()),
+            _ => Err(PyErr::fetch(slf.py())),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Arrow columns to batches, cut as Kafka's producer cuts them (MemoryRecordsBuilder, ProducerBatch).
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`columns`] | key, value, headers and timestamp of a row, of whatever Arrow types |
+//! | [`record`] | one record of a v2 batch |
+//! | [`v2`] | rows to v2 batches |
+//! | [`ratio`] | how well the next batch may be compressed |
+
+pub mod columns;
+#[cfg(feature = "python")]
+pub mod python;
+pub mod ratio;
+pub mod record;
+pub mod v2;
+
+use std::cell::RefCell;
+
+use crate::codec::{Codec, Compressor};
+use columns::Records;
+
+const NO_TIMESTAMP: i64 = -1;
+
+/// How records become batches; the names are those of native_log.records.encode.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub codec: Codec,
+    /// One the codec has; None: its default in Kafka.
+    pub level: Option<i32>,
+    pub batch_size: usize,
+    pub max_message_bytes: Option<usize>,
+    pub base_offset: i64,
+    pub leader_epoch: i32,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub base_sequence: i32,
+    pub is_transactional: bool,
+    /// Some: the batches are marked LogAppendTime, with this time.
+    pub append_time_ms: Option<i64>,
+    /// For records that have no timestamp.
+    pub now_ms: i64,
+}
+
+/// Why records cannot be encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The batch of these rows, both inclusive, has too many bytes.
+    TooLarge {
+        first_row: usize,
+        last_row: usize,
+        size_bytes: usize,
+    },
+    /// Neither a time from 1970 on nor -1.
+    NegativeTimestamp {
+        row: usize,
+        timestamp_ms: i64,
+    },
+    NullHeaderKey {
+        row: usize,
+    },
+}
+
+/// Memory and contexts that a thread uses again.
+#[derive(Default)]
+struct Workspace {
+    compressor: Compressor,
+    plain: Vec<u8>,
+}
+
+/// More scratch memory than this is given back after use.
+const KEPT_SCRATCH: usize = 16 << 20;
+
+thread_local! {
+    static WORKSPACE: RefCell<Workspace> = RefCell::default();
+}
+
+/// Appends all rows to `out`, which is worth nothing if they are refused.
+pub fn encode(records: &Records, options: &Options, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    WORKSPACE.with_borrow_mut(|workspace| {
+        workspace.compressor.set_level(options.level);
+        let encoded = v2::batches(records, options, &mut workspace.compressor, &mut workspace.plain, out);
+        workspace.plain.clear();
+        workspace.plain.shrink_to(KEPT_SCRATCH);
+        encoded
+    })
+}
+
+impl Records<'_> {
+    /// The timestamp of a row, as far as it can be one.
+    #[inline(always)]
+    fn checked_timestamp(&self, row: usize, now_ms: i64) -> Result<i64, Refusal> {
+        let timestamp_ms = self.timestamp.get(row).unwrap_or(now_ms);
+        if timestamp_ms < NO_TIMESTAMP {
+            return Err(Refusal::NegativeTimestamp { row, timestamp_ms });
+        }
+        Ok(timestamp_ms)
+    }
+}

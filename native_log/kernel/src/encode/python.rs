@@ -1,0 +1,103 @@
+//! native_log._kernel.encode: a record batch of Python's in, bytes and a row a batch out.
+
+use arrow_array::ffi::from_ffi;
+use arrow_array::{Array, StructArray};
+use arrow_data::ffi::FFI_ArrowArray;
+use arrow_schema::DataType;
+use arrow_schema::ffi::FFI_ArrowSchema;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use super::columns::Records;
+use super::{Options, Refusal};
+use crate::bytes::{Bytes, recycled};
+use crate::codec::Codec;
+use crate::python::{ArrowBatch, arrow_error, written};
+
+/// (kind, first row, last row, what was found); means nothing where there is no refusal
+type Refused = (&'static str, usize, usize, i64);
+/// (data, batches), or None
+type Encoded = (Option<(Bytes, ArrowBatch)>, Refused);
+
+#[pyfunction]
+#[pyo3(signature = (
+    records, *, compression, level, batch_size, max_message_bytes, base_offset, leader_epoch, producer_id,
+    producer_epoch, base_sequence, is_transactional, append_time_ms, now_ms, base_position
+))]
+#[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.encode")]
+pub fn encode(
+    py: Python<'_>,
+    records: &Bound<'_, PyAny>,
+    compression: &str,
+    level: Option<i32>,
+    batch_size: usize,
+    max_message_bytes: Option<usize>,
+    base_offset: i64,
+    leader_epoch: i32,
+    producer_id: i64,
+    producer_epoch: i16,
+    base_sequence: i32,
+    is_transactional: bool,
+    append_time_ms: Option<i64>,
+    now_ms: i64,
+    base_position: i64,
+) -> PyResult<Encoded> {
+    let codec = Codec::named(compression)
+        .ok_or_else(|| PyValueError::new_err(format!("unknown compression {compression:?}")))?;
+    let options = Options {
+        codec,
+        level,
+        batch_size,
+        max_message_bytes,
+        base_offset,
+        leader_epoch,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        is_transactional,
+        append_time_ms,
+        now_ms,
+    };
+    let batch = imported(records)?;
+    if base_offset.checked_add(batch.len() as i64).is_none() {
+        return Err(PyValueError::new_err(format!("offsets end at 2^63 - 1, found {base_offset} to begin with")));
+    }
+    let encoded = py.detach(|| {
+        let records = Records::of(&batch).map_err(PyValueError::new_err)?;
+        let mut data = recycled();
+        Ok::<_, PyErr>(super::encode(&records, &options, &mut data).map(|()| {
+            let batches = written(&data, base_position);
+            (Bytes::new(data), batches)
+        }))
+    })?;
+    Ok(match encoded {
+        Ok((data, batches)) => (Some((data, batches.map_err(arrow_error)?)), ("", 0, 0, 0)),
+        Err(refusal) => (None, refused(refusal)),
+    })
+}
+
+fn refused(refusal: Refusal) -> Refused {
+    match refusal {
+        Refusal::TooLarge { first_row, last_row, size_bytes } => ("too-large", first_row, last_row, size_bytes as i64),
+        Refusal::NegativeTimestamp { row, timestamp_ms } => ("timestamp", row, row, timestamp_ms),
+        Refusal::NullHeaderKey { row } => ("header-key", row, row, 0),
+    }
+}
+
+/// The record batch behind Arrow's PyCapsule interface.
+pub fn imported(batch: &Bound<'_, PyAny>) -> PyResult<StructArray> {
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
+        batch.call_method0("__arrow_c_array__")?.extract()?;
+    let schema = schema.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
+    // SAFETY: capsules of these names hold these structs. The array's content is taken over, as the interface has it;
+    // the schema stays with its capsule, which lives as long as this function.
+    let mut data =
+        unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(arrow_error)?;
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        return Err(PyValueError::new_err(format!("a record batch was expected, found {}", data.data_type())));
+    }
+    data.align_buffers();
+    Ok(StructArray::from(data))
+}

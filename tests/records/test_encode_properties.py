@@ -1,0 +1,121 @@
+"""The kernel and the reference encode alike, and what they encode is decoded again, whatever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from native_log.errors import KafkaLogError
+from native_log.records.schema import HEADERS
+
+from .build import CODECS, T0
+from .conftest import KERNEL, REFERENCE, needs_kernel
+from .rows import rows
+
+lawful = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+contents = st.none() | st.binary(max_size=20) | st.integers(0, 20_000).map(lambda size: b"ab" * size)
+texts = st.none() | st.text(max_size=10)
+header_lists = st.none() | st.lists(
+    st.fixed_dictionaries({"key": st.text(max_size=5), "value": st.none() | st.binary(max_size=5)}),
+    max_size=3,
+)
+times = st.none() | st.sampled_from([T0, T0 + 1, T0 - 1, -1, 0, 2**62, 2**63 - 1]) | st.integers(0, 2**63 - 1)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> pa.RecordBatch:
+    """Any columns, any rows, a slice of them."""
+    size = draw(st.integers(0, 12)) * draw(st.sampled_from([1, 1, 1, 30]))
+
+    def column(of: st.SearchStrategy[Any], kind: pa.DataType) -> pa.Array:
+        some = draw(st.lists(of, min_size=1, max_size=min(size, 12) or 1))
+        return pa.array((some * (size // len(some) + 1))[:size], kind)
+
+    binary = draw(st.sampled_from([pa.binary(), pa.large_binary()]))
+    text = draw(st.sampled_from([pa.string(), pa.large_string()]))
+    columns = {"value": column(contents, binary)}
+    if draw(st.booleans()):
+        columns["key"] = column(texts, text)
+    if draw(st.booleans()):
+        columns["headers"] = column(header_lists, HEADERS)
+    if draw(st.booleans()):
+        columns["timestamp"] = column(times, pa.int64())
+    start = draw(st.integers(0, size))
+    return pa.record_batch(columns).slice(start, draw(st.integers(0, size - start)))
+
+
+how = st.fixed_dictionaries(
+    {},
+    optional={
+        "compression": st.sampled_from(list(CODECS)),
+        "batch_size": st.sampled_from([0, 1, 100, 1000, 2**31 - 1, 2**40]),
+        "max_message_bytes": st.integers(60, 200) | st.just(1 << 20),
+        "base_offset": st.integers(0, 2**62),
+        "leader_epoch": st.integers(-1, 2**31 - 1),
+        "timestamp_type": st.sampled_from([0, 1]),
+        "append_time_ms": st.integers(-1, 2**62),
+        "now_ms": st.integers(-1, 2**62),
+        "base_position": st.integers(0, 2**40),
+    },
+)
+producers = st.just({}) | st.fixed_dictionaries(
+    {
+        "producer_id": st.integers(0, 2**63 - 1),
+        "producer_epoch": st.integers(0, 2**15 - 1),
+        "base_sequence": st.integers(0, 10) | st.integers(2**31 - 10, 2**31 - 1),
+        "is_transactional": st.booleans(),
+    }
+)
+
+
+def outcome(impl: Any, given: pa.RecordBatch, **how: Any) -> Any:
+    try:
+        return impl.encode(given, **how)
+    except KafkaLogError as error:
+        return error
+
+
+@needs_kernel
+@lawful
+@given(records(), how, producers)
+def test_the_kernel_encodes_as_the_reference(given_records, how, producer) -> None:
+    kernel, reference = (outcome(impl, given_records, **how, **producer) for impl in (KERNEL, REFERENCE))
+    if how.get("compression", "none") == "none":
+        if isinstance(reference, KafkaLogError):
+            assert (type(kernel), str(kernel)) == (type(reference), str(reference))
+            return
+        assert bytes(kernel.data) == bytes(reference.data)
+        assert kernel.batches.equals(reference.batches)
+    elif not isinstance(kernel, KafkaLogError) and not isinstance(reference, KafkaLogError):
+        names = ["offset", "timestamp", "timestampType", "key", "value", "headers", "sequence"]
+        again = [rows(KERNEL.decode(encoded.data, names).batch) for encoded in (kernel, reference)]
+        assert again[0] == again[1]
+
+
+@lawful
+@given(records(), how, producers)
+def test_what_is_encoded_is_decoded_again(impl, given_records, how, producer) -> None:
+    how = {name: value for name, value in how.items() if name != "max_message_bytes"}
+    encoded = impl.encode(given_records, **how, **producer)
+    scanned = impl.scan(encoded.data, base_position=how.get("base_position", 0), check_crcs=True)
+    assert scanned.batches.equals(encoded.batches)
+    assert scanned.status == "end"
+    assert set(scanned.batches.column("isValid").to_pylist()) <= {True}
+    decoded = rows(impl.decode(encoded.data, ["offset", "key", "value", "headers", "timestamp"]).batch)
+    first = how.get("base_offset", 0)
+    assert [row["offset"] for row in decoded] == list(range(first, first + given_records.num_rows))
+    wanted = given_records.to_pylist()
+    for row, record in zip(decoded, wanted, strict=True):
+        assert row["value"] == record["value"]
+        key = record.get("key")
+        assert row["key"] == (None if key is None else key.encode())
+        headers = [(header["key"], header["value"]) for header in record.get("headers") or []]
+        assert row["headers"] == (headers or None)
+        if not how.get("timestamp_type"):
+            time = record.get("timestamp")
+            time = how.get("now_ms", -1) if time is None else time
+            assert row["timestamp"] == min(time * 1000, 2**63 - 1)
