@@ -12,7 +12,7 @@ from native_log.records.encode import Encoded, check_settings, known_columns, re
 from native_log.records.reference.cleaning.write import sized, varlong
 from native_log.records.reference.codec import NAMES
 from native_log.records.reference.codec.compress import compress
-from native_log.records.reference.entry import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, V2_HEADER
+from native_log.records.reference.entry import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, V2_HEADER, wrap64
 from native_log.records.reference.scan import scan
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _batches(rows: list[_Row], batch_size: int, ratio: _Ratio) -> Iterator[_Batc
         records: list[bytes] = []
         written = 0
         for row in rows[start:]:
-            record = _record(row, row.timestamp - base, len(records))
+            record = _record(row, wrap64(row.timestamp - base), len(records))
             estimated = V2_HEADER.size + ratio.estimate(written) + len(record)
             if records and (estimated > min(batch_size, _MOST) or written + len(record) > _MOST_PLAIN):
                 break
