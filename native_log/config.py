@@ -27,7 +27,8 @@ class LogConfig:
 
     Attributes are named as the topic's settings are, `_` for `.`; `_bytes` and `_ms` say the unit.
     A negative `retention_ms` or `retention_bytes` means no limit. `compression_type` is "producer" (batches
-    are kept as they come), or the codec that every batch gets.
+    are kept as they come), or the codec that every batch gets. `log_cleaner_threads` None is one a core (a
+    broker has 1).
     """
 
     segment_bytes: int = 1 << 30
@@ -56,6 +57,7 @@ class LogConfig:
     file_delete_delay_ms: int = _MS_PER_MINUTE
     producer_id_expiration_ms: int = 24 * _MS_PER_HOUR
     log_cleaner_dedupe_buffer_size: int = 128 << 20
+    log_cleaner_threads: int | None = None
 
     @classmethod
     def parse(cls, config: Mapping[str, object]) -> Self:
@@ -230,6 +232,7 @@ _SETTINGS: dict[str, _Setting] = {
     "file_delete_delay_ms": _whole(0, _MAX_LONG, "file.delete.delay.ms", "log.segment.delete.delay.ms"),
     "producer_id_expiration_ms": _whole(1, _MAX_INT, "producer.id.expiration.ms"),
     "log_cleaner_dedupe_buffer_size": _whole(1 << 10, _MAX_LONG, "log.cleaner.dedupe.buffer.size"),
+    "log_cleaner_threads": _whole(1, _MAX_INT, "log.cleaner.threads"),
 }
 _KNOWN = {name for setting in _SETTINGS.values() for name, _ in setting.names}
 

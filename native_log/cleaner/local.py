@@ -5,36 +5,44 @@ from __future__ import annotations
 import logging
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from native_log.cleaner import statistics
 from native_log.cleaner.plan import plan_round, what_is_cleanable
+from native_log.cleaner.progress import Progress
 from native_log.cleaner.rewriting import gather, rewrite_group
 from native_log.cleaner.swap import finish_interrupted, remove_deleted, swap_in
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
-from native_log.log import PartitionLog
 from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
 from native_log.logdir.lock import LogDirLock
-from native_log.records import OffsetMap, RewriteStats
+from native_log.records import DEFAULT_MAX_BATCH_BYTES, OffsetMap, RewriteStats
 from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
     from native_log.cleaner.eligibility import Cleanable
     from native_log.cleaner.plan import Round
+    from native_log.cleaner.progress import PartitionProgress
+    from native_log.cleaner.rewriting import Put
+    from native_log.log import PartitionLog
     from native_log.logdir import PartitionDir
     from native_log.logdir.logdir import HighWatermark
     from native_log.records import MapProgress
     from native_log.records.cleaning import Survivors
 
 logger = logging.getLogger(__name__)
+
+_SAVE_EVERY_SECONDS = 1.0
 
 
 def compact(
@@ -43,6 +51,8 @@ def compact(
     config: Mapping[str, object] | None = None,
     now_ms: int | None = None,
     dry_run: bool = False,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """Compacts logs as a broker's cleaner does: of each key only the newest record is left.
 
@@ -50,9 +60,11 @@ def compact(
         path: log directories, or single partition directories. No broker may run on them.
         topics: which; None: all but Kafka's internal ones.
         config: settings by the names of topics or brokers (see native_log.config). `cleanup.policy` is
-            compact here unless given.
+            compact here unless given. log.cleaner.threads (one a core, unless given) share the memory of
+            log.cleaner.dedupe.buffer.size.
         now_ms: the time that delete horizons and lags are measured from; None: now.
         dry_run: change nothing, only say what would be.
+        on_progress: called with (steps done, of how many), from any thread.
 
     Returns:
         One row a partition (STATISTICS_SCHEMA). A partition that cannot be cleaned has status "failed" and
@@ -67,14 +79,44 @@ def compact(
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
-        found = []
-        for directory in chosen_partitions(log_dir, topics):
-            log = log_dir.partition(directory.topic, directory.partition)
-            result = _clean_or_tell(log, settings, now, dry_run)
-            if result.status == "cleaned" and not dry_run:
-                save_checkpoint(directory, result.end_offset)
-            found.append(result)
+        directories = chosen_partitions(log_dir, topics)
+        threads = max(1, min(settings.log_cleaner_threads or _cores(), len(directories)))
+        run = _Run(
+            settings,
+            now,
+            dry_run,
+            settings.log_cleaner_dedupe_buffer_size // threads,
+            Progress(on_progress, len(directories)),
+        )
+        checkpoints = CleanerCheckpoints()
+        pool = ThreadPoolExecutor(threads, "log-cleaner")
+        try:
+            found = []
+            for directory, result in zip(
+                directories, pool.map(partial(_clean_or_tell, log_dir, run), directories), strict=True
+            ):
+                found.append(result)
+                if result.status == "cleaned" and not dry_run:
+                    checkpoints.add(directory, result.end_offset)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            checkpoints.save()
     return statistics.table(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What all threads of a run work by. `map_bytes`: of one thread's map."""
+
+    config: LogConfig
+    now_ms: int
+    dry_run: bool
+    map_bytes: int
+    progress: Progress
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def compaction_config(config: Mapping[str, object] | None) -> LogConfig:
@@ -116,55 +158,59 @@ def chosen_partitions(log_dir: LogDir, topics: Iterable[str] | None) -> list[Par
     return [one for one in partitions if one.topic in wanted]
 
 
-def save_checkpoint(directory: PartitionDir, first_dirty_offset: int | None) -> None:
-    if first_dirty_offset is not None:
-        update_offset_checkpoint(
-            directory.path.parent / CLEANER_OFFSET_CHECKPOINT,
-            {(directory.topic, directory.partition): first_dirty_offset},
-        )
+class CleanerCheckpoints:
+    """What is saved in cleaner-offset-checkpoint: at once, but for many small partitions only now and then.
+    What is not saved after a crash is cleaned once more, to no effect.
+    """
+
+    def __init__(self) -> None:
+        self._unsaved: dict[Path, dict[tuple[str, int], int | None]] = {}
+        self._saved_at = -_SAVE_EVERY_SECONDS
+
+    def add(self, directory: PartitionDir, first_dirty_offset: int | None) -> None:
+        by_partition = self._unsaved.setdefault(directory.path.parent, {})
+        by_partition[directory.topic, directory.partition] = first_dirty_offset
+        if time.monotonic() - self._saved_at >= _SAVE_EVERY_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        for log_dir, offsets in self._unsaved.items():
+            update_offset_checkpoint(log_dir / CLEANER_OFFSET_CHECKPOINT, offsets)
+        self._unsaved.clear()
+        self._saved_at = time.monotonic()
 
 
-def _clean_or_tell(
-    log: PartitionLog, config: LogConfig, now_ms: int, dry_run: bool
-) -> statistics.PartitionStatistics:
+def _clean_or_tell(log_dir: LogDir, run: _Run, directory: PartitionDir) -> statistics.PartitionStatistics:
+    progress = run.progress.partition()
     try:
-        if not dry_run:
-            log = settled(log)
-        return clean(log, config, now_ms, dry_run)
+        if not run.dry_run:
+            finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
+        log = log_dir.partition(directory.topic, directory.partition)
+        return clean(log, run, progress)
     except (KafkaLogError, OSError) as error:
-        logger.warning("%s-%d is not cleaned: %s", log.topic, log.partition, error)
-        return statistics.PartitionStatistics(log.topic, log.partition, "failed", str(error))
+        logger.warning("%s-%d is not cleaned: %s", directory.topic, directory.partition, error)
+        return statistics.PartitionStatistics(directory.topic, directory.partition, "failed", str(error))
+    finally:
+        progress.end()
 
 
-def settled(log: PartitionLog) -> PartitionLog:
-    """The log, with nothing left over of a cleaning that was interrupted."""
-    finish_interrupted(log.path, log.max_batch_bytes)
-    return PartitionLog.open(
-        log.path,
-        topic=log.topic,
-        partition=log.partition,
-        checkpoints=log.checkpoints,
-        max_batch_bytes=log.max_batch_bytes,
-    )
-
-
-def clean(log: PartitionLog, config: LogConfig, now_ms: int, dry_run: bool) -> statistics.PartitionStatistics:
+def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statistics.PartitionStatistics:
     """One round over `log`, if a broker would do one."""
-    found = what_is_cleanable(log, config, now_ms)
-    if not found.is_candidate(config):
-        return not_worth_it(log, found, config)
-    round = plan_round(log, found, config, now_ms)
-    survivors, end_offset, null_keys = find_survivors(round, config.log_cleaner_dedupe_buffer_size)
-    if end_offset < round.end_offset:  # the map was full: what follows is for another round
-        round = plan_round(log, found, config, now_ms, end_offset)
+    found = what_is_cleanable(log, run.config, run.now_ms)
+    if not found.is_candidate(run.config):
+        return not_worth_it(log, found, run.config)
+    round = plan_round(log, found, run.config, run.now_ms)
+    progress.begin(2 * sum(group.size_bytes for group in round.groups))
+    survivors, end_offset, null_keys = find_survivors(round, run.map_bytes, progress.add)
     rewritten = RewriteStats()
     for group in round.groups:
         rewritten += rewrite_group(
-            round, group, survivors, end_offset, None if dry_run else log.path, CLEANED
+            round, group, survivors, end_offset, None if run.dry_run else log.path, CLEANED
         )
-        if not dry_run:
+        if not run.dry_run:
             swap_in(log.path, group)
-    if not dry_run:
+        progress.add(group.size_bytes)
+    if not run.dry_run:
         remove_deleted(log.path)
     return statistics.cleaned(
         log.topic,
@@ -187,24 +233,49 @@ def not_worth_it(log: PartitionLog, found: Cleanable, config: LogConfig) -> stat
     return statistics.skipped(log.topic, log.partition, reason, found)
 
 
-def find_survivors(round: Round, max_bytes: int) -> tuple[Survivors, int, int]:
-    """The offsets that survive below an end, that end, and how many records have no key.
+def find_survivors(
+    round: Round, max_bytes: int, advance: Callable[[int], None] = lambda _: None
+) -> tuple[Survivors, int, int]:
+    """The offsets that survive below an end, that end (the round's), and how many dirty records have no key.
 
-    The end is the round's, unless the keys take more than `max_bytes`.
+    Where the keys take more than `max_bytes`, one map after the other takes a part of the dirty records each;
+    what survived before is passed over again, and what a later map shadows goes. (A broker cleans that far,
+    rewrites, and goes on in another round: to the same survivors.)
+
+    Args:
+        advance: told the bytes gone over.
     """
-    offsets = OffsetMap(max_bytes)
-    dirty = gather(round.dirty_part(), round.aborted, offsets.put_batches)
-    end_offset = round.end_offset if dirty.full_at is None else dirty.full_at
-    if end_offset <= round.first_dirty_offset:
-        raise KafkaLogError(
-            f"one key takes more than the map's {max_bytes} bytes: raise log.cleaner.dedupe.buffer.size",
-            path=round.path,
-            offset=round.first_dirty_offset,
+    survivors: Survivors | None = None
+    null_keys, start = 0, round.first_dirty_offset
+    while start < round.end_offset or survivors is None:
+        offsets = OffsetMap(max_bytes)
+        dirty = gather(
+            round.part(start, round.end_offset), round.aborted, _told(advance, offsets.put_batches)
         )
-    survivors = offsets.survivors()
-    gather(round.clean_part(), round.aborted, partial(_mark, offsets, survivors))
-    return survivors, end_offset, dirty.null_keys
+        end = round.end_offset if dirty.full_at is None else dirty.full_at
+        if not len(offsets) and dirty.full_at is not None:
+            raise KafkaLogError(
+                f"one key takes more than the map's {max_bytes} bytes: raise log.cleaner.dedupe.buffer.size",
+                path=round.path,
+                offset=start,
+            )
+        found = offsets.survivors()
+        gather(round.part(0, start), round.aborted, _told(advance, partial(_mark, offsets, found)))
+        if survivors is not None:  # below `start` only what survived the maps before
+            found = found.difference(found.between(0, start).difference(survivors))
+        survivors, start = found, end
+        null_keys += dirty.null_keys
+    return survivors, round.end_offset, null_keys
 
 
 def _mark(offsets: OffsetMap, survivors: Survivors, buffer: memoryview, **where: Any) -> MapProgress:
     return offsets.mark(buffer, survivors, **where)
+
+
+def _told(advance: Callable[[int], None], put: Put) -> Put:
+    def call(buffer: memoryview, *, base_position: int, **where: Any) -> MapProgress:
+        found = put(buffer, base_position=base_position, **where)
+        advance(found.position - base_position)
+        return found
+
+    return call

@@ -83,12 +83,12 @@ class Round:
     groups: tuple[Group, ...]
 
     def dirty_part(self) -> LogRange:
-        return self._range(self.first_dirty_offset, self.end_offset)
+        return self.part(self.first_dirty_offset, self.end_offset)
 
     def clean_part(self) -> LogRange:
-        return self._range(0, self.first_dirty_offset)
+        return self.part(0, self.first_dirty_offset)
 
-    def _range(self, start_offset: int, end_offset: int) -> LogRange:
+    def part(self, start_offset: int, end_offset: int) -> LogRange:
         """Whole segments: those that hold records from `start_offset` to before `end_offset`."""
         sources = [source for group in self.groups for source in group.sources]
         ends = [source.segment.base_offset for source in sources[1:]] + [self.end_offset]

@@ -102,7 +102,7 @@ def compact(
     now = _now_ms() if now_ms is None else now_ms
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
-        return run(paths, topics or None, config, now, dry_run)
+        return run(paths, topics or None, config, now, dry_run, on_progress=report)
 
     changes.carry_out(job, "compacting", _show_compacted, lambda row: row["status"] == "cleaned", **consent)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -72,24 +73,36 @@ def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
     assert files(data) == before
 
 
-def test_a_map_that_becomes_full_takes_several_rounds_to_the_same_survivors(tmp_path: Path) -> None:
-    one = next(one for one in ROUNDS if one.topic == "compact-idem")
+@pytest.mark.parametrize("map_bytes", [1024, 2000, 5000])
+@pytest.mark.parametrize("one", ROUNDS, ids=round_id)
+def test_keys_that_one_map_has_no_room_for_make_no_difference(
+    one: BrokersRound, map_bytes: int, tmp_path: Path
+) -> None:
     whole, parts = one.copy(tmp_path / "whole"), one.copy(tmp_path / "parts")
-    native_log.compact(whole, config=one.config, now_ms=one.now_ms)
-    config = {**one.config, "log.cleaner.dedupe.buffer.size": "1024"}
+    small = {"log.cleaner.dedupe.buffer.size": map_bytes, "log.cleaner.threads": 1}
 
-    found = []
-    while True:
-        (row,) = native_log.compact(parts, config=config, now_ms=one.now_ms).to_pylist()
-        if row["status"] == "skipped":
-            break
-        found.append(row["endOffset"])
+    told = native_log.compact(whole, config=one.config, now_ms=one.now_ms)
 
-    assert len(found) > 2
-    assert found == sorted(set(found))
+    assert native_log.compact(parts, config={**one.config, **small}, now_ms=one.now_ms) == told
+    assert files(parts) == files(whole)
 
-    def records(data: Path) -> list[object]:
-        log = native_log.LogDir(data).partition(one.topic, 0)
-        return [row for batch in log.read(columns=["offset", "key", "value"]) for row in batch.to_pylist()]
 
-    assert records(parts) == records(whole)
+def test_threads_share_the_work_and_the_memory(tmp_path: Path) -> None:
+    one, other = ROUNDS[0], tmp_path / "other"
+    data = one.copy(tmp_path / "data")
+    for number in range(1, 20):
+        shutil.copytree(data / f"{one.topic}-0", data / f"{one.topic}-{number}", copy_function=shutil.copy2)
+    shutil.copytree(data, other, copy_function=shutil.copy2)
+    steps: list[tuple[int, int]] = []
+
+    alone = native_log.compact(data, config={**one.config, "log.cleaner.threads": 1}, now_ms=one.now_ms)
+    config = {**one.config, "log.cleaner.threads": 7, "log.cleaner.dedupe.buffer.size": 70_000}
+    together = native_log.compact(
+        other, config=config, now_ms=one.now_ms, on_progress=lambda *told: steps.append(told)
+    )
+
+    assert alone.num_rows == 20
+    assert together == alone
+    assert files(other) == files(data)
+    assert steps == sorted(steps)
+    assert steps[-1] == (20_000, 20_000)
