@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -40,6 +41,8 @@ public final class Client {
     }
 
     public static void main(String[] arguments) throws Exception {
+        PrintStream answers = System.out;
+        System.setOut(System.err); // where Kafka's client logs to
         Client client = new Client(arguments[0]);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -49,7 +52,7 @@ public final class Client {
             } catch (Exception error) {
                 answer = JSON.createObjectNode().put("error", error.toString());
             }
-            System.out.println(JSON.writeValueAsString(answer));
+            answers.println(JSON.writeValueAsString(answer));
         }
     }
 
