@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from native_log.cleaner.eligibility import Cleanable, SourceSegment, cleanable, group_segments
-from native_log.cleaner.verdicts import ProducerEnds, RoundVerdicts
-from native_log.errors import CorruptRecordError
+from native_log.cleaner.survey import Survey, survey
+from native_log.cleaner.verdicts import AbortedRange, ProducerEnd, Surroundings
 from native_log.log.log_range import LogRange
 from native_log.log.pieces import Piece
-from native_log.log.producer_state import OpenTransactions
 from native_log.segment.transaction_index import AbortedTxn
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Mapping, Sequence
 
     from native_log.config import LogConfig
     from native_log.log import PartitionLog
@@ -31,13 +27,9 @@ _TRIPLE = struct.Struct("=qqq")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A segment to be rewritten.
-
-    `verdicts`: a byte (Verdict) for each of its batches, deflated; None: FILTER for all.
-    """
+    """A segment to be rewritten."""
 
     segment: LogSegment
-    verdicts: bytes | None
     legacy_tombstones_kept: bool
 
 
@@ -50,6 +42,8 @@ class Group:
     """Exclusive: the base offset of what follows."""
     aborted_transactions: tuple[AbortedTxn, ...]
     """Entries of the new segment's transaction index."""
+    surroundings: Surroundings | None
+    """None: all of its batches are just filtered."""
 
     @property
     def base_offset(self) -> int:
@@ -153,41 +147,45 @@ def source_segment(segment: LogSegment) -> SourceSegment:
 
 
 def plan_round(
-    log: PartitionLog, found: Cleanable, config: LogConfig, now_ms: int, map_end_offset: int | None = None
+    log: PartitionLog,
+    found: Cleanable,
+    config: LogConfig,
+    now_ms: int,
+    map_end_offset: int | None = None,
+    surveyed: Survey | None = None,
 ) -> Round:
-    """Passes over the headers of the log. Raises CorruptRecordError.
+    """Raises CorruptRecordError.
 
     Args:
         map_end_offset: how far the offset map came, if not all the way: no later segment is rewritten.
+        surveyed: what the headers of the whole log tell; None: this passes over them.
     """
     end_offset = found.end_offset if map_end_offset is None else map_end_offset
-    aborted, producers = _look_through(log, found.end_offset)
-    active = producers.active(now_ms - config.producer_id_expiration_ms)
-    verdicts = RoundVerdicts([entry[:3] for entry in aborted], active, found.end_offset, now_ms)
-    by_segment: dict[int, list[bytes]] = {}
-    markers: dict[int, list[int]] = {}
-    # Without producers, only the round's last batch is not just filtered.
-    start = None if producers.by_id else log.segments[_last_below(log, found.end_offset)].base_offset
-    # Batches that are discarded by their headers are not read again: these must be right.
-    for segment, scanned in log.headers(start, _fail, check_crcs=True):
-        if segment.base_offset >= end_offset:
-            break
-        _check_crcs(segment, scanned.batches)
-        codes, kept = verdicts.of(scanned.batches)
-        by_segment.setdefault(segment.base_offset, []).append(codes)
-        markers.setdefault(segment.base_offset, []).extend(kept)
-    entries = {entry[2]: AbortedTxn(*entry) for entry in aborted}
+    surveyed = survey(log) if surveyed is None else surveyed
+    aborted = [
+        AbortedTxn(t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
+        for t in surveyed.transactions()
+        if t.state == "aborted" and t.first_offset < found.end_offset
+        if t.last_offset is not None and t.last_stable_offset is not None
+    ]
     legacy_horizon = _legacy_horizon(log, found.first_dirty_offset, config)
     bounds = group_segments([source_segment(s) for s in log.segments], end_offset, config)
-    groups = []
-    for first, end in bounds:
-        chosen = log.segments[first:end]
-        sources = tuple(
-            Source(s, _deflated(by_segment.get(s.base_offset, [])), s.mtime_ms > legacy_horizon)
-            for s in chosen
+    borders = [log.segments[first].base_offset for first, _ in bounds]
+    ends = [log.segments[end].base_offset for _, end in bounds]
+    active = surveyed.producers.active(now_ms - config.producer_id_expiration_ms)
+    groups = tuple(
+        Group(
+            tuple(Source(s, s.mtime_ms > legacy_horizon) for s in log.segments[first:end]),
+            group_end,
+            tuple(one for one in aborted if start <= one.last_offset < group_end),
+            _surroundings(start, group_end, aborted, open_producers, active, found.end_offset)
+            if surveyed.producers.by_id or start < found.end_offset <= group_end
+            else None,
         )
-        kept_entries = [entries[offset] for s in chosen for offset in markers.get(s.base_offset, [])]
-        groups.append(Group(sources, log.segments[end].base_offset, tuple(kept_entries)))
+        for (first, end), start, group_end, open_producers in zip(
+            bounds, borders, ends, surveyed.open_at(borders), strict=True
+        )
+    )
     return Round(
         str(log.path),
         log.topic,
@@ -198,57 +196,40 @@ def plan_round(
         now_ms + config.delete_retention_ms,
         config.index_interval_bytes,
         log.max_batch_bytes,
-        b"".join(_TRIPLE.pack(*entry[:3]) for entry in sorted(aborted)),
-        tuple(groups),
+        b"".join(_TRIPLE.pack(*one) for one in sorted(map(_range, aborted))),
+        groups,
     )
 
 
-def _look_through(log: PartitionLog, end_offset: int) -> tuple[list[tuple[int, int, int, int]], ProducerEnds]:
-    """The aborted transactions with data below `end_offset` (the fields of AbortedTxn), and the producers."""
-    producers = ProducerEnds()
-    open_transactions = OpenTransactions()
-    aborted = []
-    for _, scanned in log.headers(None, _fail):
-        greatest_id = pc.max(scanned.batches.column("producerId")).as_py()
-        if greatest_id is None or greatest_id < 0:
-            continue
-        producers.apply(scanned.batches)
-        for ended in open_transactions.apply(scanned.batches):
-            if ended.state == "aborted" and ended.first_offset < end_offset:
-                assert ended.last_offset is not None and ended.last_stable_offset is not None
-                aborted.append(
-                    (ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)
-                )
-    return aborted, producers
+def _surroundings(
+    start: int,
+    end: int,
+    aborted: Sequence[AbortedTxn],
+    open_producers: frozenset[int],
+    active: Mapping[int, ProducerEnd],
+    round_end: int,
+) -> Surroundings:
+    """Of the group that has the offsets from `start` to before `end`."""
+    return Surroundings(
+        tuple(_range(one) for one in aborted if one.first_offset < end and one.last_offset >= start),
+        open_producers,
+        {
+            producer_id: last
+            for producer_id, last in active.items()
+            if last.last_data_offset is None or start <= last.last_data_offset < end
+        },
+        round_end,
+    )
 
 
-def _last_below(log: PartitionLog, end_offset: int) -> int:
-    filled = [i for i, s in enumerate(log.segments) if s.base_offset < end_offset and s.size_bytes]
-    return filled[-1] if filled else 0
+def _range(aborted: AbortedTxn) -> AbortedRange:
+    return aborted.producer_id, aborted.first_offset, aborted.last_offset
 
 
 def _legacy_horizon(log: PartitionLog, first_dirty_offset: int, config: LogConfig) -> int:
     """Tombstones of magic 0 and 1 are needed in files younger than this."""
     clean = [segment for segment in log.segments if segment.base_offset < first_dirty_offset]
     return clean[-1].mtime_ms - config.delete_retention_ms if clean else 0
-
-
-def _deflated(codes: list[bytes]) -> bytes | None:
-    joined = b"".join(codes)
-    return zlib.compress(joined, 1) if any(joined) else None
-
-
-def _check_crcs(segment: LogSegment, batches: pa.RecordBatch) -> None:
-    wrong = pc.index(batches.column("isValid"), False).as_py()
-    if wrong >= 0:
-        damaged_rows = batches.slice(wrong, 1).to_pylist()
-        raise CorruptRecordError(
-            "expected a batch that fits its CRC, found another. The partition is left as it was: take the "
-            "file from another replica",
-            path=segment.path,
-            position=damaged_rows[0]["position"],
-            offset=damaged_rows[0]["baseOffset"],
-        )
 
 
 def _fail(damaged: DamagedRange) -> None:

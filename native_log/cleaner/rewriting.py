@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import pyarrow.compute as pc
+
 from native_log.cleaner.segment_output import SegmentOutput
+from native_log.cleaner.verdicts import GroupVerdicts
 from native_log.errors import CorruptRecordError, LogTruncatedError
-from native_log.records import MapProgress, RewriteStats, Rewritten, rewrite
+from native_log.records import MapProgress, RewriteStats, Rewritten, Verdict, rewrite, scan
 from native_log.segment.scan import HEADER_PREFIX_BYTES
 from native_log.storage import DataFile, Window
 
@@ -97,9 +99,12 @@ def rewrite_group(
         else SegmentOutput(directory, group.base_offset, state, round.index_interval_bytes)
     )
     window = Window()
+    verdicts = None
+    if group.surroundings is not None:
+        verdicts = GroupVerdicts(group.surroundings, round.now_ms)
     with output as segment:
         for source in group.sources:
-            stats += _rewrite_source(round, source, survivors, survivors_end, segment, window)
+            stats += _rewrite_source(round, source, survivors, survivors_end, segment, window, verdicts)
         if segment is not None:
             segment.finish(group.aborted_transactions, group.sources[-1].segment.mtime_ms)
     return stats
@@ -112,22 +117,24 @@ def _rewrite_source(
     survivors_end: int,
     output: SegmentOutput | None,
     window: Window,
+    verdicts: GroupVerdicts | None,
 ) -> RewriteStats:
     segment = source.segment
     stats = RewriteStats()
-    verdicts = None if source.verdicts is None else memoryview(zlib.decompress(source.verdicts))
-    used = 0
     with _planned(str(segment.path), segment.inode, segment.size_bytes) as file:
         position, needed, end = 0, 1, segment.size_bytes
         while position < end:
             view = window.at(file, position, end, needed)
+            codes, cut_bytes = None, 0
+            if verdicts is not None:
+                codes, cut_bytes = _verdicts(verdicts, view, position, file.path, round.max_batch_bytes)
             found = rewrite(
                 view,
                 survivors=survivors,
                 survivors_end=survivors_end,
                 now_ms=round.now_ms,
                 delete_horizon_ms=round.delete_horizon_ms,
-                verdicts=None if verdicts is None else verdicts[used:],
+                verdicts=codes,
                 legacy_tombstones_kept=source.legacy_tombstones_kept,
                 base_position=position,
                 output_position=0 if output is None else output.position,
@@ -135,11 +142,44 @@ def _rewrite_source(
             )
             if output is not None:
                 output.append(found.data, found.batches)
-            used += found.stats.batches_read
             stats += found.stats
+            if found.status == "limit" and cut_bytes:
+                found = replace(found, status="partial", needed_bytes=cut_bytes)
             checked = _checked(found, file.path, position + len(view), end)
             position, needed = checked.position, max(1, checked.needed_bytes)
     return stats
+
+
+def _verdicts(
+    verdicts: GroupVerdicts, view: memoryview, position: int, path: str, max_batch_bytes: int
+) -> tuple[bytes | None, int]:
+    """The verdicts of the batches that lie wholly in `view`, None if they are just filtered; and how many
+    bytes are needed to judge one that is cut off at its end. Each is judged once: the next depends on it."""
+    scanned = scan(view, base_position=position, max_batch_bytes=max_batch_bytes)
+    batches, cut_bytes = scanned.batches, scanned.needed_bytes
+    whole = batches.num_rows
+    if scanned.position > position + len(view):
+        whole, cut_bytes = whole - 1, batches.column("sizeInBytes")[-1].as_py()
+    codes = verdicts.of(batches.slice(0, whole))
+    if codes is None:
+        return (bytes(whole) if cut_bytes else None), cut_bytes
+    if any(code & Verdict.DISCARD for code in codes):
+        _check_crcs(view, position, path, max_batch_bytes)
+    return codes, cut_bytes
+
+
+def _check_crcs(view: memoryview, position: int, path: str, max_batch_bytes: int) -> None:
+    """Batches that are discarded by their headers are not read again: these must be right."""
+    batches = scan(view, base_position=position, check_crcs=True, max_batch_bytes=max_batch_bytes).batches
+    wrong = pc.index(batches.column("isValid"), False).as_py()
+    if wrong >= 0:
+        raise CorruptRecordError(
+            "expected a batch that fits its CRC, found another. The partition is left as it was: take the "
+            "file from another replica",
+            path=path,
+            position=batches.column("position")[wrong].as_py(),
+            offset=batches.column("baseOffset")[wrong].as_py(),
+        )
 
 
 def _planned(path: str, inode: int, size_bytes: int) -> DataFile:

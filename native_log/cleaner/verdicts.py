@@ -1,20 +1,23 @@
 """What becomes of each batch of a round, from the headers alone (Kafka: CleanedTransactionMetadata,
 Cleaner.cleanInto's RecordFilter).
 
-Transactions run across segments and groups, so one pass over all headers in order decides; it comes to
-one byte a batch, for the kernel.
+Transactions run across segments and groups: what a group must know of the log around it comes with the plan,
+so that groups can be rewritten apart. A verdict is one byte a batch, for the kernel.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
 
 from native_log.log.producer_state import ABORT, COMMIT
 from native_log.records import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
@@ -49,6 +52,9 @@ class ProducerEnds:
     by_id: dict[int, ProducerEnd] = field(default_factory=dict)
 
     def apply(self, batches: pa.RecordBatch) -> None:
+        """Takes the batches (BATCH_SCHEMA) that follow."""
+        if _is_of_one_producer(batches):  # as a rule: then the last of them says it all
+            batches = batches.slice(batches.num_rows - 1)
         names = ("producerId", "producerEpoch", "lastOffset", "isControl", "maxTimestamp")
         for producer_id, epoch, last_offset, is_control, timestamp_ms in zip(
             *(batches.column(name).to_pylist() for name in names), strict=True
@@ -62,83 +68,120 @@ class ProducerEnds:
                 found.last_data_offset = last_offset
             found.timestamp_ms = timestamp_ms
 
+    def add(self, following: ProducerEnds) -> None:
+        """Takes what is known of the part of the log that follows."""
+        for producer_id, end in following.by_id.items():
+            found = self.by_id.get(producer_id)
+            if found is not None and found.epoch == end.epoch and end.last_data_offset is None:
+                end = ProducerEnd(end.epoch, found.last_data_offset, end.timestamp_ms)
+            self.by_id[producer_id] = end
+
     def active(self, expired_before_ms: int) -> dict[int, ProducerEnd]:
         return {id: end for id, end in self.by_id.items() if end.timestamp_ms >= expired_before_ms}
 
 
-class RoundVerdicts:
-    """The verdicts of one round, asked for batches in the order of the log.
+def _is_of_one_producer(batches: pa.RecordBatch) -> bool:
+    ids, epochs = (pc.min_max(batches.column(name)) for name in ("producerId", "producerEpoch"))
+    return (
+        ids["min"] == ids["max"]
+        and epochs["min"] == epochs["max"]
+        and not batches.column("isControl").true_count
+    )
 
-    Args:
-        aborted: the aborted transactions with data in the round's segments.
-        producers: what the log's end tells of producers that are not expired.
-        end_offset: the round's end: the batch that ends there is kept, if empty (KAFKA-17076).
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a group's batches are judged by, beside what their headers say. Plain values.
+
+    Attributes:
+        aborted: the aborted transactions with data or their marker in the group.
+        open_producers: those with a transaction open at the group's beginning.
+        producers: what the log's end tells of producers that are not expired; of those whose last data lies
+            outside of the group nothing is asked.
+        round_end: the offset at which the round ends. The batch that ends there is kept, if empty
+            (KAFKA-17076).
     """
 
-    def __init__(
-        self,
-        aborted: Sequence[AbortedRange],
-        producers: Mapping[int, ProducerEnd],
-        end_offset: int,
-        now_ms: int,
-    ) -> None:
-        self._aborted: dict[int, list[tuple[int, int]]] = {}
-        for producer_id, first, last in aborted:
-            self._aborted.setdefault(producer_id, []).append((first, last))
-        self._producers = producers
-        self._end_offset = end_offset
-        self._now_ms = now_ms
-        self._seen: set[tuple[int, int]] = set()  # aborted transactions with a data batch in this round
-        self._committed: set[int] = set()  # producers of transactions with a data batch in this round
+    aborted: tuple[AbortedRange, ...]
+    open_producers: frozenset[int]
+    producers: Mapping[int, ProducerEnd]
+    round_end: int
 
-    def of(self, batches: pa.RecordBatch) -> tuple[bytes, list[int]]:
-        """A byte (Verdict) for each of `batches` (BATCH_SCHEMA), and the offsets of ABORT markers that stay
-        for the data they end: those whose entries the new transaction index must have."""
-        verdicts = bytearray(batches.num_rows)
-        markers: list[int] = []
+
+class GroupVerdicts:
+    """The verdicts of one group, asked for its batches in the order of the log."""
+
+    def __init__(self, surroundings: Surroundings, now_ms: int) -> None:
+        self._aborted: dict[int, list[tuple[int, int]]] = {}
+        for producer_id, first, last in surroundings.aborted:
+            self._aborted.setdefault(producer_id, []).append((first, last))
+        self._markers = {(producer_id, last) for producer_id, _, last in surroundings.aborted}
+        self._open = set(surroundings.open_producers)
+        self._producers = surroundings.producers
+        self._round_end = surroundings.round_end
+        ends = (end.last_data_offset for end in surroundings.producers.values())
+        self._retained = sorted([offset for offset in ends if offset is not None] + [self._round_end - 1])
+        self._now_ms = now_ms
+
+    def of(self, batches: pa.RecordBatch) -> bytes | None:
+        """A byte (Verdict) for each of `batches` (BATCH_SCHEMA); None: FILTER for all."""
+        if not self._has_more_than_data(batches):
+            return None
         columns = (batches.column(name).to_pylist() for name in _ASKED)
-        for index, (id, epoch, base, last, transactional, control, kind, horizon) in enumerate(
-            zip(*columns, strict=True)
-        ):
-            if control:
-                verdict = self._control(id, last, kind, horizon, markers)
-            elif transactional:
-                verdict = self._data(id, base)
-            else:
-                verdict = Verdict.FILTER
-            if self._is_retained(id, epoch, last, control):
-                verdict |= Verdict.RETAIN_EMPTY
-            verdicts[index] = verdict
-        return bytes(verdicts), markers
+        return bytes(self._verdict(*row) for row in zip(*columns, strict=True))
+
+    def _has_more_than_data(self, batches: pa.RecordBatch) -> bool:
+        """Batches of a transaction, or one that is retained. A look at columns, for there are seldom any."""
+        if batches.column("isTransactional").true_count or batches.column("isControl").true_count:
+            return True
+        last_offsets = pc.min_max(batches.column("lastOffset")).as_py()
+        if last_offsets["min"] is None:
+            return False
+        at = bisect_left(self._retained, last_offsets["min"])
+        return at < len(self._retained) and self._retained[at] <= last_offsets["max"]
+
+    def _verdict(
+        self,
+        producer_id: int,
+        epoch: int,
+        base_offset: int,
+        last_offset: int,
+        is_transactional: bool,
+        is_control: bool,
+        control_type: int | None,
+        horizon_ms: int | None,
+    ) -> Verdict:
+        verdict = Verdict.FILTER
+        if is_control:
+            verdict = self._control(producer_id, last_offset, control_type, horizon_ms)
+        elif is_transactional:
+            verdict = self._data(producer_id, base_offset)
+        if self._is_retained(producer_id, epoch, last_offset, is_control):
+            verdict |= Verdict.RETAIN_EMPTY
+        return verdict
 
     def _data(self, producer_id: int, base_offset: int) -> Verdict:
-        for first, last in self._aborted.get(producer_id, ()):
-            if first <= base_offset <= last:
-                self._seen.add((producer_id, last))
-                return Verdict.DISCARD
-        self._committed.add(producer_id)
-        return Verdict.FILTER
+        self._open.add(producer_id)
+        is_aborted = any(first <= base_offset <= last for first, last in self._aborted.get(producer_id, ()))
+        return Verdict.DISCARD if is_aborted else Verdict.FILTER
 
-    def _control(
-        self, producer_id: int, offset: int, kind: int | None, horizon_ms: int | None, markers: list[int]
-    ) -> Verdict:
+    def _control(self, producer_id: int, offset: int, kind: int | None, horizon_ms: int | None) -> Verdict:
         if kind == ABORT:
-            can_discard = (producer_id, offset) not in self._seen
-            if not can_discard:
-                markers.append(offset)
+            is_needed = (producer_id, offset) in self._markers
         elif kind == COMMIT:
-            can_discard = producer_id not in self._committed
-            self._committed.discard(producer_id)
+            is_needed = producer_id in self._open
         else:  # emptied by an earlier round; other types are never removed
-            can_discard = kind is None
-        if not can_discard:
+            is_needed = kind is not None
+        if kind in (ABORT, COMMIT):
+            self._open.discard(producer_id)
+        if is_needed:
             return Verdict.FILTER
         if horizon_ms is not None and horizon_ms <= self._now_ms:
             return Verdict.DISCARD
         return Verdict.FILTER | Verdict.SET_HORIZON
 
     def _is_retained(self, producer_id: int, epoch: int, last_offset: int, is_control: bool) -> bool:
-        if last_offset + 1 == self._end_offset:
+        if last_offset + 1 == self._round_end:
             return True
         end = self._producers.get(producer_id) if producer_id >= 0 else None
         if end is None:

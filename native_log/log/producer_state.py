@@ -23,6 +23,9 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 _VERSION = 1
 ABORT, COMMIT = 0, 1
 
+TransactionalRow = tuple[int, int, int, bool, int | None]
+"""(producerId, producerEpoch, baseOffset, isControl, controlType) of a transactional batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProducerStateEntry:
@@ -110,7 +113,10 @@ class OpenTransactions:
 
     def apply(self, batches: pa.RecordBatch) -> list[Transaction]:
         """Take the batches (BATCH_SCHEMA) that follow; what ended with them, in order of the markers."""
-        rows = transactional_rows(batches)
+        return self.apply_rows(transactional_rows(batches))
+
+    def apply_rows(self, rows: Iterable[TransactionalRow]) -> list[Transaction]:
+        """The same from their `transactional_rows`."""
         ended = []
         for producer_id, epoch, base_offset, is_control, control_type in rows:
             if not is_control:
@@ -126,8 +132,8 @@ class OpenTransactions:
         return ended
 
 
-def transactional_rows(batches: pa.RecordBatch) -> list[tuple[int, int, int, bool, int | None]]:
-    """(producerId, producerEpoch, baseOffset, isControl, controlType) of each transactional batch."""
+def transactional_rows(batches: pa.RecordBatch) -> list[TransactionalRow]:
+    """What a TransactionalRow tells of each transactional batch."""
     if not (transactional := batches.column("isTransactional")).true_count:
         return []
     chosen = batches.filter(transactional)

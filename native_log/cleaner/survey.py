@@ -1,0 +1,101 @@
+"""What the headers of a log tell a round of cleaning: who wrote it, and which transactions it has.
+
+A survey grows with producers and transactions, not with batches. Parts of a log can be surveyed apart and
+put together in their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from native_log.cleaner.verdicts import ProducerEnds
+from native_log.log.producer_state import (
+    ABORT,
+    COMMIT,
+    OpenTransactions,
+    TransactionalRow,
+    transactional_rows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from native_log.log import PartitionLog
+    from native_log.log.producer_state import Transaction
+    from native_log.segment.damage import DamagedRange
+
+
+@dataclass(slots=True)
+class Survey:
+    """What consecutive segments tell.
+
+    Attributes:
+        records: as the headers count them; those of compressed batches of magic 0 and 1 they do not.
+        turns: of the transactional batches those that change what is open: each transaction's first one (of
+            this part of the log) and the markers.
+    """
+
+    records: int = 0
+    producers: ProducerEnds = field(default_factory=ProducerEnds)
+    turns: list[TransactionalRow] = field(default_factory=list)
+    _open: set[int] = field(default_factory=set)
+
+    def apply(self, batches: pa.RecordBatch) -> None:
+        """Takes the batches (BATCH_SCHEMA) that follow."""
+        self.records += pc.sum(batches.column("recordCount")).as_py() or 0
+        greatest_id = pc.max(batches.column("producerId")).as_py()
+        if greatest_id is None or greatest_id < 0:
+            return
+        self.producers.apply(batches)
+        for turn in transactional_rows(batches):
+            producer_id, _, _, is_control, control_type = turn
+            if is_control:
+                if control_type in (ABORT, COMMIT):
+                    self._open.discard(producer_id)
+                    self.turns.append(turn)
+            elif producer_id not in self._open:
+                self._open.add(producer_id)
+                self.turns.append(turn)
+
+    def add(self, following: Survey) -> None:
+        """Takes what is known of the segments that follow."""
+        self.records += following.records
+        self.producers.add(following.producers)
+        self.turns += following.turns
+        self._open = following._open
+
+    def transactions(self) -> list[Transaction]:
+        """Those that ended, in the order of their markers."""
+        return OpenTransactions().apply_rows(self.turns)
+
+    def open_at(self, offsets: list[int]) -> Iterator[frozenset[int]]:
+        """The producers with a transaction open at each of these (ascending) offsets."""
+        open_transactions = OpenTransactions()
+        start = 0
+        for offset in offsets:
+            end = start
+            while end < len(self.turns) and self.turns[end][2] < offset:
+                end += 1
+            open_transactions.apply_rows(self.turns[start:end])
+            start = end
+            yield frozenset(open_transactions.first_offsets)
+
+
+def survey(log: PartitionLog, first: int = 0, end: int | None = None) -> Survey:
+    """Passes over the headers of `log.segments[first:end]`. Raises CorruptRecordError."""
+    found = Survey()
+    chosen = {segment.base_offset for segment in log.segments[first:end]}
+    for segment, scanned in log.headers(min(chosen, default=None), _fail):
+        if segment.base_offset not in chosen:
+            break
+        found.apply(scanned.batches)
+    return found
+
+
+def _fail(damaged: DamagedRange) -> None:
+    raise damaged.error()
