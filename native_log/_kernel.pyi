@@ -66,6 +66,9 @@ def encode(
 ) -> tuple[tuple[Bytes, ArrowBatch] | None, tuple[str, int, int, int]]:
     """data and batches, None if refused; the kind of refusal, its first and last row, what was found"""
 
+def murmur2(keys: object, partitions: int | None = None) -> ArrowBatch: ...
+def patch(data: Buffer, positions: Buffer, *, base_offset: int, leader_epoch: int) -> int | None: ...
+
 _Progress: TypeAlias = tuple[str, int, int | None, int, _Damage | None, int, int]
 """status, position, next_offset, needed_bytes, damage, records, null_keys"""
 

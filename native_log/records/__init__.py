@@ -9,6 +9,8 @@ chooses the reference on purpose.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
 - `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
 - `encode(records)`: Arrow records as batches, sized as Kafka's producer sizes them.
+- `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
+- `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
 - `OffsetMap`, `KeyOffsets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
 """
 
@@ -40,6 +42,9 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
         encode,
         find_batch,
         merge,
+        murmur2,
+        partition_of_keys,
+        patch,
         rewrite,
         scan,
     )
@@ -47,7 +52,15 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
     IMPLEMENTATION = "reference"
 else:
     try:
-        from native_log.records.kernel import decode, encode, find_batch, scan
+        from native_log.records.kernel import (
+            decode,
+            encode,
+            find_batch,
+            murmur2,
+            partition_of_keys,
+            patch,
+            scan,
+        )
         from native_log.records.kernel_cleaning import (  # type: ignore[assignment]
             KeyOffsets,
             OffsetMap,
@@ -66,6 +79,9 @@ else:
             encode,
             find_batch,
             merge,
+            murmur2,
+            partition_of_keys,
+            patch,
             rewrite,
             scan,
         )
@@ -99,6 +115,9 @@ __all__ = [
     "encode",
     "find_batch",
     "merge",
+    "murmur2",
+    "partition_of_keys",
+    "patch",
     "rewrite",
     "scan",
 ]

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from typing_extensions import Buffer
 
 LEVELS = {"none": None, "gzip": range(1, 10), "snappy": None, "lz4": range(1, 18), "zstd": range(-131072, 23)}
@@ -102,6 +105,11 @@ def known_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names)
 
 
+def known_binary(name: str, column: pa.Array) -> pa.Array:
+    """The column as (large) binary, (large) string or null. Raises ValueError naming it."""
+    return _known(name, column)
+
+
 def _known(name: str, column: pa.Array) -> pa.Array:
     try:
         if name == "headers":
@@ -145,3 +153,19 @@ def refuse(kind: str, first_row: int, last_row: int, found: int, max_message_byt
             f"{rows}: expected a timestamp from 0 on, or -1 for none, found {found} ms"
         )
     raise InvalidRecordError(f"{rows}: expected a key in each header, found null")
+
+
+def batch_positions(batches: pa.RecordBatch | pa.Array | Sequence[int], base_position: int) -> pa.Array:
+    """Where batches begin (int64), counted from `base_position`."""
+    if isinstance(batches, pa.RecordBatch):
+        batches = batches.column("position")
+    positions = batches if isinstance(batches, pa.Array) else pa.array(batches, pa.int64())
+    return pc.subtract(positions.cast(pa.int64()), base_position) if base_position else positions
+
+
+def no_batch_at(position: int, base_offset: int) -> NoReturn:
+    """Raises InvalidRecordError: a batch that cannot be patched."""
+    raise InvalidRecordError(
+        f"expected a batch of magic 2 whose offsets, {base_offset} more, are from 0 to 2^63 - 1; found none",
+        position=position,
+    )

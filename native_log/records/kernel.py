@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from native_log import _kernel
-from native_log.records.encode import Encoded, check_settings, known_columns, refuse
+from native_log.records.encode import (
+    Encoded,
+    batch_positions,
+    check_settings,
+    known_columns,
+    no_batch_at,
+    refuse,
+)
+from native_log.records.partitioner import check_partitions, known_keys
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, Scanned
 
 if TYPE_CHECKING:
@@ -124,6 +132,31 @@ def encode(
         refuse(*refused, max_message_bytes)
     data, batches = encoded
     return Encoded(memoryview(data), pa.record_batch(batches))
+
+
+def patch(
+    data: Buffer,
+    batches: pa.RecordBatch | pa.Array | Sequence[int],
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    base_position: int = 0,
+) -> None:
+    positions = batch_positions(batches, base_position)
+    at = positions.offset * 8
+    buffer = memoryview(positions.buffers()[1] or b"").cast("B")[at : at + len(positions) * 8]
+    refused = _kernel.patch(data, buffer, base_offset=base_offset, leader_epoch=leader_epoch)
+    if refused is not None:
+        no_batch_at(refused + base_position, base_offset)
+
+
+def murmur2(keys: pa.Array) -> pa.Array:
+    return pa.record_batch(_kernel.murmur2(known_keys(keys))).column(0)
+
+
+def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
+    check_partitions(partitions)
+    return pa.record_batch(_kernel.murmur2(known_keys(keys), partitions)).column(0)
 
 
 def _damage(found: tuple[Any, ...] | None) -> Damage | None:

@@ -6,6 +6,8 @@
 //! | [`scan`] | buffer -> one row a batch, from the headers alone |
 //! | [`find`] | where the next whole batch begins behind damaged bytes |
 //! | [`encode`] | columns -> batches, sized as Kafka's producer sizes them |
+//! | [`patch`](mod@patch) | the offsets and the leader epoch of batches, set where they lie |
+//! | [`partitioner`] | the partition of a key |
 //! | [`cleaner`] | keys and their newest offsets, and batches without the other records: compaction |
 //! | [`header`] | the entry prefix all formats share, and the headers of v2 batches and v0/v1 messages |
 //! | [`v2`], [`legacy`] | the records inside a batch: format v2, and messages and wrappers of v0 and v1 |
@@ -31,6 +33,8 @@ pub mod encode;
 pub mod find;
 pub mod header;
 pub mod legacy;
+pub mod partitioner;
+pub mod patch;
 pub mod pool;
 pub mod scan;
 pub mod v2;

@@ -41,7 +41,7 @@ mod _kernel {
     use crate::cleaner::python::{KeyOffsets, OffsetMap, Survivors, merge_packs, rewrite_batches};
 
     #[pymodule_export]
-    use crate::encode::python::encode;
+    use crate::encode::python::{encode, murmur2, patch};
 
     #[pyfunction]
     #[pyo3(signature = (buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]

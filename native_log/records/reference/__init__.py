@@ -6,7 +6,7 @@ Read it in this order:
 - `record_batch` (magic 2) and `legacy` (magic 0 and 1): a batch's bytes to its records;
 - `codec`: the framing of the compressed payloads;
 - `scan`, `decode`, `find`: the three functions that read;
-- `encode`: the function that writes;
+- `encode`, `patch`, `partitioner`: the functions that write;
 - `cleaning`: what compaction needs.
 
 Facts are those of Kafka's clients (`org.apache.kafka.common.record`); where their reader is laxer or stricter
@@ -19,6 +19,8 @@ from native_log.records.reference.cleaning import KeyOffsets, OffsetMap, Survivo
 from native_log.records.reference.decode import decode
 from native_log.records.reference.encode import encode
 from native_log.records.reference.find import find_batch
+from native_log.records.reference.partitioner import murmur2, partition_of_keys
+from native_log.records.reference.patch import patch
 from native_log.records.reference.scan import scan
 
 __all__ = [
@@ -29,6 +31,9 @@ __all__ = [
     "encode",
     "find_batch",
     "merge",
+    "murmur2",
+    "partition_of_keys",
+    "patch",
     "rewrite",
     "scan",
 ]

@@ -58,7 +58,8 @@ enum Offsets<'a> {
 }
 
 impl<'a> Binary<'a> {
-    fn of(column: Option<&'a ArrayRef>) -> Result<Self, String> {
+    /// No column is one of nulls.
+    pub fn of(column: Option<&'a ArrayRef>) -> Result<Self, String> {
         let Some(column) = column else { return Ok(Binary { offsets: Offsets::AllNull, data: &[], nulls: None }) };
         macro_rules! column_of {
             ($array:expr, $width:ident) => {{

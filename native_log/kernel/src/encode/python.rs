@@ -1,19 +1,24 @@
-//! native_log._kernel.encode: a record batch of Python's in, bytes and a row a batch out.
+//! What writes, in native_log._kernel: columns of Python's in, bytes and columns out.
 
 use arrow_array::ffi::from_ffi;
-use arrow_array::{Array, StructArray};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int32Array, StructArray};
 use arrow_data::ffi::FFI_ArrowArray;
-use arrow_schema::DataType;
 use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{DataType, Field};
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use super::columns::Records;
+use super::columns::{Binary, Records};
 use super::{Options, Refusal};
 use crate::bytes::{Bytes, recycled};
 use crate::codec::Codec;
-use crate::python::{ArrowBatch, arrow_error, written};
+use crate::partitioner;
+use crate::python::{ArrowBatch, arrow_error, bytes_of, written};
 
 /// (kind, first row, last row, what was found); means nothing where there is no refusal
 type Refused = (&'static str, usize, usize, i64);
@@ -100,4 +105,45 @@ pub fn imported(batch: &Bound<'_, PyAny>) -> PyResult<StructArray> {
     }
     data.align_buffers();
     Ok(StructArray::from(data))
+}
+
+/// One column of keys to one of hashes or, of so many, partitions.
+#[pyfunction]
+#[pyo3(signature = (keys, partitions = None))]
+pub fn murmur2(py: Python<'_>, keys: &Bound<'_, PyAny>, partitions: Option<i32>) -> PyResult<ArrowBatch> {
+    let batch = imported(keys)?;
+    let hashed = py.detach(|| {
+        let keys = Binary::of(batch.columns().first()).map_err(PyValueError::new_err)?;
+        Ok::<_, PyErr>(match partitions {
+            Some(count) => partitioner::partitions(&keys, batch.len(), count.max(1)),
+            None => partitioner::hashes(&keys, batch.len()),
+        })
+    })?;
+    let array: ArrayRef = Arc::new(Int32Array::from(hashed));
+    let rows = array.len();
+    ArrowBatch::new([Field::new("hash", DataType::Int32, true)].into_iter().collect(), vec![array], rows)
+        .map_err(arrow_error)
+}
+
+/// None, or the first of `positions` that is not one of a v2 batch; then nothing was patched.
+#[pyfunction]
+#[pyo3(signature = (data, positions, *, base_offset, leader_epoch))]
+pub fn patch(
+    data: PyBuffer<u8>,
+    positions: PyBuffer<u8>,
+    base_offset: i64,
+    leader_epoch: i32,
+) -> PyResult<Option<i64>> {
+    let (positions, _) = bytes_of(&positions)?.as_chunks::<8>();
+    let positions = positions.iter().map(|&position| i64::from_ne_bytes(position));
+    if data.readonly() || !data.is_c_contiguous() {
+        return Err(PyValueError::new_err("the buffer must be contiguous and writable"));
+    }
+    let cells = match data.len_bytes() {
+        0 => &[][..],
+        // SAFETY: the buffer is contiguous and writable, and held by its owner as long as `data` lives. As the
+        // interpreter is not left, nobody else writes to it; if someone did, cells would still be as good as any bytes.
+        bytes => unsafe { std::slice::from_raw_parts(data.buf_ptr().cast::<Cell<u8>>(), bytes) },
+    };
+    Ok(crate::patch::patch(cells, positions, base_offset, leader_epoch).err())
 }

@@ -1,0 +1,56 @@
+//! The fields of v2 batches that a leader assigns, and that their CRC does not cover, set where the batches lie.
+
+use std::cell::Cell;
+
+use crate::header::V2_HEADER;
+
+const MAGIC: usize = 16;
+const LEADER_EPOCH: usize = 12;
+
+/// Adds `base_offset` to the base offset of the batch at each position, and sets its leader epoch. An error is the
+/// first position at which there is no v2 batch, or that of one whose offset would be no offset; nothing is patched then.
+pub fn patch(
+    data: &[Cell<u8>],
+    positions: impl Iterator<Item = i64> + Clone,
+    base_offset: i64,
+    leader_epoch: i32,
+) -> Result<(), i64> {
+    let patched = |position: i64| {
+        let start = usize::try_from(position).ok()?;
+        let header = data.get(start..start.checked_add(V2_HEADER)?)?;
+        let field: [u8; 8] = std::array::from_fn(|at| header[at].get());
+        let offset = i64::from_be_bytes(field).checked_add(base_offset)?;
+        (header[MAGIC].get() == 2 && offset >= 0).then_some((header, offset))
+    };
+    if let Some(position) = positions.clone().find(|&position| patched(position).is_none()) {
+        return Err(position);
+    }
+    for (header, offset) in positions.filter_map(patched) {
+        let put = |at: usize, bytes: &[u8]| header[at..].iter().zip(bytes).for_each(|(cell, &byte)| cell.set(byte));
+        put(0, &offset.to_be_bytes());
+        put(LEADER_EPOCH, &leader_epoch.to_be_bytes());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_batches_or_none() {
+        let mut data = [0; 2 * V2_HEADER];
+        (data[MAGIC], data[V2_HEADER + MAGIC], data[V2_HEADER + 7]) = (2, 2, 5);
+        let before = data;
+        let cells = Cell::from_mut(&mut data[..]).as_slice_of_cells();
+        let second = V2_HEADER as i64;
+        assert_eq!(patch(cells, [0, second + 1].into_iter(), 1000, 7), Err(second + 1));
+        assert_eq!(patch(cells, [0, -1].into_iter(), 1000, 7), Err(-1));
+        assert_eq!(patch(cells, [0, second].into_iter(), i64::MAX, 7), Err(second));
+        assert!(cells.iter().map(Cell::get).eq(before));
+        assert_eq!(patch(cells, [0, second].into_iter(), 1000, 7), Ok(()));
+        assert_eq!(data[..8], 1000i64.to_be_bytes());
+        assert_eq!(data[V2_HEADER..V2_HEADER + 8], 1005i64.to_be_bytes());
+        assert_eq!(data[V2_HEADER + LEADER_EPOCH..V2_HEADER + MAGIC], 7i32.to_be_bytes());
+    }
+}
