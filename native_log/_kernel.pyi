@@ -46,6 +46,7 @@ def find_batch(
     base_position: int = 0,
     min_offset: int = 0,
     max_offset: int = ...,
+    max_batch_bytes: int = 0,
 ) -> int | None: ...
 def encode(
     records: object,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.config import LogConfig
-
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def roll_reason(
             return "time"
     if segment.free_entries <= 0:
         return "index full"
-    if not 0 <= last_offset - segment.base_offset <= _MAX_RELATIVE_OFFSET:
+    if not 0 <= last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET:
         return "offset overflow"
     return None
 
@@ -87,7 +87,7 @@ def batches_that_fit(
                 return i
         else:
             first_ms = max_timestamps_ms[i]
-        if not 0 <= last_offsets[i] - segment.base_offset <= _MAX_RELATIVE_OFFSET:
+        if not 0 <= last_offsets[i] - segment.base_offset <= MAX_RELATIVE_OFFSET:
             return i
         size += sizes[i]
     return room

@@ -93,7 +93,11 @@ class _TailScanner:
                 if not self.clean_shutdown and found.status != "damaged":
                     end_position, next_offset = last[0], previous_end
                 suspect, search = last[0] + 1, True
-            behind = find_next_batch(self.file, suspect, size, base_offset) if search else None
+            behind = (
+                find_next_batch(self.file, suspect, size, base_offset, self.max_batch_bytes)
+                if search
+                else None
+            )
             if behind is None:
                 break
             position = behind

@@ -9,13 +9,16 @@ import pyarrow.compute as pc
 
 from native_log.errors import CorruptRecordError
 from native_log.records import Damage, Decoded, Scanned, find_batch
+from native_log.segment.files import MAX_OFFSET
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import Batch, int64s, row, valid_batch_at
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from native_log.storage import DataFile
 
-_SEARCH_BYTES = 64 << 20
+SEARCH_BYTES = 4 << 20
+_LARGEST_HEADER_BYTES = 61
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ def damaged_range(
         else None
     )
     if behind is None or behind["baseOffset"] < base_offset:
-        found = find_next_batch(file, damage.position + 1, end, base_offset)
+        found = find_next_batch(file, damage.position + 1, end, base_offset, max_batch_bytes)
         behind = (
             None
             if found is None
@@ -124,18 +127,29 @@ def damaged_range(
     )
 
 
-def find_next_batch(file: DataFile, position: int, end: int, min_offset: int) -> int | None:
-    """Where the first whole batch with a right CRC begins at or behind `position`; None if there is none
-    before `end`.
+def find_next_batch(
+    file: DataFile, position: int, end: int, base_offset: int, max_batch_bytes: int
+) -> int | None:
+    """Where the first whole batch of a segment with a right CRC begins at or behind `position`.
 
-    One of more than 32 MiB is not looked for.
+    None if there is none before `end`. No more is held of the file than SEARCH_BYTES and one batch.
     """
-    window = Window(_SEARCH_BYTES)
+    window, whole = Window(SEARCH_BYTES), Window()
     while position < end:
-        stop = min(end, position + _SEARCH_BYTES)
-        view = window.at(file, position, stop, stop - position)
-        found = find_batch(view, 0, base_position=position, min_offset=min_offset)
-        if found is not None or stop == end:
+        view = window.at(file, position, end, _LARGEST_HEADER_BYTES)
+        found = find_batch(
+            view,
+            base_position=position,
+            min_offset=base_offset,
+            max_offset=min(base_offset + MAX_RELATIVE_OFFSET + 1, MAX_OFFSET),
+            max_batch_bytes=min(max_batch_bytes, end - position),
+        )
+        if found is None:
+            if position + len(view) == end:
+                return None
+            position += len(view) - _LARGEST_HEADER_BYTES + 1  # a header on the view's end comes again, whole
+        elif valid_batch_at(file, found, end, whole, max_batch_bytes=max_batch_bytes) is None:
+            position = found + 1
+        else:
             return found
-        position += _SEARCH_BYTES // 2
     return None

@@ -15,7 +15,7 @@ DELETED = "deleted"
 """Removed from the log, its file unlinked a minute later (file.delete.delay.ms)."""
 
 _NAME = re.compile(r"([0-9]+)\.(log|index|timeindex|txnindex|snapshot)(?:\.(cleaned|swap|deleted))?")
-_MAX_OFFSET = 2**63 - 1
+MAX_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def parse_file_name(name: str) -> FileName | None:
     if match is None:
         return None
     offset = int(match[1])
-    return FileName(name, offset, match[2], match[3] or "") if offset <= _MAX_OFFSET else None
+    return FileName(name, offset, match[2], match[3] or "") if offset <= MAX_OFFSET else None
 
 
 def file_name(offset: int, kind: str, state: str = "") -> str:

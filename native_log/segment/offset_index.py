@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _ENTRY = struct.Struct(">ii")
 
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""How far above its segment's base offset a record's offset can be: an entry has 32 bits for it."""
+
 
 @dataclass(frozen=True)
 class OffsetIndex:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, Damage
 from native_log.segment.damage import damage_of, wrong_crc
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, row, scan_file
 from native_log.storage import DataFile, Window
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
 
 _ENTRY, _TIME_ENTRY = struct.Struct(">ii"), struct.Struct(">qi")
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _good(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Da
     last_offsets = batches.column("lastOffset")
     fits = pc.and_(
         pc.greater_equal(last_offsets, base_offset),
-        pc.less_equal(last_offsets, base_offset + _MAX_RELATIVE_OFFSET),
+        pc.less_equal(last_offsets, base_offset + MAX_RELATIVE_OFFSET),
     )
     first = pc.index(pc.and_(batches.column("isValid"), fits), False).as_py()
     if first < 0:

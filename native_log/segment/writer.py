@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, scan_file
 from native_log.storage import DataFile, Window
 from native_log.storage.writing import AppendFile, remove_file
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _TIME_ENTRY = struct.Struct(">qi")
 _TXN_ENTRY = struct.Struct(">hqqqq")
 OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES = 8, 12
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 _KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
@@ -304,10 +304,10 @@ class SegmentWriter:
         time_entries: list[tuple[int, int]] = []
         last_offsets = int64s(batches, "lastOffset").tolist()
         if last_offsets and not (
-            base <= min(last_offsets) and max(last_offsets) - base <= _MAX_RELATIVE_OFFSET
+            base <= min(last_offsets) and max(last_offsets) - base <= MAX_RELATIVE_OFFSET
         ):
             raise KafkaLogError(
-                f"expected offsets from {base} to {base + _MAX_RELATIVE_OFFSET}, all that a segment of this "
+                f"expected offsets from {base} to {base + MAX_RELATIVE_OFFSET}, all that a segment of this "
                 f"base offset can hold, found {min(last_offsets)} to {max(last_offsets)}",
                 path=self.path,
             )

@@ -9,6 +9,7 @@ import pytest
 
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
+from native_log.segment.damage import SEARCH_BYTES
 from native_log.segment.files import file_name
 
 from .support import batch, offsets, write_log
@@ -127,6 +128,30 @@ def test_sizes_that_lie(tmp_path: Path, claim: int) -> None:
         list(log.read())
     assert (raised.value.position, raised.value.offset) == (SIZE, 3)
     assert offsets(log.read(columns=["offset"], mode="dropMalformed"))[3:][-3:] == [9, 10, 11]
+
+
+@pytest.mark.parametrize("size", [SEARCH_BYTES - 300, SEARCH_BYTES, 70 << 20])
+def test_large_batches_behind_damage(tmp_path: Path, size: int) -> None:
+    """However large the batch, as long as max_batch_bytes allows it; whether or not it is the last."""
+    large = batch(6, 1, size)
+    for last in ([], [batch(7)]):
+        write_log(tmp_path, {0: [batch(0), flipped(batch(3), 8, 7), large, *last]})
+        log = PartitionLog.open(tmp_path, max_batch_bytes=len(large))
+        assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [
+            *(0, 1, 2, 6),
+            *([7, 8, 9] if last else []),
+        ]
+    smaller = PartitionLog.open(tmp_path, max_batch_bytes=len(large) - 1)
+    assert offsets(smaller.read(columns=["offset"], mode="dropMalformed")) == [0, 1, 2, 7, 8, 9]
+
+
+def test_batches_across_the_windows_of_the_search(tmp_path: Path) -> None:
+    """Each begins another few bytes before or behind the end of what is searched at once."""
+    for shift in range(-SIZE - 2, 3):
+        hole = b"\xff" * (SEARCH_BYTES + shift)
+        write_log(tmp_path, {0: [batch(0), hole, batch(6), batch(9)]})
+        found = PartitionLog.open(tmp_path).read(columns=["offset"], mode="dropMalformed")
+        assert offsets(found) == [0, 1, 2, *range(6, 12)]
 
 
 def test_max_batch_bytes(tmp_path: Path) -> None:

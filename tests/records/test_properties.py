@@ -155,11 +155,16 @@ def test_scan_is_the_same(data: bytes, check: bool) -> None:
     bounds=st.one_of(
         st.just({}),
         st.fixed_dictionaries({"min_offset": st.integers(-5, 40), "max_offset": st.integers(0, 99)}),
+        st.fixed_dictionaries({"max_batch_bytes": st.sampled_from([61, 200, 1 << 20, 1 << 31])}),
     ),
+    torn=st.integers(0, 90),
 )
-def test_find_batch_is_the_same(before: bytes, log: bytes, start: int, bounds: dict[str, int]) -> None:
+def test_find_batch_is_the_same(
+    before: bytes, log: bytes, start: int, bounds: dict[str, int], torn: int
+) -> None:
+    data = (before + log)[: len(before) + max(0, len(log) - torn)]
     kernel, reference = (
-        impl.find_batch(before + log, start, base_position=5, **bounds) for impl in (KERNEL, REFERENCE)
+        impl.find_batch(data, start, base_position=5, **bounds) for impl in (KERNEL, REFERENCE)
     )
     assert kernel == reference
 

@@ -176,6 +176,23 @@ def test_find_batch(impl) -> None:
     assert impl.find_batch(b"") is None
 
 
+@pytest.mark.parametrize(
+    ("batch", "header_bytes"),
+    [(v2([Rec()] * 3, 5), 61), (wrapper(1, [message(1, 0)], 5, "gzip"), 26), (message(0, 5), 18)],
+)
+def test_find_batch_that_goes_on_behind_the_buffer(impl, batch: bytes, header_bytes: int) -> None:
+    whole = len(batch)
+    for end in range(whole):
+        found = impl.find_batch(b"\xff" * 9 + batch[:end], max_batch_bytes=whole)
+        assert found == (None if end < header_bytes else 9)
+        assert impl.find_batch(batch[:end], max_batch_bytes=whole - 1) is None
+        assert impl.find_batch(batch[:end], min_offset=6, max_batch_bytes=whole) is None
+    damaged = batch[:-1] + bytes([batch[-1] ^ 1])
+    assert impl.find_batch(damaged, max_batch_bytes=whole) is None
+    assert impl.find_batch(damaged[:-1], max_batch_bytes=whole) == 0
+    assert impl.find_batch(batch + damaged[:-1], 1, max_batch_bytes=whole) == whole
+
+
 def test_find_batch_by_offset(impl) -> None:
     log = v2([Rec()], 5) + v2([Rec()], 50) + v2([Rec()], 500)
     size = len(v2())

@@ -1,36 +1,49 @@
 //! Where batches begin again behind damaged bytes.
 
 use crate::codec::Codec;
-use crate::header::{LegacyHeader, MAGIC_END, Next, V2_HEADER, V2Header, next};
+use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy::key_and_value;
 
 /// Index of the first batch from `start` on that lies wholly in the buffer and that nothing speaks against: its header
-/// makes sense, its offset is at least `min_offset` and below `max_offset`, its CRC is right.
-pub fn find_batch(buffer: &[u8], start: usize, min_offset: i64, max_offset: i64) -> Option<usize> {
+/// makes sense, its offset is at least `min_offset` and below `max_offset`, its CRC is right. Or, where that comes
+/// first, of a batch of up to `max_batch_bytes` that begins in the buffer and goes on behind it, of which there is only
+/// the header to judge by.
+pub fn find_batch(
+    buffer: &[u8],
+    start: usize,
+    min_offset: i64,
+    max_offset: i64,
+    max_batch_bytes: usize,
+) -> Option<usize> {
     let most = buffer.len().checked_sub(MAGIC_END)?;
     (start..=most).find(|&at| {
-        buffer[at + 16] <= 2
+        let rest = &buffer[at..];
+        rest[16] <= 2
             // Of zeros, `next` would look at all that follow, again at every one of them.
-            && buffer[at + 8..at + 12] != [0; 4]
-            && match next(buffer, at, buffer.len() - at) {
+            && rest[8..12] != [0; 4]
+            && match next(buffer, at, max_batch_bytes.max(rest.len())) {
                 Next::Batch(prefix) => {
                     (min_offset..max_offset).contains(&prefix.offset)
-                        && is_sound(&buffer[at..at + prefix.total], prefix.magic)
+                        && rest.len() >= prefix.header_bytes()
+                        && is_plausible(rest, &prefix)
                 }
                 _ => false,
             }
     })
 }
 
-fn is_sound(batch: &[u8], magic: i8) -> bool {
-    match batch.first_chunk::<V2_HEADER>() {
-        Some(header) if magic == 2 => {
+/// `rest` begins with the whole header of the batch.
+fn is_plausible(rest: &[u8], prefix: &Prefix) -> bool {
+    let batch = rest.get(..prefix.total);
+    match rest.first_chunk::<V2_HEADER>() {
+        Some(header) if prefix.magic == 2 => {
             let header = V2Header::parse(header);
-            v2_is_plausible(&header, batch.len()) && header.check_crc(batch).is_ok()
+            v2_is_plausible(&header, prefix.total) && batch.is_none_or(|batch| header.check_crc(batch).is_ok())
         }
         _ => {
-            let header = LegacyHeader::parse(batch);
-            legacy_is_plausible(&header, batch) && header.check_crc(batch).is_ok()
+            let header = LegacyHeader::parse(rest);
+            legacy_is_plausible(&header)
+                && batch.is_none_or(|batch| key_and_value(&header, batch).is_ok() && header.check_crc(batch).is_ok())
         }
     }
 }
@@ -47,9 +60,7 @@ fn v2_is_plausible(header: &V2Header, total: usize) -> bool {
         && (0..=most_records).contains(&i64::from(header.record_count))
 }
 
-fn legacy_is_plausible(header: &LegacyHeader, message: &[u8]) -> bool {
+fn legacy_is_plausible(header: &LegacyHeader) -> bool {
     let known = if header.magic == 0 { 0x07 } else { 0x0f };
-    header.attributes & !known == 0
-        && matches!(header.codec(), Codec::None | Codec::Gzip | Codec::Snappy | Codec::Lz4)
-        && key_and_value(header, message).is_ok()
+    header.attributes & !known == 0 && matches!(header.codec(), Codec::None | Codec::Gzip | Codec::Snappy | Codec::Lz4)
 }

@@ -108,7 +108,9 @@ mod _kernel {
     }
 
     #[pyfunction]
-    #[pyo3(signature = (buffer, start = 0, *, base_position = 0, min_offset = 0, max_offset = i64::MAX))]
+    #[pyo3(signature = (
+        buffer, start = 0, *, base_position = 0, min_offset = 0, max_offset = i64::MAX, max_batch_bytes = 0
+    ))]
     fn find_batch(
         py: Python<'_>,
         buffer: PyBuffer<u8>,
@@ -116,10 +118,11 @@ mod _kernel {
         base_position: i64,
         min_offset: i64,
         max_offset: i64,
+        max_batch_bytes: usize,
     ) -> PyResult<Option<i64>> {
         let bytes = bytes_of(&buffer)?;
         let start = usize::try_from(start).unwrap_or(0);
-        let found = py.detach(|| super::find_batch(bytes, start, min_offset, max_offset));
+        let found = py.detach(|| super::find_batch(bytes, start, min_offset, max_offset, max_batch_bytes));
         Ok(found.map(|index| base_position.saturating_add(index as i64)))
     }
 }

@@ -136,9 +136,9 @@ fn a_batch_is_found_behind_garbage() {
     let mut buffer = vec![2; 100];
     buffer.extend(ten());
     buffer.extend(bytes_of(V1));
-    assert_eq!(find_batch(&buffer, 0, 0, i64::MAX), Some(100));
-    assert_eq!(find_batch(&buffer, 101, 0, i64::MAX), Some(291));
-    assert_eq!(find_batch(&buffer, 0, 1, i64::MAX), None);
-    assert_eq!(find_batch(&buffer[..buffer.len() - 1], 101, 0, i64::MAX), None);
-    assert_eq!(find_batch(&[], 0, 0, i64::MAX), None);
+    assert_eq!(find_batch(&buffer, 0, 0, i64::MAX, 0), Some(100));
+    assert_eq!(find_batch(&buffer, 101, 0, i64::MAX, 0), Some(291));
+    assert_eq!(find_batch(&buffer, 0, 1, i64::MAX, 0), None);
+    assert_eq!(find_batch(&buffer[..buffer.len() - 1], 101, 0, i64::MAX, 0), None);
+    assert_eq!(find_batch(&[], 0, 0, i64::MAX, 0), None);
 }

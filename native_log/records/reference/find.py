@@ -8,12 +8,14 @@ from native_log.records.reference.batch import has_right_crc
 from native_log.records.reference.codec import check_codec
 from native_log.records.reference.damage import DamagedBatchError
 from native_log.records.reference.entry import (
+    CODEC_MASK,
     HEADER_BYTES,
     MAGIC_AT,
     MIN_ENTRY_BYTES,
     PREFIX,
     PREFIX_BYTES,
     SMALLEST_ENTRY_BYTES,
+    V2_HEADER,
     BatchHeader,
     parse_header,
 )
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]
 
 KNOWN_ATTRIBUTES = {0: 0x07, 1: 0x0F, 2: 0x7F}
+LEAST_RECORD_BYTES = 7
+"""Of a record of magic 2: seven fields of at least one byte."""
 
 
 def find_batch(
@@ -32,11 +36,12 @@ def find_batch(
     base_position: int = 0,
     min_offset: int = 0,
     max_offset: int = (1 << 63) - 1,
+    max_batch_bytes: int = 0,
 ) -> int | None:
     """The first position from base_position + start on where a whole batch lies in the buffer that nothing
-    speaks
-    against: its header makes sense, its offset is in [min_offset, max_offset), its CRC is right. None if
-    there is none.
+    speaks against: its header makes sense, its offset is in [min_offset, max_offset), its CRC is right. Or,
+    where that comes first, where one of up to `max_batch_bytes` begins that goes on behind the buffer, of
+    which there is only the header to judge by. None if there is none.
     """
     data = memoryview(buffer).cast("B")
     for index in range(max(start, 0), len(data) - MIN_ENTRY_BYTES + 1):
@@ -45,28 +50,42 @@ def find_batch(
             continue
         offset, size = PREFIX.unpack_from(data, index)
         size_bytes = PREFIX_BYTES + size
+        left = len(data) - index
         if not (
-            SMALLEST_ENTRY_BYTES[magic] <= size_bytes <= len(data) - index
+            SMALLEST_ENTRY_BYTES[magic] <= size_bytes <= max(left, max_batch_bytes)
+            and HEADER_BYTES[magic] <= left
             and min_offset <= offset < max_offset
         ):
             continue
         batch = data[index : index + size_bytes]
         header = parse_header(batch, 0, base_position + index)
-        if is_plausible(header, batch) and has_right_crc(header, batch):
+        if is_plausible(header) and (size_bytes > left or is_sound(header, batch)):
             return header.position
     return None
 
 
-def is_plausible(header: BatchHeader, batch: memoryview) -> bool:
+def is_plausible(header: BatchHeader) -> bool:
     """Whether a header holds what brokers write: cheap, and it spares nearly all CRCs."""
     try:
         check_codec(header)
-        if header.magic < 2:
-            key_and_value(header, batch)
     except DamagedBatchError:
         return False
     if header.attributes & ~KNOWN_ATTRIBUTES[header.magic]:
         return False
     if header.magic < 2:
         return True
-    return header.last_offset_delta >= 0 and header.record_count >= 0
+    plain = not header.attributes & CODEC_MASK
+    most_records = (
+        (header.size_bytes - V2_HEADER.size) // LEAST_RECORD_BYTES if plain else header.last_offset_delta + 1
+    )
+    return header.last_offset_delta >= 0 and 0 <= header.record_count <= most_records
+
+
+def is_sound(header: BatchHeader, batch: memoryview) -> bool:
+    """Whether nothing speaks against the batch as a whole."""
+    try:
+        if header.magic < 2:
+            key_and_value(header, batch)
+    except DamagedBatchError:
+        return False
+    return has_right_crc(header, batch)
