@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -23,6 +24,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -73,7 +75,17 @@ public final class Client {
         admin.createTopics(List.of(topic.configs(strings(asked.get("settings"))))).all().get();
         // Answered once the partition has its leader. Sent to before, a first batch can be refused and the second
         // one, in flight, be taken: the first would then be out of sequence for ever.
-        admin.listOffsets(Map.of(new TopicPartition(topic.name(), 0), OffsetSpec.latest())).all().get();
+        long end = System.nanoTime() + 20_000_000_000L;
+        while (true) {
+            try {
+                admin.listOffsets(Map.of(new TopicPartition(topic.name(), 0), OffsetSpec.latest())).all().get();
+                break;
+            } catch (ExecutionException error) { // the broker may not know it yet
+                boolean known = !(error.getCause() instanceof UnknownTopicOrPartitionException);
+                if (known || System.nanoTime() > end) throw error;
+                Thread.sleep(20);
+            }
+        }
         return JSON.createObjectNode();
     }
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from native_log.records import scan
 from tests.records.build import ABORT, COMMIT, marker
 
 from .cluster import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from typing_extensions import Buffer
 
     from native_log.log import PartitionLog
 
@@ -49,6 +52,7 @@ class Written:
         committed: what one gets that reads committed transactions only.
         markers: offset and time of control records that a lookup by time may name.
         end, last_stable_offset: where either comes to its end.
+        stable_up_to: the latter, where transactions were not appended by `append`.
     """
 
     def __init__(self, log: PartitionLog, rows: Iterable[Row] = (), committed: Iterable[Row] = ()) -> None:
@@ -56,6 +60,7 @@ class Written:
         self.rows = list(rows)
         self.committed = list(committed or self.rows)
         self.markers: list[tuple[int, int]] = []
+        self.stable_up_to: int | None = None
         self._open: dict[int, list[Row]] = {}
 
     @property
@@ -64,6 +69,8 @@ class Written:
 
     @property
     def last_stable_offset(self) -> int:
+        if self.stable_up_to is not None:
+            return self.stable_up_to
         return min((rows[0].offset for rows in self._open.values()), default=self.end)
 
     def append(self, rows: Iterable[Row], *, append_time_ms: int | None = None, **how: Any) -> None:
@@ -82,6 +89,20 @@ class Written:
             self._open.setdefault(how["producer_id"], []).extend(done)
         else:
             self.committed += done
+
+    def append_encoded(self, batches: Buffer, rows: Iterable[Row]) -> None:
+        """Append the bytes of batches that a producer made of the rows."""
+        first = self.log.append_batches(batches)
+        done = [one._replace(offset=first + i) for i, one in enumerate(rows)]
+        self.rows += done
+        self.committed += done
+
+    def append_replica(self, batches: bytes) -> None:
+        """Append batches as they are. What they hold is not added to `rows`."""
+        self.log.append_batches(batches, origin="replication")
+        for batch in scan(batches).batches.to_pylist():
+            if batch["isControl"]:
+                self.markers.append((batch["lastOffset"], batch["maxTimestamp"]))
 
     def end_transaction(self, producer_id: int, time_ms: int, *, commit: bool, epoch: int = 0) -> None:
         kind = COMMIT if commit else ABORT
