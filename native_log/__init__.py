@@ -26,6 +26,8 @@ from native_log.errors import (
 if TYPE_CHECKING:
     from native_log.cleaner import compact
     from native_log.logdir import LogDir
+    from native_log.logdir.recovery import recover
+    from native_log.logdir.reindexing import reindex
     from native_log.retention import delete_records, retain
 
 __version__ = "0.1.0"
@@ -44,6 +46,8 @@ __all__ = [
     "__version__",
     "compact",
     "delete_records",
+    "recover",
+    "reindex",
     "retain",
 ]
 
@@ -62,4 +66,12 @@ def __getattr__(name: str) -> Any:
         from native_log import retention
 
         return getattr(retention, name)
+    if name == "recover":
+        from native_log.logdir.recovery import recover
+
+        return recover
+    if name == "reindex":
+        from native_log.logdir.reindexing import reindex
+
+        return reindex
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

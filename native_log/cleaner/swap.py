@@ -11,17 +11,12 @@ import shutil
 from typing import TYPE_CHECKING
 
 from native_log.cleaner.segment_output import OUTPUT_KINDS
-from native_log.log.listing import list_log, next_offset
-from native_log.log.load import segment_files, swapped_logs
+from native_log.log import interrupted
 from native_log.segment.files import (
     CLEANED,
     DELETED,
-    INDEX,
-    LOG,
     SNAPSHOT,
     SWAP,
-    TIME_INDEX,
-    TRANSACTION_INDEX,
     file_name,
     parse_file_name,
 )
@@ -79,26 +74,4 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
     Staging directories are removed, too.
     """
     shutil.rmtree(directory / STAGING_DIRECTORY, ignore_errors=True)
-    with os.scandir(directory) as entries:
-        names = [entry.name for entry in entries if entry.is_file()]
-    files = [file for file in map(parse_file_name, names) if file is not None]
-    if not any(file.state for file in files):
-        return
-    valid = segment_files(names)
-    swaps = swapped_logs(valid)
-    replaced: set[str] = set()
-    if swaps:
-        listing = list_log(str(directory), max_batch_bytes)
-        new = [segment for segment in listing.segments if segment.log.endswith(f".{SWAP}")]
-        low = min(segment.base_offset for segment in new)
-        high = max(next_offset(segment, max_batch_bytes) for segment in new)
-        replaced = {file.name for file in valid if not file.state and low <= file.offset < high}
-    for file in files:
-        void = file.state in (CLEANED, DELETED) or (file.state == SWAP and file not in valid)
-        if void or file.name in replaced:
-            (directory / file.name).unlink()
-    for kind in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT):
-        for file in valid:
-            if file.state == SWAP and file.kind == kind:
-                (directory / file.name).rename(directory / file.name.removesuffix(f".{SWAP}"))
-    fsync_directory(directory)
+    interrupted.finish_interrupted(directory, max_batch_bytes)

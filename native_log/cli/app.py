@@ -211,8 +211,8 @@ def verify(
     from native_log.cli.maintenance import verify_all
     from native_log.logdir import LogDir
 
-    found = verify_all(LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark), topics)
-    if found.problems:
+    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    if verify_all(log_dir, topics):
         raise SystemExit(DATA_ERROR)
 
 
@@ -229,7 +229,15 @@ def _changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--from-start", is_flag=True, help="Check every segment, not only those from the recovery point on."
 )
-def recover(paths: tuple[str, ...], topics: tuple[str, ...], dry_run: bool, from_start: bool) -> None:
+@click.option(
+    "--save-to",
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False),
+    help="Copy there what is cut off, to be read with cat --mode dropMalformed.",
+)
+def recover(
+    paths: tuple[str, ...], topics: tuple[str, ...], dry_run: bool, from_start: bool, save_to: str | None
+) -> None:
     """Make logs whole that a crash left, as a broker does when it starts.
 
     Each log is cut at its first batch that is not whole and right; what lies behind is removed. Indexes,
@@ -237,7 +245,8 @@ def recover(paths: tuple[str, ...], topics: tuple[str, ...], dry_run: bool, from
     """
     from native_log.cli.maintenance import recover_all
 
-    recover_all(paths, topics, dry_run=dry_run, from_start=from_start)
+    if recover_all(paths, topics, dry_run=dry_run, from_start=from_start, save_to=save_to):
+        raise SystemExit(DATA_ERROR)
 
 
 @kafkalog.command()
@@ -257,7 +266,8 @@ def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_byte
     """
     from native_log.cli.maintenance import reindex_all
 
-    reindex_all(paths, topics, index_interval_bytes)
+    if reindex_all(paths, topics, index_interval_bytes):
+        raise SystemExit(DATA_ERROR)
 
 
 @kafkalog.command("dump-log")

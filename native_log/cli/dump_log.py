@@ -22,7 +22,7 @@ from native_log.cli.dump_index import (
     dump_transactions,
 )
 from native_log.errors import CorruptRecordError
-from native_log.records import decode
+from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.entry import parse_header
 from native_log.records.reference.legacy import crc_of, key_and_value, messages
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 _TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _CHECKPOINT = re.compile(r"([0-9]+)-([0-9]+)")
 _COLUMNS = ("offset", "timestamp", "sequence", "key", "value", "headers")
-_MAX_BATCH_BYTES = 2**31 + 11
-"""The largest size field that there can be."""
 _CRC = struct.Struct(">I")
 
 
@@ -101,7 +99,7 @@ def _dump_log(path: str, options: DumpOptions, findings: Findings) -> None:
     previous = None
     with DataFile(path) as file:
         end = file.size_bytes if options.max_bytes is None else min(file.size_bytes, options.max_bytes)
-        for found in scan_file(file, 0, end, Window(), check_crcs=True, max_batch_bytes=_MAX_BATCH_BYTES):
+        for found in scan_file(file, 0, end, Window(), check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES):
             for batch in found.batches.to_pylist():
                 click.echo(batch_line(batch))
                 if is_deep:
@@ -154,7 +152,7 @@ def _records(
     path: str, batch: dict[str, Any], data: memoryview, options: DumpOptions
 ) -> Iterator[tuple[int, str]]:
     """Offset and line of each record of a batch, whatever its checksum says."""
-    decoded = decode(data, list(_COLUMNS), control=True, check_crcs=False, max_batch_bytes=_MAX_BATCH_BYTES)
+    decoded = decode(data, list(_COLUMNS), control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
     if decoded.damage is not None:
         raise _error(path, decoded.damage, batch["position"])
     rows = decoded.batch.set_column(1, "timestamp", decoded.batch.column("timestamp").cast(pa.int64()))
@@ -187,7 +185,7 @@ def _legacy_checksums(batch: dict[str, Any], data: memoryview) -> list[tuple[boo
     if batch["compression"] == "none":
         return [(batch["isValid"], batch["crc"])]
     header = parse_header(data, 0, 0)
-    content = decompress(header, memoryview(key_and_value(header, data)[1] or b""), _MAX_BATCH_BYTES)
+    content = decompress(header, memoryview(key_and_value(header, data)[1] or b""), MAX_BATCH_BYTES)
     stored = [(one, _CRC.unpack_from(one, 12)[0]) for one in messages(content)]
     return [(crc_of(one) == crc, crc) for one, crc in stored]
 

@@ -1,13 +1,12 @@
-"""`kafkalog recover`, `reindex` and `verify`: what they do, and the lines they say."""
+"""`kafkalog verify`, `recover` and `reindex`: what they do, and the lines they say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
-from native_log.config import LogConfig
+from native_log.cli.runner import note_error
 from native_log.errors import KafkaLogError
 from native_log.logdir.recovery import PartitionRecovery, recover
 from native_log.logdir.reindexing import reindex
@@ -16,69 +15,94 @@ from native_log.logdir.verification import Problem, verify_log
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from native_log.log.recover import LogRecovery
     from native_log.logdir import LogDir
 
 
-@dataclass(slots=True)
-class Totals:
-    """What was met in all."""
+def verify_all(log_dir: LogDir, topics: Iterable[str]) -> int:
+    """A line for each problem; how many there are."""
+    named = set(topics)
+    for topic in sorted(named - log_dir.topics().keys()):
+        log_dir.partition(topic, 0)  # raises, saying what is there
+    chosen = [one for one in log_dir.partitions() if not named or one.topic in named]
+    count = 0
+    for one in chosen:
+        try:
+            for problem in verify_log(log_dir.partition(one.topic, one.partition)):
+                click.echo(str(problem))
+                count += 1
+        except (KafkaLogError, OSError) as error:
+            click.echo(str(Problem(str(one.path), None, None, str(error))))
+            count += 1
+    click.echo(
+        f"{_many(len(chosen), 'partition')} checked, {_many(count, 'problem') if count else 'no problems'}"
+    )
+    return count
 
-    partitions: int = 0
-    problems: int = 0
 
-
-def recover_all(paths: Sequence[str], topics: Sequence[str], *, dry_run: bool, from_start: bool) -> None:
-    """Recover, a line for each partition."""
+def recover_all(
+    paths: Sequence[str], topics: Sequence[str], *, dry_run: bool, from_start: bool, save_to: str | None
+) -> int:
+    """A line for each partition; how many could not be recovered."""
+    failed = 0
     for path in paths:
-        recover(
+        found = recover(
             path,
             topics or None,
             dry_run=dry_run,
             from_start=from_start,
-            on_partition=lambda one: click.echo(recovery_line(one, dry_run=dry_run)),
+            save_to=save_to,
+            on_partition=lambda one: _say(one, dry_run),
         )
+        failed += sum(one.error is not None for one in found)
+    return failed
 
 
-def recovery_line(one: PartitionRecovery, *, dry_run: bool) -> str:
-    """One partition's recovery in a line."""
-    plan, name = one.recovery, one.partition.path.name
-    ends = f"offsets {plan.log_start_offset} to {plan.log_end_offset}"
-    read = f"{len(plan.recovered)} segment{'s' * (len(plan.recovered) != 1)} checked"
-    if not one.cuts:
-        return f"{name}: whole, {ends}; {read}"
-    where = f" at {plan.damaged_path}, position {plan.damaged_position}" if plan.damaged_path else ""
-    verb = "would be cut" if dry_run else "cut"
-    removed = sum(segment.size_bytes for segment in plan.removed)
-    lost = f"{plan.truncated_bytes} bytes and {len(plan.removed)} later segments ({removed} bytes)"
-    return f"{name}: {verb}{where}: {plan.reason}; {lost} {'would go' if dry_run else 'gone'}; {ends}; {read}"
+def _say(one: PartitionRecovery, dry_run: bool) -> None:
+    if one.error is not None:
+        note_error(one.error)
+    elif one.recovery is not None:
+        click.echo(f"{one.partition.path.name}: {_told(one.recovery, one.lost_records, dry_run)}")
 
 
-def reindex_all(paths: Sequence[str], topics: Sequence[str], index_interval_bytes: int) -> None:
-    """Make the indexes of all segments anew, a line for each partition."""
-    config = LogConfig(index_interval_bytes=index_interval_bytes)
+def _told(done: LogRecovery, lost_records: int, dry_run: bool) -> str:
+    would, are = ("would be ", "would be") if dry_run else ("", "are")
+    parts = ["whole"]
+    if done.damaged is not None:
+        cut = done.damaged
+        where = f"{cut.segment.path}, position {cut.valid_bytes}, offset {done.log_end_offset}"
+        parts = [f"{would}cut at {where}: {done.reason}"]
+    elif done.removed:
+        parts = [f"{would}begun anew: {done.reason}"]
+    if done.cuts:
+        segments = f", {_many(len(done.removed), 'later segment')} among them" if done.removed else ""
+        records = f"with {_many(lost_records, 'record')} that can still be read"
+        parts.append(f"{done.lost_bytes} bytes{segments}, {records}, {are} gone")
+    if done.left_behind:
+        parts.append(f"{_many(len(done.left_behind), 'file')} that a crash left {would}sorted out")
+    parts.append(f"offsets {done.log_start_offset} to {done.log_end_offset}")
+    parts.append(f"{_many(len(done.checked), 'segment')} checked")
+    return "; ".join(parts)
+
+
+def reindex_all(paths: Sequence[str], topics: Sequence[str], index_interval_bytes: int) -> int:
+    """A line for each partition; how many are damaged."""
+    failed = 0
     for path in paths:
-        for partition, segments in reindex(path, topics or None, config=config):
-            click.echo(f"{partition.path.name}: {segments} segment{'s' * (segments != 1)} indexed")
+        found = reindex(
+            path,
+            topics or None,
+            config={"index.interval.bytes": index_interval_bytes},
+            on_partition=lambda one: click.echo(
+                f"{one.partition.path.name}: {_many(one.segments, 'segment')} indexed"
+            ),
+        )
+        for one in found:
+            if one.error is not None:
+                note_error(one.error)
+                failed += 1
+    return failed
 
 
-def verify_all(log_dir: LogDir, topics: Iterable[str]) -> Totals:
-    """Check everything that can be checked without a broker; a line for each problem."""
-    named, totals = set(topics), Totals()
-    for topic in sorted(named - log_dir.topics().keys()):
-        log_dir.partition(topic, 0)  # raises, saying what is there
-    for one in log_dir.partitions():
-        if named and one.topic not in named:
-            continue
-        totals.partitions += 1
-        try:
-            problems = list(verify_log(log_dir.partition(one.topic, one.partition)))
-        except (KafkaLogError, OSError) as error:
-            problems = [Problem(str(one.path), None, None, str(error))]
-        for problem in problems:
-            click.echo(str(problem))
-        totals.problems += len(problems)
-    click.echo(
-        f"{totals.partitions} partition{'s' * (totals.partitions != 1)} checked, "
-        f"{totals.problems or 'no'} problem{'s' * (totals.problems != 1)}"
-    )
-    return totals
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"

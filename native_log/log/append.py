@@ -16,7 +16,6 @@ from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTI
 from native_log.segment.scan import int32s, int64s
 from native_log.segment.segment import LogSegment
 from native_log.segment.writer import SegmentWriter
-from native_log.storage import DataFile
 from native_log.storage.writing import fsync_directory, remove_file
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from native_log.config import LogConfig
     from native_log.log.partition_log import PartitionLog
+    from native_log.segment.damage import DamagedRange
 
 _INT_MAX = 2**31 - 1
 
@@ -51,7 +51,7 @@ class LogAppender:
         self._flushed_ms = now_ms
         self.leader_epochs = log.leader_epochs
         self._states = newest_snapshot(log.path, log.snapshots, log.log_start_offset, log.log_end_offset)
-        self._replay(log)
+        self._states.replay(log.segments, log.log_end_offset, _fail)
         self._segments = list(log.segments)
         self._active = (
             SegmentWriter.open(self._segments.pop(), config, now_ms=now_ms)
@@ -216,22 +216,6 @@ class LogAppender:
             with contextlib.suppress(OSError):
                 remove_file(self._path / file_name(writer.base_offset, kind))
 
-    def _replay(self, log: PartitionLog) -> None:
-        """Move the producers' state from its snapshot to the log's end."""
-
-        def fail(damaged: object) -> None:
-            raise KafkaLogError(f"{damaged}; run kafkalog recover on the log directory", path=log.path)
-
-        if self._states.end_offset >= log.log_end_offset:
-            return
-        for segment, scanned in log.headers(self._states.end_offset, fail):
-            with DataFile(str(segment.path)) as file:
-                self._states.apply(
-                    _from(scanned.batches, self._states.end_offset),
-                    lambda at, size, file=file: memoryview(file.read(at, size)),  # type: ignore[misc]
-                )
-        self._states.end_offset = log.log_end_offset
-
     def _snapshots(self) -> list[int]:
         names = [Path(name) for name in os.listdir(self._path)]  # noqa: PTH208
         return sorted(
@@ -255,11 +239,8 @@ class LogAppender:
         return random.randrange(most) if most > 0 else 0  # noqa: S311
 
 
-def _from(batches: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-    """The batches that begin at `offset` or above."""
-    last_offsets = int64s(batches, "lastOffset")
-    first = next((i for i, last in enumerate(last_offsets) if last >= offset), len(last_offsets))
-    return batches.slice(first)
+def _fail(damaged: DamagedRange) -> None:
+    raise damaged.error()
 
 
 def _listed(writer: SegmentWriter) -> LogSegment:

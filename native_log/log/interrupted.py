@@ -16,6 +16,7 @@ from native_log.segment.files import (
     SWAP,
     TIME_INDEX,
     TRANSACTION_INDEX,
+    FileName,
     parse_file_name,
 )
 from native_log.storage.writing import fsync_directory
@@ -24,15 +25,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def left_behind(directory: Path) -> tuple[str, ...]:
+    """Names of the files that `finish_interrupted` would rename or remove."""
+    names = _names(directory)
+    files = [file for file in map(parse_file_name, names) if file is not None]
+    return tuple(sorted([*(file.name for file in files if file.state), *_orphans(files)]))
+
+
 def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
-    """Undo or carry through a replacing of segments that was interrupted, and remove `.deleted` files.
+    """Undo or carry through a replacing of segments that was interrupted, and remove `.deleted` files and
+    indexes without a log.
 
     Hold the log directory's lock.
     """
-    with os.scandir(directory) as entries:
-        names = [entry.name for entry in entries if entry.is_file()]
+    names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
+    orphans = _orphans(files)
+    for name in orphans:
+        (directory / name).unlink()
     if not any(file.state for file in files):
+        if orphans:
+            fsync_directory(directory)
         return
     valid = segment_files(names)
     replaced: set[str] = set()
@@ -51,3 +64,15 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
             if file.state == SWAP and file.kind == kind:
                 (directory / file.name).rename(directory / file.name.removesuffix(f".{SWAP}"))
     fsync_directory(directory)
+
+
+def _names(directory: Path) -> list[str]:
+    with os.scandir(directory) as entries:
+        return [entry.name for entry in entries if entry.is_file()]
+
+
+def _orphans(files: list[FileName]) -> list[str]:
+    """Indexes without a .log, be it a .swap: a segment's removal that was interrupted."""
+    logs = {file.offset for file in files if file.kind == LOG and file.state in ("", SWAP)}
+    kinds = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+    return [file.name for file in files if not file.state and file.kind in kinds and file.offset not in logs]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.errors import CorruptIndexError
 from native_log.log.producer_state import ABORT, COMMIT, ProducerStateEntry, parse_snapshot, snapshot_bytes
 from native_log.records import decode
 from native_log.segment.files import SNAPSHOT, file_name
+from native_log.segment.lookup import SegmentLookup
+from native_log.segment.scan import first_reaching
 from native_log.segment.transaction_index import AbortedTxn
-from native_log.storage import read_file
+from native_log.storage import Window, read_file
 from native_log.storage.writing import replace_file
 
 if TYPE_CHECKING:
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+
+    from native_log.segment.damage import DamagedRange
+    from native_log.segment.segment import LogSegment
+    from native_log.storage import DataFile
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +83,26 @@ class ProducerStates:
                     aborted.append(AbortedTxn(producer, first, base, self._first_unstable(base + 1)))
         return aborted
 
+    def replay(
+        self,
+        segments: Sequence[LogSegment],
+        end_offset: int,
+        on_damage: Callable[[DamagedRange], None] = lambda _: None,
+    ) -> None:
+        """Take the batches of these segments from where this state ends up to `end_offset`."""
+        for segment, following in zip(segments, [*segments[1:], None], strict=False):
+            is_before = following is not None and following.base_offset <= self.end_offset
+            if is_before or segment.size_bytes == 0 or self.end_offset >= end_offset:
+                continue
+            with SegmentLookup(segment, segment.size_bytes, Window()) as lookup:
+                is_within = self.end_offset > segment.base_offset
+                position = lookup.find_offset(self.end_offset).position if is_within else 0
+                for scanned in lookup.batches(position, on_damage):
+                    first = first_reaching(scanned.batches, "lastOffset", self.end_offset)
+                    if first is not None:
+                        self.apply(scanned.batches.slice(first), partial(read_batch, lookup.file))
+        self.end_offset = end_offset
+
     def _add(
         self,
         producer_id: int,
@@ -127,6 +154,11 @@ class ProducerStates:
         path = directory / file_name(self.end_offset, SNAPSHOT)
         replace_file(path, snapshot_bytes(self.entries.values()))
         return path
+
+
+def read_batch(file: DataFile, position: int, size_bytes: int) -> memoryview:
+    """What `ProducerStates.apply` asks for, of an open file."""
+    return memoryview(file.read(position, size_bytes))
 
 
 def newest_snapshot(

@@ -1,15 +1,14 @@
-"""Making a log whole that a crash left (Kafka: LogLoader.recoverLog). First a plan, which only reads."""
+"""Making a log whole that a crash left (Kafka: LogLoader.recoverLog)."""
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from native_log.log.interrupted import finish_interrupted
+from native_log.errors import CorruptIndexError
+from native_log.log.interrupted import finish_interrupted, left_behind
 from native_log.log.leader_epochs import (
     EpochEntry,
     assign,
@@ -18,18 +17,20 @@ from native_log.log.leader_epochs import (
     truncate_from_start,
     write_leader_epochs,
 )
-from native_log.log.listing import list_log
-from native_log.log.producer_state import snapshot_bytes
-from native_log.log.producers import newest_snapshot
-from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
-from native_log.segment.lookup import SegmentLookup
-from native_log.segment.rebuild import RebuiltSegment, rebuild
-from native_log.segment.writer import SegmentWriter, transaction_index_bytes
-from native_log.storage import Window
-from native_log.storage.writing import AppendFile, fsync_directory, remove_file, replace_file
+from native_log.log.listing import Listing, list_log
+from native_log.log.producer_state import parse_snapshot
+from native_log.log.producers import ProducerStates, newest_snapshot, read_batch
+from native_log.records import MAX_BATCH_BYTES
+from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.segment.rebuild import CheckedSegment, rebuild
+from native_log.segment.writer import SegmentWriter
+from native_log.storage import read_file
+from native_log.storage.writing import AppendFile, fsync_directory, remove_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     import pyarrow as pa
 
     from native_log.config import LogConfig
@@ -37,183 +38,193 @@ if TYPE_CHECKING:
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
 
-_PER_SEGMENT = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
-
 
 @dataclass(frozen=True, slots=True)
 class LogRecovery:
-    """What recovery comes to; `apply` does it.
+    """What the recovery of a log comes to.
 
     Attributes:
         path: the partition's directory.
-        recovered: the segments read, each with what it holds.
-        removed: those that go, being behind damaged bytes or below the log's start.
+        checked: the segments read, in order.
+        removed: those that go, being behind damaged bytes, or below the log's start.
+        left_behind: names of files that are no part of the log any more.
         log_start_offset, log_end_offset: of the log afterwards.
         leader_epochs: the entries of its leader-epoch-checkpoint.
-        aborted: entries of the `.txnindex` of each segment read, by base offset.
-        snapshots: content of `.snapshot` files, by their offset.
     """
 
     path: Path
-    recovered: tuple[RebuiltSegment, ...]
+    checked: tuple[CheckedSegment, ...]
     removed: tuple[LogSegment, ...]
+    left_behind: tuple[str, ...]
     log_start_offset: int
     log_end_offset: int
     leader_epochs: tuple[EpochEntry, ...]
-    aborted: dict[int, list[AbortedTxn]]
-    snapshots: dict[int, bytes]
-    begins_anew: bool
-    config: LogConfig
-    max_batch_bytes: int
 
     @property
-    def truncated_bytes(self) -> int:
-        """Bytes cut off, those of removed segments not counted."""
-        return sum(one.truncated_bytes for one in self.recovered)
+    def damaged(self) -> CheckedSegment | None:
+        """The segment that is cut, if one is."""
+        return next((one for one in self.checked if one.truncated_bytes), None)
 
     @property
-    def damaged_path(self) -> Path | None:
-        """The file with the damage, None without any."""
-        return next((one.segment.path for one in self.recovered if one.truncated_bytes), None)
+    def begins_anew(self) -> bool:
+        """Whether the log is emptied, for it ends before its start."""
+        return not self.checked
 
     @property
-    def damaged_position(self) -> int | None:
-        return next((one.valid_bytes for one in self.recovered if one.truncated_bytes), None)
+    def cuts(self) -> bool:
+        """Whether anything of the log's data goes."""
+        return self.damaged is not None or bool(self.removed)
+
+    @property
+    def lost_bytes(self) -> int:
+        """How many bytes of .log files go."""
+        return sum(one.truncated_bytes for one in self.checked) + sum(one.size_bytes for one in self.removed)
+
+    @property
+    def last_base_offset(self) -> int:
+        """Of the last segment afterwards."""
+        return self.checked[-1].segment.base_offset if self.checked else self.log_start_offset
 
     @property
     def reason(self) -> str | None:
-        """Why anything is cut off or removed; None if nothing is."""
-        for one in self.recovered:
-            if one.truncated_bytes:
-                return one.damage.message if one.damage else "less than a batch is left at the end"
+        """Why anything goes; None if nothing does."""
+        if self.damaged is not None and self.damaged.damage is not None:
+            return self.damaged.damage.message
         return f"the log ends before its start offset {self.log_start_offset}" if self.removed else None
 
-    def apply(self) -> None:
-        """Change the files. Whatever stops it, doing it again (from a new plan) comes to the same."""
-        finish_interrupted(self.path, self.max_batch_bytes)
-        # From the end, so that no later segment is ever found behind a truncated one.
-        for segment in reversed(self.removed):
-            for kind in _PER_SEGMENT:
-                remove_file(self.path / file_name(segment.base_offset, kind))
-        for name in os.listdir(self.path):  # noqa: PTH208
-            file = Path(name)
-            if file.suffix == f".{SNAPSHOT}" and file.stem.isdigit() and int(file.stem) > self.log_end_offset:
-                remove_file(self.path / name)
-        for one in self.recovered:
-            self._write(one)
-        if self.begins_anew:
-            SegmentWriter.create(self.path, self.log_start_offset, self.config).close()
-        for offset, data in self.snapshots.items():
-            replace_file(self.path / file_name(offset, SNAPSHOT), data)
-        if self.leader_epochs != read_leader_epochs(self.path):
-            write_leader_epochs(self.path, self.leader_epochs)
-        fsync_directory(self.path)
 
-    def _write(self, one: RebuiltSegment) -> None:
-        base = one.segment.base_offset
-        log = AppendFile(str(self.path / file_name(base, LOG)), one.valid_bytes)
-        try:
-            log.flush()
-        finally:
-            log.close()
-        replace_file(self.path / file_name(base, INDEX), one.offset_index)
-        replace_file(self.path / file_name(base, TIME_INDEX), one.time_index)
-        if self.aborted.get(base):
-            data = transaction_index_bytes(self.aborted[base])
-            replace_file(self.path / file_name(base, TRANSACTION_INDEX), data)
-        else:
-            remove_file(self.path / file_name(base, TRANSACTION_INDEX))
-
-
-def plan_recovery(
+def recover_log(
     path: Path,
     *,
     recovery_point: int,
     log_start_offset: int,
     config: LogConfig,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    dry_run: bool = False,
+    before_cut: Callable[[LogRecovery], None] = lambda _: None,
 ) -> LogRecovery:
-    """What a broker's recovery would make of the log in `path`: read, not changed.
+    """Make the log in `path` whole as a broker's start would. Hold the log directory's lock.
 
-    The segments from the one with `recovery_point` on are read with checksums. The first batch that is not
-    whole and right ends the log: its segment is cut there, later ones go. Indexes, producers' state and
-    leader epochs of what was read follow from the batches.
+    The segments from the one with `recovery_point` on, or from an earlier one without its indexes on, are
+    read with checksums. The first batch that is not whole and right ends the log: its segment is cut there,
+    later ones go. Indexes, producers' state and leader epochs of what was read follow from the batches.
+    Whatever stops it, doing it again comes to the same.
+
+    Args:
+        dry_run: change nothing: only tell what it would come to.
+        before_cut: called before anything of the log's data goes.
     """
-    listing = list_log(str(path), max_batch_bytes)
-    segments = listing.segments
-    bases = [segment.base_offset for segment in segments]
-    start = max(bases[0] if bases else 0, log_start_offset)
-    first = max(0, bisect_right(bases, recovery_point) - 1)
-    begin = bases[first] if bases else start
-    epochs = truncate_from_end(read_leader_epochs(path), begin)
-    states = newest_snapshot(path, listing.snapshots, min(start, begin), begin)
-    aborted: list[AbortedTxn] = []
+    left = left_behind(path)
+    if not dry_run:
+        finish_interrupted(path, MAX_BATCH_BYTES)
+    listing = list_log(str(path), MAX_BATCH_BYTES)
+    walk = _Walk(path, listing, log_start_offset, _first_to_check(listing, recovery_point))
+    end = walk.start
+    for index in range(walk.first, len(listing.segments)):
+        checked = walk.check(listing.segments[index], config, dry_run=dry_run)
+        end = max(checked.next_offset, checked.segment.base_offset)
+        if checked.truncated_bytes:
+            break
+    removed = listing.segments[walk.first + len(walk.checked) :]
+    if end < walk.start or not listing.segments:
+        walk.forget_all()
+        end, removed = walk.start, listing.segments
+    epochs = truncate_from_start(truncate_from_end(walk.epochs, end), walk.start)
+    recovery = LogRecovery(path, tuple(walk.checked), removed, left, walk.start, end, epochs)
+    if not dry_run:
+        if recovery.cuts:
+            before_cut(recovery)
+        _remove(recovery)
+        if recovery.begins_anew:
+            SegmentWriter.create(path, recovery.log_start_offset, config).close()
+        walk.states.end_offset = end
+        walk.states.write_snapshot(path)
+        _remove_snapshots(path, {segment.base_offset for segment in listing.segments}, end)
+        if epochs != read_leader_epochs(path):
+            write_leader_epochs(path, epochs)
+        fsync_directory(path)
+    return recovery
 
-    def take(file: DataFile, batches: pa.RecordBatch) -> None:
-        nonlocal epochs
-        aborted.extend(states.apply(batches, partial(_read, file)))
+
+def _first_to_check(listing: Listing, recovery_point: int) -> int:
+    """Index of the first segment that is read: the one with the recovery point, or, as brokers do, an
+    earlier one that has lost its index."""
+    bases = [segment.base_offset for segment in listing.segments]
+    first = max(0, bisect_right(bases, recovery_point) - 1)
+    without = (i for i, one in enumerate(listing.segments) if one.index is None or one.time_index is None)
+    return min(first, next(without, first))
+
+
+class _Walk:
+    """Segment by segment along a log, and what follows from the batches."""
+
+    def __init__(self, path: Path, listing: Listing, log_start_offset: int, first: int) -> None:
+        segments = listing.segments
+        self.path = path
+        self.first = first
+        self.start = max(segments[0].base_offset if segments else 0, log_start_offset)
+        self.checked: list[CheckedSegment] = []
+        begin = segments[first].base_offset if segments else self.start
+        self.epochs = read_leader_epochs(path)
+        self.states = newest_snapshot(path, listing.snapshots, min(self.start, begin), begin)
+        self.states.replay(segments[:first], begin)
+
+    def check(self, segment: LogSegment, config: LogConfig, *, dry_run: bool) -> CheckedSegment:
+        """Read a segment. What follows from its good batches is right whatever comes behind them, so it is
+        written at once."""
+        if self.checked and not dry_run:
+            self.states.end_offset = segment.base_offset
+            self.states.write_snapshot(self.path)
+        states, epochs = self.states.copy(), self.epochs
+        aborted: list[AbortedTxn] = []
+
+        def take(file: DataFile, batches: pa.RecordBatch) -> None:
+            aborted.extend(self.states.apply(batches, partial(read_batch, file)))
+            self._assign_epochs(batches)
+
+        checked, indexes = rebuild(segment, config.index_interval_bytes, take)
+        if checked.valid_bytes == 0:
+            self.states, self.epochs = states, epochs
+            aborted.clear()
+        if not dry_run:
+            indexes.write(segment, aborted)
+        self.checked.append(checked)
+        return checked
+
+    def forget_all(self) -> None:
+        self.checked, self.epochs = [], ()
+        self.states = ProducerStates()
+
+    def _assign_epochs(self, batches: pa.RecordBatch) -> None:
+        """Epochs that the checkpoint does not know yet; of the others it knows more than the batches tell,
+        some of which compaction may have removed."""
         names = ("magic", "leaderEpoch", "baseOffset")
         for magic, epoch, base in zip(*(batches.column(name).to_pylist() for name in names), strict=True):
-            if magic < 2:
-                epochs = ()
-            elif epoch >= 0:
-                epochs = assign(epochs, epoch, base)
-
-    for segment in segments[:first]:  # between the snapshot and what is recovered
-        if _end(bases, segment) > states.end_offset and segment.size_bytes:
-            with SegmentLookup(segment, segment.size_bytes, Window()) as lookup:
-                for scanned in lookup.batches(0, lambda _: None):
-                    later = _from(scanned.batches, states.end_offset)
-                    states.apply(later, partial(_read, lookup.file))
-    states.end_offset = begin
-    recovered: list[RebuiltSegment] = []
-    snapshots: dict[int, bytes] = {}
-    aborted_by_base: dict[int, list[AbortedTxn]] = {}
-    removed: tuple[LogSegment, ...] = ()
-    end = start
-    for index, segment in enumerate(segments[first:], first):
-        if recovered:
-            snapshots[segment.base_offset] = snapshot_bytes(states.entries.values())
-        aborted.clear()
-        one = rebuild(segment, config.index_interval_bytes, take, max_batch_bytes=max_batch_bytes)
-        aborted_by_base[segment.base_offset] = list(aborted)
-        recovered.append(one)
-        end = max(one.next_offset, segment.base_offset)
-        if one.truncated_bytes:
-            removed = segments[index + 1 :]
-            break
-    begins_anew = not segments or end < start
-    if begins_anew:
-        removed, recovered, end, epochs = segments, [], start, ()
-        states.entries.clear()
-        snapshots = {}
-    snapshots[end] = snapshot_bytes(states.entries.values())
-    return LogRecovery(
-        path,
-        tuple(recovered),
-        removed,
-        start,
-        end,
-        truncate_from_start(truncate_from_end(epochs, end), start),
-        aborted_by_base,
-        snapshots,
-        begins_anew,
-        config,
-        max_batch_bytes,
-    )
+            if magic >= 2 and epoch >= 0 and (not self.epochs or epoch > self.epochs[-1].epoch):
+                self.epochs = assign(self.epochs, epoch, base)
 
 
-def _read(file: DataFile, position: int, size_bytes: int) -> memoryview:
-    return memoryview(file.read(position, size_bytes))
+def _remove(recovery: LogRecovery) -> None:
+    # From the end, and lasting before the cut: never may a later segment be found behind a cut one.
+    for segment in reversed(recovery.removed):
+        for kind in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            remove_file(recovery.path / file_name(segment.base_offset, kind))
+    if recovery.removed:
+        fsync_directory(recovery.path)
+    for one in recovery.checked:
+        log = AppendFile(str(one.segment.path), one.valid_bytes)
+        try:
+            log.flush()
+        finally:
+            log.close()
 
 
-def _end(bases: list[int], segment: LogSegment) -> int:
-    following = bisect_right(bases, segment.base_offset)
-    return bases[following] if following < len(bases) else 2**63 - 1
-
-
-def _from(batches: pa.RecordBatch, offset: int) -> pa.RecordBatch:
-    last_offsets = batches.column("lastOffset").to_pylist()
-    return batches.slice(
-        next((i for i, last in enumerate(last_offsets) if last >= offset), len(last_offsets))
-    )
+def _remove_snapshots(path: Path, base_offsets: set[int], end_offset: int) -> None:
+    """Keep those of segments' base offsets and of the log's end that can be read, as brokers do."""
+    for offset, name in list_log(str(path), MAX_BATCH_BYTES).snapshots:
+        if offset <= end_offset and (offset in base_offsets or offset == end_offset):
+            try:
+                parse_snapshot(read_file(f"{path}/{name}"))
+                continue
+            except CorruptIndexError:
+                pass
+        remove_file(path / name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogNeedsRecoveryError
 from native_log.log.append import LogAppender
 from native_log.log.interrupted import finish_interrupted
-from native_log.log.recover import plan_recovery
+from native_log.log.recover import recover_log
 from native_log.segment.scan import scan_file
 from native_log.storage import DataFile, Window
 
@@ -105,21 +106,22 @@ def _check_end(log: PartitionLog) -> None:
 
 def _mend_indexes(log: PartitionLog) -> None:
     """Without the mark of a clean shutdown: recover what is derived, refuse where data would be cut."""
-    plan = plan_recovery(
+    recover = partial(
+        recover_log,
         Path(log.path),
         recovery_point=log.checkpoints.recovery_point or 0,
         log_start_offset=log.log_start_offset,
         config=log.config,
-        max_batch_bytes=log.max_batch_bytes,
     )
-    if plan.truncated_bytes or plan.removed:
+    plan = recover(dry_run=True)
+    if plan.cuts:
         raise LogNeedsRecoveryError(
             f"expected a whole log, found damage that a crash left: {plan.reason}; {_REMEDY}",
-            path=plan.damaged_path,
-            position=plan.damaged_position,
+            path=plan.damaged.segment.path if plan.damaged else log.path,
+            position=plan.damaged.valid_bytes if plan.damaged else None,
             offset=plan.log_end_offset,
         )
-    plan.apply()
+    recover()
 
 
 def current_ms() -> int:

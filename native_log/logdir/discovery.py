@@ -34,6 +34,11 @@ class PartitionDir:
     path: Path
     kind: PartitionKind
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """(topic, partition), as the checkpoints have it."""
+        return self.topic, self.partition
+
     @classmethod
     def named(cls, path: Path, name: PartitionName) -> PartitionDir:
         return cls(name.topic, name.partition, path, name.kind)

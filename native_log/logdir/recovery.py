@@ -3,43 +3,47 @@
 
 from __future__ import annotations
 
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.config import LogConfig
-from native_log.log.recover import LogRecovery, plan_recovery
+from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
+from native_log.log.cut_off import cut_records, save_cut
+from native_log.log.recover import LogRecovery, recover_log
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_OFFSET_CHECKPOINT,
-    REPLICATION_OFFSET_CHECKPOINT,
     OffsetCheckpoints,
     update_offset_checkpoint,
 )
-from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE, PartitionDir, find_partitions, local_path
-from native_log.logdir.lock import LogDirLock
+from native_log.logdir.discovery import Found, PartitionDir, find_partitions, local_path
+from native_log.logdir.lock import lock_holder
 from native_log.logdir.names import METADATA_TOPIC, PartitionKind
-from native_log.logdir.session import CLEAN_SHUTDOWN
-from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.storage.writing import fsync_directory, remove_file, replace_file
+from native_log.logdir.session import ClosedLog, writing_in
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Mapping
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecovery:
-    """A partition and what its recovery came to (in a dry run: would come to)."""
+    """A partition and what its recovery came to (in a dry run: would come to).
+
+    Attributes:
+        recovery: None if it failed.
+        lost_records: how many of the records that go could still be read: those behind the damage.
+        error: why it failed; the log may be changed in part, doing it again goes on.
+    """
 
     partition: PartitionDir
-    recovery: LogRecovery
-
-    @property
-    def cuts(self) -> bool:
-        """Whether anything of its data is removed."""
-        return bool(self.recovery.truncated_bytes or self.recovery.removed)
+    recovery: LogRecovery | None
+    lost_records: int = 0
+    error: KafkaLogError | OSError | None = None
 
 
 def recover(
@@ -48,84 +52,134 @@ def recover(
     *,
     dry_run: bool = False,
     from_start: bool = False,
+    save_to: str | os.PathLike[str] | None = None,
     config: Mapping[str, object] | None = None,
+    threads: int | None = None,
     on_partition: Callable[[PartitionRecovery], None] = lambda _: None,
 ) -> list[PartitionRecovery]:
     """Make the logs in a log directory (or in one partition directory) whole, as a broker's start would.
 
     Each log is read with checksums from the segment with its recovery point on. The first batch that is not
     whole and right ends the log: what lies behind it is removed. Indexes, producers' state and leader epochs
-    of what was read are made anew. Where all logs of a directory were recovered it is marked as cleanly shut
-    down. Doing it again changes nothing.
+    of what was read are made anew, a compaction that was interrupted is finished. Where all logs of a
+    directory were recovered it is marked as cleanly shut down. Doing it again changes nothing.
 
     Args:
         topics: only these.
         dry_run: only say what would be done; nothing is changed and no lock taken.
         from_start: read every segment, whatever the recovery points say.
+        save_to: a directory that gets a copy of what is cut off, as partition directories that can be read
+            with mode "dropMalformed". By default it is gone, as in a broker.
         config: settings by Kafka's names: index.interval.bytes. See LogConfig.
-        on_partition: called after each partition.
+        threads: how many logs at a time; by default one for each CPU.
+        on_partition: called after each partition, in their order.
+
+    Returns:
+        What became of each partition: a log that could not be recovered (`error`) does not stop the others.
 
     Raises:
-        LogDirInUseError: a broker, or another process, works in the directory.
-        FileNotFoundError, PermissionError, NotALogDirError, OSError.
+        LogDirInUseError: a broker, or another process, works in the directory, or this one in a partition.
+        UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
-    settings = LogConfig.parse(config or {})
     found = find_partitions(local_path(path))
-    wanted = [
-        one
-        for one in found.partitions
-        if one.kind in (PartitionKind.NORMAL, PartitionKind.FUTURE)
-        and one.topic != METADATA_TOPIC
-        and (topics is None or one.topic in topics)
-    ]
-    if dry_run:
-        return list(_planned(found.log_dir, wanted, from_start, settings, on_partition))
-    with LogDirLock(found.log_dir):
-        remove_file(found.log_dir / CLEAN_SHUTDOWN_FILE)
-        fsync_directory(found.log_dir)
+    wanted = recoverable(found, topics)
+    saved = OffsetCheckpoints.read(found.log_dir)
+    settings = LogConfig.parse(config or {})
+    directory = None if save_to is None else Path(save_to).absolute()
+
+    def one(partition: PartitionDir) -> PartitionRecovery:
+        key = partition.key
+        lost: list[int] = []
+
+        def before_cut(recovery: LogRecovery) -> None:
+            lost.append(cut_records(recovery))
+            if directory is not None:
+                save_cut(recovery, directory / f"{partition.topic}-{partition.partition}")
+
+        try:
+            recovery = recover_log(
+                partition.path,
+                recovery_point=0 if from_start else saved.recovery_points.get(key, 0),
+                log_start_offset=saved.log_start_offsets.get(key, 0),
+                config=settings,
+                dry_run=dry_run,
+                before_cut=before_cut,
+            )
+            if dry_run and recovery.cuts:
+                lost.append(cut_records(recovery))
+        except (KafkaLogError, OSError) as error:
+            return PartitionRecovery(partition, None, error=error)
+        return PartitionRecovery(partition, recovery, sum(lost))
+
+    def all_of_them() -> list[PartitionRecovery]:
         done = []
-        for one in _planned(found.log_dir, wanted, from_start, settings, lambda _: None):
-            one.recovery.apply()
-            done.append(one)
-            on_partition(one)
-        _save(found.log_dir, done)
+        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+            for result in pool.map(one, wanted):
+                on_partition(result)
+                done.append(result)
+        return done
+
+    if dry_run:
+        _warn_of_a_broker(found)
+        return all_of_them()
+    with writing_in(found.log_dir, wanted) as session:
+        session.begin()
+        done = all_of_them()
+        _lower_first_dirty_offsets(found.log_dir, saved, done)
+        for result in done:
+            session.release(result.partition.path, result.partition.key, _closed(result, saved))
         if topics is None and not found.is_partition:
-            replace_file(found.log_dir / CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN)
+            session.found_in_order()
     return done
 
 
-def _planned(
-    log_dir: Path,
-    partitions: list[PartitionDir],
-    from_start: bool,
-    config: LogConfig,
-    on_partition: Callable[[PartitionRecovery], None],
-) -> Iterator[PartitionRecovery]:
-    saved = OffsetCheckpoints.read(log_dir)
-    for one in partitions:
-        key = (one.topic, one.partition)
-        plan = plan_recovery(
-            one.path,
-            recovery_point=0 if from_start else saved.recovery_points.get(key, 0),
-            log_start_offset=saved.log_start_offsets.get(key, 0),
-            config=config,
-            max_batch_bytes=DEFAULT_MAX_BATCH_BYTES,
+def recoverable(found: Found, topics: Collection[str] | None) -> list[PartitionDir]:
+    """The partitions whose logs a broker recovers. Raises UnknownTopicOrPartitionError."""
+    partitions = [
+        one
+        for one in found.partitions
+        if one.kind in (PartitionKind.NORMAL, PartitionKind.FUTURE) and one.topic != METADATA_TOPIC
+    ]
+    if topics is None:
+        return partitions
+    unknown = sorted(set(topics) - {one.topic for one in partitions})
+    if unknown:
+        there = sorted({one.topic for one in partitions})
+        raise UnknownTopicOrPartitionError(
+            f"there is no topic {unknown[0]}, but {', '.join(there) or 'none at all'}", path=found.log_dir
         )
-        found = PartitionRecovery(one, plan)
-        on_partition(found)
-        yield found
+    return [one for one in partitions if one.topic in topics]
 
 
-def _save(log_dir: Path, done: list[PartitionRecovery]) -> None:
-    """Checkpoints that say no more than the logs now hold."""
-    saved = OffsetCheckpoints.read(log_dir)
-    plans = {(one.partition.topic, one.partition.partition): one.recovery for one in done}
-    ends = {key: plan.log_end_offset for key, plan in plans.items()}
-    update_offset_checkpoint(log_dir / RECOVERY_POINT_OFFSET_CHECKPOINT, ends)
-    for name, offsets in (
-        (REPLICATION_OFFSET_CHECKPOINT, saved.high_watermarks),
-        (CLEANER_OFFSET_CHECKPOINT, saved.first_dirty_offsets),
-        (LOG_START_OFFSET_CHECKPOINT, saved.log_start_offsets),
-    ):
-        lowered = {key: min(offset, ends[key]) for key, offset in offsets.items() if key in ends}
-        update_offset_checkpoint(log_dir / name, lowered)
+def _closed(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:
+    """Checkpoints that say no more than the log now holds."""
+    if result.recovery is None:
+        return None
+    end, key = result.recovery.log_end_offset, result.partition.key
+    high_watermark, start = saved.high_watermarks.get(key), saved.log_start_offsets.get(key)
+    return ClosedLog(
+        end,
+        None if high_watermark is None else min(high_watermark, end),
+        None if start is None else min(start, end),
+    )
+
+
+def _lower_first_dirty_offsets(
+    log_dir: Path, saved: OffsetCheckpoints, done: list[PartitionRecovery]
+) -> None:
+    """The cleaner cannot have come further than the log's last segment, which it never cleans."""
+    lowered = {
+        one.partition.key: min(offset, one.recovery.last_base_offset)
+        for one in done
+        if one.recovery is not None and one.recovery.cuts
+        if (offset := saved.first_dirty_offsets.get(one.partition.key)) is not None
+    }
+    update_offset_checkpoint(log_dir / CLEANER_OFFSET_CHECKPOINT, lowered)
+
+
+def _warn_of_a_broker(found: Found) -> None:
+    holder = lock_holder(found.log_dir)
+    if holder is not None:
+        logger.warning(
+            "%s is in use by process %d: what it is just writing may look torn", found.log_dir, holder
+        )

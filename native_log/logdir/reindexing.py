@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.config import LogConfig
-from native_log.errors import LogNeedsRecoveryError
+from native_log.errors import KafkaLogError, LogNeedsRecoveryError
 from native_log.log.listing import list_log
-from native_log.log.producers import ProducerStates
+from native_log.log.producers import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
-from native_log.logdir.lock import LogDirLock
-from native_log.logdir.names import PartitionKind
-from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.logdir.recovery import recoverable
+from native_log.logdir.session import writing_in
+from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
-from native_log.segment.writer import transaction_index_bytes
-from native_log.storage.writing import remove_file, replace_file
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Mapping
 
     import pyarrow as pa
 
@@ -28,57 +27,76 @@ if TYPE_CHECKING:
     from native_log.storage import DataFile
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionReindexing:
+    """A partition, how many of its segments were indexed, and why the others were not, if they were not."""
+
+    partition: PartitionDir
+    segments: int
+    error: KafkaLogError | OSError | None = None
+
+
 def reindex(
-    path: str | os.PathLike[str], topics: Collection[str] | None = None, *, config: LogConfig | None = None
-) -> Iterator[tuple[PartitionDir, int]]:
+    path: str | os.PathLike[str],
+    topics: Collection[str] | None = None,
+    *,
+    config: Mapping[str, object] | None = None,
+    threads: int | None = None,
+    on_partition: Callable[[PartitionReindexing], None] = lambda _: None,
+) -> list[PartitionReindexing]:
     """Make `.index`, `.timeindex` and `.txnindex` of every segment anew, as a broker's recovery makes them.
 
-    No .log is changed. Yields each partition with the number of its segments.
+    No .log is changed. A damaged log is indexed up to the damage; that is its `error`, a
+    LogNeedsRecoveryError, and does not stop the others.
 
     Args:
         topics: only these.
+        config: settings by Kafka's names: index.interval.bytes. See LogConfig.
+        threads: how many logs at a time; by default one for each CPU.
+        on_partition: called after each partition, in their order.
 
     Raises:
-        LogNeedsRecoveryError: a log is damaged; its indexes up to there were made.
-        LogDirInUseError: a broker, or another process, works in the directory.
+        LogDirInUseError: a broker, or another process, works in the directory, or this one in a partition.
+        UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
     found = find_partitions(local_path(path))
-    with LogDirLock(found.log_dir):
-        for one in found.partitions:
-            if one.kind is PartitionKind.NORMAL and (topics is None or one.topic in topics):
-                yield one, _reindexed(one, config or LogConfig())
+    wanted = recoverable(found, topics)
+    settings = LogConfig.parse(config or {})
+    done = []
+    with (
+        writing_in(found.log_dir, wanted),
+        ThreadPoolExecutor(threads or os.cpu_count()) as pool,
+    ):
+        for result in pool.map(partial(_reindexed, config=settings), wanted):
+            on_partition(result)
+            done.append(result)
+    return done
 
 
-def _reindexed(partition: PartitionDir, config: LogConfig) -> int:
-    states = ProducerStates()
-    aborted: list[AbortedTxn] = []
-    segments = list_log(str(partition.path), DEFAULT_MAX_BATCH_BYTES).segments
+def _reindexed(partition: PartitionDir, config: LogConfig) -> PartitionReindexing:
+    indexed = 0
+    try:
+        listing = list_log(str(partition.path), MAX_BATCH_BYTES)
+        base = listing.segments[0].base_offset if listing.segments else 0
+        states = newest_snapshot(partition.path, listing.snapshots, base, base)
+        aborted: list[AbortedTxn] = []
 
-    def take(file: DataFile, batches: pa.RecordBatch) -> None:
-        aborted.extend(states.apply(batches, partial(_read, file)))
+        def take(file: DataFile, batches: pa.RecordBatch) -> None:
+            aborted.extend(states.apply(batches, partial(read_batch, file)))
 
-    for segment in segments:
-        aborted.clear()
-        one = rebuild(segment, config.index_interval_bytes, take)
-        base = segment.base_offset
-        replace_file(partition.path / file_name(base, INDEX), one.offset_index)
-        replace_file(partition.path / file_name(base, TIME_INDEX), one.time_index)
-        transactions = partition.path / file_name(base, TRANSACTION_INDEX)
-        if aborted:
-            replace_file(transactions, transaction_index_bytes(aborted))
-        else:
-            remove_file(transactions)
-        if one.truncated_bytes:
-            reason = one.damage.message if one.damage else "less than a batch is left at the end"
-            raise LogNeedsRecoveryError(
-                f"{reason}; what lies before was indexed. Run kafkalog recover on the log directory to cut "
-                "the log here, or take the file from another replica",
-                path=segment.path,
-                position=one.valid_bytes,
-                offset=one.next_offset,
-            )
-    return len(segments)
-
-
-def _read(file: DataFile, position: int, size_bytes: int) -> memoryview:
-    return memoryview(file.read(position, size_bytes))
+        for segment in listing.segments:
+            aborted.clear()
+            checked, indexes = rebuild(segment, config.index_interval_bytes, take)
+            indexes.write(segment, aborted)
+            if checked.damage is not None:
+                raise LogNeedsRecoveryError(
+                    f"{checked.damage.message}; what lies before was indexed. Run kafkalog recover on the "
+                    "log directory to cut the log here, or take the file from another replica",
+                    path=segment.path,
+                    position=checked.valid_bytes,
+                    offset=checked.next_offset,
+                )
+            indexed += 1
+    except (KafkaLogError, OSError) as error:
+        return PartitionReindexing(partition, indexed, error)
+    return PartitionReindexing(partition, indexed)

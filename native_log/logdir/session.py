@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,10 @@ from native_log.storage import read_file
 from native_log.storage.writing import fsync_directory, replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from native_log.logdir.discovery import PartitionDir
 
 CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
 """The mark's content since Kafka 3.7; it is a mark whatever is in it."""
@@ -36,7 +40,7 @@ class ClosedLog:
     """What the checkpoints say of a log that was closed in order. Offsets; None: no entry."""
 
     recovery_point: int
-    high_watermark: int
+    high_watermark: int | None
     log_start_offset: int | None
 
 
@@ -105,6 +109,12 @@ class WriteSession:
                 mark.unlink()
                 fsync_directory(self.log_dir)
 
+    def found_in_order(self) -> None:
+        """All logs of the directory were made whole: the mark is put there if every one is closed in order,
+        though it was not there before."""
+        with _guard:
+            self._mark = self._mark or CLEAN_SHUTDOWN
+
     def release(self, partition_dir: Path, key: tuple[str, int], closed: ClosedLog | None) -> None:
         """A claim's end; `closed` is None where the log could not be closed in order."""
         with _guard:
@@ -142,3 +152,27 @@ class WriteSession:
 
 _sessions: dict[tuple[str, int], WriteSession] = {}
 _guard = threading.RLock()
+
+
+@contextmanager
+def writing_in(log_dir: Path, partitions: Sequence[PartitionDir]) -> Iterator[WriteSession]:
+    """A session in which nothing else writes in these partitions. What is not released when it ends with an
+    error is left to recovery.
+
+    Raises LogDirInUseError; OSError.
+    """
+    session = WriteSession.enter(log_dir)
+    claimed: list[PartitionDir] = []
+    try:
+        for one in partitions:
+            session.claim(one.path)
+            claimed.append(one)
+        yield session
+    except BaseException:
+        for one in claimed:
+            session.release(one.path, one.key, None)
+        raise
+    finally:
+        for one in claimed:
+            session.unclaim(one.path)
+        session.leave()

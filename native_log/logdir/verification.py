@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from native_log.errors import CorruptIndexError
 from native_log.log.producer_state import parse_snapshot
-from native_log.records import decode
-from native_log.segment.files import INDEX, TIME_INDEX
-from native_log.segment.rebuild import rebuild
+from native_log.log.producers import ProducerStates, newest_snapshot, read_batch
+from native_log.records import MAX_BATCH_BYTES, decode
+from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX
+from native_log.segment.rebuild import CheckedSegment, rebuild
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import read_file
 
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
     from native_log.log import PartitionLog
     from native_log.segment.health import IndexHealth
     from native_log.segment.segment import LogSegment
+    from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
+
+_INDEXED_EVERY_BYTES = 1 << 30  # the indexes that would follow are not asked for
+_REINDEX = "kafkalog reindex makes it anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,74 +51,155 @@ class Problem:
 
 def verify_log(log: PartitionLog) -> Iterator[Problem]:
     """What is wrong with a log: batches (checksum, structure of every record, order of offsets), indexes
-    (entries that cannot be, or point to no batch), snapshots of producers' state, leader epochs.
+    (entries that cannot be, that point to no batch, that would mislead a reader; aborted transactions that
+    are missing), snapshots of producers' state, leader epochs.
 
-    Of the last segment only what is written of it counts while a broker runs on the directory.
+    A segment is read up to its first damage. While a broker runs on the directory, the end of the last one
+    may still be in the making, and is not judged.
     """
-    expected = 0
+    base = log.segments[0].base_offset if log.segments else 0
+    states = newest_snapshot(log.path, log.snapshots, base, base)
+    previous = -1
     for segment in log.segments:
-        found: list[Problem] = []
         is_last = segment is log.segments[-1]
-        last_offsets: dict[int, int] = {}
-        previous = max(expected, segment.base_offset) - 1
-
-        def take(file: DataFile, batches: pa.RecordBatch) -> None:
-            nonlocal previous
-            positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
-            bases, lasts = batches.column("baseOffset").to_pylist(), int64s(batches, "lastOffset")
-            for i in range(batches.num_rows):
-                base = lasts[i] if bases[i] is None else bases[i]
-                if base <= previous:
-                    message = f"expected an offset above {previous}, found a batch from {base} to {lasts[i]}"
-                    found.append(Problem(file.path, positions[i], base, message))  # noqa: B023
-                previous = max(previous, lasts[i])
-                last_offsets[positions[i]] = lasts[i]  # noqa: B023
-                batch = memoryview(file.read(positions[i], sizes[i]))
-                damage = decode(batch, ["offset"], control=True, check_crcs=False).damage
-                if damage is not None:
-                    found.append(Problem(file.path, positions[i], base, damage.message))  # noqa: B023
-
-        one = rebuild(segment, 1 << 30, take, max_batch_bytes=log.max_batch_bytes)
-        yield from found
-        if one.truncated_bytes and not (is_last and log.checkpoints.live):
-            reason = one.damage.message if one.damage else "less than a batch is left at the end"
-            yield Problem(str(segment.path), one.valid_bytes, one.next_offset, reason)
-        yield from _index_problems(segment, last_offsets, one.valid_bytes, may_be_preallocated=is_last)
-        expected = max(expected, one.next_offset)
-    for offset, name in log.snapshots:
-        try:
-            parse_snapshot(read_file(f"{log.path}/{name}"))
-        except CorruptIndexError as error:
-            yield Problem(f"{log.path}/{name}", None, offset, str(error))
-    epochs = log.leader_epochs
-    for before, after in pairwise(epochs):
+        check = _SegmentCheck(segment, states, previous)
+        checked, _ = rebuild(segment, _INDEXED_EVERY_BYTES, check.take)
+        yield from check.problems
+        if not (is_last and log.checkpoints.live):
+            if checked.damage is not None:
+                yield Problem(
+                    str(segment.path), checked.valid_bytes, checked.next_offset, checked.damage.message
+                )
+            yield from check.missing_aborted(checked)
+        yield from check.of_offset_index(checked, is_last)
+        yield from check.of_time_index(is_last)
+        previous = check.previous
+    yield from _of_snapshots(log)
+    for before, after in pairwise(log.leader_epochs):
         if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
             message = f"expected leader epochs and their offsets to increase, found {after} behind {before}"
             yield Problem(f"{log.path}/leader-epoch-checkpoint", None, after.start_offset, message)
 
 
-def _index_problems(
-    segment: LogSegment, last_offsets: dict[int, int], valid_bytes: int, *, may_be_preallocated: bool
-) -> Iterator[Problem]:
-    index, times = segment.load_offset_index(), segment.load_time_index()
-    for kind, name, health in (
-        (INDEX, segment.index, index.health(segment.size_bytes)),
-        (TIME_INDEX, segment.time_index, times.health()),
-    ):
-        yield from _health_problems(segment, kind, name, health, may_be_preallocated)
-    for entry in range(index.health(segment.size_bytes).entries):
-        offset, position = index.entry(entry)
-        if position < valid_bytes and position not in last_offsets:
-            message = f"entry {entry} points to position {position} of the .log, where no batch begins"
-            yield Problem(f"{segment.directory}/{segment.index}", entry * 8, offset, message)
+@dataclass(slots=True)
+class _SegmentCheck:
+    """A segment on its way through the checks.
+
+    Attributes:
+        previous: greatest offset so far, of the log.
+        problems: of its batches.
+        positions, last_offsets, timestamps_ms: of its good batches; the timestamps are their greatest.
+        aborted: the transactions whose ABORT marker is in it.
+    """
+
+    segment: LogSegment
+    states: ProducerStates
+    previous: int
+    problems: list[Problem] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    last_offsets: list[int] = field(default_factory=list)
+    timestamps_ms: list[int] = field(default_factory=list)
+    aborted: list[AbortedTxn] = field(default_factory=list)
+
+    def take(self, file: DataFile, batches: pa.RecordBatch) -> None:
+        positions, sizes = int64s(batches, "position").tolist(), int32s(batches, "sizeInBytes")
+        bases, lasts = batches.column("baseOffset").to_pylist(), int64s(batches, "lastOffset").tolist()
+        for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
+            first = last if base is None else base
+            if first <= self.previous:
+                message = f"expected an offset above {self.previous}, found a batch from {first} to {last}"
+                self.problems.append(Problem(file.path, position, first, message))
+            self.previous = max(self.previous, last)
+            wrong = _wrong_records(read_batch(file, position, size), base, last)
+            if wrong is not None:
+                self.problems.append(Problem(file.path, position, first, wrong))
+        self.positions += positions
+        self.last_offsets += lasts
+        self.timestamps_ms += int64s(batches, "maxTimestamp").tolist()
+        self.aborted += self.states.apply(batches, partial(read_batch, file))
+
+    def missing_aborted(self, checked: CheckedSegment) -> Iterator[Problem]:
+        """A broker knows of aborted transactions by this file alone, and misses nothing if it is not
+        there."""
+        index = self.segment.load_transaction_index()
+        there = {(one.producer_id, one.last_offset) for one in index.entries}
+        for one in self.aborted:
+            if (one.producer_id, one.last_offset) not in there:
+                message = (
+                    f"the transaction of producer {one.producer_id} from offset {one.first_offset} on was "
+                    f"aborted, which is missing here: read_committed consumers get its records; {_REINDEX}"
+                )
+                yield Problem(self._path(TRANSACTION_INDEX), None, one.last_offset, message)
+        if index.health.status in ("torn", "corrupt", "zero-filled"):
+            yield self._unhealthy(TRANSACTION_INDEX, index.health)
+
+    def of_offset_index(self, checked: CheckedSegment, is_last: bool) -> Iterator[Problem]:
+        index = self.segment.load_offset_index()
+        health = index.health(self.segment.size_bytes)
+        yield from self._health(INDEX, health, is_last)
+        begins = set(self.positions)
+        for entry in range(health.entries):
+            offset, position = index.entry(entry)
+            if position < checked.valid_bytes and position not in begins:
+                message = f"entry {entry} points to position {position} of the .log, where no batch begins"
+                yield Problem(self._path(INDEX), entry * 8, offset, message)
+
+    def of_time_index(self, is_last: bool) -> Iterator[Problem]:
+        """An entry says that no record up to its offset has a greater timestamp."""
+        index = self.segment.load_time_index()
+        health = index.health()
+        yield from self._health(TIME_INDEX, health, is_last)
+        greatest = list(accumulate(self.timestamps_ms, max))
+        batches = 0
+        for entry in range(health.entries):
+            timestamp_ms, offset = index.entry(entry)
+            while batches < len(greatest) and self.last_offsets[batches] <= offset:
+                batches += 1
+            if batches and greatest[batches - 1] > timestamp_ms:
+                message = (
+                    f"entry {entry} tells of no timestamp above {timestamp_ms} up to its offset, the log has "
+                    f"{greatest[batches - 1]}: lookups by time miss records; {_REINDEX}"
+                )
+                yield Problem(self._path(TIME_INDEX), entry * 12, offset, message)
+
+    def _health(self, kind: str, health: IndexHealth, may_be_preallocated: bool) -> Iterator[Problem]:
+        if health.status == "missing" and self.segment.size_bytes:
+            message = f"the file is missing; {_REINDEX}"
+            yield Problem(self._path(kind), None, self.segment.base_offset, message)
+        elif health.status in ("torn", "corrupt") or (
+            health.status == "zero-filled" and not may_be_preallocated
+        ):
+            yield self._unhealthy(kind, health)
+
+    def _unhealthy(self, kind: str, health: IndexHealth) -> Problem:
+        message = f"{health.status} behind its first {health.entries} entries; {_REINDEX}"
+        return Problem(self._path(kind), None, self.segment.base_offset, message)
+
+    def _path(self, kind: str) -> str:
+        return str(self.segment.path.with_suffix(f".{kind}"))
 
 
-def _health_problems(
-    segment: LogSegment, kind: str, name: str | None, health: IndexHealth, may_be_preallocated: bool
-) -> Iterator[Problem]:
-    path = f"{segment.directory}/{name or f'{segment.path.stem}.{kind}'}"
-    if health.status == "missing" and segment.size_bytes:
-        yield Problem(path, None, segment.base_offset, "the file is missing; kafkalog reindex makes it anew")
-    elif health.status in ("torn", "corrupt") or (health.status == "zero-filled" and not may_be_preallocated):
-        message = f"{health.status} behind its first {health.entries} entries; kafkalog reindex makes it anew"
-        yield Problem(path, None, segment.base_offset, message)
+def _wrong_records(batch: memoryview, base_offset: int | None, last_offset: int) -> str | None:
+    """What is wrong with the records of a batch, None if nothing is."""
+    found = decode(batch, ["offset"], control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
+    if found.damage is not None:
+        return found.damage.message
+    offsets = int64s(found.batch, "offset").tolist()
+    if not offsets:
+        return None
+    least = offsets[0] if base_offset is None else base_offset
+    if not (least <= offsets[0] and offsets[-1] <= last_offset and _increase(offsets)):
+        return f"expected records with increasing offsets from {least} to {last_offset}, found {offsets[:9]}"
+    return None
+
+
+def _increase(offsets: list[int]) -> bool:
+    return all(before < after for before, after in pairwise(offsets))
+
+
+def _of_snapshots(log: PartitionLog) -> Iterator[Problem]:
+    for offset, name in log.snapshots:
+        try:
+            parse_snapshot(read_file(f"{log.path}/{name}"))
+        except CorruptIndexError as error:
+            yield Problem(f"{log.path}/{name}", None, offset, str(error))

@@ -24,6 +24,7 @@ from native_log.records.encode import Encoded
 from native_log.records.schema import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
+    MAX_BATCH_BYTES,
     RECORD_SCHEMA,
     Damage,
     Decoded,
@@ -99,6 +100,7 @@ __all__ = [
     "BATCH_SCHEMA",
     "DEFAULT_MAX_BATCH_BYTES",
     "IMPLEMENTATION",
+    "MAX_BATCH_BYTES",
     "RECORD_SCHEMA",
     "Damage",
     "Decoded",

@@ -10,6 +10,9 @@ DEFAULT_MAX_BATCH_BYTES = 256 << 20
 """Ceiling in bytes for one batch, as stored and as decompressed. Far above what brokers accept
 (`max.message.bytes`, 1 MiB by default), so that only a lie or a decompression bomb meets it."""
 
+MAX_BATCH_BYTES = 2**31 + 11
+"""The largest batch that a size field can tell of: a ceiling for those who let only the checksum decide."""
+
 HEADERS = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 )

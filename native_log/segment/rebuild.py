@@ -1,47 +1,49 @@
 """A segment read from its first batch to its last good one, and the indexes that follow from it (Kafka:
-LogSegment.recover). Nothing is changed."""
+LogSegment.recover). The .log is not changed."""
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from native_log.records import DEFAULT_MAX_BATCH_BYTES, Damage
+from native_log.records import MAX_BATCH_BYTES, Damage, Scanned, scan
 from native_log.segment.damage import damage_of, wrong_crc
+from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, row, scan_file
+from native_log.segment.writer import transaction_index_bytes
 from native_log.storage import DataFile, Window
+from native_log.storage.writing import remove_file, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
     from native_log.segment.segment import LogSegment
+    from native_log.segment.transaction_index import AbortedTxn
 
 _ENTRY, _TIME_ENTRY = struct.Struct(">ii"), struct.Struct(">qi")
+_MAGIC_AT, _NEWEST_MAGIC = 16, 2
 
 
 @dataclass(frozen=True, slots=True)
-class RebuiltSegment:
+class CheckedSegment:
     """What a segment holds.
 
     Attributes:
         segment: whose.
         valid_bytes: up to where it is whole.
         next_offset: the offset after the last good batch; the base offset if there is none.
-        offset_index, time_index: the content of its index files.
         damage: what lies at `valid_bytes`; None if the file ends there.
     """
 
     segment: LogSegment
     valid_bytes: int
     next_offset: int
-    offset_index: bytes
-    time_index: bytes
     damage: Damage | None
 
     @property
@@ -49,14 +51,35 @@ class RebuiltSegment:
         return self.segment.size_bytes - self.valid_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentIndexes:
+    """The content of the index files of a segment: offset index, time index."""
+
+    offset_index: bytes
+    time_index: bytes
+
+    def write(self, segment: LogSegment, aborted: Sequence[AbortedTxn]) -> None:
+        """Put them, and a `.txnindex` of the aborted transactions, in the place of the segment's."""
+        prefix = f"{segment.directory}/"
+        base = segment.base_offset
+        replace_file(prefix + file_name(base, INDEX), self.offset_index)
+        replace_file(prefix + file_name(base, TIME_INDEX), self.time_index)
+        transactions = prefix + file_name(base, TRANSACTION_INDEX)
+        if aborted:
+            replace_file(transactions, transaction_index_bytes(aborted))
+        else:
+            remove_file(transactions)
+
+
 def rebuild(
     segment: LogSegment,
     index_interval_bytes: int,
     on_batches: Callable[[DataFile, pa.RecordBatch], None],
-    *,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-) -> RebuiltSegment:
+) -> tuple[CheckedSegment, SegmentIndexes]:
     """Read the whole segment with checksums; stop at the first batch that is not whole and right.
+
+    A batch may be as large as it is: only its checksum decides. One of a magic above 2 is passed over like
+    one of magic 2, as brokers do.
 
     Args:
         on_batches: called with the file and the good batches (BATCH_SCHEMA), in order.
@@ -65,27 +88,22 @@ def rebuild(
     entries, time_entries = bytearray(), bytearray()
     max_ms, max_offset, indexed_ms = -1, base, -1
     last_indexed = valid = 0
-    next_offset, damage = base, None
+    last_entry = next_offset = base
+    damage = None
     with DataFile(str(segment.path)) as file:
-        end = file.size_bytes
-        for found in scan_file(file, 0, end, Window(), check_crcs=True, max_batch_bytes=max_batch_bytes):
+        for found in _scanned(file):
             good, damage = _good(found.batches, base)
-            if damage is None and found.position < end and found.status in ("damaged", "zeros", "partial"):
-                damage = damage_of(found, end) if _is_last(found.status, found, end) else None
             positions, sizes = int64s(good, "position"), int32s(good, "sizeInBytes")
             last_offsets, times = int64s(good, "lastOffset"), int64s(good, "maxTimestamp")
             for i in range(good.num_rows):
                 if times[i] > max_ms:
                     max_ms, max_offset = times[i], last_offsets[i]
                 if positions[i] - last_indexed > index_interval_bytes:
-                    if entries and last_offsets[i] - base <= _ENTRY.unpack_from(entries, len(entries) - 8)[0]:
+                    if entries and last_offsets[i] <= last_entry:
                         # Brokers then give up the whole segment (InvalidOffsetException).
-                        message = (
-                            f"expected offsets that increase, found {last_offsets[i]} behind a greater one"
-                        )
-                        repeated = Damage("records", 0, segment.size_bytes, last_offsets[i], message)
-                        return RebuiltSegment(segment, 0, base, b"", b"", repeated)
-                    entries += _ENTRY.pack(last_offsets[i] - base, positions[i])
+                        return _given_up(segment, last_offsets[i], last_entry), SegmentIndexes(b"", b"")
+                    last_entry = last_offsets[i]
+                    entries += _ENTRY.pack(last_entry - base, positions[i])
                     if max_ms > indexed_ms:
                         time_entries += _TIME_ENTRY.pack(max_ms, max_offset - base)
                         indexed_ms = max_ms
@@ -96,14 +114,45 @@ def rebuild(
                 next_offset = last_offsets[good.num_rows - 1] + 1
             if damage is not None:
                 break
+        if damage is None and valid < file.size_bytes:
+            damage = damage_of(found, file.size_bytes)
     if max_ms > indexed_ms:
         time_entries += _TIME_ENTRY.pack(max_ms, max_offset - base)
-    return RebuiltSegment(segment, valid, next_offset, bytes(entries), bytes(time_entries), damage)
+    checked = CheckedSegment(segment, valid, next_offset, damage)
+    return checked, SegmentIndexes(bytes(entries), bytes(time_entries))
 
 
-def _is_last(status: str, found: object, end: int) -> bool:
-    """Whether the scan stopped for good, not for the next read."""
-    return status in ("damaged", "zeros") or found.position + found.needed_bytes > end  # type: ignore[attr-defined]
+def _given_up(segment: LogSegment, offset: int, previous: int) -> CheckedSegment:
+    message = f"expected offsets that increase, found {offset} behind {previous}"
+    damage = Damage("records", 0, segment.size_bytes, offset, message)
+    return CheckedSegment(segment, 0, segment.base_offset, damage)
+
+
+def _scanned(file: DataFile) -> Iterator[Scanned]:
+    end, position = file.size_bytes, 0
+    while True:
+        for found in scan_file(
+            file, position, end, Window(), check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES
+        ):
+            newer = None
+            if found.damage is not None and found.damage.kind == "magic":
+                newer = _of_newer_magic(file, found.position)
+            yield found if newer is None else replace(found, damage=None)
+        if newer is None:
+            return
+        yield newer
+        position = newer.position
+
+
+def _of_newer_magic(file: DataFile, position: int) -> Scanned | None:
+    """The batch at `position` if, taken for one of magic 2, it is right. (The magic has no checksum.)"""
+    size = 12 + int.from_bytes(file.read(position + 8, 4), "big", signed=True)
+    batch = bytearray(file.read(position, max(0, size)))
+    if len(batch) < size or not _NEWEST_MAGIC < batch[_MAGIC_AT] < 128:
+        return None
+    batch[_MAGIC_AT] = _NEWEST_MAGIC
+    found = scan(batch, base_position=position, check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES)
+    return found if found.status == "end" and found.batches.column("isValid").true_count == 1 else None
 
 
 def _good(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Damage | None]:

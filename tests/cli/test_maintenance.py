@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from native_log.cli.app import kafkalog
 from native_log.logdir import LogDir
 from native_log.logdir.verification import verify_log
 from tests.conftest import golden_id
-from tests.log.support import PARTITIONS, batch, open_golden
+from tests.log.support import PARTITIONS, batch, offsets, open_golden
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def test_verify_tells_what_is_wrong_and_recover_mends_it(
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     code, out = run(capsys, "recover", "--dry-run", "--from-start", path)
     assert code == 0
-    assert "would be cut" in out and "position 2752" in out and "3199 bytes and 1 later segments" in out
+    assert "would be cut" in out and "position 2752" in out and "1 later segment among them" in out
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
     code, out = run(capsys, "recover", "--from-start", path)
     assert code == 0
@@ -55,7 +56,142 @@ def test_verify_tells_what_is_wrong_and_recover_mends_it(
     assert (path / ".kafka_cleanshutdown").exists()
     assert (path / "recovery-point-offset-checkpoint").read_text() == "0\n1\ncorrupt-bad-crc 0 119\n"
     assert run(capsys, "verify", path) == (0, "1 partition checked, no problems\n")
-    assert "whole, offsets 0 to 119" in run(capsys, "recover", path)[1]
+    assert "whole; offsets 0 to 119" in run(capsys, "recover", path)[1]
+
+
+@pytest.mark.parametrize("fixture", ["kafka-4.1/txn-noindex-removed", "kafka-3.9/txn-noindex-removed"])
+def test_verify_misses_aborted_transactions_that_no_index_tells_of(
+    golden_copy: Any, capsys: pytest.CaptureFixture[str], fixture: str
+) -> None:
+    path = golden_copy(fixture)
+    code, out = run(capsys, "verify", path)
+    assert code == 1
+    assert ".txnindex" in out and "was aborted, which is missing here" in out
+    run(capsys, "reindex", path)
+    assert run(capsys, "verify", path)[0] == 0
+
+
+def entry(*fields: int) -> bytes:
+    return b"".join(one.to_bytes(4, "big") for one in fields)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "said"),
+    [
+        ("index", entry(5, 7), "no batch begins"),
+        ("index", entry(5, len(batch(0)), 4, 3), "corrupt behind its first 1 entries"),
+        ("index", b"abc", "torn behind its first 0 entries"),
+        ("timeindex", entry(0, 77, 5), "lookups by time miss records"),
+        ("timeindex", None, "the file is missing"),
+        ("txnindex", b"x" * 35, "corrupt behind its first 0"),
+        ("snapshot", b"\0\1" + b"x" * 20, "expected a snapshot with checksum"),
+    ],
+)
+def test_what_verify_says_of_files_beside_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, data: bytes | None, said: str
+) -> None:
+    log = LogDir.create(tmp_path / "logs")
+    (made,) = log.create_topic("t")
+    (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3))
+    assert run(capsys, "verify", made.path)[0] == 0
+    file = made.path / f"{0:020d}.{kind}"
+    if data is None:
+        file.unlink()
+    else:
+        file.write_bytes(data)
+    code, out = run(capsys, "verify", made.path)
+    assert code == 1
+    assert str(file) in out and said in out
+    run(capsys, "recover", made.path)
+    assert run(capsys, "verify", made.path)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (batch(0) + batch(2), "offset 2: expected an offset above 2"),
+        (batch(0) + batch(3, count=2, last_offset_delta=0), "found [3, 4]"),
+        (batch(0) + batch(3)[:-1], "position 145, offset 3: expected a batch of 145 bytes, found only 144"),
+    ],
+)
+def test_what_verify_says_of_batches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, said: str
+) -> None:
+    (made,) = LogDir.create(tmp_path / "logs").create_topic("t")
+    (made.path / f"{0:020d}.log").write_bytes(data)
+    code, out = run(capsys, "verify", made.path)
+    assert code == 1
+    assert said in out
+
+
+def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    (made,) = log_dir.create_topic("t")
+    (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3, crc=1) + batch(6))
+    (made.path / f"{9:020d}.log").write_bytes(batch(9))
+    size = len(batch(0))
+    arguments = ("recover", "--save-to", tmp_path / "saved", tmp_path / "logs")
+    assert run(capsys, *arguments, "--dry-run")[0] == 0
+    assert not (tmp_path / "saved").exists()
+    code, out = run(capsys, *arguments)
+    assert code == 0
+    assert f"cut at {made.path}/{0:020d}.log, position {size}, offset 3: the checksum" in out
+    assert (
+        f"{3 * size} bytes, 1 later segment among them, with 6 records that can still be read, are gone"
+        in out
+    )
+    saved = LogDir(tmp_path / "saved").partition("t", 0)
+    read = saved.read(columns=["offset"], mode="dropMalformed")
+    assert offsets(read) == [6, 7, 8, 9, 10, 11]
+    assert offsets(LogDir(tmp_path / "logs").partition("t", 0).read(columns=["offset"])) == [0, 1, 2]
+
+
+def test_a_log_that_cannot_be_recovered_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    bad, good = log_dir.create_topic("a")[0].path, log_dir.create_topic("b")[0].path
+    (bad / f"{0:020d}.index").unlink()
+    (bad / f"{0:020d}.index").mkdir()
+    (good / f"{0:020d}.log").write_bytes(batch(0) + b"torn")
+    with pytest.raises(SystemExit) as ended:
+        kafkalog.main(["recover", str(tmp_path / "logs")], prog_name="kafkalog")
+    said = capsys.readouterr()
+    assert ended.value.code == 1
+    assert f"{0:020d}.index" in said.err
+    assert "b-0: cut at" in said.out
+    assert not (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "logs" / "recovery-point-offset-checkpoint").read_text() == "0\n2\na 0 0\nb 0 3\n"
+
+
+@pytest.mark.parametrize("command", ["recover", "reindex"])
+def test_topics_and_directories_that_are_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    LogDir.create(tmp_path / "logs").create_topic("a")
+    for arguments, said in (
+        (("-t", "b", tmp_path / "logs"), "no topic b, but a"),
+        ((tmp_path / "x",), "no such"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            kafkalog.main([command, *map(str, arguments)], prog_name="kafkalog")
+        assert ended.value.code == 1
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["recover", "reindex"])
+def test_refused_while_something_writes_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    log_dir.create_topic("a")
+    with log_dir.partition("a", 0) as log:
+        log.append(pa.record_batch({"value": [b"x"]}))
+        with pytest.raises(SystemExit) as ended:
+            kafkalog.main([command, str(tmp_path / "logs")], prog_name="kafkalog")
+        assert ended.value.code == 1
+        assert "this very process" in capsys.readouterr().err
+    assert run(capsys, "recover", tmp_path / "logs")[0] == 0
 
 
 def test_reindex_makes_what_was_lost_again(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
