@@ -15,7 +15,7 @@
 //! | [`columns`] | the Arrow columns being built |
 //! | [`write`](mod@write) | what all writers of batches write alike |
 //! | [`pool`], [`constant`] | recycled memory below the columns, and columns of one value |
-//! | [`varint`], [`crc`], [`damage`] | the small parts |
+//! | [`varint`], [`crc`], [`damage`], `wide` | the small parts |
 //!
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
@@ -39,6 +39,7 @@ pub mod pool;
 pub mod scan;
 pub mod v2;
 pub mod varint;
+mod wide;
 pub mod write;
 
 #[cfg(feature = "python")]

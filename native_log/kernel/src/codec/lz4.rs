@@ -6,7 +6,7 @@ use std::os::raw::{c_char, c_int};
 use lz4_sys as _; // for the library it links
 use xxhash_rust::xxh32::xxh32;
 
-use super::Scratch;
+use super::{Scratch, lz4_block};
 use crate::damage::Fault;
 
 const MAGIC: [u8; 4] = 0x184d_2204u32.to_le_bytes();
@@ -108,10 +108,13 @@ fn block(data: &[u8], block_bytes: usize, began: usize, out: &mut Scratch) -> Re
     let most = block_bytes.min(data.len().saturating_mul(MAX_RATIO));
     out.reserve(most)?;
     let filled = out.filled;
-    let room = out.room();
-    let capacity = most.min(room.len());
+    let capacity = most.min(out.room().len());
     let history = (filled - began).min(WINDOW);
-    let dest = room.as_mut_ptr();
+    if let Some(end) = lz4_block::decompress(data, &mut out.memory, filled - history, filled, capacity) {
+        out.filled = end;
+        return Ok(());
+    }
+    let dest = out.room().as_mut_ptr();
     // SAFETY: source and destination are valid for the lengths given and do not overlap; the history lies right
     // before the destination in the same allocation, so that `dest - history` is inside it. Lengths are at most
     // 4 MiB, which fits c_int.

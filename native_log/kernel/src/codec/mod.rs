@@ -3,7 +3,11 @@
 mod compress;
 mod gzip;
 mod lz4;
+mod lz4_block;
+#[cfg(test)]
+mod samples;
 mod snappy;
+mod snappy_block;
 mod zstd;
 
 pub use compress::Compressor;

@@ -2,7 +2,7 @@
 
 use snap::raw::{Decoder, decompress_len};
 
-use super::Scratch;
+use super::{Scratch, snappy_block};
 use crate::damage::Fault;
 use crate::header::i32_at;
 
@@ -65,6 +65,11 @@ fn block(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Result<(), F
         return decoder.decompress(input, &mut []).map(drop).map_err(damaged);
     }
     out.reserve(length)?;
+    let header_bytes = input.iter().position(|&byte| byte < 0x80).map_or(input.len(), |last| last + 1);
+    if snappy_block::decompress(&input[header_bytes..], &mut out.memory, out.filled, length).is_some() {
+        out.filled += length;
+        return Ok(());
+    }
     out.filled += decoder.decompress(input, &mut out.room()[..length]).map_err(damaged)?;
     Ok(())
 }
