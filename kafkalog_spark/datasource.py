@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.options import ReadOptions
+    from kafkalog_spark.write.plan import WritePlan
 
 
 class KafkaLogDataSource(DataSource):
@@ -26,8 +27,9 @@ class KafkaLogDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         # As early as this, since Spark does not ask for schema() where the user gave one. But the options of
-        # a catalog table come with the schema only.
-        self._read_options = self._parsed() if {"path", "paths", "location"} & set(options) else None
+        # a catalog table come with the schema only, and a write has others.
+        reads = {"path", "paths", "location"} & set(options) and not _is_write(options)
+        self._read_options = self._parsed() if reads else None
 
     @classmethod
     def name(cls) -> str:
@@ -63,7 +65,41 @@ class KafkaLogDataSource(DataSource):
 
         return parse_read_options({**table_options, **self.options})
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from kafkalog_spark.errors import OptionError
+        from kafkalog_spark.write.batch import KafkaLogWriter
+
+        if overwrite:
+            raise OptionError(
+                "Save mode Overwrite not allowed for kafkalog: a log is appended to. Allowed is append"
+            )
+        return KafkaLogWriter(self._write_plan(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from kafkalog_spark.errors import OptionError
+        from kafkalog_spark.write.stream import KafkaLogStreamWriter
+
+        if overwrite:
+            raise OptionError(
+                "output mode complete not allowed for kafkalog: each batch replaces the whole result, "
+                "and a log is appended to. Allowed is append"
+            )
+        return KafkaLogStreamWriter(self._write_plan(schema))
+
+    def _write_plan(self, schema: StructType) -> WritePlan:
+        from kafkalog_spark.tables import options_of
+        from kafkalog_spark.write.options import parse_write_options
+        from kafkalog_spark.write.plan import WritePlan
+
+        return WritePlan.of(parse_write_options({**options_of(schema), **self.options}), schema)
+
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise NotImplementedError(
             "kafkalog cannot be read as a stream yet: use spark.read, not spark.readStream"
         )
+
+
+def _is_write(options: MutableMapping[str, str]) -> bool:
+    from kafkalog_spark.write.options import is_write
+
+    return is_write(options)

@@ -55,21 +55,22 @@ OWN = (
 KNOWN = {name.lower(): name for name in (*KAFKA_SOURCE, *BROKER_ONLY, *OWN)}
 
 
-def slip_of(name: str) -> str | None:
+def slip_of(name: str, more_known: Iterable[str] = ()) -> str | None:
     """The known option that a lower-case name looks like a slip of, or None.
 
     A slip has one or two letters wrong, missing, too many or swapped; in short names one.
     """
-    if name in KNOWN:
+    all_known = {**KNOWN, **{one.lower(): one for one in more_known}}
+    if name in all_known:
         return None
-    distances = {known: _distance(name, known) for known in KNOWN if abs(len(known) - len(name)) <= 2}
+    distances = {known: _distance(name, known) for known in all_known if abs(len(known) - len(name)) <= 2}
     nearest = min(distances, key=distances.__getitem__, default="")
-    return KNOWN[nearest] if nearest and distances[nearest] <= (2 if len(nearest) > 8 else 1) else None
+    return all_known[nearest] if nearest and distances[nearest] <= (2 if len(nearest) > 8 else 1) else None
 
 
-def slips(names: Iterable[str]) -> dict[str, str]:
+def slips(names: Iterable[str], more_known: Iterable[str] = ()) -> dict[str, str]:
     """Of the names given, those that look like slips, with the right ones."""
-    return {name: known for name in names if (known := slip_of(name.lower()))}
+    return {name: known for name in names if (known := slip_of(name.lower(), more_known))}
 
 
 def _distance(a: str, b: str) -> int:

@@ -34,7 +34,7 @@ from kafkalog_spark.option_names import slips
 from kafkalog_spark.topics import AllTopics, Assign, Selection, Subscribe, SubscribePattern
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 Mode = Literal["failFast", "dropMalformed", "permissive"]
 View = Literal["records", "batches", "segments", "partitions", "transactions"]
@@ -81,7 +81,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
 
     Unknown ones are ignored, since tables in a catalog bring some of their own, unless they look like slips.
     """
-    given = _Given(options)
+    given = Given(options)
     given.check_names()
     start = _limit(given, "starting", Earliest())
     end = _limit(given, "ending", Latest())
@@ -110,8 +110,8 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
     return parsed
 
 
-class _Given:
-    """The options as given, by lower-case name."""
+class Given:
+    """Options as they were given, by lower-case name."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.values = {name.lower(): value for name, value in options.items()}
@@ -126,6 +126,14 @@ class _Given:
         for name, reason in PROTECTED.items():
             if name in self.values:
                 raise OptionError(f"option {name} is not supported: {reason}")
+
+    def check_write_names(self, names: Collection[str]) -> None:
+        for name, meant in slips((n for n in self.values if not n.startswith("option.")), names).items():
+            raise OptionError(f"unknown option {name!r}: is {meant} meant?")
+
+    def paths(self) -> tuple[str, ...]:
+        """The log directories. Raises OptionError."""
+        return _paths(self)
 
     def boolean(self, name: str, default: bool, *, trim: bool = False) -> bool:
         value = self.get(name)
@@ -184,7 +192,7 @@ class _Given:
         return listed
 
 
-def _paths(given: _Given) -> tuple[str, ...]:
+def _paths(given: Given) -> tuple[str, ...]:
     path, paths = given.get("path"), given.get("paths")
     if path is not None:
         listed = [path]
@@ -206,7 +214,7 @@ def _paths(given: _Given) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _selection(given: _Given) -> Selection:
+def _selection(given: Given) -> Selection:
     named = [name for name in SELECTIONS if given.get(name) is not None]
     if len(named) > 1:
         raise OptionError(
@@ -240,7 +248,7 @@ def _selection(given: _Given) -> Selection:
     return AllTopics()
 
 
-def _limit(given: _Given, edge: Literal["starting", "ending"], default: Limit) -> Limit:
+def _limit(given: Given, edge: Literal["starting", "ending"], default: Limit) -> Limit:
     if (text := given.get(f"{edge}Timestamp")) is not None:
         try:
             return GlobalTimestamp(parse_int(text.strip(), 64))
@@ -260,7 +268,7 @@ def _limit(given: _Given, edge: Literal["starting", "ending"], default: Limit) -
     return default
 
 
-def _isolation_level(given: _Given) -> IsolationLevel:
+def _isolation_level(given: Given) -> IsolationLevel:
     value = given.get("kafka.isolation.level")
     level = "read_uncommitted" if value is None else value.strip()  # Kafka's own parser: trimmed, not folded
     if level not in ("read_uncommitted", "read_committed"):
@@ -270,7 +278,7 @@ def _isolation_level(given: _Given) -> IsolationLevel:
     return cast("IsolationLevel", level)
 
 
-def _view(given: _Given) -> View:
+def _view(given: Given) -> View:
     if (given.get("view") or "").lower() == "latest":
         raise OptionError(
             "view=latest is not there yet; expected records, batches, segments, partitions or transactions"
@@ -278,7 +286,7 @@ def _view(given: _Given) -> View:
     return given.word("view", "records", "batches", "segments", "partitions", "transactions")
 
 
-def _check_trigger_limits(given: _Given) -> None:
+def _check_trigger_limits(given: Given) -> None:
     """All that a batch read looks at in the options of triggers."""
     if given.get("minOffsetsPerTrigger") is None or given.get("maxOffsetsPerTrigger") is None:
         return

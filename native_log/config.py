@@ -68,7 +68,7 @@ class LogConfig:
         """
         values: dict[str, object] = {}
         for name in config:
-            if name not in _KNOWN:
+            if name not in SETTINGS_BY_NAME:
                 _check_name(name)
         for field, setting in _SETTINGS.items():
             for name, unit in setting.names:
@@ -97,7 +97,7 @@ class LogConfig:
 
 
 def _check_name(name: str) -> None:
-    close = difflib.get_close_matches(name.lower().replace("_", "."), _KNOWN, n=1, cutoff=0.92)
+    close = difflib.get_close_matches(name.lower().replace("_", "."), SETTINGS_BY_NAME, n=1, cutoff=0.92)
     if close and name not in _OTHERS:
         raise InvalidConfigError(f"unknown setting {name!r}: {close[0]!r} was most likely meant")
 
@@ -234,7 +234,8 @@ _SETTINGS: dict[str, _Setting] = {
     "log_cleaner_dedupe_buffer_size": _whole(1 << 10, _MAX_LONG, "log.cleaner.dedupe.buffer.size"),
     "log_cleaner_threads": _whole(1, _MAX_INT, "log.cleaner.threads"),
 }
-_KNOWN = {name for setting in _SETTINGS.values() for name, _ in setting.names}
+SETTINGS_BY_NAME = frozenset(name for setting in _SETTINGS.values() for name, _ in setting.names)
+"""All names that LogConfig.parse knows."""
 
 _OTHERS = frozenset(
     {"log.retention.check.interval.ms", "log.flush.scheduler.interval.ms", "local.retention.ms",

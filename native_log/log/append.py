@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
-from native_log.log.leader_epochs import assign, write_leader_epochs
+from native_log.log.leader_epochs import assign, read_leader_epochs, write_leader_epochs
 from native_log.log.producers import newest_snapshot
 from native_log.log.roll import ActiveSegment, batches_that_fit, roll_reason
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -66,6 +66,11 @@ class LogAppender:
         return self.leader_epochs[-1].epoch if self.leader_epochs else 0
 
     @property
+    def active(self) -> SegmentWriter:
+        """The segment that is written."""
+        return self._active
+
+    @property
     def segments(self) -> tuple[LogSegment, ...]:
         """All segments, the one that is written last, as they are now."""
         return (*self._segments, _listed(self._active))
@@ -85,6 +90,39 @@ class LogAppender:
             if unflushed and (unflushed >= self._config.flush_messages or waited_ms >= self._config.flush_ms):
                 self.flush(now_ms)
 
+    def append_file(self, path: str, batches: pa.RecordBatch, own_segment_bytes: int, now_ms: int) -> None:
+        """Append a file of whole batches, which has to fit into a segment.
+
+        It is copied to the end of the last segment if it goes there and is small; else it becomes a segment,
+        by being moved. If anything fails the log is left half done: who calls this can undo it.
+
+        Args:
+            batches: their rows of BATCH_SCHEMA (sizes, offsets, times), final offsets from the log's end on.
+                The batches have no producer, and the leader epoch `latest_epoch`.
+            own_segment_bytes: from this size on a file becomes a segment.
+        """
+        sizes = int32s(batches, "sizeInBytes").tolist()
+        times, last_offsets = int64s(batches, "maxTimestamp"), int64s(batches, "lastOffset")
+        segment, epoch = self._active_segment(), self.latest_epoch
+        fits = batches_that_fit(segment, self._config, sizes, times, last_offsets, now_ms) == len(sizes)
+        if fits and segment.size_bytes and sum(sizes) < own_segment_bytes:
+            self._active.append_from(path, 0, batches)
+        else:
+            self._adopt(path, batches, now_ms)
+        self.leader_epochs = assign(self.leader_epochs, epoch, self.log_end_offset)
+        self.log_end_offset = self._states.end_offset = last_offsets[len(sizes) - 1] + 1
+
+    def _adopt(self, path: str, batches: pa.RecordBatch, now_ms: int) -> None:
+        before, base = self._active, self.log_end_offset
+        if before.size_bytes:
+            before.seal()
+            self._states.end_offset = base
+            self._states.write_snapshot(self._path)
+            self._segments.append(_listed(before))
+        before.abandon()
+        self._active = SegmentWriter.adopt(self._path, base, path, batches, self._config, now_ms=now_ms)
+        self._jitter_ms = self._drawn_jitter()
+
     def flush(self, now_ms: int) -> None:
         """Have everything on the disk. (Segments were flushed when the next was begun.)"""
         self._active.flush()
@@ -94,6 +132,8 @@ class LogAppender:
     def close(self) -> None:
         """Everything to the disk, indexes complete and trimmed, a snapshot of the producers' state."""
         self._active.close()
+        if self.leader_epochs != read_leader_epochs(self._path):
+            write_leader_epochs(self._path, self.leader_epochs)
         snapshots = self._snapshots()
         if self._states.end_offset > max(snapshots, default=-1):
             self._states.write_snapshot(self._path)
@@ -103,6 +143,10 @@ class LogAppender:
                 remove_file(self._path / file_name(offset, SNAPSHOT))
         fsync_directory(self._path)
         self.recovery_point = self.log_end_offset
+
+    def trim(self) -> None:
+        """Give back what is preallocated."""
+        self._active.trim()
 
     def abandon(self) -> None:
         """Close the files as they are, as a crash would."""

@@ -113,7 +113,7 @@ def create_partition(
         session.claim(path)
         try:
             session.begin()
-            _fill(path, topic_id, config or LogConfig())
+            fill_partition(path, topic_id, config or LogConfig())
             fsync_directory(log_dir)
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
@@ -125,8 +125,9 @@ def create_partition(
     return path
 
 
-def _fill(path: Path, topic_id: str, config: LogConfig) -> None:
-    path.mkdir()
+def fill_partition(path: Path, topic_id: str, config: LogConfig) -> None:
+    """Make a directory an empty partition."""
+    path.mkdir(exist_ok=True)
     # Two lines, and no line end behind the second, as brokers write it.
     replace_file(path / PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}".encode())
     write_leader_epochs(path, ())

@@ -29,6 +29,7 @@ from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE, PartitionDir, find_
 from native_log.logdir.lock import lock_holder
 from native_log.logdir.meta_properties import MetaProperties, read_meta_properties
 from native_log.logdir.names import METADATA_TOPIC, PartitionKind
+from native_log.logdir.unfinished import UnfinishedWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,6 +53,7 @@ class LogDirectory:
         clean_shutdown: the broker stopped in order (`.kafka_cleanshutdown` is there).
         lock_holder: pid of the process, most likely a broker, that holds the directory's lock; 0 if it runs
             where its pid cannot be seen; None if none does.
+        unfinished: a write to several partitions that is being published, or was cut short then.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class LogDirectory:
     has_high_watermarks: bool
     clean_shutdown: bool
     lock_holder: int | None
+    unfinished: UnfinishedWrite | None = None
 
     @classmethod
     def read(cls, path: Path) -> LogDirectory:
@@ -72,6 +75,7 @@ class LogDirectory:
             (path / REPLICATION_OFFSET_CHECKPOINT).exists(),
             (path / CLEAN_SHUTDOWN_FILE).exists(),
             lock_holder(path),
+            UnfinishedWrite.read(path),
         )
 
     def unsaved_high_watermark(self, topic: str) -> int | None:
@@ -133,6 +137,8 @@ class LogDir:
             if found.log_dir not in self._directories:
                 self._directories[found.log_dir] = LogDirectory.read(found.log_dir)
             for partition in found.partitions:
+                if self._is_unpublished(partition):
+                    continue
                 if found.is_partition or _is_read(partition.kind, include_deleted):
                     candidates.setdefault((partition.topic, partition.partition), []).append(partition)
                 else:
@@ -269,6 +275,10 @@ class LogDir:
             config=config,
         )
 
+    def _is_unpublished(self, found: PartitionDir) -> bool:
+        unfinished = self._directories[found.path.parent].unfinished
+        return unfinished is not None and found.path.name in unfinished.created.values()
+
     def checkpoints(self, found: PartitionDir) -> PartitionCheckpoints:
         """What the checkpoint files say of one of `partitions()`; nothing is opened."""
         directory = self._directories[found.path.parent]
@@ -278,12 +288,19 @@ class LogDir:
         is_live = directory.lock_holder is not None
         key = (found.topic, found.partition)
         saved = directory.checkpoints
+        is_live = self._high_watermark == "checkpoint" or (self._high_watermark == "auto" and is_live)
+        high_watermark = saved.high_watermarks.get(key, directory.unsaved_high_watermark(found.topic))
+        if directory.unfinished is not None:
+            end = directory.unfinished.log_end_offset(found.path.name)
+            if end is not None:
+                high_watermark = end if not is_live or high_watermark is None else min(end, high_watermark)
+                is_live = True
         return PartitionCheckpoints(
             log_start_offset=saved.log_start_offsets.get(key),
-            high_watermark=saved.high_watermarks.get(key, directory.unsaved_high_watermark(found.topic)),
+            high_watermark=high_watermark,
             recovery_point=saved.recovery_points.get(key),
             first_dirty_offset=saved.first_dirty_offsets.get(key),
-            live=self._high_watermark == "checkpoint" or (self._high_watermark == "auto" and is_live),
+            live=is_live,
             clean_shutdown=directory.clean_shutdown,
         )
 

@@ -22,6 +22,7 @@ from native_log.logdir.checkpoints import (
 )
 from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE
 from native_log.logdir.lock import LogDirLock
+from native_log.logdir.unfinished import undo_unfinished
 from native_log.storage import read_file
 from native_log.storage.writing import fsync_directory, replace_file
 
@@ -50,6 +51,11 @@ class WriteSession:
     def __init__(self, log_dir: Path) -> None:
         self.log_dir = log_dir
         self._lock = LogDirLock(log_dir)
+        try:
+            undo_unfinished(log_dir)
+        except BaseException:
+            self._lock.close()
+            raise
         self._writers: dict[str, object] = {}
         self._holders = 0
         self._closed: dict[tuple[str, int], ClosedLog] = {}

@@ -130,6 +130,34 @@ class SegmentWriter:
             writer.rolling_timestamp_ms = _first_max_timestamp(str(segment.path))
         return writer
 
+    @classmethod
+    def adopt(
+        cls,
+        directory: str | os.PathLike[str],
+        base_offset: int,
+        source: str,
+        batches: pa.RecordBatch,
+        config: LogConfig,
+        *,
+        now_ms: int,
+    ) -> Self:
+        """A new segment whose .log is the file `source`, moved there: whole batches, with these rows of
+        BATCH_SCHEMA, which fit into a segment."""
+        directory = os.fspath(directory)
+        for kind in _KINDS:
+            if kind != LOG:
+                remove_file(f"{directory}/{file_name(base_offset, kind)}")
+        size = os.path.getsize(source)  # noqa: PTH202
+        os.rename(source, f"{directory}/{file_name(base_offset, LOG)}")  # noqa: PTH104
+        files = _open_files(directory, base_offset, config, "", (size, 0, 0))
+        writer = cls(directory, base_offset, config, "", files, now_ms)
+        try:
+            writer._write(size, batches, None)
+        except BaseException:
+            writer.abandon()
+            raise
+        return writer
+
     @property
     def path(self) -> str:
         """The file with the batches."""
@@ -239,10 +267,14 @@ class SegmentWriter:
             entry = _TIME_ENTRY.pack(self.max_timestamp_ms, self.offset_of_max_timestamp - self.base_offset)
             self._time_index.append(entry)
             self._last_indexed_ms = self.max_timestamp_ms
-        for file in self._files():
-            file.trim()
+        self.trim()
         if flush:
             self.flush()
+
+    def trim(self) -> None:
+        """Give back what is preallocated and not used."""
+        for file in self._files():
+            file.trim()
 
     def abandon(self) -> None:
         """Close the files as they are, as a crash would."""
@@ -262,8 +294,9 @@ class SegmentWriter:
             self.abandon()
 
     def _write(
-        self, size_bytes: int, batches: pa.RecordBatch, write_log: Callable[[AppendFile], None]
+        self, size_bytes: int, batches: pa.RecordBatch, write_log: Callable[[AppendFile], None] | None
     ) -> None:
+        """Write and index batches; without `write_log` they are all that the file holds already."""
         if self._broken:
             raise KafkaLogError(
                 "an earlier write to this segment failed and could not be undone; run kafkalog recover on "
@@ -273,11 +306,13 @@ class SegmentWriter:
         if sum(int32s(batches, "sizeInBytes")) != size_bytes:
             raise ValueError(f"the batches' rows are not those of these {size_bytes} bytes")
         before = self.mark()
-        entries, time_entries = self._entries(batches)
-        if before.log_bytes == 0 and batches.num_rows:
+        position = before.log_bytes if write_log is not None else 0
+        entries, time_entries = self._entries(batches, position)
+        if position == 0 and batches.num_rows:
             self.rolling_timestamp_ms = int64s(batches, "maxTimestamp")[0]
         try:
-            write_log(self._log)
+            if write_log is not None:
+                write_log(self._log)
             if entries:
                 self._index.append(struct.pack(f">{len(entries)}i", *entries))
             if time_entries:
@@ -286,14 +321,14 @@ class SegmentWriter:
             self.reset(before)
             raise
 
-    def _entries(self, batches: pa.RecordBatch) -> tuple[list[int], list[tuple[int, int]]]:
-        """Index entries that the batches make, by the rule of Kafka 4.1 (KAFKA-806).
+    def _entries(self, batches: pa.RecordBatch, position: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """Index entries that the batches from `position` on make, by the rule of Kafka 4.1 (KAFKA-806).
 
         For each batch: first it counts for the greatest timestamp; then, if more than `index.interval.bytes`
         lie between the last entry's batch and it, it gets an entry. The interval starts anew when a segment
         is opened.
         """
-        base, interval, position = self.base_offset, self._config.index_interval_bytes, self._log.size_bytes
+        base, interval = self.base_offset, self._config.index_interval_bytes
         since, room = self._bytes_since_entry, self.free_entries
         max_ms, max_offset, indexed_ms = (
             self.max_timestamp_ms,

@@ -1,0 +1,1 @@
+"""The sinks: `df.write.format("kafkalog")` and `df.writeStream.format("kafkalog")`."""

@@ -1,0 +1,128 @@
+"""What the driver decides before tasks write: checked, and sent along with each task."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkalog_spark.errors import PathNotVisibleError
+from kafkalog_spark.write.columns import SinkColumns
+from native_log.config import LogConfig
+from native_log.errors import InvalidTopicError, NotALogDirError
+from native_log.logdir import LogDir
+from native_log.logdir.create import checked_topic
+from native_log.logdir.discovery import find_partitions, local_path
+from native_log.logdir.lock import LogDirLock, lock_holder
+from native_log.publish.job import Owner, WriteJob, other_jobs
+from native_log.publish.staging import Encoding
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from kafkalog_spark.write.options import WriteOptions
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """All that a task needs. Plain values.
+
+    Attributes:
+        job: under way since this was made.
+        topics: the partitions of the topics that are there.
+        now_ms: the time of records that have none.
+        made_log_dir: whether the log directory was made for this write.
+    """
+
+    job: WriteJob
+    options: WriteOptions
+    columns: SinkColumns
+    topics: dict[str, tuple[int, ...]]
+    now_ms: int
+    made_log_dir: bool
+
+    @classmethod
+    def of(cls, options: WriteOptions, schema: StructType) -> WritePlan:
+        """Begin a job. Raises OptionError; LogDirInUseError if a broker runs there; OSError."""
+        columns = SinkColumns.of(
+            schema, with_topic=options.topic is None, with_timestamp=options.use_timestamp_column
+        )
+        path = local_path(options.path)
+        made = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+        if made:
+            LogDir.create(path, cluster_id=options.cluster_id, node_id=options.node_id)
+        elif find_partitions(path).is_partition:
+            raise NotALogDirError("expected a log directory to write to, found a partition of one", path=path)
+        _check_free(path)
+        topics = LogDir(path, allow_empty=True).topics()
+        if options.topic is not None:
+            checked_topic(options.topic, options.partitions)
+            topics = {options.topic: topics[options.topic]} if options.topic in topics else {}
+        job = WriteJob.begin(path, Owner.of(_driver()))
+        now_ms = time.time_ns() // 1_000_000
+        there = {topic: tuple(partitions) for topic, partitions in topics.items()}
+        return cls(job, options, columns, there, now_ms, made)
+
+    def check_visible(self) -> None:
+        """Raises PathNotVisibleError on an executor that does not see what the driver sees."""
+        if not self.job.mark.exists():
+            raise PathNotVisibleError(
+                f"the executor on host {socket.gethostname()} does not see this log directory as the driver "
+                "does (or the write was aborted): mount it there under the same path",
+                path=self.job.log_dir,
+            )
+
+    def encoding(self) -> Encoding:
+        options = self.options
+        config = LogConfig.parse(options.config)
+        of_topic = config.compression_type
+        codec = options.compression if of_topic == "producer" else of_topic
+        level = options.level if codec == options.compression else None
+        if level is None:
+            level = config.compression_level(codec)
+        return Encoding(codec, level, options.batch_size, config, self.now_ms)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has, or will have. Raises InvalidTopicError."""
+        there = self.topics.get(topic)
+        if there is None:
+            checked_topic(topic, self.options.partitions)
+            return self.options.partitions
+        return there[-1] + 1
+
+    def partition_dir(self, topic: str, partition: int) -> str:
+        """The directory's name, in the log directory. Raises InvalidTopicError."""
+        there = self.topics.get(topic)
+        if there is None:
+            return self.job.new_partition(topic, partition)
+        if partition not in there:
+            raise InvalidTopicError(
+                f"this log directory does not hold partition {partition} of topic {topic}, only "
+                f"{', '.join(map(str, there))}: choose partitions by a column `partition`",
+                path=self.job.log_dir,
+            )
+        return f"{topic}-{partition}"
+
+
+def _check_free(path: Path) -> None:
+    """Refuse a broker's directory before all the work. Another write holds it only while it commits."""
+    if lock_holder(path) is not None and not other_jobs(path):
+        LogDirLock(path).close()
+
+
+def _driver() -> int:
+    """The process with which the job dies: the JVM above this Python process, else this one."""
+    pid = os.getpid()
+    while pid > 1:
+        try:
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
+            if name == "java":
+                return pid
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            break
+        pid = int(stat[stat.rindex(")") + 2 :].split()[1])
+    return os.getpid()

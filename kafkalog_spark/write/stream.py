@@ -1,0 +1,44 @@
+"""The streaming sink. Each micro-batch is written once, however often Spark runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+from kafkalog_spark.write.batch import abort, publish
+from kafkalog_spark.write.task import TaskCommit, write_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import WriterCommitMessage
+
+    from kafkalog_spark.write.plan import WritePlan
+
+
+class KafkaLogStreamWriter(DataSourceStreamArrowWriter):
+    """Appends the micro-batches of a stream.
+
+    Spark plans each with one instance, and commits it with another: what has to be the same travels in the
+    tasks' messages.
+    """
+
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_task(self._plan, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        try:
+            publish(self._plan, messages, batchId)
+        finally:
+            self._plan.job.end()
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        for one in messages:
+            if isinstance(one, TaskCommit):
+                one.job.end()
+        abort(self._plan)

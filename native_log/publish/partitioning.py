@@ -1,0 +1,143 @@
+"""Which partition a record goes to (Kafka: BuiltInPartitioner, KafkaProducer.partition)."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.errors import InvalidRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Partitioner:
+    """Deals out the records of one topic among its partitions, as Kafka's producer does.
+
+    A record that names its partition goes there; one with a key to the partition of its key's murmur2; others
+    to one partition until that has got `batch_size` bytes, then to the next.
+
+    Args:
+        partitions: how many the topic has.
+        batch_size: of the producer.
+        ignore_keys: records with keys are dealt out like those without (Kafka: partitioner.ignore.keys).
+        round_robin: a record to each partition in turn, whatever its key (Kafka: RoundRobinPartitioner).
+    """
+
+    def __init__(
+        self, topic: str, partitions: int, batch_size: int, *, ignore_keys: bool, round_robin: bool
+    ) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._chunk_bytes = max(1, batch_size)
+        self._ignore_keys = ignore_keys or round_robin
+        self._round_robin = round_robin
+        self._turn = random.randrange(partitions)  # noqa: S311
+        self._chunk_filled = 0
+
+    def split(self, records: pa.RecordBatch, chosen: pa.Array | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The records by partition. A partition may come more than once.
+
+        Args:
+            records: with the columns `value` and perhaps `key`.
+            chosen: of each record the partition it names, int32, null where it names none.
+
+        Raises:
+            InvalidRecordError: it names one that there is not.
+        """
+        if records.num_rows == 0:
+            return
+        if chosen is not None:
+            self._check(chosen)
+        if self._partitions == 1:
+            yield 0, records
+            return
+        keys = records.column("key") if "key" in records.schema.names and not self._ignore_keys else None
+        keyed = None if keys is None or keys.null_count == len(keys) else keys
+        if keyed is None and (chosen is None or chosen.null_count == len(chosen)):
+            yield from self._in_turn(records)
+            return
+        partitions = None if keyed is None else partition_of_keys(keyed, self._partitions)
+        if partitions is None or chosen is None:
+            partitions = chosen if partitions is None else partitions
+        else:
+            partitions = pc.coalesce(chosen, partitions)
+        assert partitions is not None
+        if partitions.null_count:
+            unkeyed = records.filter(partitions.is_null())
+            records = records.filter(partitions.is_valid())
+            partitions = partitions.drop_null()
+            yield from self._in_turn(unkeyed)
+        yield from _grouped(records, partitions)
+
+    def _in_turn(self, records: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if self._round_robin:
+            rows = pa.array(range(records.num_rows), pa.int32())
+            turns = pc.add(rows, self._turn)
+            partitions = pc.subtract(turns, pc.multiply(pc.divide(turns, self._partitions), self._partitions))
+            self._turn = (self._turn + records.num_rows) % self._partitions
+            yield from _grouped(records, partitions.cast(pa.int32()))
+            return
+        row_bytes = max(1, records.nbytes // records.num_rows)
+        start = 0
+        while start < records.num_rows:
+            count = min(records.num_rows - start, -(-(self._chunk_bytes - self._chunk_filled) // row_bytes))
+            yield self._turn, records.slice(start, count)
+            start += count
+            self._chunk_filled += count * row_bytes
+            if self._chunk_filled >= self._chunk_bytes:
+                self._chunk_filled = 0
+                self._turn = (self._turn + 1) % self._partitions
+
+    def _check(self, chosen: pa.Array) -> None:
+        bounds = pc.min_max(chosen).as_py()
+        if bounds["min"] is None:
+            return
+        if bounds["min"] < 0:
+            raise InvalidRecordError(
+                f"Invalid partition: {bounds['min']}. Partition number should always be non-negative or null."
+            )
+        if bounds["max"] >= self._partitions:
+            raise InvalidRecordError(
+                f"expected a partition of topic {self._topic}, which has {self._partitions} (0 to "
+                f"{self._partitions - 1}), found {bounds['max']} in column partition"
+            )
+
+
+def _grouped(records: pa.RecordBatch, partitions: pa.Array) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The records of each partition, in their order."""
+    counts = pc.value_counts(partitions)
+    if len(counts) == 1:
+        yield counts[0].as_py()["values"], records
+        return
+    ordered = records.take(pc.sort_indices(partitions))
+    start = 0
+    for one in sorted(counts.to_pylist(), key=lambda count: count["values"]):
+        yield one["values"], ordered.slice(start, one["counts"])
+        start += one["counts"]
+
+
+def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
+    found = [
+        None
+        if key is None
+        else (_murmur2(key.encode() if isinstance(key, str) else key) & 0x7FFFFFFF) % partitions
+        for key in keys.to_pylist()
+    ]
+    return pa.array(found, pa.int32())
+
+
+def _murmur2(data: bytes) -> int:
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    h = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & mask
+        h = (h * m & mask) ^ ((k ^ k >> 24) * m & mask)
+    if len(data) > whole:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return h ^ h >> 15
