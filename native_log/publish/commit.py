@@ -283,24 +283,23 @@ def _with_offsets(
     parts = []
     for file in files:
         headers = file.headers()
-        _patch(file.path, headers, offset, leader_epoch)
-        rows = {
-            name: pc.add(headers.column(name), offset) if name in ("baseOffset", "lastOffset") else
-            headers.column(name)
-            for name in headers.schema.names
-        }  # fmt: skip
-        parts.append((file, pa.RecordBatch.from_pydict(rows)))
+        shift = offset - headers.column("baseOffset")[0].as_py()
+        for index, name in enumerate(headers.schema.names):
+            if name in ("baseOffset", "lastOffset"):
+                headers = headers.set_column(index, name, pc.add(headers.column(name), shift))
+        _patch(file.path, headers, leader_epoch)
+        parts.append((file, headers))
         offset += file.records
     return parts
 
 
-def _patch(path: str, headers: pa.RecordBatch, offset: int, leader_epoch: int) -> None:
-    positions, sizes = int64s(headers, "position"), int32s(headers, "sizeInBytes")
-    bases = int64s(headers, "baseOffset")
+def _patch(path: str, headers: pa.RecordBatch, leader_epoch: int) -> None:
+    """Write offsets and leader epoch into a file of batches."""
+    columns = int64s(headers, "position"), int64s(headers, "baseOffset"), int32s(headers, "sizeInBytes")
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        for position, size, base in zip(positions, sizes, bases, strict=True):
-            os.pwrite(descriptor, _PREFIX.pack(offset + base, size - 12, leader_epoch), position)
+        for position, offset, size in zip(*columns, strict=True):
+            os.pwrite(descriptor, _PREFIX.pack(offset, size - 12, leader_epoch), position)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

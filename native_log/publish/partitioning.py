@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import InvalidRecordError
+from native_log.records import partition_of_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,26 +119,3 @@ def _grouped(records: pa.RecordBatch, partitions: pa.Array) -> Iterator[tuple[in
     for one in sorted(counts.to_pylist(), key=lambda count: count["values"]):
         yield one["values"], ordered.slice(start, one["counts"])
         start += one["counts"]
-
-
-def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
-    found = [
-        None
-        if key is None
-        else (_murmur2(key.encode() if isinstance(key, str) else key) & 0x7FFFFFFF) % partitions
-        for key in keys.to_pylist()
-    ]
-    return pa.array(found, pa.int32())
-
-
-def _murmur2(data: bytes) -> int:
-    m, mask = 0x5BD1E995, 0xFFFFFFFF
-    h = 0x9747B28C ^ len(data)
-    whole = len(data) & ~3
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * m & mask
-        h = (h * m & mask) ^ ((k ^ k >> 24) * m & mask)
-    if len(data) > whole:
-        h = (h ^ int.from_bytes(data[whole:], "little")) * m & mask
-    h = (h ^ h >> 13) * m & mask
-    return h ^ h >> 15

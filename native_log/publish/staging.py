@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from native_log.log.validation import LOG_APPEND_TIME, check_records, check_sizes
 from native_log.records import encode
@@ -26,7 +27,7 @@ FLUSH_BYTES = 4 << 20
 MAX_BUFFERED_BYTES = 128 << 20
 """Records of all partitions that a task holds in memory."""
 HEADERS = ".headers"
-_COLUMNS = ("position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp", "crc")
+_COLUMNS = ["position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class StagedFile:
         topic, partition: whose they are.
         partition_dir: name of the directory in the log directory under which it lies.
         path: of the file.
-        size_bytes, records: of it. Offsets in it count from 0.
+        size_bytes, records: of it. Its offsets have no gaps, wherever they begin.
     """
 
     topic: str
@@ -127,6 +128,7 @@ class _StagedLog:
     _buffer_bytes: int = 0
     _file: _OpenFile | None = None
     _done: list[StagedFile] = field(default_factory=list)
+    _records: int = 0
 
     def append(self, records: pa.RecordBatch) -> int:
         """By how much the buffered bytes grew, or shrank."""
@@ -152,11 +154,13 @@ class _StagedLog:
             level=how.level,
             batch_size=how.batch_size,
             max_message_bytes=how.config.max_message_bytes,
+            base_offset=self._records,
             timestamp_type=1 if is_append_time else 0,
             append_time_ms=how.now_ms if is_append_time else -1,
             now_ms=how.now_ms,
         )
         check_sizes(int32s(encoded.batches, "sizeInBytes").tolist(), how.config, self._name)
+        self._records += records.num_rows
         data, batches = memoryview(encoded.data).cast("B"), encoded.batches
         while batches.num_rows:
             file = self._file = self._file or self._open()
@@ -213,6 +217,7 @@ class _OpenFile:
     log: AppendFile
     records: int = 0
     first_ms: int = -1
+    first_offset: int = 0
     batches: int = 0
     headers: list[pa.RecordBatch] = field(default_factory=list)
 
@@ -233,7 +238,7 @@ class _OpenFile:
                 too_long = first_ms >= 0 and time_ms - first_ms > config.max_segment_ms
                 if size + size_bytes > config.segment_bytes or too_long or entries >= most_entries:
                     break
-                if self.records + last > 2**31 - 1:
+                if last - self.first_offset > 2**31 - 1:
                     break
             else:
                 first_ms = time_ms
@@ -245,9 +250,11 @@ class _OpenFile:
         position, first = self.log.size_bytes, int64s(batches, "baseOffset")[0]
         if position == 0:
             self.first_ms = int64s(batches, "maxTimestamp")[0]
+            self.first_offset = first
         self.log.append(data)
-        shifted = [_column(batches, name, self.records - first, position) for name in _COLUMNS]
-        self.headers.append(pa.RecordBatch.from_arrays(shifted, list(_COLUMNS)))
+        rows = batches.select(_COLUMNS)
+        in_file = pc.add(rows.column("position"), position - int64s(rows, "position")[0])
+        self.headers.append(rows.set_column(0, "position", in_file))
         self.records += int64s(batches, "lastOffset")[batches.num_rows - 1] - first + 1
         self.batches += batches.num_rows
 
@@ -266,15 +273,6 @@ class _OpenFile:
         for path in (self.log.path, self.log.path + HEADERS):
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108
-
-
-def _column(batches: pa.RecordBatch, name: str, offset: int, position: int) -> pa.Array:
-    import pyarrow.compute as pc
-
-    column = batches.column(name)
-    if name == "position":
-        return pc.add(column, position - int64s(batches, "position")[0])
-    return pc.add(column, offset) if name in ("baseOffset", "lastOffset") else column
 
 
 def _as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
