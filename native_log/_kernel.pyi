@@ -51,6 +51,7 @@ def find_batch(
 def encode(
     records: object,
     *,
+    magic: int,
     compression: str,
     level: int | None,
     batch_size: int,

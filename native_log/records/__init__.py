@@ -9,6 +9,7 @@ chooses the reference on purpose.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
 - `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
 - `encode(records)`: Arrow records as batches, sized as Kafka's producer sizes them.
+- `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
 - `OffsetMap`, `KeyOffsets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
@@ -20,6 +21,7 @@ import os
 import warnings
 
 from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten, Verdict
+from native_log.records.control import encode_marker
 from native_log.records.encode import Encoded
 from native_log.records.schema import (
     BATCH_SCHEMA,
@@ -115,6 +117,7 @@ __all__ = [
     "Verdict",
     "decode",
     "encode",
+    "encode_marker",
     "find_batch",
     "merge",
     "murmur2",

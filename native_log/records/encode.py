@@ -152,6 +152,8 @@ def refuse(kind: str, first_row: int, last_row: int, found: int, max_message_byt
         raise InvalidTimestampError(
             f"{rows}: expected a timestamp from 0 on, or -1 for none, found {found} ms"
         )
+    if kind == "headers":
+        raise InvalidRecordError(f"{rows}: expected no headers with magic 0 or 1, found some")
     raise InvalidRecordError(f"{rows}: expected a key in each header, found null")
 
 

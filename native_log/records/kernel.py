@@ -114,6 +114,7 @@ def encode(
     )
     encoded, refused = _kernel.encode(
         known_columns(records),
+        magic=magic,
         compression=compression,
         level=level,
         batch_size=batch_size,

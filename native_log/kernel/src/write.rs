@@ -1,8 +1,11 @@
-//! What every writer of batches writes alike: the header of a v2 batch, and a message of magic 0 or 1.
+//! What every writer of batches writes alike: the header of a v2 batch, and messages and wrappers of magic 0 and 1.
 
+use crate::codec::{Codec, Compressor};
 use crate::columns::Record;
 use crate::crc::{crc32, crc32c};
-use crate::header::{LEGACY_CRC_FROM, V2_CRC_FROM, V2Header};
+use crate::header::{LEGACY_CRC_FROM, LOG_APPEND_TIME, V2_CRC_FROM, V2Header};
+
+const NO_TIMESTAMP: i64 = -1;
 
 impl V2Header {
     /// Fills in the header of a batch, whose records are there, with its size and its CRC. `self.crc` means nothing.
@@ -23,6 +26,48 @@ impl V2Header {
         batch[8..12].copy_from_slice(&size.to_be_bytes());
         let crc = crc32c(&batch[V2_CRC_FROM..]);
         batch[17..21].copy_from_slice(&crc.to_be_bytes());
+    }
+}
+
+/// What a wrapper of compressed messages is, beside what it holds.
+pub struct Wrapper {
+    /// 0 or 1.
+    pub magic: i8,
+    /// Not none.
+    pub codec: Codec,
+    /// Some: it is marked LogAppendTime (magic 1), and has this timestamp.
+    pub append_time: Option<i64>,
+}
+
+impl Wrapper {
+    /// Appends a wrapper of messages, at least one; how many bytes they came to when compressed. Offsets within are
+    /// relative to the first one's with magic 1, where only their distance to the last one counts (KIP-31).
+    pub fn write(
+        &self,
+        records: &[Record],
+        compressor: &mut Compressor,
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> usize {
+        let Wrapper { magic, codec, append_time } = *self;
+        let flags = if append_time.is_some() { LOG_APPEND_TIME as i8 } else { 0 };
+        let zero = if magic == 0 { 0 } else { records[0].offset };
+        plain.clear();
+        for record in records {
+            message(magic, flags, &Record { offset: record.offset.wrapping_sub(zero), ..*record }, plain);
+        }
+        let mut value = Vec::new();
+        compressor.compress(codec, magic, plain, &mut value);
+        let latest = records.iter().map(|record| record.timestamp_ms).max().unwrap_or(NO_TIMESTAMP);
+        let outer = Record {
+            key: None,
+            value: Some(&value),
+            offset: records[records.len() - 1].offset,
+            timestamp_ms: append_time.unwrap_or(latest.max(NO_TIMESTAMP)),
+            sequence: -1,
+        };
+        message(magic, codec.id() as i8 | flags, &outer, out);
+        value.len()
     }
 }
 

@@ -3,9 +3,9 @@
 use super::spans::Span;
 use crate::codec::{Codec, Compressor};
 use crate::columns::Record;
-use crate::header::{LOG_APPEND_TIME, LegacyHeader, V2_HEADER, V2Header};
+use crate::header::{LegacyHeader, V2_HEADER, V2Header};
 use crate::varint::{read_i32, write_i64};
-use crate::write::message;
+use crate::write::Wrapper;
 
 const CODEC: i16 = 7;
 const DELETE_HORIZON: i16 = 1 << 6;
@@ -148,8 +148,7 @@ fn varint(value: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(&field[..bytes]);
 }
 
-/// Appends a wrapper with the messages kept, at least one. Offsets within are relative to the first one's with magic 1,
-/// where only their distance to the last one counts (KIP-31).
+/// Appends a wrapper with the messages kept, at least one, and the codec, offset and timestamp type it had.
 pub fn wrapper(
     header: &LegacyHeader,
     kept: &[Record],
@@ -157,23 +156,7 @@ pub fn wrapper(
     plain: &mut Vec<u8>,
     out: &mut Vec<u8>,
 ) {
-    let magic = header.magic;
-    let flags = if magic == 0 { 0 } else { header.attributes & LOG_APPEND_TIME as i8 };
-    let zero = if magic == 0 { 0 } else { kept[0].offset };
-    plain.clear();
-    for record in kept {
-        let inner = Record { offset: record.offset.wrapping_sub(zero), ..*record };
-        message(magic, flags, &inner, plain);
-    }
-    let mut value = Vec::new();
-    compressor.compress(header.codec(), magic, plain, &mut value);
-    let latest = kept.iter().map(|record| record.timestamp_ms).max().unwrap_or(NO_TIMESTAMP).max(NO_TIMESTAMP);
-    let outer = Record {
-        key: None,
-        value: Some(&value),
-        offset: kept[kept.len() - 1].offset,
-        timestamp_ms: if flags == 0 { latest } else { header.timestamp },
-        sequence: -1,
-    };
-    message(magic, header.attributes & CODEC as i8 | flags, &outer, out);
+    let append_time = (header.timestamp_type() == 1).then_some(header.timestamp);
+    let form = Wrapper { magic: header.magic, codec: header.codec(), append_time };
+    form.write(kept, compressor, plain, out);
 }

@@ -5,9 +5,11 @@
 //! | [`columns`] | key, value, headers and timestamp of a row, of whatever Arrow types |
 //! | [`record`] | one record of a v2 batch |
 //! | [`v2`] | rows to v2 batches |
+//! | [`legacy`] | rows to messages and wrappers of v0 and v1 |
 //! | [`ratio`] | how well the next batch may be compressed |
 
 pub mod columns;
+pub mod legacy;
 #[cfg(feature = "python")]
 pub mod python;
 pub mod ratio;
@@ -17,13 +19,19 @@ pub mod v2;
 use std::cell::RefCell;
 
 use crate::codec::{Codec, Compressor};
+use crate::header::LOG_APPEND_TIME;
 use columns::Records;
 
 const NO_TIMESTAMP: i64 = -1;
+/// A batch has no more bytes, and no more records, than 31 bits count.
+const MOST: usize = i32::MAX as usize;
+/// Nor does one have more before compression than readers take (DEFAULT_MAX_BATCH_BYTES of native_log.records).
+const MOST_PLAIN: usize = 256 << 20;
 
 /// How records become batches; the names are those of native_log.records.encode.
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub magic: i8,
     pub codec: Codec,
     /// One the codec has; None: its default in Kafka.
     pub level: Option<i32>,
@@ -41,6 +49,12 @@ pub struct Options {
     pub now_ms: i64,
 }
 
+impl Options {
+    fn timestamp_flag(&self) -> i16 {
+        if self.append_time_ms.is_some() && self.magic > 0 { LOG_APPEND_TIME } else { 0 }
+    }
+}
+
 /// Why records cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -56,6 +70,10 @@ pub enum Refusal {
         timestamp_ms: i64,
     },
     NullHeaderKey {
+        row: usize,
+    },
+    /// There are some, which the magic asked for has not.
+    Headers {
         row: usize,
     },
 }
@@ -78,7 +96,8 @@ thread_local! {
 pub fn encode(records: &Records, options: &Options, out: &mut Vec<u8>) -> Result<(), Refusal> {
     WORKSPACE.with_borrow_mut(|workspace| {
         workspace.compressor.set_level(options.level);
-        let encoded = v2::batches(records, options, &mut workspace.compressor, &mut workspace.plain, out);
+        let batches = if options.magic < 2 { legacy::batches } else { v2::batches };
+        let encoded = batches(records, options, &mut workspace.compressor, &mut workspace.plain, out);
         workspace.plain.clear();
         workspace.plain.shrink_to(KEPT_SCRATCH);
         encoded

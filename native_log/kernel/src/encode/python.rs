@@ -27,13 +27,14 @@ type Encoded = (Option<(Bytes, ArrowBatch)>, Refused);
 
 #[pyfunction]
 #[pyo3(signature = (
-    records, *, compression, level, batch_size, max_message_bytes, base_offset, leader_epoch, producer_id,
+    records, *, magic, compression, level, batch_size, max_message_bytes, base_offset, leader_epoch, producer_id,
     producer_epoch, base_sequence, is_transactional, append_time_ms, now_ms, base_position
 ))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.encode")]
 pub fn encode(
     py: Python<'_>,
     records: &Bound<'_, PyAny>,
+    magic: i8,
     compression: &str,
     level: Option<i32>,
     batch_size: usize,
@@ -51,6 +52,7 @@ pub fn encode(
     let codec = Codec::named(compression)
         .ok_or_else(|| PyValueError::new_err(format!("unknown compression {compression:?}")))?;
     let options = Options {
+        magic,
         codec,
         level,
         batch_size,
@@ -87,6 +89,7 @@ fn refused(refusal: Refusal) -> Refused {
         Refusal::TooLarge { first_row, last_row, size_bytes } => ("too-large", first_row, last_row, size_bytes as i64),
         Refusal::NegativeTimestamp { row, timestamp_ms } => ("timestamp", row, row, timestamp_ms),
         Refusal::NullHeaderKey { row } => ("header-key", row, row, 0),
+        Refusal::Headers { row } => ("headers", row, row, 0),
     }
 }
 

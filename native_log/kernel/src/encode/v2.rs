@@ -3,15 +3,11 @@
 use super::columns::Records;
 use super::ratio::Ratio;
 use super::record::{Row, SLACK};
-use super::{NO_TIMESTAMP, Options, Refusal};
+use super::{MOST, MOST_PLAIN, NO_TIMESTAMP, Options, Refusal};
 use crate::codec::{Codec, Compressor};
-use crate::header::{LOG_APPEND_TIME, TRANSACTIONAL, V2_HEADER, V2Header};
+use crate::header::{TRANSACTIONAL, V2_HEADER, V2Header};
 use crate::varint::bytes_of;
 
-/// A batch has no more bytes, and no more records, than 31 bits count.
-const MOST: usize = i32::MAX as usize;
-/// Nor does one have more before compression than readers take (DEFAULT_MAX_BATCH_BYTES of native_log.records).
-const MOST_PLAIN: usize = 256 << 20;
 /// Most of what a record takes beside its content, for guessing how much memory is needed: length 2, attributes,
 /// timestamp delta 3, offset delta 2, lengths of key 1 and value 2, header count.
 const USUAL_OVERHEAD: usize = 12;
@@ -104,13 +100,12 @@ fn fill(
 }
 
 fn header(batch: &Batch, first_row: usize, options: &Options) -> V2Header {
-    let append_time = if options.append_time_ms.is_some() { LOG_APPEND_TIME } else { 0 };
     let transactional = if options.is_transactional { TRANSACTIONAL } else { 0 };
     V2Header {
         base_offset: options.base_offset + first_row as i64,
         leader_epoch: options.leader_epoch,
         crc: 0,
-        attributes: i16::from(options.codec.id()) | append_time | transactional,
+        attributes: i16::from(options.codec.id()) | options.timestamp_flag() | transactional,
         last_offset_delta: batch.rows as i32 - 1,
         base_timestamp: batch.base_timestamp,
         max_timestamp: options.append_time_ms.unwrap_or(batch.max_timestamp.max(NO_TIMESTAMP)),

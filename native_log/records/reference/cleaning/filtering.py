@@ -12,6 +12,7 @@ from native_log.records.reference.cleaning import write
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import MAGIC_AT, BatchHeader, wrap64
+from native_log.records.reference.write import message as message_bytes
 
 if TYPE_CHECKING:
     from native_log.records.reference.cleaning.survivors import Survivors
@@ -152,7 +153,7 @@ def plain_message(header: BatchHeader, message: memoryview, rules: Rules) -> Fil
         if record.offset in rules.nulled and record.value is not None:
             record = record._replace(value=None)
             copied = 0
-            written = write.message(
+            written = message_bytes(
                 header.magic, record.offset, header.attributes, record.timestamp, record.key, None
             )
         found.kept_tombstones += record.value is None

@@ -1,0 +1,119 @@
+"""Rows -> batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.records.encode import refuse
+from native_log.records.reference import write
+from native_log.records.reference.codec.compress import compress
+from native_log.records.reference.encode.ratio import Ratio
+from native_log.records.reference.entry import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, V2_HEADER, wrap64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from native_log.records.reference.encode.rows import Headers
+    from native_log.records.reference.record import Record
+
+_MOST_PLAIN = 256 << 20
+"""A batch has no more before compression than readers take (DEFAULT_MAX_BATCH_BYTES)."""
+_LEGACY_OVERHEAD = {0: 26, 1: 34}
+"""Bytes of a message beside its key and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How batches are written; see encode. `append_time_ms`: not None with LogAppendTime."""
+
+    magic: int
+    codec: int
+    level: int | None
+    batch_size: int
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+    append_time_ms: int | None
+
+
+def v2_batches(rows: Sequence[tuple[Record, Headers]], form: Form) -> Iterator[tuple[int, bytes]]:
+    """Batches, each with the number of its records."""
+    ratio = Ratio(compressed=form.codec != 0)
+    attributes = form.codec | (TIMESTAMP_TYPE_FLAG if form.append_time_ms is not None else 0)
+    attributes |= TRANSACTIONAL_FLAG if form.is_transactional else 0
+    start = 0
+    while start < len(rows):
+        base, written = rows[start][0], bytearray()
+        end = start
+        for record, headers in rows[start:]:
+            delta = wrap64(record.timestamp - base.timestamp)
+            data = write.v2_record(delta, end - start, record.key, record.value, headers)
+            if end > start and (
+                V2_HEADER.size + ratio.estimate(len(written)) + len(data) > form.batch_size
+                or len(written) + len(data) > _MOST_PLAIN
+            ):
+                break
+            written += data
+            end += 1
+        stored = compress(form.codec, 2, bytes(written), form.level)
+        ratio.observe(len(written), len(stored))
+        max_timestamp = max(record.timestamp for record, _ in rows[start:end])
+        yield (
+            end - start,
+            write.v2_batch(
+                base_offset=base.offset,
+                leader_epoch=form.leader_epoch,
+                attributes=attributes,
+                last_offset_delta=end - start - 1,
+                base_timestamp=base.timestamp,
+                max_timestamp=max_timestamp if form.append_time_ms is None else form.append_time_ms,
+                producer_id=form.producer_id,
+                producer_epoch=form.producer_epoch,
+                base_sequence=_sequence(form.base_sequence, start),
+                record_count=end - start,
+                records=stored,
+            ),
+        )
+        start = end
+
+
+def _sequence(base: int, records: int) -> int:
+    """Past 2^31 - 1 comes 0; -1 is none."""
+    return base if base < 0 else (base + records) % 2**31
+
+
+def legacy_batches(rows: Sequence[tuple[Record, Headers]], form: Form) -> Iterator[tuple[int, bytes]]:
+    """Messages of magic 0 or 1, or wrappers of them, each with the number of its records."""
+    magic = form.magic
+    append_time = form.append_time_ms if magic else None  # magic 0 has no timestamps at all
+    for row, (_, headers) in enumerate(rows):
+        if headers:
+            refuse("headers", row, row, 0, None)
+    records = [record for record, _ in rows]
+    if not form.codec:
+        flags = 0 if append_time is None else TIMESTAMP_TYPE_FLAG
+        for record in records:
+            timestamp = record.timestamp if append_time is None else append_time
+            yield 1, write.message(magic, record.offset, flags, timestamp, record.key, record.value)
+        return
+    overhead, ratio = _LEGACY_OVERHEAD[magic], Ratio(compressed=True)
+    start = 0
+    while start < len(records):
+        end, written = start, 0
+        for record in records[start:]:
+            size = overhead + len(record.key or b"") + len(record.value or b"")
+            if end > start and (
+                overhead + ratio.estimate(written) + size > form.batch_size or written + size > _MOST_PLAIN
+            ):
+                break
+            written += size
+            end += 1
+        batch = write.wrapper(
+            magic, form.codec, records[start:end], append_time if magic else None, form.level
+        )
+        ratio.observe(written, len(batch) - overhead)
+        yield end - start, batch
+        start = end

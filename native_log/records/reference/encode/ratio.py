@@ -1,0 +1,29 @@
+"""How well batches will be compressed, as the producer guesses it."""
+
+from __future__ import annotations
+
+import struct
+
+
+class Ratio:
+    """How well batches will be compressed, as the producer guesses it, in 32-bit floating point as it does
+    (Kafka: CompressionRatioEstimator, MemoryRecordsBuilder.estimatedBytesWritten)."""
+
+    def __init__(self, *, compressed: bool) -> None:
+        self._ratio = 1.0
+        self._compressed = compressed
+
+    def estimate(self, plain_bytes: int) -> int:
+        if not self._compressed:
+            return plain_bytes
+        return int(_float32(_float32(_float32(plain_bytes) * self._ratio) * _float32(1.05)))
+
+    def observe(self, plain_bytes: int, compressed_bytes: int) -> None:
+        observed = _float32(_float32(compressed_bytes) / _float32(plain_bytes))
+        step = _float32(0.05) if observed > self._ratio else -_float32(0.005)
+        self._ratio = max(_float32(self._ratio + step), observed)
+
+
+def _float32(value: float) -> float:
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return float(rounded)
