@@ -19,12 +19,16 @@ from native_log.records import encode
 from tests.log.support import golden
 
 from .cluster import Cluster, Consumed, Row
+from .peers import read_by_aiokafka, read_by_kafka_python
 from .written import Written, row, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.broker
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated"),  # kafka-python
+]
 
 T0 = 1_700_000_000_000
 NOW = time.time_ns() // 1_000_000 - 3_600_000
@@ -157,6 +161,9 @@ WITH_GAPS = ["replica-of-compacted", "replica-of-huge-offsets"]
 EXTENDED = ["codec-lz4", "transactions", "continued", "own-directory"]
 """These the broker goes on with."""
 
+PEERS = {"kafka-python": read_by_kafka_python, "aiokafka": read_by_aiokafka}
+READ_BY_PEERS = [*(f"codec-{codec}" for codec in CODECS), "append-time", "transactions"]
+
 
 class Served(NamedTuple):
     """What a broker gave of a topic: before and after it appended to it."""
@@ -164,6 +171,8 @@ class Served(NamedTuple):
     consumed: dict[str, Consumed]
     extended: dict[str, Consumed]
     offsets_by_time: dict[int, int | None]
+    read_by: dict[str, list[Row]]
+    """What Python's consumers got, of some topics."""
 
 
 class Outcome(NamedTuple):
@@ -258,10 +267,13 @@ def served(broker: Cluster, outcome: Outcome) -> dict[str, Served]:
             *(one.timestamp_ms + 1 for one in written.rows[:: len(written.rows) // 4]),
         ]
         by_time = {time: broker.offset_for_timestamp(topic, time) for time in times}
+        stable = consumed["read_committed"].end
+        asked = PEERS.items() if topic in READ_BY_PEERS else ()
+        read_by = {name: read(broker.broker.bootstrap, topic, stable) for name, read in asked}
         if topic in EXTENDED:
             broker.send(topic, 100, first=written.end, batch_size=1000)
         extended = {level: broker.consume(topic, level) for level in LEVELS}
-        answers[topic] = Served(consumed, extended, by_time)
+        answers[topic] = Served(consumed, extended, by_time, read_by)
     assert broker.complaints() == []
     broker.stop(cleanly=False)
     return answers
@@ -280,6 +292,14 @@ def test_offsets_by_time_are_right(outcome: Outcome, served: dict[str, Served], 
     written = outcome.written[topic]
     for time_ms, offset in served[topic].offsets_by_time.items():
         assert offset == written.offset_for_timestamp(time_ms), time_ms
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("topic", READ_BY_PEERS)
+def test_other_consumers_get_every_record(
+    outcome: Outcome, served: dict[str, Served], topic: str, peer: str
+) -> None:
+    assert served[topic].read_by[peer] == outcome.written[topic].stable_rows()
 
 
 @pytest.mark.parametrize("topic", EXTENDED)
