@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from benchmarks import clean, growth, kernel, latency, profiles, report, spark, write
 from benchmarks import corpus as corpora
-from benchmarks import growth, kernel, latency, profiles, report, spark
 from benchmarks.corpus import MEMORY, Corpus
 from benchmarks.growth import Growth
 from benchmarks.measure import Measurement
@@ -17,7 +17,7 @@ from benchmarks.results import load, save
 from native_log.records import IMPLEMENTATION
 
 MANY_PARTITIONS = 10_000
-STAGES = ("kernel", "spark", "latency", "memory")
+STAGES = ("kernel", "spark", "latency", "memory", "write", "clean")
 
 
 @click.group(invoke_without_command=True)
@@ -81,6 +81,8 @@ def _stage(
             ),
             lambda: spark.memory(corpus, [topic.name for topic in MEMORY], conf),
         ],
+        "write": [lambda: write.measure(corpus, runs, conf)],
+        "clean": [lambda: clean.measure(corpora.make(scale, clean.TOPICS), min(runs, 3), conf)],
     }
     for step in steps[stage]:
         yield from step()

@@ -1,8 +1,8 @@
 """What is read: topics that a real producer sent to a real broker, which was then stopped cleanly."""
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 
 from benchmarks.broker import Broker
@@ -24,6 +24,7 @@ class Topic:
     value_bytes: int = 100  # and a key of 16
     batch_bytes: int = 64 * KIB
     segment_bytes: int = 256 * MIB
+    distinct_keys: int = 0  # 0: no key twice
 
 
 SMALL = tuple(Topic(f"small100-{codec}", codec, 8_000_000) for codec in CODECS)
@@ -49,9 +50,24 @@ MEMORY = tuple(
         ("gzip", MIB, 256 * MIB),
     ]
 )
+# For the cleaner: each key ten times on average.
+COMPACT = tuple(
+    Topic(
+        f"compact-p{partitions}-{codec}",
+        codec,
+        10_000_000,
+        partitions=partitions,
+        segment_bytes=64 * MIB,
+        distinct_keys=1_000_000,
+    )
+    for partitions in (1, 4)
+    for codec in ("none", "lz4")
+)
+# For compaction by all cores inside one partition.
+GIANT = Topic("compact-giant", "none", 100_000_000, 1, distinct_keys=20_000_000)
 # One small batch of it is what many.py makes its partitions of.
 SEED = Topic("seed", "none", 1000, partitions=1, batch_bytes=KIB)
-TOPICS = {topic.name: topic for topic in (*SMALL, *KB1, *MEMORY, SEED)}
+TOPICS = {topic.name: topic for topic in (*SMALL, *KB1, *MEMORY, *COMPACT, GIANT, SEED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +87,13 @@ class Corpus:
         return sum(log.stat().st_size for log in self.segments(topic))
 
 
-def make(scale: float = 1.0) -> Corpus:
-    """The corpus with `scale` times its records: from the scratch folder, or made now (5 GB, 3 minutes)."""
+def make(scale: float = 1.0, topics: Collection[Topic] = (*SMALL, *KB1, *MEMORY, SEED)) -> Corpus:
+    """These topics with `scale` times their records: from the scratch folder, or made now."""
     folder = scratch() / f"corpus-{scale:g}"
     log_dir, made = folder / "logs", folder / "made.json"
-    wanted = {name: asdict(topic) | {"records": _scaled(topic, scale)} for name, topic in TOPICS.items()}
-    done = json.loads(made.read_text()) if made.exists() else {}
+    wanted = {topic.name: asdict(_scaled(topic, scale)) for topic in topics}
+    told = json.loads(made.read_text()) if made.exists() else {}
+    done = {name: asdict(Topic(**topic)) for name, topic in told.items()}
     missing = [Topic(**topic) for name, topic in wanted.items() if done.get(name) != topic]
     if any(topic.name in done for topic in missing):
         raise SystemExit(f"the corpus in {folder} was made otherwise: remove it, and it is made again")
@@ -106,5 +123,15 @@ def _written(broker: Broker, topics: Iterable[Topic]) -> Iterator[Topic]:
             yield topic
 
 
-def _scaled(topic: Topic, scale: float) -> int:
-    return max(topic.partitions * 1000, round(topic.records * scale) // topic.partitions * topic.partitions)
+def _scaled(topic: Topic, scale: float) -> Topic:
+    records = max(
+        topic.partitions * 1000, round(topic.records * scale) // topic.partitions * topic.partitions
+    )
+    if topic.distinct_keys:  # the cleaner wants several segments
+        return replace(
+            topic,
+            records=records,
+            distinct_keys=round(topic.distinct_keys * scale),
+            segment_bytes=max(MIB, round(topic.segment_bytes * scale)),
+        )
+    return replace(topic, records=records)

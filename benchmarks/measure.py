@@ -23,6 +23,7 @@ class Measurement:
     size_bytes: int  # of the segment files read
     seconds: tuple[float, ...]  # of each run, warm-up runs left out
     foreign_cores: float  # how many cores anything else used meanwhile, on average
+    written_bytes: int = 0  # by writers: the size of what came out
 
     @property
     def median_seconds(self) -> float:
@@ -39,6 +40,7 @@ class Pass:
 
     rows: int
     seconds: float | None = None
+    written_bytes: int = 0
 
 
 def in_turn(
@@ -57,6 +59,7 @@ def in_turn(
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     foreign: dict[str, list[float]] = {name: [] for name in contenders}
+    written = dict.fromkeys(contenders, 0)
     for round_number in range(warmups + runs):
         for name, run in contenders.items():
             _wait_until_quiet()
@@ -67,6 +70,7 @@ def in_turn(
                 rows = told.rows
             if told.rows != rows:
                 raise AssertionError(f"{work}, {corpus}: {name} found {told.rows} rows instead of {rows}")
+            written[name] = told.written_bytes
             if round_number >= warmups:
                 others = (_busy_seconds() - busy_before) - (_own_seconds() - own_before)
                 seconds[name].append(elapsed if told.seconds is None else told.seconds)
@@ -74,7 +78,7 @@ def in_turn(
     assert rows is not None
     cores = {name: round(statistics.mean(samples), 2) for name, samples in foreign.items()}
     return [
-        Measurement(work, corpus, name, rows, size_bytes, tuple(seconds[name]), cores[name])
+        Measurement(work, corpus, name, rows, size_bytes, tuple(seconds[name]), cores[name], written[name])
         for name in contenders
     ]
 

@@ -17,7 +17,6 @@ TOPICS = ("small100-none", "small100-lz4", "kb1-none")
 
 def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
     """One session for each number of cores; the broker runs over the very files that kafkalog reads."""
-    connector = [str(jar) for jar in jars(SPARK_KAFKA_SOURCE).glob("*.jar") if _is_wanted(jar.name)]
     for topic in TOPICS:
         warm(corpus.segments(topic))
     with Broker(corpus.log_dir, heap="1g") as broker:
@@ -27,7 +26,7 @@ def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Meas
                 "cores": cores,
                 "runs": runs,
                 "bootstrap": broker.bootstrap,
-                "jars": connector,
+                "jars": connector(),
                 "log_dir": str(corpus.log_dir),
                 "topics": {
                     topic: {"rows": corpus.records[topic], "size_bytes": corpus.size_bytes(topic)}
@@ -59,6 +58,7 @@ def in_session(asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         raise subprocess.CalledProcessError(process.returncode, command)
 
 
-def _is_wanted(jar: str) -> bool:
-    """Of the connector's jars those that pyspark does not bring along."""
-    return jar.startswith(("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2"))
+def connector() -> list[str]:
+    """The jars of Spark's Kafka source and sink that pyspark does not bring along."""
+    wanted = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
+    return [str(jar) for jar in jars(SPARK_KAFKA_SOURCE).glob("*.jar") if jar.name.startswith(wanted)]

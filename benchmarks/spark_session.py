@@ -9,15 +9,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from benchmarks import clean, spark_sinks
 from benchmarks.growth import Growth, peak_reset, peaks
 from benchmarks.measure import Pass, in_turn
 from benchmarks.places import ROOT
 from benchmarks.toy import ToySource
+from kafkalog_spark import compact
 
 Query = Callable[[DataFrame], int | None]
 TUNED = {"kafka.max.poll.records": "50000", "kafka.max.partition.fetch.bytes": "8388608"}
@@ -161,6 +164,38 @@ def memory(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         spark.stop()
 
 
+def sinks(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same cached rows to each sink."""
+    spark = session(asked["cores"], asked["conf"], asked["jars"])
+    yield from spark_sinks.measure(spark, asked)
+    spark.stop()
+
+
+def compaction(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The same partitions compacted, a copy each time."""
+    spark = session(asked["cores"], asked["conf"])
+    spark.dataSource.register(ToySource)
+    to_noop(spark.read.format("toy").options(rows=4, partitions=4).load())  # starts the Python workers
+    topic, partitions = asked["corpus"], [Path(partition) for partition in asked["partitions"]]
+
+    def run() -> Pass:
+        log_dir = clean.copy(Path(asked["log_dir"]), partitions)
+        started = time.perf_counter()
+        told = compact(spark, log_dir, [topic], {"segment.bytes": asked["segment_bytes"]}).collect()
+        seconds = time.perf_counter() - started
+        if {one["status"] for one in told} != {"cleaned"}:
+            raise AssertionError(told)
+        return Pass(
+            asked["rows"], seconds, sum(path.stat().st_size for path in log_dir.glob(f"{topic}-*/*.log"))
+        )
+
+    contenders = {f"kafkalog_spark.compact, local[{asked['cores']}]": run}
+    sizes = {"size_bytes": asked["size_bytes"], "rows": asked["rows"]}
+    for one in in_turn(asked["work"], topic, contenders, **sizes, runs=asked["runs"], warmups=0):
+        yield asdict(one)
+    spark.stop()
+
+
 def repeat(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One topic to noop, a few times: for a profiler to look at."""
     spark = session(asked["cores"], asked["conf"])
@@ -205,7 +240,7 @@ if __name__ == "__main__":
     # Spark and its JVM may write to standard output; the results have theirs apart.
     results = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    for one in {each.__name__: each for each in (queries, first_row, planning, memory, repeat)}[
-        request["do"]
-    ](request):
+    for one in {
+        each.__name__: each for each in (queries, first_row, planning, memory, sinks, compaction, repeat)
+    }[request["do"]](request):
         print(json.dumps(one), file=results)

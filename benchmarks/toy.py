@@ -1,11 +1,18 @@
-"""The ceiling of Spark's Python data sources: one prebuilt batch, over and over, at no cost."""
+"""The ceiling of Spark's Python data sources: a prebuilt batch, over and over, and a sink that drops all."""
 
 import os
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 ROWS_PER_BATCH = 50_000
@@ -65,3 +72,21 @@ def _binary(width: int) -> pa.Array:
     offsets = np.arange(ROWS_PER_BATCH + 1, dtype=np.int32) * width
     data = pa.py_buffer(os.urandom(width * ROWS_PER_BATCH))
     return pa.Array.from_buffers(pa.binary(), ROWS_PER_BATCH, [None, pa.py_buffer(offsets.tobytes()), data])
+
+
+class ToySink(DataSource):
+    """The ceiling of sinks: takes Arrow batches and drops them."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "toy_sink"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return ToyWriter()
+
+
+class ToyWriter(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()

@@ -14,8 +14,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * CorpusWriter BOOTSTRAP. Each line of standard input makes and fills one topic:
- * TOPIC CODEC RECORDS PARTITIONS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES; the answer is the seconds it took.
- * The records are the same at every run: 16-byte keys; values like short JSON, about half of their bytes random.
+ * TOPIC CODEC RECORDS PARTITIONS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES DISTINCT_KEYS; the answer is the seconds it took.
+ * The records are the same at every run: 16-byte keys, all different or (DISTINCT_KEYS > 0) drawn from that many, each
+ * then always in the same partition; values like short JSON, about half of their bytes random.
  */
 public final class CorpusWriter {
     private static final long FIRST_TIMESTAMP_MS = 1_767_225_600_000L; // 2026-01-01T00:00:00Z
@@ -29,13 +30,13 @@ public final class CorpusWriter {
             String[] words = lines.nextLine().split(" ");
             long started = System.nanoTime();
             fill(arguments[0], words[0], words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]),
-                Integer.parseInt(words[4]), Integer.parseInt(words[5]), words[6]);
+                Integer.parseInt(words[4]), Integer.parseInt(words[5]), words[6], Long.parseLong(words[7]));
             System.out.println((System.nanoTime() - started) / 1e9);
         }
     }
 
     private static void fill(String bootstrap, String topic, String codec, long records, int partitions,
-                             int valueBytes, int batchBytes, String segmentBytes) throws Exception {
+                             int valueBytes, int batchBytes, String segmentBytes, long distinctKeys) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             NewTopic newTopic = new NewTopic(topic, partitions, (short) 1).configs(Map.of(
                 "segment.bytes", segmentBytes, "retention.ms", "-1", "max.message.bytes", "8388608"));
@@ -60,17 +61,22 @@ public final class CorpusWriter {
         ByteArraySerializer asIs = new ByteArraySerializer();
         try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(settings, asIs, asIs)) {
             for (long i = 0; i < records; i++) {
+                long id = Long.remainderUnsigned(mix(7, i), distinctKeys > 0 ? distinctKeys : 1_000_000_000_000L);
+                int partition = (int) ((distinctKeys > 0 ? id : i) % partitions);
                 producer.send(
-                    new ProducerRecord<>(topic, (int) (i % partitions), FIRST_TIMESTAMP_MS + i / 10, key(i), value(i, valueBytes)),
+                    new ProducerRecord<>(topic, partition, FIRST_TIMESTAMP_MS + i / 10, key(id), value(i, valueBytes)),
                     (metadata, error) -> { if (error != null) failure.compareAndSet(null, error); });
             }
         }
         if (failure.get() != null) throw failure.get();
     }
 
-    /** "key-" and twelve digits that look random. */
-    private static byte[] key(long i) {
-        return String.format("key-%012d", Long.remainderUnsigned(mix(7, i), 1_000_000_000_000L)).getBytes();
+    /** "key-" and twelve digits. */
+    private static byte[] key(long id) {
+        byte[] key = new byte[16];
+        text(key, 0, "key-");
+        for (int at = 15; at >= 4; at--, id /= 10) key[at] = (byte) ('0' + id % 10);
+        return key;
     }
 
     private static byte[] value(long i, int bytes) {

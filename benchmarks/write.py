@@ -1,0 +1,150 @@
+"""Writing: the kernel beside Kafka's builder of batches, PartitionLog.append, sinks in Spark."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import pyarrow as pa
+
+from benchmarks.broker import Broker
+from benchmarks.corpus import CODECS, KIB, Corpus
+from benchmarks.jvm import Jvm, compiled
+from benchmarks.measure import Measurement, Pass, in_turn
+from benchmarks.places import HERE, scratch
+from benchmarks.spark import connector, in_session
+from native_log import LogDir
+from native_log.records import encode
+
+ENCODE = "encode to batches of 64 KB"
+APPEND = "append to a partition"
+BATCH_BYTES = 64 * KIB
+SINK_ROWS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The first `records` of a topic's first segment."""
+
+    topic: str
+    records: int
+
+
+INPUTS = (Input("small100-none", 1_000_000), Input("kb1-none", 200_000))
+
+
+def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
+    for one in INPUTS:
+        yield from _encode(corpus, one, runs)
+        yield from _append(corpus, one, runs)
+    yield from _sinks(runs, conf)
+
+
+def _encode(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
+    segment = corpus.segments(one.topic)[0]
+    records = _records(segment, one.records)
+    class_path = compiled([HERE / "java" / "RecordsWriter.java"], scratch() / "classes")
+    options = ["-Xms3g", "-Xmx3g", "-XX:+UseParallelGC"]
+    for codec in CODECS:
+        arguments = (str(segment), str(records.num_rows), str(BATCH_BYTES))
+        with Jvm(class_path, "RecordsWriter", *arguments, options=options) as jvm:
+            yield from in_turn(
+                ENCODE,
+                f"{one.topic.split('-')[0]}, {codec}",
+                {"kernel": _kernel(records, codec), "Java MemoryRecordsBuilder": _java(jvm, codec)},
+                size_bytes=_content_bytes(records),
+                rows=records.num_rows,
+                runs=runs,
+                warmups=4,
+            )
+
+
+def _append(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
+    """A new partition of a new log directory each time, on disk (fsync) when the clock stops."""
+    records = _records(corpus.segments(one.topic)[0], one.records)
+    for codec in ("none", "lz4"):
+        yield from in_turn(
+            APPEND,
+            f"{one.topic.split('-')[0]}, {codec}",
+            {"kernel": _kernel(records, codec), "PartitionLog.append": _partition_log(records, codec)},
+            size_bytes=_content_bytes(records),
+            rows=records.num_rows,
+            runs=runs,
+        )
+
+
+def _sinks(runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
+    folder = scratch() / "sinks"
+    shutil.rmtree(folder, ignore_errors=True)
+    with Broker(
+        folder / "broker", {"auto.create.topics.enable": "true", "num.partitions": "4"}, "2g"
+    ) as broker:
+        for cores in (2, 4):
+            asked = {
+                "do": "sinks",
+                "cores": cores,
+                "runs": runs,
+                "rows": SINK_ROWS,
+                "bootstrap": broker.bootstrap,
+                "jars": connector(),
+                "folder": str(folder / "kafkalog"),
+                "conf": dict(conf),
+            }
+            for told in in_session(asked):
+                yield Measurement(**(told | {"seconds": tuple(told["seconds"])}))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _records(segment: Path, count: int) -> pa.RecordBatch:
+    from native_log.log import PartitionLog
+
+    log = PartitionLog.open(segment.parent)
+    batches = log.read(0, min(count, log.log_end_offset), ["key", "value", "timestamp"])
+    table = pa.Table.from_batches(batches)
+    return table.combine_chunks().to_batches()[0]
+
+
+def _content_bytes(records: pa.RecordBatch) -> int:
+    """Of keys and values, as producers count."""
+    return sum(records[name].nbytes - 4 * (records.num_rows + 1) for name in ("key", "value"))
+
+
+def _kernel(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
+    """About a MiB a call, as the writers do it."""
+    step = max(1, records.num_rows * (1 << 20) // max(1, _content_bytes(records)))
+
+    def run() -> Pass:
+        written = 0
+        for start in range(0, records.num_rows, step):
+            encoded = encode(records.slice(start, step), compression=codec, batch_size=BATCH_BYTES)
+            written += len(encoded.data)
+        return Pass(records.num_rows, written_bytes=written)
+
+    return run
+
+
+def _java(jvm: Jvm, codec: str) -> Callable[[], Pass]:
+    def run() -> Pass:
+        rows, seconds, written = jvm.ask(codec).split()
+        return Pass(int(rows), float(seconds), int(written))
+
+    return run
+
+
+def _partition_log(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
+    folder = scratch() / "append"
+
+    def run() -> Pass:
+        shutil.rmtree(folder, ignore_errors=True)
+        with LogDir.create(folder) as log_dir:
+            log_dir.create_topic("t", partitions=1)
+            started = perf_counter()
+            with log_dir.partition("t", 0) as log:
+                log.append(records, compression=codec, batch_size=BATCH_BYTES)
+            seconds = perf_counter() - started
+        written = sum(path.stat().st_size for path in folder.glob("t-0/*.log"))
+        shutil.rmtree(folder)
+        return Pass(records.num_rows, seconds, written)
+
+    return run
