@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import clean, growth, kernel, latency, profiles, report, spark, write
+from benchmarks import clean, cleaner_parts, growth, kernel, latency, profiles, report, spark, write
 from benchmarks import corpus as corpora
 from benchmarks.corpus import MEMORY, Corpus
 from benchmarks.growth import Growth
@@ -82,7 +82,10 @@ def _stage(
             lambda: spark.memory(corpus, [topic.name for topic in MEMORY], conf),
         ],
         "write": [lambda: write.measure(corpus, runs, conf)],
-        "clean": [lambda: clean.measure(corpora.make(scale, clean.TOPICS), min(runs, 3), conf)],
+        "clean": [
+            lambda: cleaner_parts.measure(corpora.make(scale, clean.TOPICS), runs),
+            lambda: clean.measure(corpora.make(scale, clean.TOPICS), min(runs, 3), conf),
+        ],
     }
     for step in steps[stage]:
         yield from step()

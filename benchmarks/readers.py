@@ -31,11 +31,11 @@ def kernel_decode(segments: Sequence[Path], columns: Sequence[str] = SEVEN_COLUM
         def use(chunk: memoryview, position: int) -> int:
             nonlocal rows
             decoded = decode(chunk, columns, base_position=position, topic="t", partition=0)
-            _fail_if(decoded.damage)
+            fail_if(decoded.damage)
             rows += decoded.batch.num_rows
             return decoded.position
 
-        _in_chunks(segments, use)
+        in_chunks(segments, use)
         return Pass(rows)
 
     return run
@@ -49,7 +49,7 @@ def kernel_scan(segments: Sequence[Path]) -> Callable[[], Pass]:
         for segment in segments:
             with segment.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as mapped:
                 scanned = scan(mapped)
-                _fail_if(scanned.damage)
+                fail_if(scanned.damage)
                 rows += pc.sum(scanned.batches["recordCount"]).as_py()
                 del scanned
         return Pass(rows)
@@ -93,12 +93,12 @@ def _python_client(client: type, segments: Sequence[Path]) -> Callable[[], Pass]
     return run
 
 
-def _fail_if(damage: Damage | None) -> None:
+def fail_if(damage: Damage | None) -> None:
     if damage is not None:
         raise AssertionError(damage)
 
 
-def _in_chunks(segments: Sequence[Path], use: Callable[[memoryview, int], int]) -> None:
+def in_chunks(segments: Sequence[Path], use: Callable[[memoryview, int], int]) -> None:
     """Call `use` with the bytes from a position on; it returns the position to go on from."""
     buffer = memoryview(bytearray(CHUNK_BYTES))
     for segment in segments:

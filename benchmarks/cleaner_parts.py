@@ -1,0 +1,94 @@
+"""What compaction is made of, beside a mere copy of the bytes and the decoding of a consumer: one thread."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.corpus import COMPACT, Corpus, warm
+from benchmarks.measure import Measurement, Pass, in_turn
+from benchmarks.readers import fail_if, in_chunks, kernel_decode
+from native_log.records import OffsetMap, Survivors, rewrite
+
+PARTS = "parts of a compaction"
+MAP_BYTES = 1 << 30
+
+
+def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
+    for topic in (one for one in COMPACT if one.partitions == 1):
+        segments = corpus.segments(topic.name)
+        warm(segments)
+        rows = corpus.records[topic.name]
+        every, half = Survivors(), Survivors(range(0, rows, 2))
+        every.add_range(0, rows)
+        yield from in_turn(
+            PARTS,
+            topic.name,
+            {
+                "copy of the bytes": _copy(segments, rows),
+                "decode seven columns": kernel_decode(segments),
+                "build the offset map": _build_map(segments),
+                "rewrite, all kept": _rewrite(segments, every, rows),
+                "rewrite, every other record dropped": _rewrite(segments, half, rows),
+            },
+            size_bytes=corpus.size_bytes(topic.name),
+            rows=rows,
+            runs=runs,
+        )
+
+
+def _copy(segments: Sequence[Path], rows: int) -> Callable[[], Pass]:
+    """Read, and once more from memory to memory."""
+
+    def run() -> Pass:
+        into = memoryview(bytearray(4 << 20))
+
+        def use(chunk: memoryview, position: int) -> int:
+            into[: len(chunk)] = chunk
+            return position + len(chunk)
+
+        in_chunks(segments, use)
+        return Pass(rows)
+
+    return run
+
+
+def _build_map(segments: Sequence[Path]) -> Callable[[], Pass]:
+    def run() -> Pass:
+        offsets, rows = OffsetMap(MAP_BYTES), 0
+
+        def use(chunk: memoryview, position: int) -> int:
+            nonlocal rows
+            put = offsets.put_batches(chunk, base_position=position)
+            fail_if(put.damage)
+            rows += put.records
+            return put.position
+
+        in_chunks(segments, use)
+        offsets.survivors()
+        return Pass(rows)
+
+    return run
+
+
+def _rewrite(segments: Sequence[Path], survivors: Survivors, end: int) -> Callable[[], Pass]:
+    def run() -> Pass:
+        rows = written = 0
+
+        def use(chunk: memoryview, position: int) -> int:
+            nonlocal rows, written
+            done = rewrite(
+                chunk,
+                base_position=position,
+                survivors=survivors,
+                survivors_end=end,
+                now_ms=0,
+                delete_horizon_ms=None,
+            )
+            fail_if(done.damage)
+            rows += done.stats.records_read
+            written += len(done.data)
+            return done.position
+
+        in_chunks(segments, use)
+        return Pass(rows, written_bytes=written)
+
+    return run
