@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import native_log
-from kafkalog_spark import compact, compaction_tasks
+from kafkalog_spark import compact
+from kafkalog_spark.compaction.looking import staging
+from kafkalog_spark.compaction.values import Settings
 from kafkalog_spark.errors import PathNotVisibleError
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -124,9 +126,9 @@ def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Pa
     """As after a task that was tried again, or twice at a time, or a driver that was killed."""
     local, distributed = log_dir(tmp_path / "local", "round1"), log_dir(tmp_path / "distributed", "round1")
     native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
-    settings = compaction_tasks.Settings(None, NOW_MS, False, 0)  # type: ignore[arg-type]
+    settings = Settings(None, NOW_MS, False)  # type: ignore[arg-type]
     for partition in distributed.glob("*-0"):
-        attempt = compaction_tasks.staging(str(partition), settings)
+        attempt = staging(str(partition), settings)
         assert attempt is not None
         (attempt / "00000000000000000000.log.cleaned").write_bytes(b"half a seg")
 
@@ -158,14 +160,15 @@ def test_a_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> N
 def test_a_path_that_executors_do_not_see(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafkalog_spark import compaction, views
+    from kafkalog_spark import views
+    from kafkalog_spark.compaction import job
 
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
 
     def elsewhere(path: str, *others: Any) -> views.PartitionDirectory:
         return views.PartitionDirectory(f"/nowhere{path}", *others)
 
-    monkeypatch.setattr(compaction, "PartitionDirectory", elsewhere)
+    monkeypatch.setattr(job, "PartitionDirectory", elsewhere)
     before = files(data)
     with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
         compact(spark, data)

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 import native_log
-from kafkalog_spark import compaction, compaction_tasks
+from kafkalog_spark.compaction.groups import _Group
+from kafkalog_spark.compaction.looking import look_at
+from kafkalog_spark.compaction.publishing import _put_in_place
+from kafkalog_spark.compaction.values import Looked, Settings
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner.local import compaction_config
 from native_log.cleaner.swap import STAGING_DIRECTORY, finish_interrupted
@@ -22,7 +25,7 @@ from .test_compact import CONFIG, IN_PARTS, NOW_MS, log_dir
 from .test_compact_job import submit
 
 TOPIC = "compact-idem"
-SETTINGS = compaction_tasks.Settings(compaction_config(CONFIG), NOW_MS, False, 1 << 30)
+SETTINGS = Settings(compaction_config(CONFIG), NOW_MS, False)
 
 
 class Killed(BaseException):
@@ -34,9 +37,9 @@ def records(data: Path) -> list[dict[str, Any]]:
     return [row for batch in log.read(columns=["offset", "key", "value"]) for row in batch.to_pylist()]
 
 
-def look(data: Path) -> compaction_tasks.Looked:
+def look(data: Path) -> Looked:
     """What a task stages."""
-    return compaction_tasks._look_at(PartitionDirectory(*_directory(data)), SETTINGS)
+    return look_at(PartitionDirectory(*_directory(data)), SETTINGS, whole=True)
 
 
 def _directory(data: Path) -> tuple[Any, ...]:
@@ -44,12 +47,12 @@ def _directory(data: Path) -> tuple[Any, ...]:
     return str(log.path), log.topic, log.partition, log.checkpoints
 
 
-def commit(looked: compaction_tasks.Looked) -> None:
+def commit(looked: Looked) -> None:
     assert looked.statistics is not None and looked.staged
-    assert compaction._committed(looked, looked.statistics, looked.staged).status == "cleaned"
+    assert _put_in_place(looked).status == "cleaned"
 
 
-def commit_until(looked: compaction_tasks.Looked, step: int) -> bool:
+def commit_until(looked: Looked, step: int) -> bool:
     """Whether the driver came through before its `step`-th change to a directory."""
     done = 0
 
@@ -124,16 +127,19 @@ def test_of_two_attempts_one_is_taken(tmp_path: Path) -> None:
 
 
 def test_survivors_of_no_group_are_none(tmp_path: Path) -> None:
-    assert len(compaction_tasks._union([])) == 0
-    found = [Survivors([number]) for number in range(100)]
-    assert list(compaction_tasks._union(found)) == list(range(100))
+    group = _Group()
+    assert len(group.survivors()) == 0
+    for number in range(100):
+        group.take(1, memoryview(Survivors([number]).to_bytes()), None)
+    assert list(group.survivors()) == list(range(100))
 
 
 FLAKY = """
 import sys
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
-from kafkalog_spark import compact, compaction
+from kafkalog_spark import compact
+from kafkalog_spark.compaction import job
 
 def flaky(work):
     def first_in_vain(batches, **how):
@@ -144,9 +150,8 @@ def flaky(work):
                 raise RuntimeError("this attempt fails after it wrote")
     return first_in_vain
 
-tasks = compaction.tasks
-for name in ("look", "gather_keys", "merge_packs", "rewrite_groups"):
-    setattr(tasks, name, flaky(getattr(tasks, name)))
+for name in ("look", "survey_parts", "plan_rounds", "gather_keys", "merge_packs", "rewrite_groups"):
+    setattr(job, name, flaky(getattr(job, name)))
 spark = SparkSession.builder.getOrCreate()
 config, how = eval(sys.argv[2])
 told = compact(spark, sys.argv[1], config=config, **how).collect()

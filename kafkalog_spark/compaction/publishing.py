@@ -1,0 +1,55 @@
+"""The driver's part at the end: new segments put in place, and what is saved about it. Under the lock."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafkalog_spark.compaction.values import failed
+from native_log.cleaner.swap import STAGING_DIRECTORY, move_to_cleaned, remove_deleted, swap_in
+from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafkalog_spark.compaction.values import Looked
+    from native_log.cleaner.statistics import PartitionStatistics
+
+logger = logging.getLogger(__name__)
+
+THREADS = 16
+"""They wait for the disk."""
+
+
+def publish(done: Sequence[Looked]) -> list[PartitionStatistics]:
+    """Puts what was staged in place, and tells what came of it."""
+    with ThreadPoolExecutor(THREADS, "publish") as pool:
+        told = list(pool.map(_put_in_place, done))
+    by_log_dir: dict[Path, dict[tuple[str, int], int | None]] = {}
+    for looked, stats in zip(done, told, strict=True):
+        if stats.status == "cleaned":
+            offsets = by_log_dir.setdefault(Path(looked.directory.path).parent, {})
+            offsets[stats.topic, stats.partition] = stats.end_offset
+    for log_dir, offsets in by_log_dir.items():
+        update_offset_checkpoint(log_dir / CLEANER_OFFSET_CHECKPOINT, offsets)
+    return told
+
+
+def _put_in_place(looked: Looked) -> PartitionStatistics:
+    """A few renames for each group."""
+    assert looked.statistics is not None
+    directory = Path(looked.directory.path)
+    try:
+        for one in looked.staged:
+            move_to_cleaned(directory, directory / STAGING_DIRECTORY / one.attempt, one.group.base_offset)
+            swap_in(directory, one.group)
+        if looked.staged:
+            remove_deleted(directory)
+        shutil.rmtree(directory / STAGING_DIRECTORY, ignore_errors=True)
+    except OSError as error:
+        logger.warning("%s-%d: %s", looked.directory.topic, looked.directory.partition, error)
+        return failed(looked.directory, error)
+    return looked.statistics
