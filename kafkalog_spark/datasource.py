@@ -84,14 +84,16 @@ class KafkaLogDataSource(DataSource):
                 "output mode complete not allowed for kafkalog: each batch replaces the whole result, "
                 "and a log is appended to. Allowed is append"
             )
-        return KafkaLogStreamWriter(self._write_plan(schema))
+        names = [self.options.get(name, "") for name in ("checkpointLocation", "queryName")]
+        stream = f"{self.options.get('path')} {' '.join(names)}" if any(names) else None
+        return KafkaLogStreamWriter(self._write_plan(schema, stream))
 
-    def _write_plan(self, schema: StructType) -> WritePlan:
+    def _write_plan(self, schema: StructType, stream: str | None = None) -> WritePlan:
         from kafkalog_spark.tables import options_of
         from kafkalog_spark.write.options import parse_write_options
         from kafkalog_spark.write.plan import WritePlan
 
-        return WritePlan.of(parse_write_options({**options_of(schema), **self.options}), schema)
+        return WritePlan.of(parse_write_options({**options_of(schema), **self.options}), schema, stream)
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise NotImplementedError(

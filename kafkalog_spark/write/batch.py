@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter
@@ -35,7 +34,8 @@ class KafkaLogWriter(DataSourceArrowWriter):
         publish(self._plan, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        abort(self._plan)
+        # Attempts that still run come to nothing.
+        self._plan.job.abort()
 
 
 def publish(
@@ -54,10 +54,3 @@ def publish(
     )
     for one in published:
         logger.info("%s-%d: offsets %d to %d", one.topic, one.partition, one.start_offset, one.end_offset - 1)
-
-
-def abort(plan: WritePlan) -> None:
-    """Leave the log directory as it was before the job. Attempts that still run come to nothing."""
-    plan.job.end()
-    if plan.made_log_dir and not any(path.is_dir() for path in plan.job.mark.parent.iterdir()):
-        shutil.rmtree(plan.job.log_dir, ignore_errors=True)

@@ -34,7 +34,6 @@ class WritePlan:
         job: under way since this was made.
         topics: the partitions of the topics that are there.
         now_ms: the time of records that have none.
-        made_log_dir: whether the log directory was made for this write.
     """
 
     job: WriteJob
@@ -42,11 +41,15 @@ class WritePlan:
     columns: SinkColumns
     topics: dict[str, tuple[int, ...]]
     now_ms: int
-    made_log_dir: bool
 
     @classmethod
-    def of(cls, options: WriteOptions, schema: StructType) -> WritePlan:
-        """Begin a job. Raises OptionError; LogDirInUseError if a broker runs there; OSError."""
+    def of(cls, options: WriteOptions, schema: StructType, stream: str | None = None) -> WritePlan:
+        """Begin a job. Raises OptionError; LogDirInUseError if a broker runs there; OSError.
+
+        Args:
+            stream: what a stream is known by, whose batches are one job after the other. Spark plans and
+                commits them in different processes.
+        """
         columns = SinkColumns.of(
             schema, with_topic=options.topic is None, with_timestamp=options.use_timestamp_column
         )
@@ -61,10 +64,10 @@ class WritePlan:
         if options.topic is not None:
             checked_topic(options.topic, options.partitions)
             topics = {options.topic: topics[options.topic]} if options.topic in topics else {}
-        job = WriteJob.begin(path, Owner.of(_driver()))
+        job = WriteJob.begin(path, Owner.of(_driver()), name=stream, made_log_dir=made)
         now_ms = time.time_ns() // 1_000_000
         there = {topic: tuple(partitions) for topic, partitions in topics.items()}
-        return cls(job, options, columns, there, now_ms, made)
+        return cls(job, options, columns, there, now_ms)
 
     def check_visible(self) -> None:
         """Raises PathNotVisibleError on an executor that does not see what the driver sees."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
-from kafkalog_spark.write.batch import abort, publish
+from kafkalog_spark.write.batch import publish
 from kafkalog_spark.write.task import TaskCommit, write_task
 
 if TYPE_CHECKING:
@@ -40,5 +40,5 @@ class KafkaLogStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         for one in messages:
             if isinstance(one, TaskCommit):
-                one.job.end()
-        abort(self._plan)
+                one.job.abort()
+        self._plan.job.abort()

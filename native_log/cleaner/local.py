@@ -21,6 +21,7 @@ from native_log.errors import KafkaLogError
 from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
 from native_log.logdir.lock import LogDirLock
+from native_log.logdir.unfinished import undo_unfinished
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, OffsetMap, RewriteStats
 from native_log.segment.files import CLEANED
 
@@ -142,6 +143,7 @@ def open_to_change(
         return log_dir
     for directory in log_dir.directories:
         locks.enter_context(LogDirLock(directory.path))
+        undo_unfinished(directory.path)
     # Once more: what was read before the lock was held may have changed.
     return LogDir(paths, high_watermark=high_watermark)
 

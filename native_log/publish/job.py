@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MARK = ".kafkalog-job-"
 _FOLDER = ".kafkalog-write-"
+_NAMES = uuid.UUID("6b61666b-616c-4f67-8a6f-62732e6e616d")
 _ABANDONED_MS = 24 * 3600 * 1000
 """A job of another host, whose process cannot be looked for, is taken for dead after so long."""
 
@@ -60,10 +61,26 @@ class WriteJob:
     log_dir: str
 
     @classmethod
-    def begin(cls, log_dir: str | os.PathLike[str], owner: Owner | None = None) -> Self:
-        """Mark that a job is under way: what it stages is left alone while its owner lives."""
-        job = cls(uuid.uuid4().hex, os.fspath(log_dir))
-        replace_file(job.mark, json.dumps(asdict(owner or Owner.of(os.getpid()))).encode())
+    def begin(
+        cls,
+        log_dir: str | os.PathLike[str],
+        owner: Owner | None = None,
+        *,
+        name: str | None = None,
+        made_log_dir: bool = False,
+    ) -> Self:
+        """Mark that a job is under way: what it stages is left alone while its owner lives.
+
+        Args:
+            name: of jobs that follow one another: whoever says it again means the same job.
+            made_log_dir: the log directory was made for this job.
+        """
+        job = cls(uuid.uuid4().hex if name is None else uuid.uuid5(_NAMES, name).hex, os.fspath(log_dir))
+        told = {
+            "owner": asdict(owner or Owner.of(os.getpid())),
+            "made_log_dir": made_log_dir or job._made_log_dir(),
+        }
+        replace_file(job.mark, json.dumps(told).encode())
         return job
 
     @property
@@ -91,6 +108,20 @@ class WriteJob:
         """Remove all that the job has staged. Whatever its tasks still do comes to nothing."""
         remove_file(self.mark)
         remove_staged(Path(self.log_dir), {self.id})
+
+    def abort(self) -> None:
+        """The same, and the log directory too if it was made for the job and nothing else is in it."""
+        made = self._made_log_dir()
+        self.end()
+        path = Path(self.log_dir)
+        if made and not any(one.is_dir() for one in path.iterdir()) and not other_jobs(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _made_log_dir(self) -> bool:
+        try:
+            return bool(json.loads(read_file(str(self.mark)))["made_log_dir"])
+        except (FileNotFoundError, ValueError, LookupError):
+            return False
 
 
 def other_jobs(log_dir: Path, job: str | None = None) -> bool:
@@ -150,10 +181,10 @@ def sweep_partition(partition_dir: Path) -> None:
 def _is_dead(mark: Path) -> bool:
     try:
         old = time.time() * 1000 - mark.stat().st_mtime * 1000 > _ABANDONED_MS
-        owner = Owner(**json.loads(read_file(str(mark))))
+        owner = Owner(**json.loads(read_file(str(mark)))["owner"])
     except FileNotFoundError:
         return False
-    except (ValueError, TypeError):  # half written
+    except (ValueError, TypeError, LookupError):  # half written
         return True
     is_dead = owner.is_dead()
     return old if is_dead is None else is_dead
