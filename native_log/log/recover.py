@@ -111,7 +111,7 @@ def recover_log(
 
     Args:
         dry_run: change nothing: only tell what it would come to.
-        before_cut: called before anything of the log's data goes.
+        before_cut: called before anything of the log's data goes, and where in a dry run it would go.
     """
     left = left_behind(path)
     if not dry_run:
@@ -130,9 +130,9 @@ def recover_log(
         end, removed = walk.start, listing.segments
     epochs = truncate_from_start(truncate_from_end(walk.epochs, end), walk.start)
     recovery = LogRecovery(path, tuple(walk.checked), removed, left, walk.start, end, epochs)
+    if recovery.cuts:
+        before_cut(recovery)
     if not dry_run:
-        if recovery.cuts:
-            before_cut(recovery)
         _remove(recovery)
         if recovery.begins_anew:
             SegmentWriter.create(path, recovery.log_start_offset, config).close()

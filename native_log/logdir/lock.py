@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogDirInUseError
+from native_log.logdir.unfinished import undo_unfinished
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,17 +58,23 @@ class LogDirLock:
     """Holds a log directory as a broker does: none starts there meanwhile, and one that runs is not disturbed
     (Kafka: LogManager.lockLogDirs). A context manager.
 
-    Within one process it may be taken several times: it is held until the last is closed.
+    Within one process it may be taken several times: it is held until the last is closed. Whoever takes it
+    first finds the directory as it was before a write that was cut short while it was published.
     """
 
     def __init__(self, log_dir: Path) -> None:
-        """Raises LogDirInUseError if another process holds it; OSError."""
+        """Raises LogDirInUseError if another process holds it; KafkaLogError; OSError."""
         self._name = os.path.realpath(log_dir)
         self._closed = False
         with _guard:
             descriptor, count, pid = _held.get(self._name, (-1, 0, 0))
             if not _is_held(self._name):
                 descriptor, count, pid = self._take(log_dir), 0, os.getpid()
+                try:
+                    undo_unfinished(log_dir)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
             _held[self._name] = (descriptor, count + 1, pid)
 
     @staticmethod

@@ -7,6 +7,7 @@ import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from native_log.logdir.checkpoints import (
 from native_log.logdir.discovery import Found, PartitionDir, find_partitions, local_path
 from native_log.logdir.lock import lock_holder
 from native_log.logdir.names import METADATA_TOPIC, PartitionKind
-from native_log.logdir.session import ClosedLog, writing_in
+from native_log.logdir.session import ClosedLog, WriteSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -81,56 +82,79 @@ def recover(
         LogDirInUseError: a broker, or another process, works in the directory, or this one in a partition.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
-    found = find_partitions(local_path(path))
-    wanted = recoverable(found, topics)
-    saved = OffsetCheckpoints.read(found.log_dir)
-    settings = LogConfig.parse(config or {})
-    directory = None if save_to is None else Path(save_to).absolute()
+    location = local_path(path)
+    found = find_partitions(location)
+    how = _How(
+        from_start,
+        None if save_to is None else Path(save_to).absolute(),
+        LogConfig.parse(config or {}),
+        threads,
+        on_partition,
+    )
+    if dry_run:
+        _warn_of_a_broker(found)
+        saved = OffsetCheckpoints.read(found.log_dir)
+        return how.recover_all(recoverable(found, topics), saved, dry_run=True)
+    with WriteSession.entered(found.log_dir) as session:
+        found = find_partitions(location)
+        wanted = recoverable(found, topics)
+        saved = OffsetCheckpoints.read(found.log_dir)
+        with session.claimed(wanted):
+            session.begin()
+            done = how.recover_all(wanted, saved, dry_run=False)
+            _lower_first_dirty_offsets(found.log_dir, saved, done)
+            for result in done:
+                session.release(result.partition.path, result.partition.key, _closed(result, saved))
+            if topics is None and not found.is_partition:
+                session.found_in_order()
+    return done
 
-    def one(partition: PartitionDir) -> PartitionRecovery:
-        key = partition.key
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The arguments of `recover`."""
+
+    from_start: bool
+    save_to: Path | None
+    config: LogConfig
+    threads: int | None
+    on_partition: Callable[[PartitionRecovery], None]
+
+    def recover_all(
+        self, partitions: list[PartitionDir], saved: OffsetCheckpoints, *, dry_run: bool
+    ) -> list[PartitionRecovery]:
+        done = []
+        pool = ThreadPoolExecutor(self.threads or os.cpu_count(), "log-recovery")
+        try:
+            for result in pool.map(partial(self._recover, saved=saved, dry_run=dry_run), partitions):
+                self.on_partition(result)
+                done.append(result)
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return done
+
+    def _recover(
+        self, partition: PartitionDir, saved: OffsetCheckpoints, *, dry_run: bool
+    ) -> PartitionRecovery:
         lost: list[int] = []
 
         def before_cut(recovery: LogRecovery) -> None:
             lost.append(cut_records(recovery))
-            if directory is not None:
-                save_cut(recovery, directory / f"{partition.topic}-{partition.partition}")
+            if self.save_to is not None and not dry_run:
+                save_cut(recovery, self.save_to / f"{partition.topic}-{partition.partition}")
 
         try:
             recovery = recover_log(
                 partition.path,
-                recovery_point=0 if from_start else saved.recovery_points.get(key, 0),
-                log_start_offset=saved.log_start_offsets.get(key, 0),
-                config=settings,
+                recovery_point=0 if self.from_start else saved.recovery_points.get(partition.key, 0),
+                log_start_offset=saved.log_start_offsets.get(partition.key, 0),
+                config=self.config,
                 dry_run=dry_run,
                 before_cut=before_cut,
             )
-            if dry_run and recovery.cuts:
-                lost.append(cut_records(recovery))
         except (KafkaLogError, OSError) as error:
             return PartitionRecovery(partition, None, error=error)
         return PartitionRecovery(partition, recovery, sum(lost))
-
-    def all_of_them() -> list[PartitionRecovery]:
-        done = []
-        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-            for result in pool.map(one, wanted):
-                on_partition(result)
-                done.append(result)
-        return done
-
-    if dry_run:
-        _warn_of_a_broker(found)
-        return all_of_them()
-    with writing_in(found.log_dir, wanted) as session:
-        session.begin()
-        done = all_of_them()
-        _lower_first_dirty_offsets(found.log_dir, saved, done)
-        for result in done:
-            session.release(result.partition.path, result.partition.key, _closed(result, saved))
-        if topics is None and not found.is_partition:
-            session.found_in_order()
-    return done
 
 
 def recoverable(found: Found, topics: Collection[str] | None) -> list[PartitionDir]:

@@ -14,7 +14,7 @@ from native_log.log.listing import list_log
 from native_log.log.producers import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
 from native_log.logdir.recovery import recoverable
-from native_log.logdir.session import writing_in
+from native_log.logdir.session import WriteSession
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
 
@@ -59,17 +59,19 @@ def reindex(
         LogDirInUseError: a broker, or another process, works in the directory, or this one in a partition.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
-    found = find_partitions(local_path(path))
-    wanted = recoverable(found, topics)
+    location = local_path(path)
     settings = LogConfig.parse(config or {})
     done = []
-    with (
-        writing_in(found.log_dir, wanted),
-        ThreadPoolExecutor(threads or os.cpu_count()) as pool,
-    ):
-        for result in pool.map(partial(_reindexed, config=settings), wanted):
-            on_partition(result)
-            done.append(result)
+    with WriteSession.entered(find_partitions(location).log_dir) as session:
+        wanted = recoverable(find_partitions(location), topics)
+        with session.claimed(wanted):
+            pool = ThreadPoolExecutor(threads or os.cpu_count(), "log-reindexing")
+            try:
+                for result in pool.map(partial(_reindexed, config=settings), wanted):
+                    on_partition(result)
+                    done.append(result)
+            finally:
+                pool.shutdown(cancel_futures=True)
     return done
 
 

@@ -22,7 +22,6 @@ from native_log.logdir.checkpoints import (
 )
 from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE
 from native_log.logdir.lock import LogDirLock
-from native_log.logdir.unfinished import undo_unfinished
 from native_log.storage import read_file
 from native_log.storage.writing import fsync_directory, replace_file
 
@@ -51,11 +50,6 @@ class WriteSession:
     def __init__(self, log_dir: Path) -> None:
         self.log_dir = log_dir
         self._lock = LogDirLock(log_dir)
-        try:
-            undo_unfinished(log_dir)
-        except BaseException:
-            self._lock.close()
-            raise
         self._writers: dict[str, object] = {}
         self._holders = 0
         self._closed: dict[tuple[str, int], ClosedLog] = {}
@@ -81,6 +75,35 @@ class WriteSession:
                 session = _sessions[name, os.getpid()] = cls(log_dir)
             session._holders += 1
             return session
+
+    @classmethod
+    @contextmanager
+    def entered(cls, log_dir: Path) -> Iterator[WriteSession]:
+        """`enter` and `leave` around a block."""
+        session = cls.enter(log_dir)
+        try:
+            yield session
+        finally:
+            session.leave()
+
+    @contextmanager
+    def claimed(self, partitions: Sequence[PartitionDir]) -> Iterator[None]:
+        """A block in which nothing else in this process writes in these partitions. Those that it does not
+        release are left to recovery if it ends with an error. Raises LogDirInUseError."""
+        claimed: list[PartitionDir] = []
+        try:
+            for one in partitions:
+                self.claim(one.path)
+                claimed.append(one)
+            try:
+                yield
+            except BaseException:
+                for one in claimed:
+                    self.release(one.path, one.key, None)
+                raise
+        finally:
+            for one in claimed:
+                self.unclaim(one.path)
 
     def claim(self, partition_dir: Path, writer: object = None) -> None:
         """Be the one in this process that writes in a partition.
@@ -158,27 +181,3 @@ class WriteSession:
 
 _sessions: dict[tuple[str, int], WriteSession] = {}
 _guard = threading.RLock()
-
-
-@contextmanager
-def writing_in(log_dir: Path, partitions: Sequence[PartitionDir]) -> Iterator[WriteSession]:
-    """A session in which nothing else writes in these partitions. What is not released when it ends with an
-    error is left to recovery.
-
-    Raises LogDirInUseError; OSError.
-    """
-    session = WriteSession.enter(log_dir)
-    claimed: list[PartitionDir] = []
-    try:
-        for one in partitions:
-            session.claim(one.path)
-            claimed.append(one)
-        yield session
-    except BaseException:
-        for one in claimed:
-            session.release(one.path, one.key, None)
-        raise
-    finally:
-        for one in claimed:
-            session.unclaim(one.path)
-        session.leave()
