@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PACK_BYTES = 16 << 20
 """What small ranges are packed up to: about the work that a Python task's fixed cost (~50 ms) is worth."""
-FILE_COST_BYTES = 64 << 10
+FILE_COST_BYTES = 16 << 10
 """Opening a file costs about as much as reading this many bytes."""
 
 T = TypeVar("T")

@@ -75,10 +75,11 @@ def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        is_small = batch.nbytes < SMALL_BYTES
+        size_bytes = batch.get_total_buffer_size()  # `nbytes` takes as long as a small batch's decoding
+        is_small = size_bytes < SMALL_BYTES
         if is_small:
             small.append(batch)
-            held_bytes += batch.nbytes
+            held_bytes += size_bytes
         if small and (not is_small or held_bytes >= SMALL_BYTES):
             yield _one(small)
             small, held_bytes = [], 0

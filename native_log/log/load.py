@@ -7,6 +7,7 @@ come to the same segments without touching any.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,34 +79,27 @@ def log_files(files: Sequence[FileName], replaced: tuple[int, int] | None) -> Lo
         hold: originals
             with a base offset in [first, second) were replaced by them.
     """
-    chosen: dict[tuple[str, int], FileName] = {}
+    chosen: dict[str, dict[int, FileName]] = defaultdict(dict)
     for file in files:
         if not file.state and replaced is not None and replaced[0] <= file.offset < replaced[1]:
             continue
-        key = (file.kind, file.offset)
-        if key not in chosen or _rank(file) > _rank(chosen[key]):
-            chosen[key] = file
+        of_kind = chosen[file.kind]
+        other = of_kind.get(file.offset)
+        if other is None or _rank(file) > _rank(other):
+            of_kind[file.offset] = file
 
     def name(kind: str, base_offset: int) -> str | None:
-        file = chosen.get((kind, base_offset))
+        file = chosen[kind].get(base_offset)
         return None if file is None else file.name
 
-    bases = sorted(offset for kind, offset in chosen if kind == LOG)
-    snapshots = sorted(
-        ((offset, file.name) for (kind, offset), file in chosen.items() if kind == SNAPSHOT), reverse=True
-    )
     return LogFiles(
         tuple(
             SegmentFiles(
-                base,
-                chosen[LOG, base].name,
-                name(INDEX, base),
-                name(TIME_INDEX, base),
-                name(TRANSACTION_INDEX, base),
+                base, log.name, name(INDEX, base), name(TIME_INDEX, base), name(TRANSACTION_INDEX, base)
             )
-            for base in bases
+            for base, log in sorted(chosen[LOG].items())
         ),
-        tuple(snapshots),
+        tuple((offset, file.name) for offset, file in sorted(chosen[SNAPSHOT].items(), reverse=True)),
     )
 
 

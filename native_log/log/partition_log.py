@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
+_DEFAULT_CONFIG = LogConfig()
 _DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
 
 
@@ -74,6 +75,7 @@ class PartitionLog:
         tail: Tail,
         checkpoints: PartitionCheckpoints,
         max_batch_bytes: int,
+        config: LogConfig = _DEFAULT_CONFIG,
     ) -> None:
         """Use PartitionLog.open."""
         self.path = path
@@ -82,7 +84,7 @@ class PartitionLog:
         self.segments = listing.segments
         self.snapshots = listing.snapshots
         self.checkpoints = checkpoints
-        self.config = LogConfig()
+        self.config = config
         self._writing: Writing | None = None
         self._tail = tail
         self.max_batch_bytes = max_batch_bytes
@@ -124,9 +126,9 @@ class PartitionLog:
         directory = os.fspath(path)
         match = _DIRECTORY.fullmatch(os.path.basename(os.path.abspath(directory)))  # noqa: PTH100, PTH119
         checkpoints = checkpoints or NO_CHECKPOINTS
-        settings = LogConfig.parse(config) if config else LogConfig()
+        settings = LogConfig.parse(config) if config else _DEFAULT_CONFIG
         listing, tail = _list_and_find_tail(directory, checkpoints.clean_shutdown, max_batch_bytes)
-        log = cls(
+        return cls(
             Path(directory),
             topic if topic is not None else match[1] if match else Path(directory).name,
             partition if partition is not None else int(match[2]) if match else 0,
@@ -134,9 +136,8 @@ class PartitionLog:
             tail,
             checkpoints,
             max_batch_bytes,
+            settings,
         )
-        log.config = settings
-        return log
 
     @property
     def end_of_last_batch(self) -> int:
@@ -509,6 +510,6 @@ def _list_and_find_tail(directory: str, clean_shutdown: bool, max_batch_bytes: i
     last = listing.segments[-1]
     if last.size_bytes == 0:
         return listing, Tail(0, last.base_offset)
-    with DataFile(str(last.path)) as file:
+    with DataFile(f"{directory}/{last.log}") as file:
         tail = find_tail(last, file, Window(), clean_shutdown=clean_shutdown, max_batch_bytes=max_batch_bytes)
     return listing, tail

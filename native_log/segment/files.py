@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT = "log", "index", "timeindex", "txnindex", "snapshot"
 
@@ -14,13 +13,16 @@ SWAP = "swap"
 DELETED = "deleted"
 """Removed from the log, its file unlinked a minute later (file.delete.delay.ms)."""
 
-_NAME = re.compile(r"([0-9]+)\.(log|index|timeindex|txnindex|snapshot)(?:\.(cleaned|swap|deleted))?")
+_SUFFIXES = {
+    f"{kind}.{state}" if state else kind: (kind, state)
+    for kind in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
+    for state in ("", CLEANED, SWAP, DELETED)
+}
 MAX_OFFSET = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class FileName:
-    """What the name of a file says.
+class FileName(NamedTuple):
+    """What the name of a file says. A tuple, since log directories have files by the hundred thousand.
 
     `offset` is the base offset of the segment, a lower bound of the offsets in it; of a snapshot the
     exclusive end of what it tells. `state` is "" or one of CLEANED, SWAP, DELETED.
@@ -37,11 +39,12 @@ def parse_file_name(name: str) -> FileName | None:
 
     None if it is not a file of a segment. Brokers write 20 digits, any number is read.
     """
-    match = _NAME.fullmatch(name)
-    if match is None:
+    digits, _, suffix = name.partition(".")
+    found = _SUFFIXES.get(suffix)
+    if found is None or not (digits.isdigit() and digits.isascii()):
         return None
-    offset = int(match[1])
-    return FileName(name, offset, match[2], match[3] or "") if offset <= MAX_OFFSET else None
+    offset = int(digits)
+    return FileName(name, offset, *found) if offset <= MAX_OFFSET else None
 
 
 def file_name(offset: int, kind: str, state: str = "") -> str:

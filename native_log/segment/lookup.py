@@ -73,7 +73,7 @@ class SegmentLookup:
         self._window = window
         self._max_batch_bytes = max_batch_bytes
         self._index: OffsetIndex | RebuiltOffsetIndex | None = None
-        self.file = DataFile(str(segment.path))
+        self.file = DataFile(f"{segment.directory}/{segment.log}")
 
     def __enter__(self) -> SegmentLookup:
         return self

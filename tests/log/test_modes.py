@@ -130,7 +130,7 @@ def test_sizes_that_lie(tmp_path: Path, claim: int) -> None:
     assert offsets(log.read(columns=["offset"], mode="dropMalformed"))[3:][-3:] == [9, 10, 11]
 
 
-@pytest.mark.parametrize("size", [SEARCH_BYTES - 300, SEARCH_BYTES, 70 << 20])
+@pytest.mark.parametrize("size", [SEARCH_BYTES - 300, SEARCH_BYTES, 9 << 20])
 def test_large_batches_behind_damage(tmp_path: Path, size: int) -> None:
     """However large the batch, as long as max_batch_bytes allows it; whether or not it is the last."""
     large = batch(6, 1, size)
