@@ -8,7 +8,7 @@ Elsewhere:
     from kafkalog_spark import KafkaLogDataSource
     spark.dataSource.register(KafkaLogDataSource)
 
-`compact(spark, path, ...)` compacts log directories, as a job.
+`compact(spark, path, ...)` and `retain(spark, path, ...)` clean log directories, as jobs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from kafkalog_spark.datasource import KafkaLogDataSource
 
 if TYPE_CHECKING:
     from kafkalog_spark.compaction import compact
+    from kafkalog_spark.retention import retain
 
-__all__ = ["KafkaLogDataSource", "compact"]
+__all__ = ["KafkaLogDataSource", "compact", "retain"]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,4 +30,8 @@ def __getattr__(name: str) -> Any:
         from kafkalog_spark.compaction import compact
 
         return compact
+    if name == "retain":
+        from kafkalog_spark.retention import retain
+
+        return retain
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

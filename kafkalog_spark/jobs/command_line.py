@@ -13,6 +13,7 @@ from native_log.errors import KafkaLogError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 DATA_ERROR = 1
@@ -20,10 +21,24 @@ USAGE_ERROR = 2
 ROWS_SHOWN = 1000
 
 
-def run(job: Callable[..., DataFrame], name: str, description: str, arguments: Sequence[str]) -> int:
+def run(
+    job: Callable[..., DataFrame],
+    name: str,
+    description: str,
+    arguments: Sequence[str],
+    *,
+    shown: Sequence[str],
+    summary: Callable[[pa.Table, bool], str],
+    outcome: str,
+) -> int:
     """Runs `job(spark, paths, topics, config, now_ms, dry_run)` as the arguments say; the exit code.
 
     0: done; 1: something is wrong with what lies on disk, were it in one partition; 2: with the command line.
+
+    Args:
+        shown: columns of its rows that are shown.
+        summary: of its rows, and whether it was a dry run; said at the end.
+        outcome: the column that says "failed" where a partition failed; `reason` says why.
     """
     parser = _parser(name, description)
     asked = parser.parse_args(arguments)
@@ -38,9 +53,9 @@ def run(job: Callable[..., DataFrame], name: str, description: str, arguments: S
 
     spark = SparkSession.builder.appName(f"kafkalog {name}").getOrCreate()
     try:
-        statistics = job(spark, asked.paths, asked.topics, config, asked.now_ms, asked.dry_run)
-        statistics.show(ROWS_SHOWN, truncate=False)
-        failed = statistics.where("status = 'failed'").select("topic", "partition", "reason").collect()
+        rows = job(spark, asked.paths, asked.topics, config, asked.now_ms, asked.dry_run)
+        rows.select(*shown).show(ROWS_SHOWN, truncate=False)
+        told = rows.toArrow()
     except (KafkaLogError, OSError) as error:
         _say(name, error)
         return DATA_ERROR
@@ -49,8 +64,10 @@ def run(job: Callable[..., DataFrame], name: str, description: str, arguments: S
         return USAGE_ERROR
     finally:
         spark.stop()
+    failed = [row for row in told.to_pylist() if row[outcome] == "failed"]
     for row in failed:
-        _say(name, f"{row.topic}-{row.partition}: {row.reason}")
+        _say(name, f"{row['topic']}-{row['partition']}: {row['reason']}")
+    _say(name, summary(told, asked.dry_run))
     return DATA_ERROR if failed else 0
 
 

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction import compact
 from kafkalog_spark.jobs.command_line import run
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHOWN = (
+    *("topic", "partition", "status", "dirtyRatio", "segmentsBefore", "segmentsAfter"),
+    *("recordsBefore", "recordsAfter", "bytesBefore", "bytesAfter", "reason"),
+)
+
+
+def summary(told: pa.Table, dry_run: bool) -> str:
+    done = [row for row in told.select(SHOWN).to_pylist() if row["status"] == "cleaned"]
+    records = sum(row["recordsBefore"] - row["recordsAfter"] for row in done)
+    won = sum(row["bytesBefore"] - row["bytesAfter"] for row in done)
+    return (
+        f"{len(done)} partitions {'would be ' if dry_run else ''}cleaned: {records} records less, "
+        f"{won} bytes won"
+    )
+
 
 if __name__ == "__main__":
     sys.exit(
@@ -15,5 +35,8 @@ if __name__ == "__main__":
             "Compact logs as a Kafka broker does: of each key only the newest record is left. No broker may "
             "run on them meanwhile.",
             sys.argv[1:],
+            shown=SHOWN,
+            summary=summary,
+            outcome="status",
         )
     )

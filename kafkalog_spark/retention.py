@@ -1,0 +1,170 @@
+"""Retention as a Spark job, over many partitions: tasks look, the driver deletes."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import socket
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkalog_spark.errors import PathNotVisibleError
+from kafkalog_spark.planning import pack
+from kafkalog_spark.spreading import DDL, cores, dealt, few_rows_in_flight, row, rows, task_rows
+from kafkalog_spark.views import PartitionDirectory
+from native_log.cleaner.local import chosen_partitions, open_to_change
+from native_log.config import LogConfig
+from native_log.retention.local import settled
+from native_log.retention.plan import RetentionPlan, look, table
+from native_log.retention.removal import apply
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from native_log.logdir import LogDir, PartitionDir
+
+logger = logging.getLogger(__name__)
+
+TASKS_A_CORE = 4
+FEWEST_FILES = 500
+"""A task costs as much as a look at some dozens of partitions."""
+
+
+def retain(
+    spark: SparkSession,
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    topics: Iterable[str] | None = None,
+    config: Mapping[str, object] | None = None,
+    now_ms: int | None = None,
+    dry_run: bool = False,
+) -> DataFrame:
+    """Deletes old segments as `native_log.retain` does, with the tasks of a Spark session.
+
+    All executors must see the directories under the same path, as the driver does. The driver holds the log
+    directories' locks meanwhile, and it alone changes anything.
+
+    Args:
+        path, topics, config, now_ms, dry_run: as for `native_log.retain`.
+
+    Returns:
+        One row a segment, as `native_log.retain` tells it (native_log.retention.RETENTION_SCHEMA). It is done
+        when this returns.
+
+    Raises:
+        PathNotVisibleError: an executor does not see a partition's directory.
+        LogDirInUseError and the others: as `native_log.retain`.
+    """
+    settings = LogConfig.parse(config or {})
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    with ExitStack() as held:
+        log_dir = open_to_change(path, dry_run, held, high_watermark="checkpoint")
+        chosen = chosen_partitions(log_dir, topics)
+        held.enter_context(few_rows_in_flight(spark))
+        to_do: list[RetentionPlan] = []
+        told: list[pa.Table] = []
+        logger.info("looking into %d partitions", len(chosen))
+        for seen in _looked(spark, _directories(log_dir, chosen), settings, now, dry_run):
+            to_do += seen.plans
+            told.append(pa.ipc.open_stream(seen.told).read_all())
+        if to_do:
+            logger.info("deleting old segments of %d partitions", len(to_do))
+            by_path = {str(one.path): one for one in chosen}
+            for index, plan in enumerate(to_do):
+                if plan.is_interrupted:
+                    one = by_path[plan.path]
+                    to_do[index] = settled(one, log_dir.checkpoints(one), settings, now)
+            told.append(table(apply(to_do, settings, now)))
+    return spark.createDataFrame(_in_order(told))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a task saw.
+
+    Attributes:
+        told: rows of the partitions that nothing is to be done to (RETENTION_SCHEMA, as an Arrow stream).
+        plans: those of the others.
+        invisible: a directory that is not there, and the host.
+    """
+
+    told: bytes
+    plans: tuple[RetentionPlan, ...] = ()
+    invisible: tuple[str, str] | None = None
+
+
+def _looked(
+    spark: SparkSession,
+    directories: Sequence[tuple[PartitionDirectory, int]],
+    config: LogConfig,
+    now_ms: int,
+    dry_run: bool,
+) -> Iterator[Seen]:
+    if not directories:
+        return
+    files = sum(count for _, count in directories)
+    most = max(FEWEST_FILES, -(-files // (TASKS_A_CORE * cores(spark))))
+    tasks = [[directory for directory, _ in packed] for packed in pack(directories, lambda one: one[1], most)]
+    work = partial(look_at, config=config, now_ms=now_ms, dry_run=dry_run)
+    for found in dealt(task_rows(spark, tasks), len(tasks)).mapInArrow(work, DDL).collect():
+        seen: Seen = pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
+        if seen.invisible is not None:
+            path, host = seen.invisible
+            raise PathNotVisibleError(
+                f"the executor on host {host} does not see this directory: mount it there under the same "
+                "path, or run where it lies",
+                path=path,
+            )
+        yield seen
+
+
+def _directories(log_dir: LogDir, chosen: Iterable[PartitionDir]) -> list[tuple[PartitionDirectory, int]]:
+    """The partitions, and how many files each has."""
+    return [
+        (
+            PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)),
+            sum(1 for _ in one.path.iterdir()),
+        )
+        for one in chosen
+    ]
+
+
+def look_at(
+    batches: Iterator[pa.RecordBatch], config: LogConfig, now_ms: int, dry_run: bool
+) -> Iterator[pa.RecordBatch]:
+    """Lists of PartitionDirectory -> Seen."""
+    for asked in rows(batches):
+        directories: list[PartitionDirectory] = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
+        yield row(asked.number, pickle.dumps(_seen(directories, config, now_ms, dry_run)))
+
+
+def _seen(directories: Iterable[PartitionDirectory], config: LogConfig, now_ms: int, dry_run: bool) -> Seen:
+    only_told: list[RetentionPlan] = []
+    to_do: list[RetentionPlan] = []
+    for one in directories:
+        if not Path(one.path).is_dir():
+            return Seen(_stream(table([])), invisible=(one.path, socket.gethostname()))
+        plan = look(one.path, one.topic, one.partition, one.checkpoints, config, now_ms)
+        is_to_do = not dry_run and (plan.is_interrupted or not plan.changes_nothing)
+        (to_do if is_to_do else only_told).append(plan)
+    return Seen(_stream(table(only_told)), tuple(to_do))
+
+
+def _stream(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def _in_order(told: Sequence[pa.Table]) -> pa.Table:
+    rows = pa.concat_tables([table([]), *told])
+    return rows.sort_by([(name, "ascending") for name in ("topic", "partition", "baseOffset")])

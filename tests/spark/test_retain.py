@@ -1,0 +1,134 @@
+"""Retention with Spark gives what retention by one process gives."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import native_log
+from kafkalog_spark import retain, retention
+from kafkalog_spark.errors import PathNotVisibleError
+from kafkalog_spark.views import PartitionDirectory
+from tests.retention.test_golden import RUNS, arguments, copy, files, run_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+NEWEST = [before for before in RUNS if "kafka-4.1" in run_id(before)]
+ALL_GO = {"retention.ms": "0", "file.delete.delay.ms": "1000"}
+LATER_MS = 1 << 45
+
+
+def rows(told: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in told.collect()]
+
+
+def log_dir(to: Path, partitions: int = 3) -> Path:
+    """Several partitions of one topic, of a broker's files."""
+    (source,) = [path for path in (NEWEST[0] / "data").iterdir() if path.is_dir()]
+    for number in range(partitions):
+        shutil.copytree(source, to / f"many-{number}", copy_function=shutil.copy2)
+    return to
+
+
+@pytest.mark.parametrize("before", NEWEST, ids=run_id)
+def test_what_is_left_is_as_left_locally(spark: SparkSession, tmp_path: Path, before: Path) -> None:
+    local, distributed = (copy(before, tmp_path / name) for name in ("local", "distributed"))
+    untouched = files(distributed)
+    expected = native_log.retain(local, **arguments(before)).to_pylist()
+    assert "deleted" in {row["decision"] for row in expected}
+
+    assert rows(retain(spark, distributed, **arguments(before), dry_run=True)) == expected
+    assert files(distributed) == untouched
+    assert rows(retain(spark, distributed, **arguments(before))) == expected
+    assert files(distributed) == files(local)
+
+
+def test_a_later_run_removes_what_was_renamed(spark: SparkSession, tmp_path: Path) -> None:
+    data = log_dir(tmp_path)
+    told = rows(retain(spark, data, config=ALL_GO, now_ms=LATER_MS))
+    assert {row["decision"] for row in told} == {"deleted"}
+    assert len([name for name in files(data) if name.endswith(".log.deleted")]) == len(told)
+
+    retain(spark, data, config=ALL_GO, now_ms=LATER_MS)
+
+    assert not [name for name in files(data) if name.endswith(".deleted")]
+    assert len([name for name in files(data) if name.endswith(".log")]) == 3
+
+
+def test_many_partitions_go_to_few_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, data = log_dir(tmp_path / "local", 40), log_dir(tmp_path / "data", 40)
+    monkeypatch.setattr(retention, "FEWEST_FILES", 50)
+    dealt: list[int] = []
+
+    def counted(frame: DataFrame, tasks: int) -> DataFrame:
+        dealt.append(tasks)
+        return real(frame, tasks)
+
+    real = retention.dealt
+    monkeypatch.setattr(retention, "dealt", counted)
+
+    told = rows(retain(spark, data, config=ALL_GO, now_ms=LATER_MS))
+
+    assert 4 <= dealt[0] <= 20
+    assert told == native_log.retain(local, config=ALL_GO, now_ms=LATER_MS).to_pylist()
+    assert files(data) == files(local)
+
+
+def test_a_partition_that_fails_fails_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = log_dir(tmp_path)
+    (data / "many-1" / "leader-epoch-checkpoint").unlink(missing_ok=True)
+    (data / "many-1" / "leader-epoch-checkpoint").mkdir()  # cannot be written
+
+    told = rows(retain(spark, data, config=ALL_GO, now_ms=LATER_MS))
+
+    assert {row["partition"]: row["decision"] for row in told} == {0: "deleted", 1: "failed", 2: "deleted"}
+    assert "directory" in next(row["reason"] for row in told if row["partition"] == 1)
+
+
+def test_a_cleaning_that_was_interrupted_is_settled_first(spark: SparkSession, tmp_path: Path) -> None:
+    local, data = (log_dir(tmp_path / name, 1) for name in ("local", "data"))
+    for one in (local, data):
+        (one / "many-0" / "00000000000000000000.log.cleaned").write_bytes(b"half a segment")
+    before = files(data)
+    native_log.retain(local, config=ALL_GO, now_ms=LATER_MS)
+
+    retain(spark, data, config=ALL_GO, now_ms=LATER_MS, dry_run=True)
+    assert files(data) == before
+    retain(spark, data, config=ALL_GO, now_ms=LATER_MS)
+
+    assert files(data) == files(local)
+    assert not [name for name in files(data) if name.endswith(".cleaned")]
+
+
+def test_what_is_refused(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = log_dir(tmp_path)
+    before = files(data)
+    with pytest.raises(native_log.UnknownTopicOrPartitionError, match="no topic other"):
+        retain(spark, data, ["other"])
+    with pytest.raises(ValueError, match=r"retention\.ms"):
+        retain(spark, data, config={"retention.m": "0"})
+
+    def elsewhere(path: str, *others: Any) -> PartitionDirectory:
+        return PartitionDirectory(f"/nowhere{path}", *others)
+
+    monkeypatch.setattr(retention, "PartitionDirectory", elsewhere)
+    with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
+        retain(spark, data, config=ALL_GO)
+    assert files(data) == before
+
+
+def test_no_partitions_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    data = log_dir(tmp_path, 1)
+    (data / "many-0").rename(data / "__consumer_offsets-0")  # an internal topic: only if it is named
+    assert rows(retain(spark, data, config=ALL_GO)) == []
