@@ -71,7 +71,7 @@ public final class Client {
     }
 
     private JsonNode create(JsonNode asked) throws Exception {
-        NewTopic topic = new NewTopic(asked.get("topic").asText(), 1, (short) 1);
+        NewTopic topic = new NewTopic(asked.get("topic").asText(), asked.get("partitions").asInt(), (short) 1);
         admin.createTopics(List.of(topic.configs(strings(asked.get("settings"))))).all().get();
         // Answered once the partition has its leader. Sent to before, a first batch can be refused and the second
         // one, in flight, be taken: the first would then be out of sequence for ever.
@@ -138,7 +138,7 @@ public final class Client {
     }
 
     private JsonNode consume(JsonNode asked) throws Exception {
-        TopicPartition partition = new TopicPartition(asked.get("topic").asText(), 0);
+        TopicPartition partition = new TopicPartition(asked.get("topic").asText(), asked.get("partition").asInt());
         ArrayNode rows = JSON.createArrayNode();
         Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "isolation.level", asked.get("isolation").asText(),
             "fetch.max.wait.ms", "20", "max.poll.records", "100000", "max.partition.fetch.bytes", "16777216");

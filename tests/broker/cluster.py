@@ -67,9 +67,9 @@ class Cluster:
         else:
             self.broker.kill()
 
-    def create(self, topic: str, **settings: Any) -> str:
-        """Make a topic of one partition; `segment_ms=5` is the topic's setting segment.ms."""
-        self._ask("create", topic=topic, settings=_dotted(settings))
+    def create(self, topic: str, partitions: int = 1, **settings: Any) -> str:
+        """Make a topic; `segment_ms=5` is its setting segment.ms."""
+        self._ask("create", topic=topic, partitions=partitions, settings=_dotted(settings))
         return topic
 
     def alter(self, topic: str, **settings: Any) -> None:
@@ -104,9 +104,9 @@ class Cluster:
             settings=_dotted({"linger_ms": 5} | settings),
         )
 
-    def consume(self, topic: str, isolation_level: str = "read_uncommitted") -> Consumed:
-        """All that a consumer gets, from the beginning to the end it is told."""
-        told = self._ask("consume", topic=topic, isolation=isolation_level)
+    def consume(self, topic: str, isolation_level: str = "read_uncommitted", partition: int = 0) -> Consumed:
+        """All that a consumer gets of a partition, from the beginning to the end it is told."""
+        told = self._ask("consume", topic=topic, isolation=isolation_level, partition=partition)
         rows = [
             Row(
                 offset,

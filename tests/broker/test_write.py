@@ -19,6 +19,7 @@ from native_log.records import encode
 from tests.log.support import golden
 
 from .cluster import Cluster, Consumed, Row
+from .files import contents, dump_log, remove_derived
 from .peers import read_by_aiokafka, read_by_kafka_python
 from .written import Written, row, to_arrow
 
@@ -36,7 +37,6 @@ NOW = time.time_ns() // 1_000_000 - 3_600_000
 LEVELS = ["read_uncommitted", "read_committed"]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 SMALL = {"segment.bytes": 50_000, "index.interval.bytes": 3000}
-DERIVED = ("index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint")
 
 
 def rows(first: int, count: int, start_ms: int = T0, **how: Any) -> Iterator[Row]:
@@ -211,8 +211,9 @@ def outcome(broker: Cluster) -> Outcome:
             if case.topic == "continued":  # the broker's marker has the time it was written
                 written[case.topic].markers.append((2500, NOW))
             case.write(written[case.topic])
-    files = {topic: files_of(one) for topic, one in written.items()}
-    return Outcome(written, files, dump(broker, files, written))
+    files = {topic: contents(one.log.path) for topic, one in written.items()}
+    dense = [one.log.path for topic, one in written.items() if topic not in WITH_GAPS]
+    return Outcome(written, files, dump_log(broker.broker, dense))
 
 
 def hand_over_directory(broker: Cluster, topic: str) -> LogDir:
@@ -226,22 +227,6 @@ def hand_over_directory(broker: Cluster, topic: str) -> LogDir:
     shutil.rmtree(found.path)
     broker.broker.more_log_dirs.append(more)
     return own
-
-
-def files_of(written: Written) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(written.log.path.iterdir())}
-
-
-def dump(broker: Cluster, files: dict[str, dict[str, bytes]], written: dict[str, Written]) -> tuple[str, str]:
-    names = [
-        str(written[topic].log.path / name)
-        for topic, found in files.items()
-        for name in found
-        if topic not in WITH_GAPS and name.endswith((".log", "index", ".snapshot"))
-    ]
-    return broker.broker.run_tool(
-        "kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(names)
-    )
 
 
 def test_the_dump_tool_finds_every_record_and_no_fault(outcome: Outcome) -> None:
@@ -320,15 +305,12 @@ class Recovered(NamedTuple):
 @pytest.fixture(scope="module")
 def recovered(broker: Cluster, outcome: Outcome, served: dict[str, Served]) -> Recovered:
     """By a broker that finds nothing but the batches, no mark of a clean shutdown, no recovery points."""
-    for written in outcome.written.values():
-        for path in written.log.path.iterdir():
-            if path.name.endswith(DERIVED):
-                path.unlink()
+    remove_derived(one.log.path for one in outcome.written.values())
     for directory in (broker.log_dir, *broker.broker.more_log_dirs):
         (directory / "recovery-point-offset-checkpoint").unlink()
     consumed = {topic: {level: broker.consume(topic, level) for level in LEVELS} for topic in TOPICS}
     broker.stop()
-    return Recovered(consumed, {topic: files_of(one) for topic, one in outcome.written.items()})
+    return Recovered(consumed, {topic: contents(one.log.path) for topic, one in outcome.written.items()})
 
 
 @pytest.mark.parametrize("topic", TOPICS)

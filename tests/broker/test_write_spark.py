@@ -1,0 +1,151 @@
+"""Logs written through Spark, as a batch and as a stream, served, gone on with and recovered by a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from native_log import LogDir
+from tests.spark.conftest import spark  # noqa: F401
+
+from .cluster import ROW_COLUMNS, Cluster, Consumed, Row, rows
+from .files import contents, dump_log, remove_derived
+from .written import row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+T0 = 1_700_000_000_000
+COUNT = 3000
+PARTITIONS = 3
+TOPICS = {"batch": PARTITIONS, "stream": PARTITIONS, "continued": 1}
+SETTINGS = {"segment.bytes": 20_000, "index.interval.bytes": 3000, "kafka.batch.size": 2000}
+CODECS = {"batch": "zstd", "stream": "none", "continued": "lz4"}
+
+
+def records() -> list[Row]:
+    return [row(n, T0 + n) for n in range(COUNT)]
+
+
+def data_frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:  # noqa: F811
+    schema = "key binary, value binary, time_ms long, headers array<struct<key:string,value:binary>>"
+    some = [(one.key, one.value, one.timestamp_ms, one.headers) for one in rows]
+    columns = "key", "value", "timestamp_millis(time_ms) timestamp", "headers"
+    return spark.createDataFrame(some, schema).selectExpr(*columns).repartition(4)
+
+
+def options(topic: str) -> dict[str, Any]:
+    return {**SETTINGS, "topic": topic, "kafka.compression.type": CODECS[topic]}
+
+
+@pytest.fixture(scope="module")
+def broker(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("spark") / "logs", class_path)
+    yield cluster
+    cluster.stop()
+
+
+class Written(NamedTuple):
+    """By topic and partition: what is read there, and the files."""
+
+    rows: dict[tuple[str, int], list[Row]]
+    files: dict[tuple[str, int], dict[str, bytes]]
+    dumped: tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def written(broker: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Written:  # noqa: F811
+    for topic, partitions in TOPICS.items():
+        broker.create(topic, partitions, index_interval_bytes=3000)
+    broker.send("continued", 1000, value_bytes=40, batch_size=2000)
+    broker.stop()
+    folder = tmp_path_factory.mktemp("written-by-spark")
+    df = data_frame(spark, records())
+    for topic in ("batch", "continued"):
+        df.write.format("kafkalog").mode("append").options(**options(topic)).save(str(broker.log_dir))
+    write_stream(spark, df, folder, broker.log_dir)
+    logs = LogDir(broker.log_dir)
+    found = {}
+    for topic, partitions in TOPICS.items():
+        for partition in range(partitions):
+            found[topic, partition] = rows(logs.partition(topic, partition).read(columns=ROW_COLUMNS))
+    paths = {key: logs.partition(*key).path for key in found}
+    files = {key: contents(path) for key, path in paths.items()}
+    return Written(found, files, dump_log(broker.broker, paths.values()))
+
+
+def write_stream(spark: SparkSession, df: DataFrame, folder: Path, log_dir: Path) -> None:  # noqa: F811
+    """As a stream of several micro-batches."""
+    df.repartition(3).write.parquet(str(folder / "in"))
+    stream = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    writer = stream.writeStream.format("kafkalog").options(**options("stream"))
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    query.start(str(log_dir)).awaitTermination()
+
+
+def without_offsets(rows: Sequence[Row]) -> list[str]:
+    return sorted(str(one._replace(offset=0)) for one in rows)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_all_rows_are_there(written: Written, topic: str) -> None:
+    found = [one for (name, _), rows in written.rows.items() if name == topic for one in rows]
+    ours = [one for one in found if one.timestamp_ms >= T0]
+    assert without_offsets(ours) == without_offsets(records())
+    assert len(found) - len(ours) == (1000 if topic == "continued" else 0)
+
+
+def test_the_dump_tool_finds_every_record_and_no_fault(written: Written) -> None:
+    said, complaints = written.dumped
+    assert complaints == ""
+    assert "isvalid: false" not in said
+    assert said.count("\n| offset: ") == sum(map(len, written.rows.values()))
+
+
+class Served(NamedTuple):
+    first: dict[tuple[str, int], Consumed]
+    recovered: dict[tuple[str, int], Consumed]
+    files: dict[tuple[str, int], dict[str, bytes]]
+
+
+@pytest.fixture(scope="module")
+def served(broker: Cluster, written: Written) -> Served:
+    """At first as we left the directory; then a broker is killed, and all but the batches is removed."""
+    first = {key: broker.consume(key[0], partition=key[1]) for key in written.rows}
+    broker.send("continued", 100, first=10_000)
+    assert broker.complaints() == []
+    broker.stop(cleanly=False)
+    paths = {key: broker.log_dir / f"{key[0]}-{key[1]}" for key in written.rows}
+    remove_derived(paths.values())
+    (broker.log_dir / "recovery-point-offset-checkpoint").unlink()
+    recovered = {key: broker.consume(key[0], partition=key[1]) for key in written.rows}
+    broker.stop()
+    return Served(first, recovered, {key: contents(path) for key, path in paths.items()})
+
+
+def test_a_consumer_gets_every_row(written: Written, served: Served) -> None:
+    for key, found in written.rows.items():
+        assert served.first[key] == Consumed(0, len(found), found)
+
+
+def test_after_a_crash_all_is_there(written: Written, served: Served) -> None:
+    for key, found in written.rows.items():
+        added = 100 if key[0] == "continued" else 0
+        assert served.recovered[key].rows[: len(found)] == found
+        assert served.recovered[key].end == len(found) + added == len(served.recovered[key].rows)
+
+
+def test_the_brokers_recovery_makes_the_files_that_we_wrote(written: Written, served: Served) -> None:
+    # Index entries are counted anew from where a log is opened, which a stream does for each micro-batch.
+    kinds = {"batch": (".log", "index"), "stream": ".log", "continued": ()}
+    for key, ours in written.files.items():
+        assert len([name for name in ours if name.endswith(".log")]) > 1
+        for name in ours:
+            if name.endswith(kinds[key[0]]):
+                assert served.files[key][name] == ours[name], (key, name)
