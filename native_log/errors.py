@@ -97,6 +97,14 @@ class RecordTooLargeError(InvalidRecordError):
     """A record, or a batch, beyond `max.message.bytes` (Kafka: RecordTooLargeException)."""
 
 
+class OutOfOrderSequenceError(InvalidRecordError):
+    """A batch that is not the next of its idempotent producer (Kafka: OutOfOrderSequenceException)."""
+
+
+class InvalidProducerEpochError(InvalidRecordError):
+    """A batch of a producer that a newer one has fenced off (Kafka: InvalidProducerEpochException)."""
+
+
 class InvalidTopicError(KafkaLogError):
     """A topic's name that is not legal (Kafka: InvalidTopicException)."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
+from native_log.log.admission import Admission
 from native_log.log.leader_epochs import assign, read_leader_epochs, write_leader_epochs
 from native_log.log.producers import newest_snapshot
 from native_log.log.roll import ActiveSegment, batches_that_fit, roll_reason
@@ -52,6 +53,7 @@ class LogAppender:
         self.leader_epochs = log.leader_epochs
         self._states = newest_snapshot(log.path, log.snapshots, log.log_start_offset, log.log_end_offset)
         self._states.replay(log.segments, log.log_end_offset, _fail)
+        self._states.expire(now_ms - config.producer_id_expiration_ms)
         self._segments = list(log.segments)
         self._active = (
             SegmentWriter.open(self._segments.pop(), config, now_ms=now_ms)
@@ -69,6 +71,13 @@ class LogAppender:
     def active(self) -> SegmentWriter:
         """The segment that is written."""
         return self._active
+
+    def admission(self, leader_epoch: int | None, now_ms: int, max_batch_bytes: int) -> Admission:
+        """What is to be written next has to comply with this. `leader_epoch` None: the latest."""
+        epoch = self.latest_epoch if leader_epoch is None else leader_epoch
+        return Admission(
+            self._path, self._config, self.log_end_offset, epoch, self._states, now_ms, max_batch_bytes
+        )
 
     @property
     def segments(self) -> tuple[LogSegment, ...]:

@@ -18,7 +18,8 @@ import pyarrow as pa
 from native_log.config import LogConfig
 from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
-from native_log.log.incoming import Encoding, encoded, incoming
+from native_log.log.encoding import Encoding, encoded
+from native_log.log.incoming import incoming
 from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.log.listing import Listing, list_log
 from native_log.log.log_range import LogRange
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from native_log.log.admission import Admission
     from native_log.log.append import LogAppender
+    from native_log.log.incoming import EncodedPiece
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
@@ -321,16 +324,13 @@ class PartitionLog:
             LogDirInUseError: a broker, or another process, works in the log directory.
             LogNeedsRecoveryError: a crash left the log's end damaged; `kafkalog recover` mends it.
             InvalidRecordError: a null key on a compacted topic. InvalidTimestampError, RecordTooLargeError.
+            OutOfOrderSequenceError, InvalidProducerEpochError: not what comes next of the producer.
             OSError: writing failed.
         """
         how = Encoding(
-            compression, level, batch_size, leader_epoch, producer_id, producer_epoch, base_sequence,
-            is_transactional,
-        )  # fmt: skip
-        now_ms = current_ms() if now_ms is None else now_ms
-        return self._write(
-            lambda appender: encoded(records, how, self.config, appender, now_ms, self.path), now_ms
+            compression, level, batch_size, producer_id, producer_epoch, base_sequence, is_transactional
         )
+        return self._write(lambda at: (at.log_end_offset, encoded(records, how, at)), leader_epoch, now_ms)
 
     def append_batches(
         self,
@@ -350,15 +350,15 @@ class PartitionLog:
                 their offsets, at or above the log's end, and their epochs.
             leader_epoch, now_ms: as for `append`.
 
-        Returns, raises: as `append`; CorruptRecordError if the bytes are no whole, valid batches.
+        A batch that an idempotent producer sent before, one of its last five, is not written again.
+
+        Returns:
+            The offset of the first record: in the log already, if that one was sent before.
+
+        Raises:
+            As `append`; CorruptRecordError if the bytes are no whole, valid batches.
         """
-        now_ms = current_ms() if now_ms is None else now_ms
-        return self._write(
-            lambda appender: incoming(
-                batches, origin, leader_epoch, self.config, appender, now_ms, self.path, self.max_batch_bytes
-            ),
-            now_ms,
-        )
+        return self._write(lambda at: incoming(batches, origin, at), leader_epoch, now_ms)
 
     def flush(self) -> None:
         """Have everything that was appended on the disk."""
@@ -382,15 +382,19 @@ class PartitionLog:
         self.close()
 
     def _write(
-        self, pieces: Callable[[LogAppender], Iterator[tuple[Buffer, pa.RecordBatch]]], now_ms: int
+        self,
+        prepare: Callable[[Admission], tuple[int, Iterator[EncodedPiece]]],
+        leader_epoch: int | None,
+        now_ms: int | None,
     ) -> int:
+        now_ms = current_ms() if now_ms is None else now_ms
         if self._writing is None:
             self._writing = Writing.begin(self, now_ms)
             self._refresh(self._writing.appender)
         appender = self._writing.appender
-        first_offset = appender.log_end_offset
+        first_offset, pieces = prepare(appender.admission(leader_epoch, now_ms, self.max_batch_bytes))
         try:
-            appender.write(pieces(appender), now_ms)
+            appender.write(pieces, now_ms)
         finally:
             self._refresh(appender)
         return first_offset

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NONE = -1
+_REMEMBERED = 5
 _COLUMNS = (
     "producerId",
     "producerEpoch",
@@ -51,9 +52,30 @@ class ProducerStates:
 
     end_offset: int = 0
     entries: dict[int, ProducerStateEntry] = field(default_factory=dict)
+    recent: dict[int, tuple[ProducerStateEntry, ...]] = field(default_factory=dict)
+    """The last five batches of each producer that were taken here, to know them again by."""
 
     def copy(self) -> ProducerStates:
-        return ProducerStates(self.end_offset, dict(self.entries))
+        return ProducerStates(self.end_offset, dict(self.entries), dict(self.recent))
+
+    def expire(self, before_ms: int) -> None:
+        """Forget producers without a newer record or an open transaction (producer.id.expiration.ms)."""
+        for producer_id, entry in list(self.entries.items()):
+            if entry.timestamp_ms <= before_ms and entry.current_txn_first_offset < 0:
+                del self.entries[producer_id]
+                self.recent.pop(producer_id, None)
+
+    def last_offset_of(self, producer_id: int, epoch: int, last_sequence: int, offset_delta: int) -> int:
+        """The last offset of the producer's batch with these sequences, if it is one of its last; else -1."""
+        wanted = epoch, last_sequence, offset_delta
+        last = self.entries.get(producer_id)
+        known = (*self.recent.get(producer_id, ()), *([last] if last else ()))
+        found = (
+            one.last_offset
+            for one in known
+            if (one.producer_epoch, one.last_sequence, one.offset_delta) == wanted
+        )
+        return next(found, _NONE)
 
     def apply(self, batches: pa.RecordBatch, read: Callable[[int, int], memoryview]) -> list[AbortedTxn]:
         """Take the batches (BATCH_SCHEMA) that follow; the transactions that were aborted with them.
@@ -115,7 +137,7 @@ class ProducerStates:
     ) -> None:
         before = self.entries.get(producer_id)
         first = before.current_txn_first_offset if before else _NONE
-        self.entries[producer_id] = ProducerStateEntry(
+        entry = ProducerStateEntry(
             producer_id,
             epoch,
             last_sequence,
@@ -125,6 +147,8 @@ class ProducerStates:
             before.coordinator_epoch if before else _NONE,
             base_offset if is_transactional and first < 0 else first,
         )
+        self.entries[producer_id] = entry
+        self.recent[producer_id] = (*self.recent.get(producer_id, ())[1 - _REMEMBERED :], entry)
 
     def _end_transaction(
         self, producer_id: int, epoch: int, timestamp_ms: int, coordinator_epoch: int

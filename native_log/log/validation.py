@@ -77,3 +77,57 @@ def check_sizes(sizes: Sequence[int], config: LogConfig, path: object) -> None:
                 f"{largest}; write smaller batches, or raise the setting",
                 path=path,
             )
+
+
+def check_order(batches: pa.RecordBatch, log_end_offset: int, path: object) -> None:
+    """Batches (BATCH_SCHEMA) of a replica. Raises InvalidRecordError for one that begins below the log's end,
+    or the batch before it."""
+    last_offsets = batches.column("lastOffset").to_pylist()
+    previous, what = log_end_offset - 1, "the log's end"
+    for base, last in zip(batches.column("baseOffset").to_pylist(), last_offsets, strict=True):
+        first = last if base is None else base
+        if first <= previous:
+            raise InvalidRecordError(
+                f"expected batches of a replica in order of their offsets, that go on at {previous + 1}, "
+                f"{what}, or above, found one at {first}",
+                path=path,
+                offset=first,
+            )
+        previous, what = last, "behind the batch before"
+
+
+def check_headers(batches: pa.RecordBatch, origin: str, config: LogConfig, path: object) -> None:
+    """What a leader asks of batches (BATCH_SCHEMA) by their headers alone. Raises InvalidRecordError,
+    RecordTooLargeError.
+
+    Args:
+        origin: "client" or "coordinator".
+    """
+    names = ("magic", "baseOffset", "lastOffset", "recordCount", "isControl", "isTransactional", "producerId",
+             "baseSequence", "timestampType")  # fmt: skip
+    columns = [batches.column(name).to_pylist() for name in names]
+    is_append_time = config.message_timestamp_type == LOG_APPEND_TIME
+    for i, (magic, base, last, count, control, transactional, producer, sequence, time_type) in enumerate(
+        zip(*columns, strict=True)
+    ):
+        problem = None
+        if control:
+            problem = None if origin == "coordinator" else "data, found a control batch (see origin)"
+        elif magic >= 2:
+            if count <= 0:
+                problem = f"at least one record, found {count}"
+            elif last - base != count - 1:
+                problem = f"offsets without gaps, found {count} records over {last - base + 1} offsets"
+            elif producer >= 0 and sequence < 0:
+                problem = f"a sequence, for it has producer {producer}, found {sequence}"
+            elif producer < 0 and transactional:
+                problem = "a producer id, for it is transactional, found none"
+            elif is_append_time and time_type == 1:
+                problem = "CreateTime from a producer, found LogAppendTime"
+        if problem is not None:
+            raise InvalidRecordError(
+                f"batch {i} of those to append, at its offset {base}: expected {problem}; batches of a "
+                'replica are appended with origin "replication"',
+                path=path,
+            )
+    check_sizes(batches.column("sizeInBytes").to_pylist(), config, path)

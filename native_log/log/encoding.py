@@ -1,0 +1,80 @@
+"""Records on their way into a log: checked, encoded, given their offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from native_log.log.sequences import MAX_SEQUENCE, check_producer
+from native_log.log.validation import check_records, check_sizes
+from native_log.records import encode
+from native_log.segment.scan import int32s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Buffer
+
+    from native_log.log.admission import Admission
+
+_SLICE_BYTES = 4 << 20
+"""Records encoded at a time: enough for a large write, few enough to stay in the CPU's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How records become batches; see PartitionLog.append."""
+
+    compression: str | None
+    level: int | None
+    batch_size: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+
+
+def encoded(
+    records: pa.RecordBatch | pa.Table, how: Encoding, at: Admission
+) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
+    """Pieces of encoded batches: their bytes and rows. Raises as PartitionLog.append says."""
+    batches = records.to_batches() if isinstance(records, pa.Table) else [records]
+    for batch in batches:
+        check_records(batch, at.config, at.now_ms, at.path)
+    check_producer(
+        at.producers, how.producer_id, how.producer_epoch, how.base_sequence, how.is_transactional, at.path
+    )
+    wanted = at.config.compression_type
+    codec = how.compression or ("none" if wanted == "producer" else wanted)
+    append_time_ms = at.append_time_ms
+    offset, sequence = at.log_end_offset, how.base_sequence
+    for batch in batches:
+        for piece in _slices(batch):
+            done = encode(
+                piece,
+                compression=codec,
+                level=at.config.compression_level(codec) if how.level is None else how.level,
+                batch_size=how.batch_size,
+                max_message_bytes=at.config.max_message_bytes,
+                base_offset=offset,
+                leader_epoch=at.leader_epoch,
+                producer_id=how.producer_id,
+                producer_epoch=how.producer_epoch,
+                base_sequence=sequence,
+                is_transactional=how.is_transactional,
+                timestamp_type=0 if append_time_ms is None else 1,
+                append_time_ms=-1 if append_time_ms is None else append_time_ms,
+                now_ms=at.now_ms,
+            )
+            check_sizes(int32s(done.batches, "sizeInBytes").tolist(), at.config, at.path)
+            yield done.data, done.batches
+            offset += piece.num_rows
+            sequence = -1 if sequence < 0 else (sequence + piece.num_rows) % (MAX_SEQUENCE + 1)
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = max(1, batch.num_rows * _SLICE_BYTES // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
