@@ -17,8 +17,10 @@ from benchmarks.measure import Measurement, Pass, in_turn
 from benchmarks.places import scratch
 from benchmarks.spark import in_session
 
+LOG_CLEANER = "Kafka's LogCleaner"
 CLEANER_SECONDS = 400
 CORES = 4
+SPARK = f"kafkalog_spark.compact, local[{CORES}]"
 TOPICS = (*COMPACT, GIANT, SEED)
 # Of a log directory, beside its partitions: what a broker wants to find to load it as its own.
 BROKERS_OWN = ("__cluster_metadata-0", "meta.properties", "bootstrap.checkpoint", ".kafka_cleanshutdown")
@@ -34,13 +36,13 @@ def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Meas
     for topic in COMPACT:
         contenders = {
             "native_log.compact": _native_log(corpus, topic),
-            "Kafka's LogCleaner": _log_cleaner(corpus, topic),
+            LOG_CLEANER: _log_cleaner(corpus, topic),
         }
         yield from _in_turn(corpus, topic, contenders, runs)
     for topic in (one for one in COMPACT if one.partitions > 1):
         yield from _in_spark(corpus, topic, runs, conf)
     yield from _in_spark(corpus, GIANT, 1, conf)
-    yield from _in_turn(corpus, GIANT, {"Kafka's LogCleaner": _log_cleaner(corpus, GIANT)}, 1)
+    yield from _in_turn(corpus, GIANT, {LOG_CLEANER: _log_cleaner(corpus, GIANT)}, 1)
 
 
 def _in_turn(
@@ -83,6 +85,7 @@ def _in_spark(corpus: Corpus, topic: Topic, runs: int, conf: Mapping[str, str]) 
         "segment_bytes": topic.segment_bytes,
         "log_dir": str(corpus.log_dir),
         "partitions": [str(partition) for partition in corpus.partitions(topic.name)],
+        "contender": SPARK,
         "cores": CORES,
         "runs": runs,
         "conf": dict(conf),

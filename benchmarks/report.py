@@ -1,69 +1,13 @@
 """RESULTS.md from the results of the stages: what was asked, what was found, and all that was measured."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from benchmarks import kernel, latency
+from benchmarks.claims import CLAIMS, LIMITS, WORKER_LIMIT_MIB
 from benchmarks.growth import Growth
 from benchmarks.measure import Measurement, find
 from benchmarks.results import Results
 
-JAVA = ("Java MemoryRecords", "Java FileRecords")
-SOURCE, TUNED, CEILING = "Spark's kafka source", "Spark's kafka source, tuned", "ceiling"
 MIB = 1024 * 1024
-WORKER_LIMIT_MIB = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """`ours` is at least `ratio` times as fast as the fastest of `peers`, side by side."""
-
-    work: str
-    corpus: str
-    ours: str
-    peers: tuple[str, ...]
-    ratio: float
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """`ours` takes at most so many seconds."""
-
-    work: str
-    ours: str
-    seconds: float
-
-
-CLAIMS = (
-    Claim(kernel.SEVEN, "small100-none", "kernel", JAVA, 2.5),
-    Claim(kernel.SEVEN, "small100-lz4", "kernel", JAVA, 3),
-    Claim(kernel.SEVEN, "small100-snappy", "kernel", JAVA, 3),
-    Claim(kernel.SEVEN, "small100-zstd", "kernel", JAVA, 2),
-    Claim(kernel.SEVEN, "small100-gzip", "kernel", JAVA, 4),
-    Claim(kernel.ONE_FILE, "small100-none", "kernel", ("aiokafka",), 10),
-    Claim(kernel.ONE_FILE, "small100-none", "kernel", ("kafka-python",), 150),
-    Claim(kernel.HEADERS, "small100-none", "kernel", ("Java FileRecords",), 1),
-    Claim(kernel.SOME, "small100-none", "offset,timestamp", ("all seven",), 1),
-    Claim(kernel.SOME, "small100-none", "key", ("all seven",), 1),
-    Claim(kernel.PARTITION_LOG, "small100-none", "PartitionLog.read", ("kernel",), 0.9),
-    *(
-        claim
-        for cores in (2, 4)
-        for claim in (
-            Claim(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (CEILING,), 0.9),
-            Claim(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 4.5),
-            Claim(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (TUNED,), 2.5),
-            Claim(f"sum(length(value)), local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 8),
-            Claim(f"count(offset), local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 12),
-        )
-    ),
-)
-LIMITS = (
-    Limit(latency.FIRST_ROW, "kafkalog, first query of a session", 1),
-    Limit(latency.PLAN, "LogDir: every partition opened", 5),
-    Limit(latency.PLAN, f"Spark, local[{latency.CORES}]", 5),
-    Limit(latency.READ, f"Spark, local[{latency.CORES}]", 10),
-)
 
 
 def render(stages: dict[str, Results]) -> str:
@@ -118,8 +62,8 @@ def _asked(measurements: list[Measurement], growths: list[Growth]) -> Iterator[s
 def _everything(measurements: list[Measurement]) -> Iterator[str]:
     for work in dict.fromkeys(one.work for one in measurements):
         yield from ["", f"### {work}", ""]
-        yield "| on | who | median s (min–max, runs) | M rows/s | ns a row | MB/s | others' cores |"
-        yield "|---|---|--:|--:|--:|--:|--:|"
+        yield "| on | who | median s (min–max, runs) | M rows/s | ns each | MB/s | MB out | others' cores |"
+        yield "|---|---|--:|--:|--:|--:|--:|--:|"
         for one in measurements:
             if one.work == work:
                 yield _row(one)
@@ -130,10 +74,14 @@ def _row(one: Measurement) -> str:
     seconds = f"{median} ({least}–{most}, {len(one.seconds)})"
     others = f"{one.foreign_cores:.2f}"
     if one.rows <= 1000:  # a wait, not a rate
-        return _line(one.corpus, one.contender, seconds, "", "", "", others)
+        return _line(one.corpus, one.contender, seconds, "", "", "", "", others)
     each = f"{one.median_seconds / one.rows * 1e9:.1f}"
     size = f"{one.size_bytes / one.median_seconds / 1e6:.0f}" if one.size_bytes else ""
-    return _line(one.corpus, one.contender, seconds, f"{one.rows_per_second / 1e6:.2f}", each, size, others)
+    rate, written = (
+        f"{one.rows_per_second / 1e6:.2f}",
+        f"{one.written_bytes / 1e6:.1f}" if one.written_bytes else "",
+    )
+    return _line(one.corpus, one.contender, seconds, rate, each, size, written, others)
 
 
 def _memory(growths: Iterable[Growth]) -> Iterator[str]:

@@ -189,7 +189,7 @@ def compaction(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
             asked["rows"], seconds, sum(path.stat().st_size for path in log_dir.glob(f"{topic}-*/*.log"))
         )
 
-    contenders = {f"kafkalog_spark.compact, local[{asked['cores']}]": run}
+    contenders = {asked["contender"]: run}
     sizes = {"size_bytes": asked["size_bytes"], "rows": asked["rows"]}
     for one in in_turn(asked["work"], topic, contenders, **sizes, runs=asked["runs"], warmups=0):
         yield asdict(one)

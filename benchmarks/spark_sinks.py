@@ -14,7 +14,13 @@ from benchmarks.measure import Pass, in_turn
 from benchmarks.toy import ToySink
 
 BATCHED = {"kafka.batch.size": "65536", "kafka.linger.ms": "20"}
+SINK = "Spark's kafka sink"
+BATCHED_SINK = "Spark's kafka sink, batched"
 KEY_BYTES, VALUE_BYTES = 16, 100
+
+
+def work(cores: int) -> str:
+    return f"4 M records of 100 B to a sink, local[{cores}]"
 
 
 def measure(spark: SparkSession, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -26,14 +32,12 @@ def measure(spark: SparkSession, asked: dict[str, Any]) -> Iterator[dict[str, An
         kafka = {"kafka.bootstrap.servers": asked["bootstrap"], "topic": f"sink-{codec}"}
         contenders = {
             "kafkalog": _kafkalog(frame, rows, codec, Path(asked["folder"])),
-            "Spark's kafka sink": _saved(frame, rows, "kafka", kafka | {"kafka.compression.type": codec}),
-            "Spark's kafka sink, batched": _saved(
-                frame, rows, "kafka", kafka | {"kafka.compression.type": codec} | BATCHED
-            ),
+            SINK: _saved(frame, rows, "kafka", kafka | {"kafka.compression.type": codec}),
+            BATCHED_SINK: _saved(frame, rows, "kafka", kafka | {"kafka.compression.type": codec} | BATCHED),
             "ceiling": _saved(frame, rows, "toy_sink", {}),
         }
         for one in in_turn(
-            f"4 M records of 100 B to a sink, local[{asked['cores']}]",
+            work(asked["cores"]),
             codec,
             contenders,
             size_bytes=rows * (KEY_BYTES + VALUE_BYTES),

@@ -19,6 +19,7 @@ from native_log.records import encode
 
 ENCODE = "encode to batches of 64 KB"
 APPEND = "append to a partition"
+BUILDER = "Java MemoryRecordsBuilder"
 BATCH_BYTES = 64 * KIB
 SINK_ROWS = 4_000_000
 
@@ -52,7 +53,7 @@ def _encode(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
             yield from in_turn(
                 ENCODE,
                 f"{one.topic.split('-')[0]}, {codec}",
-                {"kernel": _kernel(records, codec), "Java MemoryRecordsBuilder": _java(jvm, codec)},
+                {"kernel": _kernel(records, codec), BUILDER: _java(jvm, codec)},
                 size_bytes=_content_bytes(records),
                 rows=records.num_rows,
                 runs=runs,
@@ -77,9 +78,15 @@ def _append(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
 def _sinks(runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
     folder = scratch() / "sinks"
     shutil.rmtree(folder, ignore_errors=True)
-    with Broker(
-        folder / "broker", {"auto.create.topics.enable": "true", "num.partitions": "4"}, "2g"
-    ) as broker:
+    settings = {
+        "auto.create.topics.enable": "true",
+        "num.partitions": "4",
+        # What earlier runs wrote need not stay on the disk.
+        "log.segment.bytes": str(64 << 20),
+        "log.retention.bytes": str(256 << 20),
+        "log.retention.check.interval.ms": "5000",
+    }
+    with Broker(folder / "broker", settings, "2g") as broker:
         for cores in (2, 4):
             asked = {
                 "do": "sinks",
