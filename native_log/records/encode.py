@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,17 +21,30 @@ _BINARY = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.nu
 _MOST_BYTES = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
 class Encoded:
     """Records as batches.
 
     Attributes:
         data: the bytes, batches one behind the other.
-        batches: what `scan` with check_crcs says of them (BATCH_SCHEMA).
     """
 
-    data: Buffer
-    batches: pa.RecordBatch
+    __slots__ = ("_batches", "data")
+
+    def __init__(self, data: Buffer, batches: Any) -> None:
+        """`batches`: anything that Arrow's PyCapsule interface takes a record batch of."""
+        self.data = data
+        self._batches = batches
+
+    @property
+    def batches(self) -> pa.RecordBatch:
+        """What `scan` with check_crcs says of them (BATCH_SCHEMA)."""
+        # Its many columns take longer to import than records to encode, where those are few; and not all ask for it.
+        if not isinstance(self._batches, pa.RecordBatch):
+            self._batches = pa.record_batch(self._batches)
+        return self._batches
+
+    def __repr__(self) -> str:
+        return f"Encoded({memoryview(self.data).nbytes} bytes, {self.batches.num_rows} batches)"
 
 
 def check_settings(

@@ -132,7 +132,7 @@ def encode(
     if encoded is None:
         refuse(*refused, max_message_bytes)
     data, batches = encoded
-    return Encoded(memoryview(data), pa.record_batch(batches))
+    return Encoded(memoryview(data), batches)
 
 
 def patch(
