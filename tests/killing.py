@@ -1,0 +1,83 @@
+"""A process that is killed on its way: at the n-th of the calls that change files."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CALLS = ("rename", "replace", "unlink", "remove", "rmdir", "mkdir", "ftruncate", "utime", "fsync")
+_WRITES = ("write", "pwrite")
+_TOO_LONG_SECONDS = 60
+
+
+def survives(call: Callable[[], object], step: int) -> bool:
+    """Runs `call` in a process of its own, which is killed right before its `step`-th change of a file, or,
+    of a write, when half of it is done. Whether it came to its end before that.
+
+    (What a process wrote outlives it: fsync counts as a change, but is not done, to be quick.)
+    """
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(_TOO_LONG_SECONDS)
+            _count_down(step)
+            call()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL, f"signal {os.WTERMSIG(status)}"
+        return False
+    assert os.waitstatus_to_exitcode(status) == 0, "it failed by itself"
+    return True
+
+
+def _count_down(left: int) -> None:
+    def is_time() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    def killing(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if is_time():
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **named)
+
+        return call
+
+    def half_writing(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(descriptor: int, data: Any, *more: Any) -> Any:
+            if is_time():
+                function(
+                    descriptor, memoryview(data).cast("B")[: len(memoryview(data).cast("B")) // 2], *more
+                )
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(descriptor, data, *more)
+
+        return call
+
+    class File(io.FileIO):
+        def write(self, data: Any) -> int:
+            if is_time():
+                super().write(memoryview(data).cast("B")[: len(memoryview(data).cast("B")) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().write(data)
+
+    def opened(path: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+        return File(path, mode) if "w" in mode and "b" in mode else real_open(path, mode, *arguments, **named)
+
+    os.fsync = lambda _: None
+    real_open = builtins.open
+    builtins.open = opened
+    for name in _CALLS:
+        setattr(os, name, killing(getattr(os, name)))
+    for name in _WRITES:
+        setattr(os, name, half_writing(getattr(os, name)))
