@@ -6,12 +6,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-import pyarrow.compute as pc
-
 from native_log.cleaner.segment_output import SegmentOutput
 from native_log.cleaner.verdicts import GroupVerdicts
 from native_log.errors import CorruptRecordError, LogTruncatedError
-from native_log.records import MapProgress, RewriteStats, Rewritten, Verdict, rewrite, scan
+from native_log.records import MapProgress, RewriteStats, Rewritten, rewrite, scan
 from native_log.segment.scan import HEADER_PREFIX_BYTES
 from native_log.storage import DataFile, Window
 
@@ -127,7 +125,7 @@ def _rewrite_source(
             view = window.at(file, position, end, needed)
             codes, cut_bytes = None, 0
             if verdicts is not None:
-                codes, cut_bytes = _verdicts(verdicts, view, position, file.path, round.max_batch_bytes)
+                codes, cut_bytes = _verdicts(verdicts, view, position, round.max_batch_bytes)
             found = rewrite(
                 view,
                 survivors=survivors,
@@ -151,7 +149,7 @@ def _rewrite_source(
 
 
 def _verdicts(
-    verdicts: GroupVerdicts, view: memoryview, position: int, path: str, max_batch_bytes: int
+    verdicts: GroupVerdicts, view: memoryview, position: int, max_batch_bytes: int
 ) -> tuple[bytes | None, int]:
     """The verdicts of the batches that lie wholly in `view`, None if they are just filtered; and how many
     bytes are needed to judge one that is cut off at its end. Each is judged once: the next depends on it."""
@@ -163,23 +161,7 @@ def _verdicts(
     codes = verdicts.of(batches.slice(0, whole))
     if codes is None:
         return (bytes(whole) if cut_bytes else None), cut_bytes
-    if any(code & Verdict.DISCARD for code in codes):
-        _check_crcs(view, position, path, max_batch_bytes)
     return codes, cut_bytes
-
-
-def _check_crcs(view: memoryview, position: int, path: str, max_batch_bytes: int) -> None:
-    """Batches that are discarded by their headers are not read again: these must be right."""
-    batches = scan(view, base_position=position, check_crcs=True, max_batch_bytes=max_batch_bytes).batches
-    wrong = pc.index(batches.column("isValid"), False).as_py()
-    if wrong >= 0:
-        raise CorruptRecordError(
-            "expected a batch that fits its CRC, found another. The partition is left as it was: take the "
-            "file from another replica",
-            path=path,
-            position=batches.column("position")[wrong].as_py(),
-            offset=batches.column("baseOffset")[wrong].as_py(),
-        )
 
 
 def _planned(path: str, inode: int, size_bytes: int) -> DataFile:

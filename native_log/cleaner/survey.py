@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from native_log.cleaner.checks import OffsetCheck, check_crcs
 from native_log.cleaner.verdicts import ProducerEnds
 from native_log.log.producer_state import (
     ABORT,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from native_log.log import PartitionLog
     from native_log.log.producer_state import Transaction
     from native_log.segment.damage import DamagedRange
+    from native_log.segment.segment import LogSegment
 
 
 @dataclass(slots=True)
@@ -87,14 +89,34 @@ class Survey:
 
 
 def survey(log: PartitionLog, first: int = 0, end: int | None = None) -> Survey:
-    """Passes over the headers of `log.segments[first:end]`. Raises CorruptRecordError."""
+    """Passes over the headers of `log.segments[first:end]`.
+
+    Raises:
+        CorruptRecordError: they cannot be believed. Where there are transactions these are judged by headers
+            alone, so that then every CRC is looked at.
+    """
     found = Survey()
-    chosen = {segment.base_offset for segment in log.segments[first:end]}
-    for segment, scanned in log.headers(min(chosen, default=None), _fail):
+    for _, checked, batches in _headers(log, first, end, False):
+        checked.apply(batches)
+        found.apply(batches)
+    if found.turns:
+        for segment, _, batches in _headers(log, first, end, True):
+            check_crcs(batches, segment.path)
+    return found
+
+
+def _headers(
+    log: PartitionLog, first: int, end: int | None, with_crcs: bool
+) -> Iterator[tuple[LogSegment, OffsetCheck, pa.RecordBatch]]:
+    bases = [segment.base_offset for segment in log.segments] + [None]
+    chosen = {
+        segment.base_offset: OffsetCheck(segment, following)
+        for segment, following in list(zip(log.segments, bases[1:], strict=True))[first:end]
+    }
+    for segment, scanned in log.headers(min(chosen, default=None), _fail, check_crcs=with_crcs):
         if segment.base_offset not in chosen:
             break
-        found.apply(scanned.batches)
-    return found
+        yield segment, chosen[segment.base_offset], scanned.batches
 
 
 def _fail(damaged: DamagedRange) -> None:

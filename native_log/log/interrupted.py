@@ -43,6 +43,8 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
     orphans = _orphans(files)
     for name in orphans:
         (directory / name).unlink()
+        names.remove(name)
+    files = [file for file in files if file.name not in orphans]
     if not any(file.state for file in files):
         if orphans:
             fsync_directory(directory)
