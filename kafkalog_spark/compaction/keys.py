@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkalog_spark.compaction.planning import Split
+    from native_log.cleaner.rewriting import Gathered
     from native_log.log import LogRange
+
+TRIAL_BYTES = 4 << 20
+"""Of keys, that tell whether those of a split come again within it."""
+WORTH_A_MAP = 0.5
 
 Borders = tuple[int, int, list[int]]
 """Of a round: its first bucket, its first group, and the base offsets of its groups and the end."""
@@ -43,8 +48,8 @@ def gather_keys(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterator[p
 def _packs(split: Split, max_bytes: int) -> Iterator[pa.RecordBatch]:
     range: LogRange | None = split.range
     null_keys = 0
+    keys = OffsetMap(min(TRIAL_BYTES, max_bytes)) if split.is_dirty else KeyOffsets(max_bytes)
     while range is not None:
-        keys = OffsetMap(max_bytes) if split.is_dirty else KeyOffsets(max_bytes)
         found = gather(range, split.aborted, keys.put_batches)
         if found.full_at is not None and not len(keys):
             raise KafkaLogError(
@@ -56,9 +61,29 @@ def _packs(split: Split, max_bytes: int) -> Iterator[pa.RecordBatch]:
         if len(keys):
             for bucket, pack in enumerate(keys.buckets(split.buckets), split.first_bucket):
                 yield row(bucket, pack)
-        range = None if found.full_at is None else _behind(range, found.full_at)
+        if found.full_at is None:
+            break
+        if not split.is_dirty:
+            keys = KeyOffsets(max_bytes)
+        elif _come_again(len(keys), found, range):
+            keys = OffsetMap(max_bytes)
+        else:
+            keys = KeyOffsets(max_bytes, dirty=True)
+        range = _behind(range, found.full_at)
     if split.is_dirty and null_keys:
         yield _noted(split, Note(null_keys=null_keys))
+
+
+def _come_again(distinct: int, found: Gathered, range: LogRange) -> bool:
+    """Whether so many of a split's records are shadowed within it that a map is worth its while.
+
+    Their share among keys drawn at random grows with the number of records; a map takes about three times
+    as long as a list of keys, of which all are to be shuffled and merged.
+    """
+    assert found.full_at is not None
+    looked_at = (found.full_at - range.start_offset) / (range.end_offset - range.start_offset)
+    shadowed = 1 - distinct / (found.records - found.null_keys)
+    return shadowed / looked_at > WORTH_A_MAP
 
 
 def _noted(split: Split, note: Note) -> pa.RecordBatch:

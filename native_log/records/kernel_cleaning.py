@@ -152,8 +152,8 @@ class OffsetMap(cleaning.OffsetMap):
 
 
 class KeyOffsets(cleaning.KeyOffsets):
-    def __init__(self, max_bytes: int) -> None:
-        self._offsets = _kernel.KeyOffsets(max_bytes)
+    def __init__(self, max_bytes: int, *, dirty: bool = False) -> None:
+        self._offsets = _kernel.KeyOffsets(max_bytes, dirty=dirty)
 
     def __len__(self) -> int:
         return len(self._offsets)

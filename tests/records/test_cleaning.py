@@ -158,6 +158,8 @@ def test_the_format_of_a_pack(impl) -> None:
     assert packs[0].hex() == "0100" + "0200000000000000" + "8403000000000000" + "010161" + "03006b6579"
     clean = put(impl.KeyOffsets(ROOM), v2(keyed(b"a"), 300))
     assert clean.buckets(1)[0].hex() == "0101" + "0100000000000000" + "2c01000000000000" + "010061"
+    dirty = put(impl.KeyOffsets(ROOM, dirty=True), v2(keyed(b"a", b"a"), 300))
+    assert dirty.buckets(1)[0].hex() == "0100" + "0200000000000000" + "2c01000000000000" + "010061" + "010161"
     # CRC-32C of b"a" is c1d04330: 0.757 of 2^32.
     assert [len(pack) > 18 for pack in clean.buckets(4)] == [False, False, False, True]
     assert impl.OffsetMap(ROOM).buckets(2) == [b"\x01\x00" + bytes(16)] * 2

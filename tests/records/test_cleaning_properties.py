@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -91,13 +92,14 @@ def test_packs_of_any_splits_are_the_whole(impl, records, data: st.DataObject) -
     cuts = data.draw(st.sets(st.sampled_from(range(len(records) + 1)), max_size=4))
     borders = [0, *sorted(cuts), len(records)]
     log, packs, count = bytes_of(records), [], data.draw(st.integers(1, 5))
+    dirty_parts = [impl.OffsetMap, partial(impl.KeyOffsets, dirty=True)]
     for start, end in pairwise(borders):
         if start == end:
             continue
         lowest, highest = records[start][0], records[end - 1][0] + 1
         parts = [
             (impl.KeyOffsets(ROOM), lowest, min(highest, first_dirty)),
-            (impl.OffsetMap(ROOM), max(lowest, first_dirty), highest),
+            (data.draw(st.sampled_from(dirty_parts))(ROOM), max(lowest, first_dirty), highest),
         ]
         for part, from_offset, to_offset in parts:
             assert part.put_batches(log, start_offset=from_offset, end_offset=to_offset).status == "end"

@@ -141,13 +141,16 @@ impl OffsetMap {
 #[pyclass(module = "native_log._kernel")]
 pub struct KeyOffsets {
     offsets: keys::KeyOffsets,
+    kind: Kind,
 }
 
 #[pymethods]
 impl KeyOffsets {
     #[new]
-    fn new(max_bytes: usize) -> Self {
-        KeyOffsets { offsets: keys::KeyOffsets { arena: Arena::default(), max_bytes } }
+    #[pyo3(signature = (max_bytes, *, dirty = false))]
+    fn new(max_bytes: usize, dirty: bool) -> Self {
+        let kind = if dirty { Kind::Dirty } else { Kind::Clean };
+        KeyOffsets { offsets: keys::KeyOffsets { arena: Arena::default(), max_bytes }, kind }
     }
 
     fn __len__(&self) -> usize {
@@ -183,7 +186,7 @@ impl KeyOffsets {
     }
 
     fn buckets<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        packs(py, Kind::Clean, || self.offsets.arena.entries(), count)
+        packs(py, self.kind, || self.offsets.arena.entries(), count)
     }
 }
 

@@ -109,8 +109,9 @@ class OffsetMap(cleaning.OffsetMap):
 
 
 class KeyOffsets(cleaning.KeyOffsets):
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, dirty: bool = False) -> None:
         self._max_bytes = max_bytes
+        self._kind = DIRTY if dirty else CLEAN
         self._entries: list[tuple[bytes, int]] = []
         self._size_bytes = 0
 
@@ -151,4 +152,4 @@ class KeyOffsets(cleaning.KeyOffsets):
         )
 
     def buckets(self, count: int) -> list[bytes]:
-        return pack(CLEAN, self._entries, count)
+        return pack(self._kind, self._entries, count)
