@@ -3,6 +3,9 @@
 The file is there from before the first visible change until the last one is on the disk. Its removal is the
 commit: a reader that finds it takes each partition as it was before; whoever next holds the log directory's
 lock takes the changes back. A plain file beside the partitions, which brokers pass over.
+
+A broker that is started before that knows nothing of it: it serves what it finds, and its clients go on
+behind it. What a broker has taken over is not taken back any more.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from native_log.errors import KafkaLogError
-from native_log.log.leader_epochs import LEADER_EPOCH_CHECKPOINT
+from native_log.log.leader_epochs import LEADER_EPOCH_CHECKPOINT, read_leader_epochs
+from native_log.logdir.checkpoints import REPLICATION_OFFSET_CHECKPOINT, read_offset_checkpoint
+from native_log.logdir.names import parse_partition_name
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
 from native_log.storage import read_file
 from native_log.storage.writing import AppendFile, fsync_directory, remove_file, replace_file
@@ -40,6 +45,8 @@ class PartitionBefore:
         log_end_offset: its end before, and (`planned_end_offset`) with all that is published.
         sizes: of the last segment's files, bytes by name.
         contents: of the small files that are written anew or removed, base64 by name.
+        leader_epoch: of the batches that are published.
+        high_watermark: the checkpointed one.
     """
 
     name: str
@@ -47,6 +54,8 @@ class PartitionBefore:
     planned_end_offset: int
     sizes: dict[str, int]
     contents: dict[str, str]
+    leader_epoch: int
+    high_watermark: int | None
 
     @classmethod
     def of(
@@ -64,7 +73,22 @@ class PartitionBefore:
             for name in sorted(os.listdir(directory))  # noqa: PTH208
             if name == LEADER_EPOCH_CHECKPOINT or name.endswith(f".{SNAPSHOT}")
         }
-        return cls(directory.name, *ends, dict(zip(names, sizes, strict=True)), contents)
+        return cls(
+            directory.name,
+            *ends,
+            dict(zip(names, sizes, strict=True)),
+            contents,
+            _latest_epoch(directory),
+            _high_watermark(directory),
+        )
+
+    def is_taken_over(self, log_dir: Path) -> bool:
+        """Whether a broker has loaded the log since: it leads in an epoch of its own, which it notes at once,
+        or it has checkpointed a high watermark among what was published."""
+        directory = log_dir / self.name
+        now = _high_watermark(directory)
+        is_served = now is not None and now != self.high_watermark and now > self.log_end_offset
+        return is_served or _latest_epoch(directory) > self.leader_epoch
 
     def restore(self, log_dir: Path) -> None:
         """Have it as it was. Whatever stops this, doing it again comes to the same."""
@@ -112,8 +136,24 @@ class UnfinishedWrite:
 
     @classmethod
     def read(cls, log_dir: Path) -> Self | None:
-        """The one that a log directory holds, if any. Raises KafkaLogError if it cannot be understood."""
-        return cls.read_file(log_dir / UNFINISHED_WRITE)
+        """The one that a log directory holds, if any, without partitions that a broker has taken over.
+
+        Raises KafkaLogError if it cannot be understood.
+        """
+        found = cls.read_file(log_dir / UNFINISHED_WRITE)
+        if found is None:
+            return None
+        ours = []
+        for one in found.partitions:
+            if one.is_taken_over(log_dir):
+                logger.warning(
+                    "%s: a write was cut short while it was published, and a broker went on with it: what "
+                    "it found from offset %d on stays",
+                    *(log_dir / one.name, one.log_end_offset),
+                )
+            else:
+                ours.append(one)
+        return cls(found.job, tuple(ours), found.created, found.stream)
 
     @classmethod
     def read_file(cls, path: Path) -> Self | None:
@@ -190,3 +230,14 @@ def last_stream_batch(log_dir: Path, query_id: str) -> int | None:
     """The last batch of a stream that was written to the log directory; None: none yet."""
     found = UnfinishedWrite.read_file(stream_record(log_dir, query_id))
     return None if found is None or found.stream is None else found.stream[1]
+
+
+def _latest_epoch(partition: Path) -> int:
+    epochs = read_leader_epochs(partition)
+    return epochs[-1].epoch if epochs else 0
+
+
+def _high_watermark(partition: Path) -> int | None:
+    found = parse_partition_name(partition.name)
+    saved = read_offset_checkpoint(partition.parent / REPLICATION_OFFSET_CHECKPOINT)
+    return None if found is None else saved.get((found.topic, found.partition))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -11,11 +14,10 @@ from tests.spark.conftest import spark  # noqa: F401
 
 from .cluster import ROW_COLUMNS, Cluster, Consumed, Row, rows
 from .files import contents, dump_log, remove_derived
-from .written import row
+from .written import row, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -149,3 +151,41 @@ def test_the_brokers_recovery_makes_the_files_that_we_wrote(written: Written, se
         for name in ours:
             if name.endswith(kinds[key[0]]):
                 assert served.files[key][name] == ours[name], (key, name)
+
+
+def test_a_write_cut_short_is_not_taken_back_from_a_broker_that_went_on_with_it(
+    broker: Cluster, served: Served
+) -> None:
+    """A broker knows nothing of writes that are all or nothing: what it finds it serves, and appends to."""
+    found = broker.consume("batch").rows
+    broker.stop()
+    subprocess.run([sys.executable, "-c", CUT_SHORT, str(broker.log_dir)], cwd=ROOT, check=True)
+    seen = rows(LogDir(broker.log_dir).partition("batch", 0).read(columns=ROW_COLUMNS))
+    assert seen == found, "readers see it as it was"
+    partial = broker.consume("batch").rows
+    assert partial[: len(found)] == found
+    assert len(partial) > len(found)
+    broker.send("batch", 50)
+    all_rows = broker.consume("batch").rows
+    assert len(all_rows) == len(partial) + 50
+    broker.stop()
+    with LogDir(broker.log_dir).partition("batch", 0) as log:
+        assert rows(log.read(columns=ROW_COLUMNS)) == all_rows
+        log.append(to_arrow([row(1, T0)]))
+    assert broker.consume("batch").rows[:-1] == all_rows
+
+
+ROOT = Path(__file__).parents[2]
+CUT_SHORT = """
+import os, signal, sys
+from native_log.logdir.unfinished import UnfinishedWrite
+from native_log.publish.commit import commit
+from tests.publish.support import staged_job
+
+UnfinishedWrite.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if os.fork() == 0:
+    job, staged = staged_job(sys.argv[1], 0, 1000, topic="batch")
+    commit(job, staged, {}, 3)
+_, status = os.wait()
+assert status == signal.SIGKILL
+"""

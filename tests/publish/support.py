@@ -59,6 +59,7 @@ def staged_job(
     partitions: int = 2,
     tasks: int = 2,
     config: dict[str, str] | None = None,
+    topic: str = "t",
 ) -> tuple[WriteJob, list[StagedFile]]:
     job = WriteJob.begin(data)
     staged = []
@@ -66,7 +67,7 @@ def staged_job(
     parts = [(i % partitions, records(s, min(end, s + step))) for i, s in enumerate(range(start, end, step))]
     for task in range(tasks):
         mine = parts[task * partitions : (task + 1) * partitions]
-        staged += stage(job, mine, attempt=str(task), config=config)
+        staged += stage(job, mine, attempt=str(task), config=config, topic=topic)
     return job, staged
 
 
