@@ -6,7 +6,18 @@ from pathlib import Path
 
 import click
 
-from benchmarks import clean, cleaner_parts, growth, kernel, latency, profiles, report, spark, write
+from benchmarks import (
+    clean,
+    cleaner_parts,
+    growth,
+    housekeeping,
+    kernel,
+    latency,
+    profiles,
+    report,
+    spark,
+    write,
+)
 from benchmarks import corpus as corpora
 from benchmarks.corpus import MEMORY, Corpus
 from benchmarks.growth import Growth
@@ -81,10 +92,14 @@ def _stage(
             ),
             lambda: spark.memory(corpus, [topic.name for topic in MEMORY], conf),
         ],
-        "write": [lambda: write.measure(corpus, runs, conf)],
+        "write": [
+            lambda: write.measure(corpus, runs, conf),
+            lambda: housekeeping.commits(scale, min(runs, 3)),
+        ],
         "clean": [
             lambda: cleaner_parts.measure(corpora.make(scale, clean.TOPICS), runs),
             lambda: clean.measure(corpora.make(scale, clean.TOPICS), min(runs, 3), conf),
+            lambda: housekeeping.retention(corpus, many, min(runs, 3), conf),
         ],
     }
     for step in steps[stage]:

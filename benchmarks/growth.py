@@ -44,14 +44,22 @@ def of_partition_log(partition: Path, topic: str, columns: Sequence[str]) -> Gro
     return Growth(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
 
 
+def reset_self() -> int:
+    """Resident bytes of this process; its peak begins anew."""
+    return _reset(Path("/proc/self"))
+
+
+def peak_of_self() -> int:
+    return _status(Path("/proc/self"), "VmHWM")
+
+
 def _read(partition: str, topic: str, columns: list[str]) -> Growth:
     from native_log.log import PartitionLog
 
-    me = Path("/proc/self")
-    start = _reset(me)
+    start = reset_self()
     for _ in PartitionLog.open(Path(partition)).read(columns=columns):
         pass
-    return Growth("PartitionLog.read", topic, start, _status(me, "VmHWM"))
+    return Growth("PartitionLog.read", topic, start, peak_of_self())
 
 
 def _reset(process: Path) -> int:

@@ -20,7 +20,7 @@ from benchmarks.growth import Growth, peak_reset, peaks
 from benchmarks.measure import Pass, in_turn
 from benchmarks.places import ROOT
 from benchmarks.toy import ToySource
-from kafkalog_spark import compact
+from kafkalog_spark import compact, retain
 
 Query = Callable[[DataFrame], int | None]
 TUNED = {"kafka.max.poll.records": "50000", "kafka.max.partition.fetch.bytes": "8388608"}
@@ -174,8 +174,7 @@ def sinks(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def compaction(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The same partitions compacted, a copy each time."""
     spark = session(asked["cores"], asked["conf"])
-    spark.dataSource.register(ToySource)
-    to_noop(spark.read.format("toy").options(rows=4, partitions=4).load())  # starts the Python workers
+    _start_workers(spark)
     topic, partitions = asked["corpus"], [Path(partition) for partition in asked["partitions"]]
 
     def run() -> Pass:
@@ -196,6 +195,17 @@ def compaction(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     spark.stop()
 
 
+def retention(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Seconds of a dry run over many partitions."""
+    spark = session(asked["cores"], asked["conf"])
+    _start_workers(spark)
+    for _ in range(asked["runs"]):
+        started = time.perf_counter()
+        rows = retain(spark, asked["path"], config=asked["config"], dry_run=True).count()
+        yield {"rows": rows, "seconds": time.perf_counter() - started}
+    spark.stop()
+
+
 def repeat(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """One topic to noop, a few times: for a profiler to look at."""
     spark = session(asked["cores"], asked["conf"])
@@ -207,6 +217,12 @@ def repeat(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         to_noop(reader.load(asked["log_dir"]))
         yield {"seconds": time.perf_counter() - started}
     spark.stop()
+
+
+def _start_workers(spark: SparkSession) -> None:
+    """So that no measurement has to wait for Python's start."""
+    spark.dataSource.register(ToySource)
+    to_noop(spark.read.format("toy").options(rows=4, partitions=4).load())
 
 
 def to_noop(frame: DataFrame) -> None:
@@ -241,6 +257,7 @@ if __name__ == "__main__":
     results = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     for one in {
-        each.__name__: each for each in (queries, first_row, planning, memory, sinks, compaction, repeat)
+        each.__name__: each
+        for each in (queries, first_row, planning, memory, sinks, compaction, retention, repeat)
     }[request["do"]](request):
         print(json.dumps(one), file=results)
