@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _MARK = ".kafkalog-job-"
+_ENDED = "-ended"
 _FOLDER = ".kafkalog-write-"
 _NAMES = uuid.UUID("6b61666b-616c-4f67-8a6f-62732e6e616d")
 _ABANDONED_MS = 24 * 3600 * 1000
@@ -106,8 +107,11 @@ class WriteJob:
 
     def end(self) -> None:
         """Remove all that the job has staged. Whatever its tasks still do comes to nothing."""
-        remove_file(self.mark)
+        ended = self.mark.with_name(f"{self.mark.name}{_ENDED}")
+        with contextlib.suppress(FileNotFoundError):
+            self.mark.rename(ended)
         remove_staged(Path(self.log_dir), {self.id})
+        remove_file(ended)
 
     def abort(self) -> None:
         """The same, and the log directory too if it was made for the job and nothing else is in it."""
@@ -140,31 +144,32 @@ def remove_staged(log_dir: Path, jobs: set[str]) -> None:
             continue
         for job in jobs:
             folder = log_dir / name / f"{_FOLDER}{job}"
-            if folder.exists():
+            if folder.exists() or _gone(folder).exists():
                 remove_folder(folder)
 
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder of staged files. What a task is just creating in it goes too, or fails."""
-    gone = folder.with_name(f"{folder.name}-gone")
+    shutil.rmtree(_gone(folder), ignore_errors=True)
     with contextlib.suppress(OSError):
-        folder.rename(gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(_gone(folder))
+    shutil.rmtree(_gone(folder), ignore_errors=True)
+
+
+def _gone(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}-gone")
 
 
 def sweep(log_dir: Path) -> None:
     """Remove what jobs have left whose owners died. Hold the log directory's lock."""
-    dead = set()
     with os.scandir(log_dir) as entries:
         marks = [entry.name for entry in entries if entry.name.startswith(_MARK)]
-    for name in marks:
-        if _is_dead(log_dir / name):
-            dead.add(name.removeprefix(_MARK).removesuffix(".tmp"))
+    dead = {name for name in marks if name.endswith((_ENDED, ".tmp")) or _is_dead(log_dir / name)}
     if dead:
-        remove_staged(log_dir, dead)
-        for job in dead:
-            remove_file(log_dir / f"{_MARK}{job}")
-            remove_file(log_dir / f"{_MARK}{job}.tmp")
+        jobs = {name.removeprefix(_MARK).removesuffix(_ENDED) for name in dead if not name.endswith(".tmp")}
+        remove_staged(log_dir, jobs)
+        for name in dead:
+            remove_file(log_dir / name)
     remove_file(log_dir / f"{UNFINISHED_WRITE}.tmp")
 
 

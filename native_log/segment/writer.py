@@ -397,6 +397,8 @@ def _open_files(
             files.append(AppendFile(path, size, allocated_bytes=allocated_bytes))
     except BaseException:
         for file in files:
+            with contextlib.suppress(OSError):
+                file.trim()
             file.close()
         raise
     return files[0], files[1], files[2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from native_log.publish.staging import Encoding, StagedFile, StagingWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 NOW_MS = 1_700_000_000_000
 
@@ -38,9 +38,9 @@ def stage(
     """What one task stages: (partition, records)."""
     encoding = Encoding(compression, None, batch_size, LogConfig.parse(config or {}), NOW_MS)
     writer = StagingWriter(job, attempt, encoding)
+    is_there = topic in LogDir(job.log_dir, allow_empty=True).topics()
     for partition, part in rows:
-        there = Path(job.log_dir, f"{topic}-{partition}")
-        directory = there.name if there.exists() else job.new_partition(topic, partition)
+        directory = f"{topic}-{partition}" if is_there else job.new_partition(topic, partition)
         writer.append(topic, partition, directory, part)
     return writer.close()
 
