@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from native_log.log.pieces import Piece
     from native_log.segment.damage import DamagedRange
 
-DEFAULT_MAX_BYTES = 4 << 20
+DEFAULT_MAX_BYTES = 8 << 20
 """Of Arrow memory, of one batch of records: what is well compressed would else make batches of any size."""
 
 
@@ -73,7 +73,7 @@ class LogRange:
         first_rows: int | None = 1000,
         on_damage: Callable[[DamagedRange], None] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The records, in batches of one to a few megabytes.
+        """The records, in batches of a few megabytes.
 
         Args:
             columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record` (string); by default the

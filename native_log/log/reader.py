@@ -32,6 +32,10 @@ logger = logging.getLogger(__name__)
 CORRUPT_RECORD = "_corrupt_record"
 MODES = ("failFast", "dropMalformed", "permissive")
 
+READ_BYTES = 4 << 20
+"""How much of a file is decoded in one call, so that rows come some ten thousand at a time: whoever takes a
+batch of them has a cost for each (Spark's JVM most of a millisecond)."""
+
 _IS_TRANSACTIONAL = "isTransactional"
 
 
@@ -64,7 +68,7 @@ class Reader:
         self._max_bytes = max_bytes
         self._limit_rows = first_rows if max_rows is None or first_rows is None else min(first_rows, max_rows)
         self._on_damage = on_damage
-        self._window = Window()
+        self._window = Window(READ_BYTES)
         self._next_offset = range.start_offset
         self._pieces = range.pieces
         self._aborted: bytes | None = None  # not known yet: most logs have no transactions to look for

@@ -15,7 +15,6 @@ from native_log.log import PartitionCheckpoints, PartitionLog, reader
 from native_log.log.producer_state import ProducerStateEntry, parse_snapshot
 from native_log.log.transactions import aborted_ranges
 from native_log.segment.files import file_name
-from native_log.storage.local import CHUNK_BYTES
 from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, marker, v2
 
 from .support import PARTITIONS, batch, golden, offsets, open_golden, write_log
@@ -255,7 +254,7 @@ def test_headers_are_only_searched_where_a_transaction_is(
     assert offsets(found) == list(range(600))
     assert not searched
     # The transaction lies chunks behind where the read begins, its marker behind where it ends.
-    large = [batch(o, 3, size=CHUNK_BYTES // 4) for o in range(0, 12, 3)]
+    large = [batch(o, 3, size=reader.READ_BYTES // 4) for o in range(0, 12, 3)]
     aborted_data, abort = Step(7, "data", 3).data(12), Step(7, "abort").data(18)
     late = write_log(tmp_path / "late-0", {0: [*large, aborted_data, batch(15), abort]})
     for max_rows in (1, None):
@@ -266,12 +265,12 @@ def test_headers_are_only_searched_where_a_transaction_is(
 
 def test_cleaned_before_the_transaction_is_met(tmp_path: Path) -> None:
     """The reader still has the old file open; in the one that has its name by now, no abort can be found."""
-    large = [batch(o, 3, size=CHUNK_BYTES // 4) for o in range(0, 12, 3)]
+    large = [batch(o, 3, size=reader.READ_BYTES // 4) for o in range(0, 12, 3)]
     aborted_data, abort = Step(7, "data", 3).data(12), Step(7, "abort").data(15)
     write_log(tmp_path, {0: [*large, aborted_data, abort], 16: [batch(16)]})
     batches = PartitionLog.open(tmp_path).read(None, None, ["offset"], COMMITTED, first_rows=1)
     seen = offsets([next(batches)])
-    (tmp_path / "new").write_bytes(batch(2, 1) + b"".join(large[1:]) + batch(15, 1, CHUNK_BYTES))
+    (tmp_path / "new").write_bytes(batch(2, 1) + b"".join(large[1:]) + batch(15, 1, reader.READ_BYTES))
     (tmp_path / "new").rename(tmp_path / file_name(0, "log"))
     assert seen + offsets(batches) == [*range(12), *range(15, 19)]
 
