@@ -25,6 +25,7 @@ from native_log.errors import (
 
 if TYPE_CHECKING:
     from native_log.cleaner import compact
+    from native_log.erasure import erase
     from native_log.logdir import LogDir
     from native_log.logdir.recovery import recover
     from native_log.logdir.reindexing import reindex
@@ -46,6 +47,7 @@ __all__ = [
     "__version__",
     "compact",
     "delete_records",
+    "erase",
     "recover",
     "reindex",
     "retain",
@@ -62,6 +64,10 @@ def __getattr__(name: str) -> Any:
         from native_log.cleaner import compact
 
         return compact
+    if name == "erase":
+        from native_log.erasure import erase
+
+        return erase
     if name in ("delete_records", "retain"):
         from native_log import retention
 

@@ -81,7 +81,7 @@ def compact(
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
         directories = chosen_partitions(log_dir, topics)
-        threads = max(1, min(settings.log_cleaner_threads or _cores(), len(directories)))
+        threads = max(1, min(settings.log_cleaner_threads or cores(), len(directories)))
         run = _Run(
             settings,
             now,
@@ -116,7 +116,7 @@ class _Run:
     progress: Progress
 
 
-def _cores() -> int:
+def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -56,7 +56,7 @@ def gather(range: LogRange, aborted: bytes, put: Put) -> Gathered:
     window = Window()
     records = null_keys = 0
     for piece in range.pieces:
-        with _planned(f"{range.path}/{piece.segment}", piece.inode, piece.segment_bytes) as file:
+        with planned_file(f"{range.path}/{piece.segment}", piece.inode, piece.segment_bytes) as file:
             position, needed = piece.start_position, 1
             while position < piece.end_position:
                 view = window.at(file, position, piece.end_position, needed)
@@ -72,7 +72,7 @@ def gather(range: LogRange, aborted: bytes, put: Put) -> Gathered:
                 null_keys += found.null_keys
                 if found.status == "full":
                     return Gathered(records, null_keys, found.next_offset)
-                found = _checked(found, file.path, position + len(view), piece.end_position)
+                found = checked(found, file.path, position + len(view), piece.end_position)
                 position, needed = found.position, max(1, found.needed_bytes)
     return Gathered(records, null_keys, None)
 
@@ -119,7 +119,7 @@ def _rewrite_source(
 ) -> RewriteStats:
     segment = source.segment
     stats = RewriteStats()
-    with _planned(str(segment.path), segment.inode, segment.size_bytes) as file:
+    with planned_file(str(segment.path), segment.inode, segment.size_bytes) as file:
         position, needed, end = 0, 1, segment.size_bytes
         while position < end:
             view = window.at(file, position, end, needed)
@@ -143,8 +143,8 @@ def _rewrite_source(
             stats += found.stats
             if found.status == "limit" and cut_bytes:
                 found = replace(found, status="partial", needed_bytes=cut_bytes)
-            checked = _checked(found, file.path, position + len(view), end)
-            position, needed = checked.position, max(1, checked.needed_bytes)
+            stopped = checked(found, file.path, position + len(view), end)
+            position, needed = stopped.position, max(1, stopped.needed_bytes)
     return stats
 
 
@@ -164,7 +164,8 @@ def _verdicts(
     return codes, cut_bytes
 
 
-def _planned(path: str, inode: int, size_bytes: int) -> DataFile:
+def planned_file(path: str, inode: int, size_bytes: int) -> DataFile:
+    """The file that was looked at before. Raises LogTruncatedError if it is another now."""
     file = DataFile(path)
     if file.inode != inode or file.size_bytes != size_bytes:
         file.close()
@@ -176,7 +177,7 @@ def _planned(path: str, inode: int, size_bytes: int) -> DataFile:
     return file
 
 
-def _checked(found: Found, path: str, stop: int, end: int) -> Found:
+def checked(found: Found, path: str, stop: int, end: int) -> Found:
     """Raises CorruptRecordError where a call stopped at what is not a whole batch.
 
     A few zeros at a chunk's end are the first bytes of an offset, as likely as not.

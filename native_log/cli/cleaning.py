@@ -1,9 +1,9 @@
-"""`kafkalog retain`, `compact` and `delete-records`."""
+"""`kafkalog retain`, `compact`, `delete-records` and `erase`."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -189,8 +189,94 @@ def _show_deleted(table: pa.Table, dry_run: bool) -> None:
     changes.print_table(head, [tuple(row.values()) for row in table.to_pylist()])
 
 
+@click.command()
+@changes.paths_argument
+@changes.topics_option
+@click.option("--key", "-k", "keys", multiple=True, help="Records with this key (may be repeated).")
+@click.option(
+    "--keys-file",
+    type=click.File("rb"),
+    help="Records with one of these keys: a key a line, as it is (- is stdin).",
+)
+@click.option("--key-prefix", multiple=True, help="Records whose key begins so (may be repeated).")
+@click.option(
+    "--header",
+    "headers",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="Records with this header, of this value or of any (may be repeated).",
+)
+@click.option(
+    "--tombstone", is_flag=True, help="Leave key and offset, as if deleted, instead of dropping the record."
+)
+@changes.consent_options
+def erase(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    keys: tuple[str, ...],
+    keys_file: BinaryIO | None,
+    key_prefix: tuple[str, ...],
+    headers: tuple[str, ...],
+    tombstone: bool,
+    **consent: bool,
+) -> None:
+    """Rewrite logs without the records that meet one of the conditions.
+
+    For requests to be forgotten: all other offsets stay, and a report tells each record that went, by the
+    SHA-256 of its key. It is shown first, and asked about.
+    """
+    from native_log.erasure import erase as run
+
+    wanted: list[str | bytes] = [*keys, *(keys_file.read().splitlines() if keys_file else ())]
+    pairs = [(name, value if equals else None) for name, equals, value in (h.partition("=") for h in headers)]
+
+    def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
+        return run(
+            paths,
+            topics or None,
+            keys=wanted,
+            key_prefix=key_prefix,
+            header=pairs,
+            how="tombstone" if tombstone else "drop",
+            dry_run=dry_run,
+            on_progress=report,
+        )
+
+    changes.carry_out(
+        job, "erasing", _show_erased, lambda row: row["status"] in ("erased", "removed"), **consent
+    )
+
+
+def _show_erased(table: pa.Table, dry_run: bool) -> None:
+    head = ("TOPIC", "PARTITION", "", "SEGMENT", "OFFSET", "TIME", "SHA-256 OF KEY", "KEY BYTES", "WHY")
+    rows = table.to_pylist()
+    changes.print_table(
+        head,
+        [
+            (
+                row["topic"],
+                row["partition"],
+                row["status"],
+                row["segment"],
+                row["offset"],
+                None if row["timestamp"] is None else row["timestamp"].isoformat(timespec="milliseconds"),
+                row["keySha256"],
+                row["keyBytes"],
+                row["reason"],
+            )
+            for row in rows
+        ],
+    )
+    gone = sum(row["status"] == "erased" for row in rows)
+    copies = sum(row["status"] == "copy" for row in rows)
+    click.echo(
+        f"{changes.count(gone, 'record')} {'would be erased' if dry_run else 'erased'}"
+        + (f"; {changes.count(copies, 'directory')} not looked into may hold copies" if copies else "")
+    )
+
+
 def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-COMMANDS = (retain, compact, delete_records)
+COMMANDS = (retain, compact, delete_records, erase)

@@ -24,6 +24,7 @@ COMMANDS = {
     "retain": ("ret-size/before", ("-c", "retention.bytes=8000")),
     "compact": ("compact-txn/round1-before", ("-c", "min.cleanable.dirty.ratio=0")),
     "delete-records": ("delete-records/before", ("--offset", "delete-records:0:93")),
+    "erase": ("plain-none", ("--key-prefix", "k1")),
 }
 
 
@@ -123,12 +124,27 @@ def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
         (("compact", "-c", "cleanup.policy=delete"), "cleanup.policy"),
         (("retain", "-c", "retention.ms"), "NAME=VALUE"),
         (("delete-records", "--offset", "t:0"), "TOPIC:PARTITION:OFFSET"),
+        (("erase",), "select"),
     ],
 )
 def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...], word: str) -> None:
     result = run(*arguments, str(V41 / "ret-size/before/data"), "-n")
     assert result.exit_code == 2
     assert word in result.stderr
+
+
+def test_keys_to_erase_come_from_a_file(tmp_path: Path) -> None:
+    data = shutil.copytree(V41 / "plain-none/data", tmp_path / "data")
+    file = tmp_path / "keys"
+    file.write_bytes(b"k1\nk10\n")
+
+    def erased(*options: str) -> list[tuple[int, int]]:
+        result = run("erase", str(data), *options, "-n", "--json")
+        assert result.exit_code == 0, result.stderr
+        return [(row["partition"], row["offset"]) for row in map(json.loads, result.stdout.splitlines())]
+
+    assert erased("--keys-file", str(file)) == erased("--key", "k1", "-k", "k10") != []
+    assert erased("--header", "no such header") == []
 
 
 def test_a_partition_that_fails_makes_exit_code_1(tmp_path: Path) -> None:

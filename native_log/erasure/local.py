@@ -1,0 +1,143 @@
+"""Erasure by this process."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from native_log.cleaner.local import chosen_partitions, cores, open_to_change
+from native_log.cleaner.progress import Progress
+from native_log.cleaner.survey import survey
+from native_log.cleaner.swap import finish_interrupted, remove_deleted
+from native_log.erasure.copies import copies, leftovers
+from native_log.erasure.rewriting import erase_records, roll
+from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
+from native_log.erasure.selection import Selection
+from native_log.errors import KafkaLogError
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+
+    from native_log.erasure.selection import Header, Text
+    from native_log.log import PartitionLog
+    from native_log.logdir import LogDir, PartitionDir
+
+logger = logging.getLogger(__name__)
+
+HOW = ("drop", "tombstone")
+
+
+def erase(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    topics: str | Iterable[str] | None = None,
+    *,
+    keys: pa.Array | pa.ChunkedArray | Iterable[Text] = (),
+    key_prefix: Text | Iterable[Text] = (),
+    header: Header | Iterable[Header] = (),
+    how: str = "drop",
+    dry_run: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> pa.Table:
+    """Rewrites logs without the records that meet any of the conditions, wherever in the logs' files these
+    lie: also below the log start, in aborted transactions, in the active segment (a new one is rolled first).
+
+    Offsets, timestamps and transactions of all other records stay, and so does each batch's place in its
+    producer's sequence. What is erased is gone from the log directories once this returns, with the files
+    that segments deleted before left (`.deleted`); copies elsewhere (other replicas, tiered storage, backups,
+    -delete, -stray and -future directories, which the report names) are not touched.
+
+    Args:
+        path: log directories, or single partition directories. No broker may run on them.
+        topics: which; None: all but Kafka's internal ones.
+        keys: whole keys, as text or bytes, or as an Arrow array.
+        key_prefix: what keys begin with; one or several.
+        header: the name of a header, or (name, value); one or several.
+        how: "drop": the records go. "tombstone": key and offset stay, value and headers go, as if the record
+            had been deleted: consumers and compaction learn that it is gone, but the key is still to be read.
+        dry_run: change nothing, only say what would be erased.
+        on_progress: called with (steps done, of how many), from any thread.
+
+    Returns:
+        The report, as ERASURE_SCHEMA. It holds no key, only the keys' SHA-256.
+
+    Raises:
+        ValueError: no condition, or an unknown `how`.
+        LogDirInUseError: a broker, or another writer, works on the directory.
+        FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
+    """
+    if how not in HOW:
+        raise ValueError(f"how is drop or tombstone, not {how!r}")
+    run = _Run(Selection.of(keys, key_prefix, header), how == "tombstone", dry_run)
+    with ExitStack() as locks:
+        log_dir = open_to_change(path, dry_run, locks)
+        chosen = chosen_partitions(log_dir, topics)
+        progress = Progress(on_progress, len(chosen))
+        pool = ThreadPoolExecutor(max(1, min(cores(), len(chosen))), "erase")
+        try:
+            found = list(pool.map(partial(_erased, log_dir, run, progress), chosen))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        others = [
+            _row(one, segment=str(place), status="copy", reason=what)
+            for one, place, what in copies(log_dir, chosen)
+        ]
+    return pa.concat_tables([*found, _table(others)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    selection: Selection
+    nulled: bool
+    dry_run: bool
+
+
+def _erased(log_dir: LogDir, run: _Run, progress: Progress, directory: PartitionDir) -> pa.Table:
+    mine = progress.partition()
+    try:
+        left = leftovers(directory.path)
+        if not run.dry_run:
+            finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
+        log = log_dir.partition(directory.topic, directory.partition)
+        mine.begin(log.size_bytes)
+        check_end(log)
+        found = pa.Table.from_batches(search(log, run.selection, mine.add), ERASURE_SCHEMA)
+        if not run.dry_run:
+            if found.num_rows:
+                _rewrite(log, found, run.nulled)
+            remove_deleted(directory.path)
+        rows = [_row(directory, segment=one, status="removed", reason="left of a segment") for one in left]
+        return pa.concat_tables([found, _table(rows)])
+    except (KafkaLogError, OSError) as error:
+        logger.warning("%s-%d is not erased from: %s", directory.topic, directory.partition, error)
+        return _table([_row(directory, status="failed", reason=str(error))])
+    finally:
+        mine.end()
+
+
+def _rewrite(log: PartitionLog, found: pa.Table, nulled: bool) -> None:
+    survey(log)  # no header is believed that cannot be right
+    offsets: dict[str, list[int]] = {}
+    rows = (found.column(name).to_pylist() for name in ("segment", "offset"))
+    for name, offset in zip(*rows, strict=True):
+        offsets.setdefault(name, []).append(offset)
+    if log.segments[-1].log in offsets:
+        roll(log)
+    for segment in log.segments:
+        if segment.log in offsets:
+            erase_records(log, segment, offsets[segment.log], nulled)
+
+
+def _row(directory: PartitionDir, **values: str) -> dict[str, Any]:
+    return {"topic": directory.topic, "partition": directory.partition, **values}
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=ERASURE_SCHEMA)

@@ -1,0 +1,289 @@
+"""Records taken out of logs that brokers wrote; all others as they were."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import shutil
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from conftest import GOLDEN
+
+import native_log
+from native_log.logdir.checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    read_offset_checkpoint,
+    write_offset_checkpoint,
+)
+from native_log.records import scan
+from tests.cleaner.support import files
+from tests.killing import survives
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+V41 = GOLDEN / "kafka-4.1"
+FIXTURES = {
+    "plain-none": V41 / "plain-none",
+    "plain-lz4": V41 / "plain-lz4",
+    "plain-mixed": V41 / "plain-mixed",
+    "txn": V41 / "txn",
+    "compact-idem": V41 / "compact-idem/round1-after",
+    "compact-v0": GOLDEN / "kafka-2.8/compact-v0/round1-after",
+    "compact-v1": GOLDEN / "kafka-2.8/compact-v1/round1-after",
+}
+
+
+@pytest.fixture(params=FIXTURES)
+def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return copy(request.param, tmp_path)
+
+
+def copy(name: str, tmp_path: Path) -> Path:
+    shutil.copytree(FIXTURES[name] / "data", tmp_path / "data", copy_function=shutil.copy2)
+    return tmp_path / "data"
+
+
+def rows(data: Path, isolation_level: str = "read_uncommitted") -> dict[tuple[Any, ...], dict[str, Any]]:
+    """All records by topic, partition and offset, but for where they lie."""
+    found = {}
+    log_dir = native_log.LogDir(data, high_watermark="ignore")
+    for one in log_dir.partitions():
+        log = log_dir.partition(one.topic, one.partition)
+        for batch in log.read(isolation_level=isolation_level):
+            for row in batch.to_pylist():
+                for where in ("position", "segment"):
+                    del row[where]
+                found[row["topic"], row["partition"], row["offset"]] = row
+    return found
+
+
+def some_keys(data: Path) -> list[bytes]:
+    keys = sorted({row["key"] for row in rows(data).values() if row["key"] is not None})
+    return keys[::3]
+
+
+def check_files(data: Path) -> None:
+    for log in data.rglob("*.log"):
+        assert scan(log.read_bytes(), check_crcs=True).batches.column("isValid").false_count == 0
+    assert not list(data.rglob("*.deleted")) + list(data.rglob("*.cleaned")) + list(data.rglob("*.swap"))
+
+
+def held(data: Path, needles: list[bytes]) -> set[bytes]:
+    content = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+    return {needle for needle in needles if needle in content}
+
+
+def ends(data: Path) -> list[tuple[int, int, int]]:
+    log_dir = native_log.LogDir(data, high_watermark="ignore")
+    logs = [log_dir.partition(one.topic, one.partition) for one in log_dir.partitions()]
+    return [(log.log_start_offset, log.log_end_offset, log.last_stable_offset) for log in logs]
+
+
+def test_records_of_keys_are_dropped_and_all_others_stay(data: Path) -> None:
+    keys = some_keys(data)
+    committed, before, sizes = rows(data, "read_committed"), rows(data), ends(data)
+    gone = {where for where, row in before.items() if row["key"] in keys}
+    assert 0 < len(gone) < len(before)
+
+    told = native_log.erase(data, keys=keys, dry_run=True)
+    assert rows(data) == before
+    done = native_log.erase(data, keys=keys)
+
+    assert done == told
+    report = [row for row in done.to_pylist() if row["status"] == "erased"]
+    assert {(row["topic"], row["partition"], row["offset"]) for row in report} == gone
+    for row in report:
+        key = before[row["topic"], row["partition"], row["offset"]]["key"]
+        assert (row["keySha256"], row["keyBytes"]) == (hashlib.sha256(key).hexdigest(), len(key))
+    left = rows(data)
+    legacy = any(row["magic"] < 2 for row in before.values())
+    for where, row in before.items():
+        if where not in gone:
+            if legacy:  # a wrapper's first offset is that of its first record
+                row["batchOffset"] = left[where]["batchOffset"]
+            assert left[where] == row
+    assert left.keys() == before.keys() - gone
+    assert rows(data, "read_committed").keys() == committed.keys() - gone
+    assert ends(data) == sizes
+    check_files(data)
+    assert native_log.erase(data, keys=keys, dry_run=True).num_rows == 0
+
+
+def test_tombstones_take_the_place_of_records(data: Path) -> None:
+    keys, before = some_keys(data), rows(data)
+
+    native_log.erase(data, keys=keys, how="tombstone")
+
+    left = rows(data)
+    assert left.keys() == before.keys()
+    for where, row in left.items():
+        if row["key"] in keys:
+            assert (row["value"], row["headers"]) == (None, None)
+        else:
+            assert row["value"] == before[where]["value"]
+    check_files(data)
+
+
+def test_no_byte_of_a_dropped_key_is_left(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    every = {row["key"] for row in rows(data).values()} - {None}
+    keys = [key for key in some_keys(data) if len(key) > 4 and sum(key in other for other in every) == 1]
+    assert len(keys) > 3
+    assert held(data, keys) == set(keys)
+    native_log.erase(data, keys=keys)
+    assert held(data, keys) == set()
+
+
+@pytest.mark.parametrize("prefix", ["k1", b"\xd0"])
+def test_the_beginning_of_keys(prefix: str | bytes, tmp_path: Path) -> None:
+    data = copy("plain-lz4", tmp_path)
+    before = rows(data)
+    wanted = prefix.encode() if isinstance(prefix, str) else prefix
+    gone = {where for where, row in before.items() if (row["key"] or b"").startswith(wanted)}
+    assert gone
+    native_log.erase(data, key_prefix=prefix)
+    assert rows(data).keys() == before.keys() - gone
+
+
+def test_headers_by_name_and_by_value(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    before = rows(data)
+    with_headers = [row for row in before.values() if row["headers"]]
+    header = with_headers[0]["headers"][0]
+    name, value = header["key"], header["value"]
+
+    def having(*wanted: Any) -> set[tuple[Any, ...]]:
+        return {
+            where
+            for where, row in before.items()
+            for one in row["headers"] or []
+            if (one["key"], one["value"])[: len(wanted)] == wanted
+        }
+
+    def offsets(**how: Any) -> set[tuple[Any, ...]]:
+        found = native_log.erase(data, dry_run=True, **how).to_pylist()
+        return {(row["topic"], row["partition"], row["offset"]) for row in found}
+
+    assert offsets(header=name) == having(name) != set()
+    if value is not None:
+        assert offsets(header=(name, value)) == having(name, value)
+    assert offsets(header=[(name, b"no such value"), "no such name"]) == set()
+    some = some_keys(data)[0]
+    assert offsets(header=name, keys=[some]) == having(name) | {w for w in before if before[w]["key"] == some}
+
+
+def test_records_that_no_one_reads_go_too(tmp_path: Path) -> None:
+    """Below the log start, and of aborted transactions."""
+    data = copy("txn", tmp_path)
+    before = rows(data)
+    (topic, partition, _), *_ = before
+    starts = read_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT)
+    end = max(offset for t, p, offset in before if (t, p) == (topic, partition))
+    write_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT, {**starts, (topic, partition): end})
+    keys = {row["key"] for where, row in before.items() if where[:2] == (topic, partition)} - {None}
+
+    report = native_log.erase(data, [topic], keys=list(keys)).to_pylist()
+
+    expected = {where for where, row in before.items() if where[0] == topic and row["key"] in keys}
+    assert {(row["topic"], row["partition"], row["offset"]) for row in report} == expected
+
+
+def test_keys_may_come_as_arrow() -> None:
+    data = FIXTURES["plain-none"] / "data"
+    keys = some_keys(data)
+    expected = native_log.erase(data, keys=keys, dry_run=True)
+    assert native_log.erase(data, keys=pa.array(keys, pa.binary()), dry_run=True) == expected
+    table = pa.table({"key": pa.array(keys, pa.large_binary())})
+    assert native_log.erase(data, keys=table.column("key"), dry_run=True) == expected
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"keys": []}, {"key_prefix": ""}, {"keys": ["a"], "how": "forget"}, {"key_prefix": ["a", ""]}]
+)
+def test_what_cannot_be_meant(how: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"expected|how is"):
+        native_log.erase(FIXTURES["plain-none"] / "data", **how)
+
+
+def test_copies_are_named_and_leftovers_removed(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    (topic, *_) = native_log.LogDir(data).topics()
+    partition = data / f"{topic}-0"
+    deleted = data / f"{topic}-0.{'0' * 32}-delete"
+    shutil.copytree(partition, deleted)
+    leftover = partition / f"{'9' * 18}.log.deleted"
+    leftover.write_bytes(b"something")
+    (partition / ".staging").mkdir()
+
+    for dry_run in (True, False):
+        report = native_log.erase(data, keys=["no such key"], dry_run=dry_run).to_pylist()
+        assert {(row["status"], row["segment"]) for row in report} == {
+            ("removed", str(leftover)),
+            ("copy", str(deleted)),
+            ("copy", str(partition / ".staging")),
+        }
+        assert leftover.exists() == dry_run
+    assert deleted.exists()
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_damage_stops_its_partition_and_no_other(which: int, tmp_path: Path) -> None:
+    data = copy("compact-idem", tmp_path)
+    shutil.copytree(data / "compact-idem-0", data / "compact-idem-1")
+    keys = some_keys(data)
+    log = [path for path in sorted((data / "compact-idem-0").glob("*.log")) if path.stat().st_size][which]
+    content = bytearray(log.read_bytes())
+    content[-3] ^= 1
+    log.write_bytes(content)
+    before = files(data / "compact-idem-0")
+
+    report = native_log.erase(data, keys=keys).to_pylist()
+
+    (failed,) = (row for row in report if row["partition"] == 0)
+    assert failed["status"] == "failed"
+    assert f"{log}, position" in failed["reason"]
+    assert files(data / "compact-idem-0") == before
+    assert {row["status"] for row in report if row["partition"] == 1} == {"erased"}
+
+
+def test_killed_at_any_change_a_record_is_there_or_not_and_the_next_run_finishes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    original = copy("compact-idem", tmp_path)
+    keys, before = some_keys(original), rows(original)
+    erase = partial(native_log.erase, keys=keys)
+    for step in itertools.count(0, 3):
+        data = shutil.copytree(original, tmp_path / "killed", copy_function=shutil.copy2)
+        came_through = survives(partial(erase, data), step)
+        found = rows(data)
+        assert found.keys() <= before.keys()
+        assert {where for where, row in before.items() if row["key"] not in keys} <= found.keys()
+        erase(data)
+        assert {row["key"] for row in rows(data).values()}.isdisjoint(keys)
+        check_files(data)
+        if came_through:
+            break
+        shutil.rmtree(data)
+    assert step > 10
+
+
+def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    script = (
+        "import sys; from pathlib import Path; from native_log.logdir.lock import LogDirLock\n"
+        "with LogDirLock(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", script, str(data)], **pipes) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(native_log.LogDirInUseError):
+            native_log.erase(data, keys=["k1"])
+        holder.communicate()
