@@ -24,23 +24,25 @@ from native_log.storage.writing import fsync_directory
 if TYPE_CHECKING:
     from pathlib import Path
 
+_UNFINISHED = ".tmp"
+
 
 def left_behind(directory: Path) -> tuple[str, ...]:
     """Names of the files that `finish_interrupted` would rename or remove."""
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
-    return tuple(sorted([*(file.name for file in files if file.state), *_orphans(files)]))
+    return tuple(sorted([*(file.name for file in files if file.state), *_orphans(names, files)]))
 
 
 def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
-    """Undo or carry through a replacing of segments that was interrupted, and remove `.deleted` files and
-    indexes without a log.
+    """Undo or carry through a replacing of segments that was interrupted, and remove `.deleted` files,
+    indexes without a log, and `.tmp` files.
 
     Hold the log directory's lock.
     """
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
-    orphans = _orphans(files)
+    orphans = _orphans(names, files)
     for name in orphans:
         (directory / name).unlink()
         names.remove(name)
@@ -73,8 +75,15 @@ def _names(directory: Path) -> list[str]:
         return [entry.name for entry in entries if entry.is_file()]
 
 
-def _orphans(files: list[FileName]) -> list[str]:
-    """Indexes without a .log, be it a .swap: a segment's removal that was interrupted."""
+def _orphans(names: list[str], files: list[FileName]) -> list[str]:
+    """Indexes without a .log, be it a .swap: a segment's removal that was interrupted. Files that were to
+    replace others (see storage.writing.replace_file)."""
     logs = {file.offset for file in files if file.kind == LOG and file.state in ("", SWAP)}
     kinds = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
-    return [file.name for file in files if not file.state and file.kind in kinds and file.offset not in logs]
+    indexes = [
+        file.name for file in files if not file.state and file.kind in kinds and file.offset not in logs
+    ]
+    unfinished = (name for name in names if name.endswith(_UNFINISHED))
+    return indexes + [
+        name for name in unfinished if parse_file_name(name.removesuffix(_UNFINISHED)) is not None
+    ]

@@ -78,6 +78,23 @@ def assign(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tu
     return (*kept, EpochEntry(epoch, start_offset))
 
 
+def merged(known: tuple[EpochEntry, ...], found: tuple[EpochEntry, ...]) -> tuple[EpochEntry, ...]:
+    """The entries of a checkpoint, and those that follow from the batches of the log's end.
+
+    The checkpoint may know of epochs, and of earlier offsets of one, whose batches compaction removed; the
+    batches of epochs that a lost checkpoint does not know of. Where they contradict each other, the greater
+    epoch counts.
+    """
+    starts = {entry.epoch: entry.start_offset for entry in found}
+    for entry in known:
+        starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
+    kept: list[EpochEntry] = []
+    for epoch in sorted(starts, reverse=True):
+        if not kept or starts[epoch] < kept[-1].start_offset:
+            kept.append(EpochEntry(epoch, starts[epoch]))
+    return tuple(reversed(kept))
+
+
 def truncate_from_end(entries: tuple[EpochEntry, ...], end_offset: int) -> tuple[EpochEntry, ...]:
     """The entries of a log that ends before `end_offset`."""
     return tuple(entry for entry in entries if entry.start_offset < end_offset)

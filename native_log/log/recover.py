@@ -12,6 +12,7 @@ from native_log.log.interrupted import finish_interrupted, left_behind
 from native_log.log.leader_epochs import (
     EpochEntry,
     assign,
+    merged,
     read_leader_epochs,
     truncate_from_end,
     truncate_from_start,
@@ -128,7 +129,8 @@ def recover_log(
     if end < walk.start or not listing.segments:
         walk.forget_all()
         end, removed = walk.start, listing.segments
-    epochs = truncate_from_start(truncate_from_end(walk.epochs, end), walk.start)
+    known = truncate_from_end(read_leader_epochs(path), end)
+    epochs = truncate_from_start(merged(known, walk.epochs), walk.start)
     recovery = LogRecovery(path, tuple(walk.checked), removed, left, walk.start, end, epochs)
     if recovery.cuts:
         before_cut(recovery)
@@ -164,7 +166,7 @@ class _Walk:
         self.start = max(segments[0].base_offset if segments else 0, log_start_offset)
         self.checked: list[CheckedSegment] = []
         begin = segments[first].base_offset if segments else self.start
-        self.epochs = read_leader_epochs(path)
+        self.epochs: tuple[EpochEntry, ...] = ()
         self.states = newest_snapshot(path, listing.snapshots, min(self.start, begin), begin)
         self.states.replay(segments[:first], begin)
 
@@ -195,11 +197,9 @@ class _Walk:
         self.states = ProducerStates()
 
     def _assign_epochs(self, batches: pa.RecordBatch) -> None:
-        """Epochs that the checkpoint does not know yet; of the others it knows more than the batches tell,
-        some of which compaction may have removed."""
         names = ("magic", "leaderEpoch", "baseOffset")
         for magic, epoch, base in zip(*(batches.column(name).to_pylist() for name in names), strict=True):
-            if magic >= 2 and epoch >= 0 and (not self.epochs or epoch > self.epochs[-1].epoch):
+            if magic >= 2 and epoch >= 0:
                 self.epochs = assign(self.epochs, epoch, base)
 
 

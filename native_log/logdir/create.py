@@ -19,7 +19,7 @@ from native_log.logdir.checkpoints import CHECKPOINT_FILES, CLEANER_OFFSET_CHECK
 from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE
 from native_log.logdir.lock import LOCK_FILE
 from native_log.logdir.meta_properties import META_PROPERTIES
-from native_log.logdir.names import METADATA_TOPIC, is_legal_topic, parse_partition_name
+from native_log.logdir.names import METADATA_TOPIC, deleted_name, is_legal_topic, parse_partition_name
 from native_log.logdir.session import CLEAN_SHUTDOWN, ClosedLog, WriteSession
 from native_log.segment.writer import SegmentWriter
 from native_log.storage.writing import fsync_directory, replace_file
@@ -101,11 +101,13 @@ def placed(log_dirs: Sequence[Path], count: int) -> list[Path]:
 def create_partition(
     log_dir: Path, topic: str, partition: int, topic_id: str, config: LogConfig | None = None
 ) -> Path:
-    """An empty partition directory, with an empty segment at offset 0. If it fails nothing is left.
+    """An empty partition directory, with an empty segment at offset 0. If it fails nothing is left, a crash
+    leaves it whole or not at all.
 
     Raises TopicExistsError; LogDirInUseError if a broker runs on the directory; OSError.
     """
     path = log_dir / f"{topic}-{partition}"
+    made = log_dir / deleted_name(topic, partition, uuid.uuid4().hex)
     session = WriteSession.enter(log_dir)
     try:
         if path.exists():
@@ -113,10 +115,12 @@ def create_partition(
         session.claim(path)
         try:
             session.begin()
-            fill_partition(path, topic_id, config or LogConfig())
+            fill_partition(made, topic_id, config or LogConfig())
+            made.rename(path)
             fsync_directory(log_dir)
         except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
+            for one in (made, path):
+                shutil.rmtree(one, ignore_errors=True)
             session.unclaim(path)
             raise
         session.release(path, (topic, partition), ClosedLog(0, 0, None))

@@ -49,6 +49,13 @@ def is_legal_topic(topic: str) -> bool:
     return _LEGAL_TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
 
 
+def deleted_name(topic: str, partition: int, uid: str) -> str:
+    """Name of the directory of a deleted partition. A broker that finds it removes it: so a new partition is
+    made under such a name, and comes to its own as a whole."""
+    end = f"-{partition}.{uid}-delete"
+    return topic[: 255 - len(end)] + end
+
+
 def parse_partition_name(name: str) -> PartitionName | None:
     """Topic, partition and kind of the partition directory called `name`; None if it is no such name.
 

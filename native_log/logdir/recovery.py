@@ -195,7 +195,7 @@ def _lower_first_dirty_offsets(
     lowered = {
         one.partition.key: min(offset, one.recovery.last_base_offset)
         for one in done
-        if one.recovery is not None and one.recovery.cuts
+        if one.recovery is not None
         if (offset := saved.first_dirty_offsets.get(one.partition.key)) is not None
     }
     update_offset_checkpoint(log_dir / CLEANER_OFFSET_CHECKPOINT, lowered)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
+from native_log.logdir.names import deleted_name
 from native_log.logdir.unfinished import UNFINISHED_WRITE
 from native_log.storage import read_file
 from native_log.storage.writing import remove_file, replace_file
@@ -97,8 +98,7 @@ class WriteJob:
 
         A broker takes it for one that was deleted: if it finds it, it removes it.
         """
-        end = f"-{partition}.{self.id}-delete"
-        return topic[: 255 - len(end)] + end
+        return deleted_name(topic, partition, self.id)
 
     def check(self) -> None:
         """Raises KafkaLogError if the job was aborted."""

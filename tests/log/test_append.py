@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -421,49 +420,6 @@ def test_one_writer_of_a_partition_and_none_beside_a_broker(logs: Path) -> None:
     )
     assert f"process {os.getpid()}" in done.stdout
     log.close()
-
-
-@pytest.mark.parametrize("step", range(1, 40, 4))
-def test_killed_at_any_step_the_log_is_before_or_after_it(logs: Path, step: int) -> None:
-    """The process dies at the n-th system call that changes a file; recovery finds whole appends only."""
-    script = f"""
-        import os, signal
-        import pyarrow as pa
-        from native_log import LogDir
-        calls = 0
-        def dying(function):
-            def call(*args, **kwargs):
-                global calls
-                calls += 1
-                if calls == {step}:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return function(*args, **kwargs)
-            return call
-        for name in ("pwrite", "fsync", "ftruncate", "replace", "unlink"):
-            setattr(os, name, dying(getattr(os, name)))
-        config = {{"segment.bytes": 700, "index.interval.bytes": 1}}
-        log = LogDir({str(logs)!r}).partition("t", 0, config=config)
-        for i in range(4):
-            log.append(pa.record_batch({{"value": [b"%d" % j for j in range(10 * i, 10 * i + 10)]}}))
-            print(i, flush=True)
-        log.close()
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    from native_log.logdir.recovery import recover
-
-    (found,) = recover(logs)
-    rows = [int(value) for value in values(opened(logs))]
-    assert rows == list(range(len(rows)))
-    assert len(rows) % 10 == 0
-    acknowledged = 10 * len(done.stdout.split())
-    assert acknowledged <= len(rows) <= acknowledged + 10
-    assert (logs / ".kafka_cleanshutdown").exists()
-    assert found.recovery.log_end_offset == len(rows)
-    with opened(logs) as log:
-        assert log.append(records(1), now_ms=NOW) == len(rows)
 
 
 def test_flush_by_messages_and_by_time(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
+from native_log.log.leader_epochs import EpochEntry, merged
 from native_log.log.producer_state import parse_snapshot
 from native_log.log.recover import recover_log
 from tests.conftest import GOLDEN, GoldenPartition, golden_id, read_rows
@@ -179,3 +180,22 @@ def test_open_transactions_and_aborted_ones_are_found_again(tmp_path: Path) -> N
     assert entries[7].coordinator_epoch == 5 and entries[7].current_txn_first_offset == -1
     assert entries[8].current_txn_first_offset == 3 and entries[8].last_sequence == 2
     assert (entries[9].last_sequence, entries[9].offset_delta, entries[9].last_offset) == (7, 2, 9)
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "wanted"),
+    [
+        (((0, 0), (2, 40)), ((2, 55), (3, 60)), ((0, 0), (2, 40), (3, 60))),  # compaction removed 40 to 55
+        ((), ((1, 6), (4, 9)), ((1, 6), (4, 9))),  # the checkpoint is lost
+        (((0, 0),), ((1, 6),), ((0, 0), (1, 6))),
+        (((0, 0), (1, 5), (3, 9)), (), ((0, 0), (1, 5), (3, 9))),  # epoch 1 has no batch left
+        (((5, 3),), ((0, 0), (6, 3)), ((0, 0), (6, 3))),
+    ],
+)
+def test_epochs_of_the_checkpoint_and_of_the_batches(
+    known: tuple[tuple[int, int], ...],
+    found: tuple[tuple[int, int], ...],
+    wanted: tuple[tuple[int, int], ...],
+) -> None:
+    given = (tuple(EpochEntry(*one) for one in entries) for entries in (known, found))
+    assert [(one.epoch, one.start_offset) for one in merged(*given)] == list(wanted)
