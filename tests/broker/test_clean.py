@@ -131,8 +131,8 @@ def cleaned(broker: Cluster) -> dict[str, Cleaned]:
     told = compact(broker.log_dir, CASES, CLEANING).to_pylist()
     assert {one["status"] for one in told} == {"cleaned"}, told
     in_several_groups = json.dumps(CLEANING | {"segment.bytes": 60_000})
-    asked = [sys.executable, "-m", "tests.broker.killed", str(broker.log_dir), in_several_groups, *KILLED]
-    subprocess.run(asked, cwd=Path(__file__).parents[2], check=True)
+    command = [sys.executable, "-m", "tests.broker.killed", "compact", str(broker.log_dir)]
+    subprocess.run([*command, in_several_groups, *KILLED], cwd=Path(__file__).parents[2], check=True)
     compact(broker.log_dir, MENDED, CLEANING)
     return {topic: one for topic, one in made.items() if topic not in TWINS.values()} | {
         "twice": twice(broker)

@@ -6,8 +6,12 @@ a broker serves them, appends, and is killed; with our indexes removed a broker 
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -160,6 +164,8 @@ TOPICS = [case.topic for case in CASES]
 WITH_GAPS = ["replica-of-compacted", "replica-of-huge-offsets"]
 EXTENDED = ["codec-lz4", "transactions", "continued", "own-directory"]
 """These the broker goes on with."""
+KILLED = [f"codec-{codec}" for codec in CODECS]
+"""At last, our process is killed while it appends to these."""
 
 PEERS = {"kafka-python": read_by_kafka_python, "aiokafka": read_by_aiokafka}
 READ_BY_PEERS = [*(f"codec-{codec}" for codec in CODECS), "append-time", "transactions"]
@@ -354,3 +360,27 @@ def producers(snapshot: bytes) -> list[ProducerStateEntry]:
     """Those that a broker would not have forgotten."""
     found = [one for one in parse_snapshot(snapshot) if one.timestamp_ms >= NOW]
     return sorted(found, key=lambda one: one.producer_id)
+
+
+def test_a_broker_goes_on_where_our_process_was_killed(broker: Cluster, recovered: Recovered) -> None:
+    """Each topic's writer a little later. Of what it had written, there is all up to some batch."""
+    before = {topic: recovered.consumed[topic]["read_uncommitted"] for topic in KILLED}
+    command = [sys.executable, "-m", "tests.broker.killed", "append", str(broker.log_dir)]
+    subprocess.run([*command, json.dumps(SMALL), *KILLED], cwd=Path(__file__).parents[2], check=True)
+    counts = set()
+    for topic in KILLED:
+        consumed = broker.consume(topic)
+        first = len(before[topic].rows)
+        assert consumed.rows[:first] == before[topic].rows
+        added = consumed.rows[first:]
+        assert added == [row(before[topic].end + i, T0) for i in range(len(added))]
+        counts.add(len(added))
+        broker.send(topic, 10, first=consumed.end)
+        assert broker.consume(topic).end == consumed.end + 10
+    assert len(counts) > 2
+    assert broker.complaints() == []
+    broker.stop()
+    for topic in KILLED:
+        with LogDir(broker.log_dir).partition(topic, 0) as log:
+            end = log.log_end_offset
+            assert log.append(to_arrow([row(end, T0)])) == end
