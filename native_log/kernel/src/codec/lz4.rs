@@ -79,6 +79,10 @@ fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], 
         }
         if length & STORED != 0 {
             stored(data, out)?;
+        } else if let Some(next) = rest.next_block(block_bytes).filter(|_| flags & BLOCK_CHECKSUM == 0)
+            && two_blocks([data, next], block_bytes, began, out)
+        {
+            rest.take(4 + next.len())?;
         } else {
             block(data, block_bytes, began, out)?;
         }
@@ -101,6 +105,25 @@ fn stored(data: &[u8], out: &mut Scratch) -> Result<(), Fault> {
     room[..data.len()].copy_from_slice(data);
     out.filled += data.len();
     Ok(())
+}
+
+/// Decompresses two blocks at once, of which the first is full and the second refers to nothing in it; whether that is
+/// what they are.
+fn two_blocks(inputs: [&[u8]; 2], block_bytes: usize, began: usize, out: &mut Scratch) -> bool {
+    let most = inputs.map(|input| block_bytes.min(input.len().saturating_mul(MAX_RATIO)));
+    if most[0] < block_bytes || out.reserve(most[0] + most[1]).is_err() || out.room().len() < most[0] + most[1] {
+        return false;
+    }
+    let filled = out.filled;
+    let history = (filled - began).min(WINDOW);
+    let ends = lz4_block::decompress_two(inputs, &mut out.memory, filled - history, filled, most);
+    match ends {
+        [Some(first), Some(second)] if first == filled + block_bytes => {
+            out.filled = second;
+            true
+        }
+        _ => false,
+    }
 }
 
 /// Decompresses one block behind what its frame has filled since `began`, which it may refer to.
@@ -145,6 +168,13 @@ impl<'a> Input<'a> {
         let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(ended)?;
         self.0 = rest;
         Ok(taken)
+    }
+
+    /// The compressed block of an allowed size that is next, if that is next.
+    fn next_block(&self, most_bytes: usize) -> Option<&'a [u8]> {
+        let (length, rest) = self.0.split_first_chunk()?;
+        let length = u32::from_le_bytes(*length) as usize; // a stored one is larger than any that is allowed
+        rest.get(..length).filter(|data| (1..=most_bytes).contains(&data.len()))
     }
 
     fn u32(&mut self) -> Result<u32, Fault> {

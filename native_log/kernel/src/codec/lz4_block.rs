@@ -7,7 +7,6 @@
 
 use std::hint::select_unpredictable;
 
-use super::SLACK;
 use crate::wide;
 
 /// Literals whose length the token has alone: less than this.
@@ -28,12 +27,8 @@ const LAST_LITERALS: usize = 5;
 
 /// Decompresses a block to `memory` from `from` on, to no more than `capacity` bytes; where they end. Matches may reach
 /// back to `oldest`. None if the block is damaged, too large, or of a shape that only liblz4 should judge.
-///
-/// `memory` has SLACK bytes more than that: they may be written.
 pub fn decompress(input: &[u8], memory: &mut [u8], oldest: usize, from: usize, capacity: usize) -> Option<usize> {
-    let end = from + capacity;
-    assert!(oldest <= from && end + SLACK <= memory.len());
-    let block = Block { input, memory, at: 0, filled: from, oldest, end };
+    let block = Block { input, memory: &mut memory[..from + capacity], at: 0, filled: from, oldest };
     #[cfg(target_arch = "x86_64")]
     if wide::has_avx2() {
         // SAFETY: the processor has it.
@@ -42,18 +37,43 @@ pub fn decompress(input: &[u8], memory: &mut [u8], oldest: usize, from: usize, c
     block.read()
 }
 
+/// Decompresses two blocks that do not refer to each other at once, which takes little longer than one: most of the time
+/// goes into waiting for what tells where the next sequence is. The first, if all is well, fills its `capacity`, and the
+/// second follows it. Where each of them ends; `None` as above.
+pub fn decompress_two(
+    inputs: [&[u8]; 2],
+    memory: &mut [u8],
+    oldest: usize,
+    from: usize,
+    capacities: [usize; 2],
+) -> [Option<usize>; 2] {
+    let middle = from + capacities[0];
+    let (first, second) = memory.split_at_mut(middle);
+    let first = Block { input: inputs[0], memory: first, at: 0, filled: from, oldest };
+    let second = Block { input: inputs[1], memory: &mut second[..capacities[1]], at: 0, filled: 0, oldest: 0 };
+    #[cfg(target_arch = "x86_64")]
+    let ends = match wide::has_avx2() {
+        // SAFETY: the processor has it.
+        true => unsafe { Block::read_two_avx2(first, second) },
+        false => Block::read_two(first, second),
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let ends = Block::read_two(first, second);
+    [ends[0], ends[1].map(|end| middle + end)]
+}
+
 struct Block<'a> {
     input: &'a [u8],
+    /// Up to where the block may be decompressed.
     memory: &'a mut [u8],
     /// Of the input.
     at: usize,
     /// Of the memory.
     filled: usize,
     oldest: usize,
-    end: usize,
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     fn read_avx2(self) -> Option<usize> {
@@ -63,59 +83,81 @@ impl Block<'_> {
     #[inline(always)]
     fn read(mut self) -> Option<usize> {
         loop {
-            self.usual_sequences();
+            if let Some(mut usual) = self.usual() {
+                while usual.take_sequence() {}
+                (self.at, self.filled) = usual.position(&self);
+            }
             if self.any_sequence()? {
                 return Some(self.filled);
             }
         }
     }
 
-    /// Takes sequences as long as they are short ones, far from the ends.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn read_two_avx2(first: Block<'a>, second: Block<'a>) -> [Option<usize>; 2] {
+        Block::read_two(first, second)
+    }
+
     #[inline(always)]
-    fn usual_sequences(&mut self) {
-        let (Some(last_at), Some(last_filled)) =
-            (self.input.len().checked_sub(ROUND_INPUT), self.end.checked_sub(ROUND_OUTPUT))
-        else {
-            return;
-        };
-        if self.filled - self.oldest < NEAREST_MATCH {
-            return;
+    fn read_two(mut first: Block<'a>, mut second: Block<'a>) -> [Option<usize>; 2] {
+        match (first.begin(), second.begin()) {
+            (Some(false), Some(false)) => {}
+            (Some(true), Some(false)) => return [Some(first.filled), second.read()],
+            (Some(false), Some(true)) => return [first.read(), Some(second.filled)],
+            (Some(true), Some(true)) => return [Some(first.filled), Some(second.filled)],
+            _ => return [None; 2],
+        }
+        while let (Some(mut one), Some(mut two)) = (first.usual(), second.usual()) {
+            let is_first_unusual = loop {
+                if !one.take_sequence() {
+                    break true;
+                }
+                if !two.take_sequence() {
+                    break false;
+                }
+            };
+            (first.at, first.filled) = one.position(&first);
+            (second.at, second.filled) = two.position(&second);
+            let unusual = if is_first_unusual { &mut first } else { &mut second };
+            match unusual.any_sequence() {
+                Some(false) => {}
+                Some(true) if is_first_unusual => return [Some(first.filled), second.read()],
+                Some(true) => return [first.read(), Some(second.filled)],
+                None => return [None; 2],
+            }
+        }
+        [first.read(), second.read()]
+    }
+
+    /// Takes sequences until there are as many bytes as the fast loop needs to begin with; whether that was the last.
+    fn begin(&mut self) -> Option<bool> {
+        while self.filled - self.oldest < NEAREST_MATCH {
+            if self.any_sequence()? {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+
+    /// To take sequences as long as they are short ones, far from the ends.
+    #[inline(always)]
+    fn usual(&mut self) -> Option<Usual> {
+        let last_at = self.input.len().checked_sub(ROUND_INPUT)?;
+        let last_filled = self.memory.len().checked_sub(ROUND_OUTPUT)?;
+        if self.at > last_at || self.filled > last_filled || self.filled - self.oldest < NEAREST_MATCH {
+            return None;
         }
         let (input, memory) = (self.input.as_ptr(), self.memory.as_mut_ptr());
-        // SAFETY: all addresses are within the input and the memory. ROUND_INPUT bytes are readable at `at`: of them at
-        // most 18 are, and ROUND_OUTPUT bytes and SLACK are writable at `to`. A match begins at `oldest` or later.
+        // SAFETY: all of these are within the input and the memory.
         unsafe {
-            let (mut at, mut to) = (input.add(self.at), memory.add(self.filled));
-            let (last_at, last_to) = (input.add(last_at), memory.add(last_filled));
-            let oldest = memory.add(self.oldest).addr() + NEAREST_MATCH;
-            while at <= last_at && to <= last_to {
-                let token = usize::from(at.read());
-                wide::copy16(at.add(1), to);
-                if token >= LONG << 4 {
-                    break;
-                }
-                let literals = token >> 4;
-                let behind = at.add(literals);
-                let match_to = to.add(literals);
-                let offset = usize::from(behind.add(1).cast::<u16>().read_unaligned().to_le());
-                // Too near, or too far.
-                if offset.wrapping_sub(NEAREST_MATCH) > match_to.addr() - oldest {
-                    break;
-                }
-                let is_long = token & 15 == LONG;
-                let more = select_unpredictable(is_long, usize::from(behind.add(3).read()), 0);
-                let bytes = (token & 15) + SHORTEST_MATCH + more;
-                if bytes > WIDEST_MATCH {
-                    break;
-                }
-                let source = match_to.sub(offset);
-                wide::copy32(source, match_to);
-                wide::copy32(source.add(32), match_to.add(32));
-                to = match_to.add(bytes);
-                at = behind.add(3 + usize::from(is_long));
-            }
-            self.at = at.offset_from_unsigned(input);
-            self.filled = to.offset_from_unsigned(memory);
+            Some(Usual {
+                at: input.add(self.at),
+                last_at: input.add(last_at),
+                to: memory.add(self.filled),
+                last_to: memory.add(last_filled),
+                nearest: memory.add(self.oldest).addr() + NEAREST_MATCH,
+            })
         }
     }
 
@@ -125,11 +167,12 @@ impl Block<'_> {
         self.at += 1;
         let literals = self.length(token >> 4)?;
         let rest = self.input.get(self.at..)?;
-        if literals > rest.len() || literals > self.end - self.filled {
+        if literals > rest.len() || literals > self.memory.len() - self.filled {
             return None;
         }
         self.memory[self.filled..self.filled + literals].copy_from_slice(&rest[..literals]);
-        let is_near_end = rest.len() - literals < LAST_INPUT || self.end - self.filled - literals < LAST_SEQUENCE;
+        let is_near_end =
+            rest.len() - literals < LAST_INPUT || self.memory.len() - self.filled - literals < LAST_SEQUENCE;
         self.at += literals;
         self.filled += literals;
         if is_near_end {
@@ -138,7 +181,8 @@ impl Block<'_> {
         let offset = usize::from(u16::from_le_bytes([self.input[self.at], self.input[self.at + 1]]));
         self.at += 2;
         let bytes = SHORTEST_MATCH + self.length(token & 15)?;
-        if offset == 0 || offset > self.filled - self.oldest || bytes + LAST_LITERALS > self.end - self.filled {
+        if offset == 0 || offset > self.filled - self.oldest || bytes + LAST_LITERALS > self.memory.len() - self.filled
+        {
             return None;
         }
         wide::repeat(self.memory, self.filled, offset, bytes);
@@ -160,6 +204,62 @@ impl Block<'_> {
             }
         }
         Some(length)
+    }
+}
+
+/// The fast loop's own view of a block, of which ROUND_INPUT and ROUND_OUTPUT bytes are left at least behind `last_at`
+/// and `last_to`.
+struct Usual {
+    at: *const u8,
+    last_at: *const u8,
+    to: *mut u8,
+    last_to: *mut u8,
+    /// The address that a match to it may be a nearest one of, and no further one.
+    nearest: usize,
+}
+
+impl Usual {
+    /// Takes the next sequence; false if it is an unusual one, or too near to an end.
+    #[inline(always)]
+    fn take_sequence(&mut self) -> bool {
+        let &mut Usual { at, to, .. } = self;
+        if at > self.last_at || to > self.last_to {
+            return false;
+        }
+        // SAFETY: ROUND_INPUT bytes are readable at `at`, of which at most 18 are, and ROUND_OUTPUT bytes writable at
+        // `to`. A match begins where the block's memory does or later.
+        unsafe {
+            let token = usize::from(at.read());
+            if token >= LONG << 4 {
+                return false;
+            }
+            wide::copy16(at.add(1), to);
+            let literals = token >> 4;
+            let behind = at.add(literals);
+            let match_to = to.add(literals);
+            let offset = usize::from(behind.add(1).cast::<u16>().read_unaligned().to_le());
+            // Too near, or too far.
+            if offset.wrapping_sub(NEAREST_MATCH) > match_to.addr() - self.nearest {
+                return false;
+            }
+            let is_long = token & 15 == LONG;
+            let more = select_unpredictable(is_long, usize::from(behind.add(3).read()), 0);
+            let bytes = (token & 15) + SHORTEST_MATCH + more;
+            if bytes > WIDEST_MATCH {
+                return false;
+            }
+            let source = match_to.sub(offset);
+            wide::copy32(source, match_to);
+            wide::copy32(source.add(32), match_to.add(32));
+            self.to = match_to.add(bytes);
+            self.at = behind.add(3 + usize::from(is_long));
+        }
+        true
+    }
+
+    /// How far it came in the block's input and memory.
+    fn position(&self, block: &Block) -> (usize, usize) {
+        (self.at.addr() - block.input.as_ptr().addr(), self.to.addr() - block.memory.as_ptr().addr())
     }
 }
 
@@ -195,10 +295,10 @@ mod tests {
     /// By both variants of the code, which must agree.
     fn by_us(input: &[u8], capacity: usize) -> Option<Vec<u8>> {
         let from = 7; // anything but the beginning
-        let mut memory = vec![0xee; from + capacity + SLACK];
+        let mut memory = vec![0xee; from + capacity + 10];
         let end = decompress(input, &mut memory, from, from, capacity);
         let mut again = vec![0xee; memory.len()];
-        let block = Block { input, memory: &mut again, at: 0, filled: from, oldest: from, end: from + capacity };
+        let block = Block { input, memory: &mut again[..from + capacity], at: 0, filled: from, oldest: from };
         assert_eq!(block.read(), end);
         assert_eq!(end.map(|end| &again[from..end]), end.map(|end| &memory[from..end]));
         assert!(memory[..from].iter().all(|&byte| byte == 0xee));
@@ -231,6 +331,29 @@ mod tests {
             }
         }
         assert!(read > 100, "{read}");
+    }
+
+    #[test]
+    fn two_blocks_are_read_as_each_of_them_is() {
+        let contents = samples::contents();
+        let mut read = 0;
+        for (one, two) in contents.iter().zip(contents.iter().rev()) {
+            let (first, second) = (compress(one), compress(two));
+            let damaged = samples::damaged(&first).swap_remove(2);
+            for blocks in [[&first, &second], [&second, &first], [&damaged, &second], [&second, &damaged]] {
+                let capacities = blocks.map(|block| if *block == second { two.len() } else { one.len() });
+                let from = 5;
+                let mut memory = vec![0xee; from + capacities[0] + capacities[1]];
+                let ends = decompress_two(blocks.map(|block| &block[..]), &mut memory, from, from, capacities);
+                for (index, begins) in [from, from + capacities[0]].into_iter().enumerate() {
+                    if let Some(end) = ends[index] {
+                        assert_eq!(Some(memory[begins..end].to_vec()), by_us(blocks[index], capacities[index]));
+                        read += 1;
+                    }
+                }
+            }
+        }
+        assert!(read > 200, "{read}");
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub fn decompress(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Res
             rest = &rest[HEADER..];
             continue;
         }
+        if let Some(bytes) = two_blocks(rest, out) {
+            rest = &rest[bytes..];
+            continue;
+        }
         let body = usize::try_from(length).ok().and_then(|length| rest[4..].get(..length)).ok_or_else(|| {
             Fault::compression(format!("a snappy block claims {length} bytes, {} are left", rest.len() - 4))
         })?;
@@ -45,6 +49,33 @@ fn check_version(header: &[u8]) -> Result<(), Fault> {
         }
         _ => Ok(()),
     }
+}
+
+/// Decompresses the next two blocks at once, if they are there and nothing is wrong with them; how long they are, with
+/// their lengths.
+fn two_blocks(input: &[u8], out: &mut Scratch) -> Option<usize> {
+    let (first, first_length) = next_block(input)?;
+    let (second, second_length) = next_block(&input[4 + first.len()..])?;
+    let length = first_length + second_length;
+    out.reserve(length).ok()?;
+    let (first_room, second_room) = out.room().get_mut(..length)?.split_at_mut(first_length);
+    snappy_block::decompress_two([elements(first), elements(second)], [first_room, second_room])?;
+    out.filled += length;
+    Some(8 + first.len() + second.len())
+}
+
+/// The block that is next behind its length, and the length that it claims its content has, if that can be.
+fn next_block(input: &[u8]) -> Option<(&[u8], usize)> {
+    let (length, rest) = input.split_first_chunk()?;
+    let block = rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)?;
+    let length = decompress_len(block).ok()?;
+    (1..=block.len().saturating_mul(MAX_RATIO)).contains(&length).then_some((block, length))
+}
+
+/// What follows the length that a block begins with.
+fn elements(block: &[u8]) -> &[u8] {
+    let length_bytes = block.iter().position(|&byte| byte < 0x80).map_or(block.len(), |last| last + 1);
+    &block[length_bytes..]
 }
 
 fn block(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Result<(), Fault> {
@@ -65,8 +96,7 @@ fn block(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Result<(), F
         return decoder.decompress(input, &mut []).map(drop).map_err(damaged);
     }
     out.reserve(length)?;
-    let header_bytes = input.iter().position(|&byte| byte < 0x80).map_or(input.len(), |last| last + 1);
-    if snappy_block::decompress(&input[header_bytes..], &mut out.memory, out.filled, length).is_some() {
+    if snappy_block::decompress(elements(input), &mut out.room()[..length]).is_some() {
         out.filled += length;
         return Ok(());
     }

@@ -3,7 +3,6 @@
 
 use std::hint::select_unpredictable;
 
-use super::SLACK;
 use crate::wide;
 
 /// The longest element of the fast loop: 64 bytes copied, or 60 literal ones.
@@ -34,20 +33,30 @@ const fn elements() -> [isize; 256] {
     elements
 }
 
-/// Decompresses a block's elements to the `bytes` bytes of `memory` from `from` on. None if it is damaged, or of a shape
-/// that only the snap crate should judge.
-///
-/// `memory` has SLACK bytes more than that: they may be written.
-pub fn decompress(input: &[u8], memory: &mut [u8], from: usize, bytes: usize) -> Option<()> {
-    let end = from + bytes;
-    assert!(end + SLACK <= memory.len());
-    let block = Block { input, memory, at: 0, filled: from, from, end };
+/// Decompresses a block's elements to `memory`, which they must fill. None if the block is damaged, or of a shape that
+/// only the snap crate should judge.
+pub fn decompress(elements: &[u8], memory: &mut [u8]) -> Option<()> {
+    let block = Block { input: elements, memory, at: 0, filled: 0 };
     #[cfg(target_arch = "x86_64")]
     if wide::has_avx2() {
         // SAFETY: the processor has it.
         return unsafe { block.read_avx2() };
     }
     block.read()
+}
+
+/// Decompresses two blocks at once, which takes little longer than one: most of the time goes into waiting for what tells
+/// where the next element is. None as above, for either.
+pub fn decompress_two(elements: [&[u8]; 2], memory: [&mut [u8]; 2]) -> Option<()> {
+    let [first, second] = memory;
+    let first = Block { input: elements[0], memory: first, at: 0, filled: 0 };
+    let second = Block { input: elements[1], memory: second, at: 0, filled: 0 };
+    #[cfg(target_arch = "x86_64")]
+    if wide::has_avx2() {
+        // SAFETY: the processor has it.
+        return unsafe { Block::read_two_avx2(first, second) };
+    }
+    Block::read_two(first, second)
 }
 
 struct Block<'a> {
@@ -57,11 +66,9 @@ struct Block<'a> {
     at: usize,
     /// Of the memory.
     filled: usize,
-    from: usize,
-    end: usize,
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     fn read_avx2(self) -> Option<()> {
@@ -71,51 +78,66 @@ impl Block<'_> {
     #[inline(always)]
     fn read(mut self) -> Option<()> {
         while self.at < self.input.len() {
-            self.usual_elements();
-            if self.at < self.input.len() {
-                self.any_element()?;
+            if let Some(mut usual) = self.usual() {
+                while usual.take_element() {}
+                (self.at, self.filled) = usual.position(&self);
             }
+            self.any_element()?;
         }
-        (self.filled == self.end).then_some(())
+        (self.filled == self.memory.len()).then_some(())
     }
 
-    /// Takes elements as long as they are short ones, far from the ends.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn read_two_avx2(first: Block<'a>, second: Block<'a>) -> Option<()> {
+        Block::read_two(first, second)
+    }
+
     #[inline(always)]
-    fn usual_elements(&mut self) {
-        let (Some(last_at), Some(last_filled)) =
-            (self.input.len().checked_sub(ROUND_INPUT), self.end.checked_sub(WIDEST))
-        else {
-            return;
-        };
-        if self.filled - self.from < NEAREST {
-            return;
+    fn read_two(mut first: Block<'a>, mut second: Block<'a>) -> Option<()> {
+        // What the fast loop needs to begin with.
+        for block in [&mut first, &mut second] {
+            while block.filled < NEAREST && block.at < block.input.len() {
+                block.any_element()?;
+            }
+        }
+        while let (Some(mut one), Some(mut two)) = (first.usual(), second.usual()) {
+            let is_first_unusual = loop {
+                if !one.take_element() {
+                    break true;
+                }
+                if !two.take_element() {
+                    break false;
+                }
+            };
+            (first.at, first.filled) = one.position(&first);
+            (second.at, second.filled) = two.position(&second);
+            // There is another one: the fast loop stops before the input's end.
+            let unusual = if is_first_unusual { &mut first } else { &mut second };
+            unusual.any_element()?;
+        }
+        first.read()?;
+        second.read()
+    }
+
+    /// To take elements as long as they are short ones, far from the ends.
+    #[inline(always)]
+    fn usual(&mut self) -> Option<Usual> {
+        let last_at = self.input.len().checked_sub(ROUND_INPUT)?;
+        let last_filled = self.memory.len().checked_sub(WIDEST)?;
+        if self.at > last_at || self.filled > last_filled || self.filled < NEAREST {
+            return None;
         }
         let (input, memory) = (self.input.as_ptr(), self.memory.as_mut_ptr());
-        // SAFETY: all addresses are within the input and the memory: ROUND_INPUT bytes are readable at `at`, and WIDEST
-        // bytes writable at `to`. A copy begins at `from` or later.
+        // SAFETY: all of these are within the input and the memory.
         unsafe {
-            let (mut at, mut to) = (input.add(self.at), memory.add(self.filled));
-            let (last_at, last_to) = (input.add(last_at), memory.add(last_filled));
-            let from = memory.add(self.from).addr();
-            while at <= last_at && to <= last_to {
-                let tag = usize::from(at.read());
-                let element = ELEMENTS[tag];
-                let (kind, is_literal) = (tag & 3, tag & 3 == 0);
-                let behind = at.add(1);
-                // As many bytes as the kind says are a copy's offset, or the rest of it.
-                let offset = behind.cast::<u32>().read_unaligned().to_le() & !(u32::MAX << (8 * kind));
-                let (nearest, further) = (to.sub(NEAREST), ((element >> 8) as usize).wrapping_add(offset as usize));
-                if further > nearest.addr() - from {
-                    break;
-                }
-                let source = select_unpredictable(is_literal, behind, nearest.sub(further));
-                wide::copy32(source, to);
-                wide::copy32(source.add(32), to.add(32));
-                at = behind.add(select_unpredictable(is_literal, (tag >> 2) + 1, kind));
-                to = to.add((element & 0xff) as usize);
-            }
-            self.at = at.offset_from_unsigned(input);
-            self.filled = to.offset_from_unsigned(memory);
+            Some(Usual {
+                at: input.add(self.at),
+                last_at: input.add(last_at),
+                to: memory.add(self.filled),
+                last_to: memory.add(last_filled),
+                from: memory.addr(),
+            })
         }
     }
 
@@ -130,7 +152,7 @@ impl Block<'_> {
             2 => (upper + 1, self.number(2)?),
             _ => (upper + 1, self.number(4)?),
         };
-        if offset == 0 || offset > self.filled - self.from || bytes > self.end - self.filled {
+        if offset == 0 || offset > self.filled || bytes > self.memory.len() - self.filled {
             return None;
         }
         wide::repeat(self.memory, self.filled, offset, bytes);
@@ -141,7 +163,7 @@ impl Block<'_> {
     fn literal(&mut self, upper: usize) -> Option<()> {
         let bytes = 1 + if upper < 60 { upper } else { self.number(upper - 59)? };
         let literal = self.input[self.at..].get(..bytes)?;
-        self.memory[self.filled..self.end].get_mut(..bytes)?.copy_from_slice(literal);
+        self.memory[self.filled..].get_mut(..bytes)?.copy_from_slice(literal);
         self.at += bytes;
         self.filled += bytes;
         Some(())
@@ -152,6 +174,53 @@ impl Block<'_> {
         let number = self.input[self.at..].get(..bytes)?;
         self.at += bytes;
         Some(number.iter().rev().fold(0, |number, &byte| number << 8 | usize::from(byte)))
+    }
+}
+
+/// The fast loop's own view of a block, of which ROUND_INPUT and WIDEST bytes are left at least behind `last_at` and
+/// `last_to`.
+struct Usual {
+    at: *const u8,
+    last_at: *const u8,
+    to: *mut u8,
+    last_to: *mut u8,
+    /// The address of the block's memory; `to` is at least NEAREST behind it.
+    from: usize,
+}
+
+impl Usual {
+    /// Takes the next element; false if it is an unusual one, or too near to an end.
+    #[inline(always)]
+    fn take_element(&mut self) -> bool {
+        let &mut Usual { at, to, .. } = self;
+        if at > self.last_at || to > self.last_to {
+            return false;
+        }
+        // SAFETY: ROUND_INPUT bytes are readable at `at`, and WIDEST bytes writable at `to`. A copy begins where the
+        // block's memory does or later.
+        unsafe {
+            let tag = usize::from(at.read());
+            let element = ELEMENTS[tag];
+            let (kind, is_literal) = (tag & 3, tag & 3 == 0);
+            let behind = at.add(1);
+            // As many bytes as the kind says are a copy's offset, or the rest of it.
+            let offset = behind.cast::<u32>().read_unaligned().to_le() & !(u32::MAX << (8 * kind));
+            let (nearest, further) = (to.sub(NEAREST), ((element >> 8) as usize).wrapping_add(offset as usize));
+            if further > nearest.addr() - self.from {
+                return false;
+            }
+            let source = select_unpredictable(is_literal, behind, nearest.wrapping_sub(further));
+            wide::copy32(source, to);
+            wide::copy32(source.add(32), to.add(32));
+            self.at = behind.add(select_unpredictable(is_literal, (tag >> 2) + 1, kind));
+            self.to = to.add((element & 0xff) as usize);
+        }
+        true
+    }
+
+    /// How far it came in the block's input and memory.
+    fn position(&self, block: &Block) -> (usize, usize) {
+        (self.at.addr() - block.input.as_ptr().addr(), self.to.addr() - block.memory.as_ptr().addr())
     }
 }
 
@@ -168,19 +237,15 @@ mod tests {
         &block[length_bytes..]
     }
 
-    /// By both variants of the code, which must agree.
+    /// By all variants of the code, which must agree.
     fn by_us(elements: &[u8], bytes: usize) -> Option<Vec<u8>> {
-        let from = 7; // anything but the beginning
-        let mut memory = vec![0xee; from + bytes + SLACK];
-        let found = decompress(elements, &mut memory, from, bytes);
-        let mut again = vec![0xee; memory.len()];
-        let block = Block { input: elements, memory: &mut again, at: 0, filled: from, from, end: from + bytes };
-        assert_eq!(block.read(), found);
-        if found.is_some() {
-            assert_eq!(again[from..from + bytes], memory[from..from + bytes]);
-        }
-        assert!(memory[..from].iter().all(|&byte| byte == 0xee));
-        found.map(|()| memory[from..from + bytes].to_vec())
+        let [mut one, mut two, mut three] = [0xee; 3].map(|byte| vec![byte; bytes]);
+        let found = decompress(elements, &mut one);
+        assert_eq!(Block { input: elements, memory: &mut two, at: 0, filled: 0 }.read(), found);
+        assert!(found.is_none() || two == one);
+        assert_eq!(decompress_two([elements; 2], [&mut two, &mut three]), found);
+        assert!(found.is_none() || (two == one && three == one));
+        found.map(|()| one)
     }
 
     #[test]
