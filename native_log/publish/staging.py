@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ FLUSH_BYTES = 4 << 20
 MAX_BUFFERED_BYTES = 128 << 20
 """Records of all partitions that a task holds in memory."""
 HEADERS = ".headers"
+_MOST_UNDER_WAY = 2
 _COLUMNS = ["position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
 
 
@@ -76,7 +79,8 @@ class Encoding:
 class StagingWriter:
     """What one attempt of a task writes, any number of partitions of any topics.
 
-    Give it records, then `close`; if that is not reached, `abandon`.
+    Give it records, then `close`; if that is not reached, `abandon`. Encoding and writing go on in a thread
+    of its own, while the next records come in.
     """
 
     def __init__(self, job: WriteJob, attempt: str, encoding: Encoding) -> None:
@@ -86,6 +90,8 @@ class StagingWriter:
         self._encoding = encoding
         self._logs: dict[tuple[str, int], _StagedLog] = {}
         self._buffered_bytes = 0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="kafkalog-encode")
+        self._under_way: deque[Future[None]] = deque()
 
     def append(self, topic: str, partition: int, partition_dir: str, records: pa.RecordBatch) -> None:
         """Take records of one partition: see native_log.records.encode for the columns.
@@ -98,20 +104,41 @@ class StagingWriter:
             log = _StagedLog(topic, partition, partition_dir, self._job, self._attempt, self._encoding)
             self._logs[topic, partition] = log
         self._buffered_bytes += log.append(records)
+        if log.buffered_bytes >= FLUSH_BYTES:
+            self._flush(log)
         if self._buffered_bytes > MAX_BUFFERED_BYTES:
             for one in self._logs.values():
-                self._buffered_bytes -= one.flush()
+                self._flush(one)
 
     def close(self) -> list[StagedFile]:
-        """Everything encoded, on the disk, and told. Raises KafkaLogError if the job was aborted."""
+        """Everything encoded, on the disk, and told.
+
+        Raises as `append`; KafkaLogError if the job was aborted.
+        """
+        for log in self._logs.values():
+            self._flush(log)
+        self._wait(0)
+        self._thread.shutdown()
         staged = [file for log in self._logs.values() for file in log.close()]
         self._job.check()
         return staged
 
     def abandon(self) -> None:
         """Leave nothing behind."""
+        self._thread.shutdown(cancel_futures=True)
         for log in self._logs.values():
             log.abandon()
+
+    def _flush(self, log: _StagedLog) -> None:
+        self._buffered_bytes -= log.buffered_bytes
+        records = log.take()
+        if records:
+            self._under_way.append(self._thread.submit(log.write, records))
+        self._wait(_MOST_UNDER_WAY)
+
+    def _wait(self, most: int) -> None:
+        while len(self._under_way) > most:
+            self._under_way.popleft().result()
 
 
 @dataclass(slots=True)
@@ -124,28 +151,27 @@ class _StagedLog:
     job: WriteJob
     attempt: str
     encoding: Encoding
+    buffered_bytes: int = 0
     _buffer: list[pa.RecordBatch] = field(default_factory=list)
-    _buffer_bytes: int = 0
     _file: _OpenFile | None = None
     _done: list[StagedFile] = field(default_factory=list)
     _records: int = 0
 
     def append(self, records: pa.RecordBatch) -> int:
-        """By how much the buffered bytes grew, or shrank."""
-        before = self._buffer_bytes
+        """Keep records until they are taken; how many bytes they are."""
+        size_bytes = int(records.nbytes)
         self._buffer.append(records)
-        self._buffer_bytes += records.get_total_buffer_size() if records.num_rows < 2 else records.nbytes
-        if self._buffer_bytes >= FLUSH_BYTES:
-            self.flush()
-        return self._buffer_bytes - before
+        self.buffered_bytes += size_bytes
+        return size_bytes
 
-    def flush(self) -> int:
-        """Encode and write what is buffered; how many bytes that were."""
-        freed, self._buffer_bytes = self._buffer_bytes, 0
-        if not self._buffer:
-            return 0
-        records = _as_one(self._buffer)
-        self._buffer = []
+    def take(self) -> list[pa.RecordBatch]:
+        """What was kept."""
+        taken, self._buffer, self.buffered_bytes = self._buffer, [], 0
+        return taken
+
+    def write(self, parts: Sequence[pa.RecordBatch]) -> None:
+        """Encode records and write them."""
+        records = _as_one(parts)
         how = self.encoding
         is_append_time = how.config.message_timestamp_type == LOG_APPEND_TIME
         encoded = encode(
@@ -171,10 +197,8 @@ class _StagedLog:
                 data, batches = data[size:], batches.slice(count)
             if batches.num_rows:
                 self._close_file()
-        return freed
 
     def close(self) -> list[StagedFile]:
-        self.flush()
         self._close_file()
         return self._done
 
