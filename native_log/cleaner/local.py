@@ -134,7 +134,7 @@ def open_to_change(
     dry_run: bool,
     locks: ExitStack,
     *,
-    high_watermark: HighWatermark = "ignore",
+    high_watermark: HighWatermark = "checkpoint",
 ) -> LogDir:
     """The log directories at `path`, locked unless only looked at."""
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
