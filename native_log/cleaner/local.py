@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from native_log.cleaner import statistics
-from native_log.cleaner.plan import plan_round, what_is_cleanable
+from native_log.cleaner.plan import what_is_cleanable
 from native_log.cleaner.progress import Progress
-from native_log.cleaner.rewriting import gather, rewrite_group
+from native_log.cleaner.rewriting import rewrite_group
+from native_log.cleaner.survivors import plan_and_find
 from native_log.cleaner.swap import finish_interrupted, remove_deleted, swap_in
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
@@ -22,7 +23,7 @@ from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
 from native_log.logdir.lock import LogDirLock
 from native_log.logdir.unfinished import undo_unfinished
-from native_log.records import DEFAULT_MAX_BATCH_BYTES, OffsetMap, RewriteStats
+from native_log.records import DEFAULT_MAX_BATCH_BYTES, RewriteStats
 from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
@@ -32,14 +33,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.cleaner.eligibility import Cleanable
-    from native_log.cleaner.plan import Round
     from native_log.cleaner.progress import PartitionProgress
-    from native_log.cleaner.rewriting import Put
     from native_log.log import PartitionLog
     from native_log.logdir import PartitionDir
     from native_log.logdir.logdir import HighWatermark
-    from native_log.records import MapProgress
-    from native_log.records.cleaning import Survivors
 
 logger = logging.getLogger(__name__)
 
@@ -201,13 +198,14 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
     found = what_is_cleanable(log, run.config, run.now_ms)
     if not found.is_candidate(run.config):
         return not_worth_it(log, found, run.config)
-    round = plan_round(log, found, run.config, run.now_ms)
-    progress.begin(2 * sum(group.size_bytes for group in round.groups))
-    survivors, end_offset, null_keys = find_survivors(round, run.map_bytes, progress.add)
+    progress.begin(2 * log.size_bytes)
+    round, survivors, null_keys = plan_and_find(
+        log, found, run.config, run.now_ms, run.map_bytes, progress.add
+    )
     rewritten = RewriteStats()
     for group in round.groups:
         rewritten += rewrite_group(
-            round, group, survivors, end_offset, None if run.dry_run else log.path, CLEANED
+            round, group, survivors, round.end_offset, None if run.dry_run else log.path, CLEANED
         )
         if not run.dry_run:
             swap_in(log.path, group)
@@ -218,7 +216,7 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
         log.topic,
         log.partition,
         found,
-        end_offset=end_offset,
+        end_offset=round.end_offset,
         segments=(sum(len(group.sources) for group in round.groups), len(round.groups)),
         rewritten=rewritten,
         null_keys=null_keys,
@@ -233,51 +231,3 @@ def not_worth_it(log: PartitionLog, found: Cleanable, config: LogConfig) -> stat
         f"{config.min_cleanable_dirty_ratio}"
     )
     return statistics.skipped(log.topic, log.partition, reason, found)
-
-
-def find_survivors(
-    round: Round, max_bytes: int, advance: Callable[[int], None] = lambda _: None
-) -> tuple[Survivors, int, int]:
-    """The offsets that survive below an end, that end (the round's), and how many dirty records have no key.
-
-    Where the keys take more than `max_bytes`, one map after the other takes a part of the dirty records each;
-    what survived before is passed over again, and what a later map shadows goes. (A broker cleans that far,
-    rewrites, and goes on in another round: to the same survivors.)
-
-    Args:
-        advance: told the bytes gone over.
-    """
-    survivors: Survivors | None = None
-    null_keys, start = 0, round.first_dirty_offset
-    while start < round.end_offset or survivors is None:
-        offsets = OffsetMap(max_bytes)
-        dirty = gather(
-            round.part(start, round.end_offset), round.aborted, _told(advance, offsets.put_batches)
-        )
-        end = round.end_offset if dirty.full_at is None else dirty.full_at
-        if not len(offsets) and dirty.full_at is not None:
-            raise KafkaLogError(
-                f"one key takes more than the map's {max_bytes} bytes: raise log.cleaner.dedupe.buffer.size",
-                path=round.path,
-                offset=start,
-            )
-        found = offsets.survivors()
-        gather(round.part(0, start), round.aborted, _told(advance, partial(_mark, offsets, found)))
-        if survivors is not None:  # below `start` only what survived the maps before
-            found = found.difference(found.between(0, start).difference(survivors))
-        survivors, start = found, end
-        null_keys += dirty.null_keys
-    return survivors, round.end_offset, null_keys
-
-
-def _mark(offsets: OffsetMap, survivors: Survivors, buffer: memoryview, **where: Any) -> MapProgress:
-    return offsets.mark(buffer, survivors, **where)
-
-
-def _told(advance: Callable[[int], None], put: Put) -> Put:
-    def call(buffer: memoryview, *, base_position: int, **where: Any) -> MapProgress:
-        found = put(buffer, base_position=base_position, **where)
-        advance(found.position - base_position)
-        return found
-
-    return call

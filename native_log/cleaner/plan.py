@@ -151,16 +151,13 @@ def plan_round(
     found: Cleanable,
     config: LogConfig,
     now_ms: int,
-    map_end_offset: int | None = None,
     surveyed: Survey | None = None,
 ) -> Round:
     """Raises CorruptRecordError.
 
     Args:
-        map_end_offset: how far the offset map came, if not all the way: no later segment is rewritten.
         surveyed: what the headers of the whole log tell; None: this passes over them.
     """
-    end_offset = found.end_offset if map_end_offset is None else map_end_offset
     surveyed = survey(log) if surveyed is None else surveyed
     aborted = [
         AbortedTxn(t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
@@ -169,7 +166,7 @@ def plan_round(
         if t.last_offset is not None and t.last_stable_offset is not None
     ]
     legacy_horizon = _legacy_horizon(log, found.first_dirty_offset, config)
-    bounds = group_segments([source_segment(s) for s in log.segments], end_offset, config)
+    bounds = group_segments([source_segment(s) for s in log.segments], found.end_offset, config)
     borders = [log.segments[first].base_offset for first, _ in bounds]
     ends = [log.segments[end].base_offset for _, end in bounds]
     active = surveyed.producers.active(now_ms - config.producer_id_expiration_ms)

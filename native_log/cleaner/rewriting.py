@@ -14,10 +14,14 @@ from native_log.segment.scan import HEADER_PREFIX_BYTES
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    import pyarrow as pa
 
     from native_log.cleaner.plan import Group, Round, Source
     from native_log.log.log_range import LogRange
+    from native_log.log.pieces import Piece
     from native_log.records.cleaning import Survivors
 
 Found = TypeVar("Found", MapProgress, Rewritten)
@@ -47,8 +51,16 @@ class Gathered:
     full_at: int | None
 
 
-def gather(range: LogRange, aborted: bytes, put: Put) -> Gathered:
+def gather(
+    range: LogRange,
+    aborted: bytes,
+    put: Put,
+    headers: Callable[[Piece, pa.RecordBatch], None] | None = None,
+) -> Gathered:
     """Hands the batches of `range` to `put`, until the end or until it has no more room.
+
+    Args:
+        headers: told the headers (BATCH_SCHEMA) of what `put` took, too.
 
     Raises:
         CorruptRecordError, LogTruncatedError, FileNotFoundError.
@@ -70,11 +82,22 @@ def gather(range: LogRange, aborted: bytes, put: Put) -> Gathered:
                 )
                 records += found.records
                 null_keys += found.null_keys
+                if headers is not None:
+                    headers(piece, _headers(view, position, found.position, range.max_batch_bytes))
                 if found.status == "full":
                     return Gathered(records, null_keys, found.next_offset)
                 found = checked(found, file.path, position + len(view), piece.end_position)
                 position, needed = found.position, max(1, found.needed_bytes)
     return Gathered(records, null_keys, None)
+
+
+def _headers(view: memoryview, position: int, end: int, max_batch_bytes: int) -> pa.RecordBatch:
+    """Of the batches that begin before `end`."""
+    batches = scan(view, base_position=position, max_batch_bytes=max_batch_bytes).batches
+    rows = batches.num_rows
+    if rows and batches.column("position")[rows - 1].as_py() >= end:
+        rows -= 1
+    return batches.slice(0, rows)
 
 
 def rewrite_group(

@@ -12,8 +12,9 @@ from kafkalog_spark.compaction import keys
 from kafkalog_spark.compaction.planning import jobs, splits
 from kafkalog_spark.spreading import row, rows
 from native_log import LogDir
-from native_log.cleaner.local import compaction_config, find_survivors
+from native_log.cleaner.local import compaction_config
 from native_log.cleaner.plan import plan_round, what_is_cleanable
+from native_log.cleaner.survivors import find_survivors
 from native_log.records import Survivors
 from tests.cleaner.support import ALWAYS, rounds
 
@@ -75,8 +76,8 @@ def test_as_found_by_one_map(
 
     by_tasks, null_keys = survivors(found, split_bytes, max_bytes)
 
-    assert by_tasks == [offsets for offsets, _, _ in expected]
-    assert null_keys == sum(without for _, _, without in expected)
+    assert by_tasks == [offsets for offsets, _ in expected]
+    assert null_keys == sum(without for _, without in expected)
 
 
 def test_a_key_that_fits_in_no_map() -> None:
