@@ -3,8 +3,11 @@ was."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import resource
+import signal
 import subprocess
 import sys
 import textwrap
@@ -33,6 +36,7 @@ from tests.records.build import T0, Rec, marker, v2
 from .support import batch, offsets, write_log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NOW = T0 + 1000
@@ -382,6 +386,32 @@ def test_no_space_left_at_any_step_leaves_the_log_as_it_was(
     assert failures
     assert len(values(log)) == len(wanted) + 60
     log.close()
+
+
+@contextlib.contextmanager
+def files_no_longer_than(size_bytes: int) -> Iterator[None]:
+    """Writes beyond are cut short, then fail, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    on_signal = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, on_signal)
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 400, 1000, 1999])
+def test_writes_cut_short_leave_the_log_as_it_was(logs: Path, room: int) -> None:
+    config: dict[str, object] = {"segment_index_bytes": 400, "index_interval_bytes": 0}
+    with opened(logs, **config) as log:
+        log.append(records(30), batch_size=200, now_ms=NOW)
+        before, size = contents(logs), log.size_bytes
+        with files_no_longer_than(size + room), pytest.raises(OSError, match="too large"):
+            log.append(records(30, first=30, size=100), batch_size=200, now_ms=NOW)
+        assert (contents(logs), log.log_end_offset) == (before, 30)
+        log.append(records(30, first=30), now_ms=NOW)
+    assert values(opened(logs)) == [str(i).encode().rjust(20, b".") for i in range(60)]
 
 
 def test_a_read_only_directory(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
