@@ -153,7 +153,8 @@ class UnfinishedWrite:
                 )
             else:
                 ours.append(one)
-        return cls(found.job, tuple(ours), found.created, found.stream)
+        created = {made: name for made, name in found.created.items() if not _high_watermark(log_dir / name)}
+        return cls(found.job, tuple(ours), created, found.stream)
 
     @classmethod
     def read_file(cls, path: Path) -> Self | None:
@@ -197,7 +198,10 @@ class UnfinishedWrite:
             path.unlink()
         else:
             path.rename(stream_record(log_dir, self.stream[0]))
-        fsync_directory(log_dir)
+        try:
+            fsync_directory(log_dir)
+        except OSError as error:  # readers may have seen it: it stays
+            logger.warning("%s: cannot tell whether the last write is on the disk: %s", log_dir, error)
 
     def undo(self, log_dir: Path) -> None:
         """Have all partitions as they were. Hold the log directory's lock."""

@@ -6,6 +6,7 @@ import logging
 import os
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from native_log.logdir.create import checked_topic, fill_partition, random_uuid
 from native_log.logdir.session import ClosedLog, WriteSession
 from native_log.logdir.unfinished import PartitionBefore, UnfinishedWrite, last_stream_batch
 from native_log.publish.job import other_jobs, remove_folder, sweep, sweep_partition
+from native_log.publish.staging import OWN_SEGMENT_BYTES
 from native_log.segment.scan import int32s, int64s
 from native_log.storage.writing import fsync_directory
 
@@ -35,9 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OWN_SEGMENT_BYTES = 64 << 20
-"""Staged files from this size on become segments as they are; smaller ones are copied behind others."""
-
+_THREADS = 8
+"""Partitions published at a time: most of it is waiting for the disk."""
 _LOCK_WAIT_SECONDS = 60
 _PREFIX = struct.Struct(">qii")
 """baseOffset, batchLength, partitionLeaderEpoch: how a batch begins; its checksum does not cover them."""
@@ -139,13 +140,14 @@ class _Commit:
         logs = LogDir(self._log_dir, allow_empty=True)
         there = logs.topics()
         topics = {topic for topic, _ in staged}
-        created = [
-            self._created(topic, number, topic_id, staged.get((topic, number), ()))
-            for topic in sorted(topics - there.keys())
-            for topic_id in [random_uuid()]
-            for number in range(new_partitions)
-        ]
-        with ExitStack() as open_logs:
+        missing = {topic: random_uuid() for topic in sorted(topics - there.keys())}
+        with ExitStack() as open_logs, ThreadPoolExecutor(_THREADS) as threads:
+            created = list(
+                threads.map(
+                    lambda key: self._created(key, missing[key[0]], staged.get(key, ())),
+                    [(topic, number) for topic in missing for number in range(new_partitions)],
+                )
+            )
             opened = [
                 self._opened(logs.partition(topic, number, config=self._config), files, open_logs)
                 for (topic, number), files in sorted(staged.items())
@@ -161,8 +163,10 @@ class _Commit:
             fsync_directory(self._log_dir)
             unfinished.write(self._log_dir)
             try:
-                for one in opened:
-                    one.publish(self._now_ms)
+                done = [threads.submit(one.publish, self._now_ms) for one in opened]
+                wait(done)  # all of them, before anything is taken back
+                for future in done:
+                    future.result()
                 for new in created:
                     (self._log_dir / new.made_as).rename(self._log_dir / new.name)
                 fsync_directory(self._log_dir)
@@ -189,8 +193,9 @@ class _Commit:
         one.set_offsets()
         return one
 
-    def _created(self, topic: str, number: int, topic_id: str, files: Sequence[StagedFile]) -> _Created:
+    def _created(self, key: tuple[str, int], topic_id: str, files: Sequence[StagedFile]) -> _Created:
         """A partition that is not there yet, made whole under a name that no one reads."""
+        topic, number = key
         checked_topic(topic, number + 1)
         name = f"{topic}-{number}"
         made_as = self._job.new_partition(topic, number)
@@ -294,12 +299,11 @@ def _with_offsets(
 
 
 def _patch(path: str, headers: pa.RecordBatch, leader_epoch: int) -> None:
-    """Write offsets and leader epoch into a file of batches."""
+    """Write offsets and leader epoch into a file of batches. It is flushed as part of its segment."""
     columns = int64s(headers, "position"), int64s(headers, "baseOffset"), int32s(headers, "sizeInBytes")
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         for position, offset, size in zip(*columns, strict=True):
             os.pwrite(descriptor, _PREFIX.pack(offset, size - 12, leader_epoch), position)
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -28,6 +28,8 @@ FLUSH_BYTES = 4 << 20
 """Records of a partition that are encoded at a time."""
 MAX_BUFFERED_BYTES = 128 << 20
 """Records of all partitions that a task holds in memory."""
+OWN_SEGMENT_BYTES = 64 << 20
+"""Staged files from this size on become segments as they are; smaller ones are copied behind others."""
 HEADERS = ".headers"
 _MOST_UNDER_WAY = 2
 _COLUMNS = ["position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
@@ -284,7 +286,8 @@ class _OpenFile:
 
     def close(self) -> None:
         try:
-            self.log.flush()
+            if self.log.size_bytes >= OWN_SEGMENT_BYTES:  # else it is the copy that has to last
+                self.log.flush()
         finally:
             self.log.close()
         table = pa.Table.from_batches(self.headers).combine_chunks()
