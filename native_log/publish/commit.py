@@ -140,6 +140,12 @@ class _Commit:
         logs = LogDir(self._log_dir, allow_empty=True)
         there = logs.topics()
         topics = {topic for topic, _ in staged}
+        for (topic, number), files in staged.items():
+            if topic in there and files[0].partition_dir != f"{topic}-{number}":
+                raise TopicExistsError(
+                    f"topic {topic}, which was not there when this write began, was made meanwhile; write again",
+                    path=self._log_dir,
+                )
         missing = {topic: random_uuid() for topic in sorted(topics - there.keys())}
         with ExitStack() as open_logs, ThreadPoolExecutor(_THREADS) as threads:
             created = list(

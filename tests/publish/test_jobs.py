@@ -1,0 +1,150 @@
+"""Jobs beside one another, aborted, died: what their tasks do, and what is left."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log import LogDir
+from native_log.errors import KafkaLogError, LogDirInUseError, LogNeedsRecoveryError
+from native_log.logdir.lock import LogDirLock
+from native_log.publish import commit as publishing
+from native_log.publish.job import Owner, WriteJob
+
+from .support import NOW_MS, expected, records, stage, staged_job, tree, values, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    LogDir.create(tmp_path / "data")
+    write(tmp_path / "data", 0, 100)
+    return tmp_path / "data"
+
+
+def leftovers(data: Path) -> list[str]:
+    return [name for name in [*tree(data), *(p.name for p in data.glob("*/"))] if "kafkalog" in name]
+
+
+def test_of_two_attempts_at_a_task_one_counts(data: Path) -> None:
+    job = WriteJob.begin(data)
+    first = stage(job, [(0, records(100, 150)), (1, records(150, 200))], attempt="0-0")
+    stage(job, [(0, records(100, 150)), (1, records(150, 200))], attempt="0-1")
+    publishing.commit(job, first, {}, 2)
+    assert values(data) == expected((0, 200))
+    assert leftovers(data) == []
+
+
+@pytest.mark.parametrize("topic", ["t", "new"])
+def test_an_abort_while_a_task_writes(data: Path, topic: str) -> None:
+    before = tree(data)
+    job = WriteJob.begin(data)
+
+    def rows() -> object:
+        yield 0, records(100, 200)
+        job.abort()
+        yield 1, records(200, 300)
+
+    with pytest.raises((KafkaLogError, FileNotFoundError)):
+        stage(job, rows(), topic=topic)  # type: ignore[arg-type]
+    with pytest.raises((KafkaLogError, FileNotFoundError)):
+        stage(job, [(0, records(0, 10))], topic=topic)
+    assert tree(data) == before
+    assert leftovers(data) == []
+
+
+def test_an_aborted_job_is_not_committed(data: Path) -> None:
+    before = tree(data)
+    job, staged = staged_job(data, 100, 200)
+    job.abort()
+    with pytest.raises(KafkaLogError, match="aborted"):
+        publishing.commit(job, staged, {}, 2)
+    assert tree(data) == before
+
+
+def test_a_log_directory_made_for_a_job_goes_with_it(tmp_path: Path) -> None:
+    LogDir.create(tmp_path / "data")
+    job = WriteJob.begin(tmp_path / "data", made_log_dir=True)
+    stage(job, [(0, records(0, 10))])
+    job.abort()
+    assert not (tmp_path / "data").exists()
+
+
+def test_what_a_dead_job_left_is_swept_and_a_living_ones_is_not(data: Path) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=os.getpid)
+    process.start()
+    owner = Owner.of(process.pid or 0)
+    dead = WriteJob.begin(data, owner)
+    stage(dead, [(0, records(0, 10)), (1, records(0, 10))])
+    stage(dead, [(0, records(0, 10))], topic="other")
+    living, staged = staged_job(data, 100, 200)
+    process.join()
+    write(data, 200, 300)
+    assert leftovers(data) and not [name for name in leftovers(data) if dead.id in name]
+    publishing.commit(living, staged, {}, 2)
+    assert values(data) == expected((0, 300))
+    assert leftovers(data) == []
+
+
+def test_jobs_side_by_side(data: Path) -> None:
+    jobs = [staged_job(data, start, start + 100) for start in (100, 200, 300)]
+    for job, staged in reversed(jobs):
+        publishing.commit(job, staged, {}, 2)
+    assert values(data) == expected((0, 400))
+
+
+def _hold(path: str, ready: object, done: object) -> None:
+    from pathlib import Path as _Path
+
+    with LogDirLock(_Path(path)):
+        ready.set()  # type: ignore[attr-defined]
+        done.wait(20)  # type: ignore[attr-defined]
+
+
+def test_a_directory_in_use_is_refused(data: Path) -> None:
+    job, staged = staged_job(data, 100, 200)
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    process = context.Process(target=_hold, args=(str(data), ready, done))
+    process.start()
+    ready.wait(30)
+    try:
+        with pytest.raises(LogDirInUseError, match="broker"):
+            publishing.commit(job, staged, {}, 2)
+    finally:
+        done.set()
+        process.join()
+    assert values(data) == expected((0, 100))
+
+
+def test_nothing_is_written_behind_a_damaged_end(data: Path) -> None:
+    log = data / "t-1" / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes()[:-7])
+    before = tree(data)
+    job, staged = staged_job(data, 100, 200)
+    with pytest.raises(LogNeedsRecoveryError, match="kafkalog recover"):
+        publishing.commit(job, staged, {}, 2)
+    assert tree(data) == before
+
+
+def test_a_batch_of_a_stream_is_written_once(data: Path) -> None:
+    write(data, 100, 200, stream=("query", 0))
+    assert write(data, 100, 200, stream=("query", 0)) == []
+    write(data, 200, 300, stream=("query", 1))
+    assert write(data, 100, 200, stream=("query", 0)) == []
+    write(data, 300, 400, stream=("other", 0))
+    assert values(data) == expected((0, 400))
+
+
+def test_a_topic_made_meanwhile(data: Path) -> None:
+    job = WriteJob.begin(data)
+    staged = stage(job, [(0, records(0, 10))], topic="new")
+    LogDir(data).create_topic("new", 3)
+    with pytest.raises(KafkaLogError, match="made meanwhile"):
+        publishing.commit(job, staged, {}, 2, now_ms=NOW_MS)
+    assert values(data, "new") == []
