@@ -143,7 +143,7 @@ class _Commit:
         for (topic, number), files in staged.items():
             if topic in there and files[0].partition_dir != f"{topic}-{number}":
                 raise TopicExistsError(
-                    f"topic {topic}, which was not there when this write began, was made meanwhile; write again",
+                    f"topic {topic} was not there when this write began, and was made meanwhile: write again",
                     path=self._log_dir,
                 )
         missing = {topic: random_uuid() for topic in sorted(topics - there.keys())}
