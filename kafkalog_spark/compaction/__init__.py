@@ -3,8 +3,8 @@
 | module | runs in | takes | gives |
 |---|---|---|---|
 | looking | tasks | partitions | what is to be done; small ones are cleaned at once |
-| planning | tasks | parts of large partitions, their headers | rounds, cut into splits, buckets and groups |
-| keys | tasks | splits, then buckets | keys and offsets, packed by bucket; then the offsets that survive |
+| planning | tasks | parts of large partitions, their headers | rounds, cut into splits, bundles and groups |
+| keys | tasks | splits, then bundles | keys and offsets, packed; then the offsets that survive |
 | groups | tasks | survivors, by group of segments | new segments in a staging directory |
 | publishing | the driver | staged segments | logs changed, checkpoints saved |
 | job | the driver | | `compact` |

@@ -219,17 +219,17 @@ def _results(
     if split_bytes >= PACK_BYTES:
         split_bytes = target_bytes(sizes, split_bytes, 2 * cores(spark))
     work = [split for job in to_do for split in splits(job, split_bytes)]
-    buckets = to_do[-1].first_bucket + to_do[-1].buckets
+    bundles = to_do[-1].first_bundle + to_do[-1].bundles
     groups = to_do[-1].first_group + len(to_do[-1].round.groups)
     logger.info(
-        "compacting %d large partitions: %d splits, %d buckets of keys, %d groups of segments",
-        *(len(to_do), len(work), buckets, groups),
+        "compacting %d large partitions: %d splits, %d bundles of keys, %d groups of segments",
+        *(len(to_do), len(work), bundles, groups),
     )
     packs = dealt(task_rows(spark, work), len(work)).mapInArrow(
         partial(gather_keys, max_bytes=settings.config.log_cleaner_dedupe_buffer_size), DDL
     )
-    borders = [(job.first_bucket, job.first_group, job.borders) for job in to_do]
-    survivors = dealt(packs, buckets).mapInArrow(partial(merge_packs, borders=borders), DDL)
+    borders = [(job.first_bundle, job.first_group, job.borders) for job in to_do]
+    survivors = dealt(packs, bundles).mapInArrow(partial(merge_packs, borders=borders), DDL)
     rounds = [row(number, pickle.dumps(round)) for job in to_do for number, round in group_rounds(job)]
     asked = spark.createDataFrame(pa.Table.from_batches(rounds, SCHEMA)).union(survivors)
     results = dealt(asked, groups).mapInArrow(partial(rewrite_groups, settings=settings), DDL)

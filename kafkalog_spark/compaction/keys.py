@@ -1,18 +1,23 @@
-"""Tasks that find out which offsets survive: keys gathered from splits, merged bucket by bucket."""
+"""Tasks that find out which offsets survive: keys gathered from splits, merged bucket by bucket.
+
+Keys lie in buckets by a hash. A bundle of buckets is what goes through the shuffle; one task merges it.
+"""
 
 from __future__ import annotations
 
+import builtins
 import pickle
+import struct
 from bisect import bisect_right
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.values import Note
 from kafkalog_spark.spreading import row, rows
 from native_log.cleaner.rewriting import gather
 from native_log.errors import KafkaLogError
-from native_log.records import KeyOffsets, OffsetMap, merge
+from native_log.records import KeyOffsets, OffsetMap, Survivors, merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,15 +32,17 @@ TRIAL_BYTES = 4 << 20
 """Of keys, that tell whether those of a split come again within it."""
 WORTH_A_MAP = 0.5
 
+_LENGTH = struct.Struct("=q")
+
 Borders = tuple[int, int, list[int]]
-"""Of a round: its first bucket, its first group, and the base offsets of its groups and the end."""
+"""Of a round: its first bundle, its first group, and the base offsets of its groups and the end."""
 
 
 def gather_keys(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Splits -> packs of keys and offsets, by number of bucket.
+    """Splits -> bundles of packed keys and offsets, by number of bundle.
 
     Args:
-        max_bytes: what keys may take in memory. A split that has more makes several packs for a bucket.
+        max_bytes: what keys may take in memory. A split that has more makes several of each bundle.
     """
     for asked in rows(batches):
         split: Split = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
@@ -59,8 +66,9 @@ def _packs(split: Split, max_bytes: int) -> Iterator[pa.RecordBatch]:
             )
         null_keys += found.null_keys
         if len(keys):
-            for bucket, pack in enumerate(keys.buckets(split.buckets), split.first_bucket):
-                yield row(bucket, pack)
+            packs = keys.buckets(split.bundles * split.buckets)
+            for number, first in enumerate(builtins.range(0, len(packs), split.buckets), split.first_bundle):
+                yield row(number, bundled(packs[first : first + split.buckets]))
         if found.full_at is None:
             break
         if not split.is_dirty:
@@ -87,7 +95,7 @@ def _come_again(distinct: int, found: Gathered, range: LogRange) -> bool:
 
 
 def _noted(split: Split, note: Note) -> pa.RecordBatch:
-    return row(split.first_bucket, None, note=pickle.dumps(note))
+    return row(split.first_bundle, None, note=pickle.dumps(note))
 
 
 def _behind(range: LogRange, offset: int) -> LogRange:
@@ -96,26 +104,41 @@ def _behind(range: LogRange, offset: int) -> LogRange:
     return replace(range, start_offset=offset, pieces=pieces)
 
 
+def bundled(packs: Sequence[bytes]) -> bytes:
+    """Their number and lengths (native int64), and the packs."""
+    lengths = [len(pack) for pack in packs]
+    return b"".join((struct.pack(f"={1 + len(packs)}q", len(packs), *lengths), *packs))
+
+
+def unbundled(bundle: memoryview) -> list[memoryview]:
+    (count,) = _LENGTH.unpack_from(bundle)
+    ends = accumulate(
+        struct.unpack_from(f"={count}q", bundle, _LENGTH.size), initial=_LENGTH.size * (1 + count)
+    )
+    return [bundle[start:end] for start, end in pairwise(ends)]
+
+
 def merge_packs(batches: Iterator[pa.RecordBatch], borders: Sequence[Borders]) -> Iterator[pa.RecordBatch]:
-    """Packs, a bucket's all in one task -> survivors by number of group, as bitmaps; part 0 is left free.
+    """Bundles, all of a number in one task -> survivors by number of group, as bitmaps; part 0 is left free.
 
     Args:
         borders: of all rounds, in order.
     """
-    by_bucket: dict[int, list[memoryview]] = {}
-    first_buckets = [first_bucket for first_bucket, _, _ in borders]
-    for bucket, _, pack, note in rows(batches):
+    by_number: dict[int, list[memoryview]] = {}
+    first_bundles = [first_bundle for first_bundle, _, _ in borders]
+    for number, _, bundle, note in rows(batches):
         if note is not None:
-            _, first_group, _ = borders[bisect_right(first_buckets, bucket) - 1]
-            yield row(first_group, None, bucket + 1, bytes(note))
-        if pack is not None:
-            by_bucket.setdefault(bucket, []).append(pack)
-    while by_bucket:
-        bucket, packs = by_bucket.popitem()
-        _, first_group, offsets = borders[bisect_right(first_buckets, bucket) - 1]
-        survivors = merge(packs)
-        del packs
+            _, first_group, _ = borders[bisect_right(first_bundles, number) - 1]
+            yield row(first_group, None, number + 1, bytes(note))
+        if bundle is not None:
+            by_number.setdefault(number, []).append(bundle)
+    while by_number:
+        number, bundles = by_number.popitem()
+        _, first_group, offsets = borders[bisect_right(first_bundles, number) - 1]
+        merged = [merge(packs) for packs in zip(*map(unbundled, bundles), strict=True)]
+        del bundles
+        survivors = Survivors().union(*merged)
         for group, (start, end) in enumerate(pairwise(offsets), first_group):
             found = survivors.between(start, end)
             if len(found):
-                yield row(group, found.to_bytes(), bucket + 1)
+                yield row(group, found.to_bytes(), number + 1)

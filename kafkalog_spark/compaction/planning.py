@@ -1,6 +1,6 @@
 """How a round over a large partition is planned, by several tasks: headers are surveyed by parts of the log.
 
-Also how its work is cut: into splits to read, buckets of keys, groups to write.
+Also how its work is cut: into splits to read, bundles of keys to merge, groups to write.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ SURVEY_BYTES = 1 << 30
 """How much of a log one task surveys; it passes over some gigabytes a second."""
 SPLIT_BYTES = 256 << 20
 """How much of a log one task gathers keys from."""
-BYTES_A_KEY = 64
-"""About what a key takes in memory where a bucket is merged."""
-MAX_BUCKETS = 4096
+PACKED_BYTES = 32
+"""About what a key and its offset take, packed."""
+KEYS_A_BUCKET = 128 << 10
+"""Few enough that what a bucket is merged in stays in a CPU's cache."""
+MOST_BUCKETS = 1 << 16
 
 _TRIPLE = struct.Struct("=qqq")
 
@@ -102,34 +104,40 @@ def _planned(looked: Looked, surveys: Sequence[Survey | str], settings: Settings
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A round among those of a run. Buckets and groups are numbered through all of them.
+    """A round among those of a run. Bundles and groups are numbered through all of them.
 
     Attributes:
-        borders: the base offsets of its groups, and its end.
+        bundles: of buckets of keys; one is merged by one task.
+        buckets: in each bundle.
     """
 
     round: Round
-    first_bucket: int
+    first_bundle: int
+    bundles: int
     buckets: int
     first_group: int
 
     @property
     def borders(self) -> list[int]:
+        """The base offsets of its groups, and its end."""
         return [group.base_offset for group in self.round.groups] + [self.round.end_offset]
 
 
 def jobs(planned: Sequence[tuple[Round, int]], dedupe_bytes: int, cores: int) -> list[Job]:
     """Of rounds and how many records each is over.
 
-    A bucket's keys fit in memory as those of a split do; all cores have something to merge.
+    A bundle fits in memory as the keys of a split do; all cores have something to merge.
     """
     found = []
-    bucket = group = 0
-    at_least = -(-cores // len(planned)) if planned else 0
+    bundle = group = 0
+    of_cores = -(-2 * cores // max(1, len(planned)))
     for round, records in planned:
-        buckets = min(MAX_BUCKETS, max(at_least, -(-records * BYTES_A_KEY // dedupe_bytes)))
-        found.append(Job(round, bucket, buckets, group))
-        bucket += buckets
+        buckets = -(-records // KEYS_A_BUCKET)
+        bundles = max(1, min(of_cores, buckets), -(-records * PACKED_BYTES // dedupe_bytes))
+        bundles = min(bundles, MOST_BUCKETS)
+        each = max(1, min(MOST_BUCKETS // bundles, -(-buckets // bundles)))
+        found.append(Job(round, bundle, bundles, each, group))
+        bundle += bundles
         group += len(round.groups)
     return found
 
@@ -141,7 +149,8 @@ class Split:
     range: LogRange
     is_dirty: bool
     aborted: bytes
-    first_bucket: int
+    first_bundle: int
+    bundles: int
     buckets: int
 
 
@@ -156,7 +165,7 @@ def splits(job: Job, split_bytes: int) -> Iterator[Split]:
         for range in whole.split(split_bytes) if whole.size_bytes else ():
             aborted = (one for one in triples if one[1] < range.end_offset and one[2] >= range.start_offset)
             packed = b"".join(_TRIPLE.pack(*one) for one in aborted)
-            yield Split(range, is_dirty, packed, job.first_bucket, job.buckets)
+            yield Split(range, is_dirty, packed, job.first_bundle, job.bundles, job.buckets)
 
 
 def group_rounds(job: Job) -> Iterator[tuple[int, Round]]:

@@ -34,12 +34,14 @@ def planned() -> list[Round]:
     return [plan_round(log, what_is_cleanable(log, config, 0), config, 0) for log in logs]
 
 
-def survivors(found: list[Round], split_bytes: int, max_bytes: int) -> tuple[list[Survivors], int]:
-    """Of each round, and how many records have no key, by the tasks' functions."""
-    to_do = jobs([(round, 100) for round in found], dedupe_bytes=1000, cores=16)
+def survivors(
+    found: list[Round], split_bytes: int, max_bytes: int, records: int = 1000
+) -> tuple[list[Survivors], int]:
+    """Of each round, and how many records have no key: by the tasks, were there that many records."""
+    to_do = jobs([(round, records) for round in found], dedupe_bytes=32 << 20, cores=16)
     tasks = [row(0, pickle.dumps(split)) for job in to_do for split in splits(job, split_bytes)]
     packs = rows(keys.gather_keys(iter(tasks), max_bytes))
-    borders = [(job.first_bucket, job.first_group, job.borders) for job in to_do]
+    borders = [(job.first_bundle, job.first_group, job.borders) for job in to_do]
     by_group: dict[int, list[Survivors]] = {}
     null_keys = 0
     for _, of_bucket in groupby(sorted(packs, key=lambda one: one.number), lambda one: one.number):
@@ -51,12 +53,10 @@ def survivors(found: list[Round], split_bytes: int, max_bytes: int) -> tuple[lis
                 null_keys += noted.null_keys
             if payload is not None:
                 by_group.setdefault(group, []).append(Survivors.from_bytes(payload))
-    united = [
-        Survivors().union(
-            *(s for n in range(len(job.round.groups)) for s in by_group.get(job.first_group + n, []))
-        )
-        for job in to_do
-    ]
+    united = []
+    for job in to_do:
+        numbers = range(job.first_group, job.first_group + len(job.round.groups))
+        united.append(Survivors().union(*(one for number in numbers for one in by_group.get(number, []))))
     return united, null_keys
 
 
@@ -78,6 +78,15 @@ def test_as_found_by_one_map(
 
     assert by_tasks == [offsets for offsets, _ in expected]
     assert null_keys == sum(without for _, without in expected)
+
+
+def test_bundles_of_many_buckets() -> None:
+    found = planned()
+    (job,) = jobs([(found[0], 3_000_000)], dedupe_bytes=32 << 20, cores=2)
+    assert (job.bundles, job.buckets) == (4, 6)
+    expected = [find_survivors(round, ROOM)[0] for round in found]
+    by_tasks, _ = survivors(found, 3000, ROOM, records=3_000_000)
+    assert by_tasks == expected
 
 
 def test_a_key_that_fits_in_no_map() -> None:
