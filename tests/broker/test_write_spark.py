@@ -26,9 +26,10 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 T0 = 1_700_000_000_000
 COUNT = 3000
 PARTITIONS = 3
-TOPICS = {"batch": PARTITIONS, "stream": PARTITIONS, "continued": 1}
+TOPICS = {"batch": PARTITIONS, "stream": PARTITIONS, "continued": 1, "elsewhere": 1}
+"""With their partitions. The last one Spark makes in a log directory of its own, from where it is moved."""
 SETTINGS = {"segment.bytes": 20_000, "index.interval.bytes": 3000, "kafka.batch.size": 2000}
-CODECS = {"batch": "zstd", "stream": "none", "continued": "lz4"}
+CODECS = {"batch": "zstd", "stream": "none", "continued": "lz4", "elsewhere": "gzip"}
 
 
 def records() -> list[Row]:
@@ -72,6 +73,8 @@ def written(broker: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempP
     for topic in ("batch", "continued"):
         df.write.format("kafkalog").mode("append").options(**options(topic)).save(str(broker.log_dir))
     write_stream(spark, df, folder, broker.log_dir)
+    df.write.format("kafkalog").mode("append").options(**options("elsewhere")).save(str(folder / "logs"))
+    bring(folder / "logs" / "elsewhere-0", broker.log_dir / "elsewhere-0")
     logs = LogDir(broker.log_dir)
     found = {}
     for topic, partitions in TOPICS.items():
@@ -89,6 +92,16 @@ def write_stream(spark: SparkSession, df: DataFrame, folder: Path, log_dir: Path
     writer = stream.writeStream.format("kafkalog").options(**options("stream"))
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     query.start(str(log_dir)).awaitTermination()
+
+
+def bring(partition: Path, to: Path) -> None:
+    """Move a log into the place of an empty one, which the broker knows by its topic's id."""
+    for path in to.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in partition.iterdir():
+        if path.name != "partition.metadata":
+            path.rename(to / path.name)
 
 
 def without_offsets(rows: Sequence[Row]) -> list[str]:
@@ -145,7 +158,7 @@ def test_after_a_crash_all_is_there(written: Written, served: Served) -> None:
 
 def test_the_brokers_recovery_makes_the_files_that_we_wrote(written: Written, served: Served) -> None:
     # Index entries are counted anew from where a log is opened, which a stream does for each micro-batch.
-    kinds = {"batch": (".log", "index"), "stream": ".log", "continued": ()}
+    kinds = {"batch": (".log", "index"), "elsewhere": (".log", "index"), "stream": ".log", "continued": ()}
     for key, ours in written.files.items():
         assert len([name for name in ours if name.endswith(".log")]) > 1
         for name in ours:
