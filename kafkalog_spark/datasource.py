@@ -47,9 +47,7 @@ class KafkaLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from kafkalog_spark.errors import OptionError
-        from kafkalog_spark.read.batch import KafkaLogReader
         from kafkalog_spark.tables import options_of
-        from kafkalog_spark.views import ViewReader
 
         table_options = options_of(schema)
         if not self.options and not table_options:
@@ -58,7 +56,13 @@ class KafkaLogDataSource(DataSource):
                 "columns are declared; leave them out of CREATE TABLE and name them in its option columns"
             )
         options = self._read_options or self._parsed(**table_options)
-        return (KafkaLogReader if options.view == "records" else ViewReader)(options, schema)
+        if options.view == "records":
+            from kafkalog_spark.read.batch import KafkaLogReader
+
+            return KafkaLogReader(options, schema)
+        from kafkalog_spark.views import ViewReader
+
+        return ViewReader(options, schema)
 
     def _parsed(self, **table_options: str) -> ReadOptions:
         from kafkalog_spark.options import parse_read_options

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING
-
-import pyarrow.compute as pc
 
 from kafkalog_spark.offsets import MAX_TIMESTAMP, OffsetRange, check_data_loss, check_not_reversed, resolve
 from kafkalog_spark.planning import (
@@ -22,7 +22,7 @@ from kafkalog_spark.topics import assigned_partitions
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafkalog_spark.offset_json import TopicPartition
     from kafkalog_spark.options import ReadOptions
@@ -44,6 +44,20 @@ def selected(options: ReadOptions, log_dir: LogDir) -> list[TopicPartition]:
     )
 
 
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Planning makes objects by the million, and no cycles of them: the search for any takes a seventh of the
+    time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@no_garbage_collection()
 def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     """The ranges that each task reads.
 
@@ -95,6 +109,8 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
 
 
 def _max_timestamp_ms(log: PartitionLog, mode: str) -> int:
+    import pyarrow.compute as pc
+
     greatest = [pc.max(batch.column("maxTimestamp")).as_py() for batch in log.batches(mode=mode)]
     return max(greatest, default=0)
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options import Given
 from native_log.config import SETTINGS_BY_NAME, LogConfig
-from native_log.publish.partitioning import Partitioner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from native_log.publish.partitioning import Partitioner
 
 SINK = ("topic", "partitions", "useTimestampColumn", "cluster.id", "node.id")
 """Names that only a write knows, beside topics' settings and these of the producer:"""
@@ -73,6 +74,8 @@ class WriteOptions:
     config: dict[str, str] = field(default_factory=dict)
 
     def partitioner(self, topic: str, partitions: int) -> Partitioner:
+        from native_log.publish.partitioning import Partitioner  # readers parse these options, too
+
         return Partitioner(
             topic, partitions, self.batch_size, ignore_keys=self.ignore_keys, round_robin=self.round_robin
         )

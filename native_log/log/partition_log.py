@@ -18,17 +18,13 @@ import pyarrow as pa
 from native_log.config import LogConfig
 from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
-from native_log.log.encoding import Encoding, encoded
-from native_log.log.incoming import incoming
 from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.log.listing import Listing, list_log
 from native_log.log.log_range import LogRange
 from native_log.log.partition_metadata import read_topic_id
 from native_log.log.pieces import EARLIER_SEGMENTS, Piece
 from native_log.log.tail import Tail, find_tail
-from native_log.log.timestamps import offset_for_timestamp
 from native_log.log.transactions import all_transactions, last_stable_offset, transactions_table
-from native_log.log.writing import Writing, current_ms
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import DataFile, Window
@@ -42,10 +38,12 @@ if TYPE_CHECKING:
     from native_log.log.admission import Admission
     from native_log.log.append import LogAppender
     from native_log.log.incoming import EncodedPiece
+    from native_log.log.writing import Writing
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
+# What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
@@ -233,6 +231,8 @@ class PartitionLog:
             CorruptRecordError: damaged bytes on the way may have held the record (with mode "failFast").
         """
         limit = self._limit(isolation_level)
+        from native_log.log.timestamps import offset_for_timestamp
+
         on_damage = _damage_handler(mode)
         offset = self._retried(lambda log: offset_for_timestamp(log, timestamp_ms, on_damage))
         return offset if offset is not None and offset < limit else None
@@ -327,6 +327,8 @@ class PartitionLog:
             OutOfOrderSequenceError, InvalidProducerEpochError: not what comes next of the producer.
             OSError: writing failed.
         """
+        from native_log.log.encoding import Encoding, encoded
+
         how = Encoding(
             compression, level, batch_size, producer_id, producer_epoch, base_sequence, is_transactional
         )
@@ -358,11 +360,15 @@ class PartitionLog:
         Raises:
             As `append`; CorruptRecordError if the bytes are no whole, valid batches.
         """
+        from native_log.log.incoming import incoming
+
         return self._write(lambda at: incoming(batches, origin, at), leader_epoch, now_ms)
 
     def flush(self) -> None:
         """Have everything that was appended on the disk."""
         if self._writing is not None:
+            from native_log.log.writing import current_ms
+
             self._writing.appender.flush(current_ms())
 
     def close(self) -> None:
@@ -387,6 +393,8 @@ class PartitionLog:
         leader_epoch: int | None,
         now_ms: int | None,
     ) -> int:
+        from native_log.log.writing import Writing, current_ms
+
         now_ms = current_ms() if now_ms is None else now_ms
         if self._writing is None:
             self._writing = Writing.begin(self, now_ms)

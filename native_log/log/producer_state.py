@@ -9,8 +9,6 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from crc32c import crc32c
-
 from native_log.errors import CorruptIndexError
 
 if TYPE_CHECKING:
@@ -47,6 +45,8 @@ class ProducerStateEntry:
 
 def parse_snapshot(data: bytes) -> list[ProducerStateEntry]:
     """The content of a `.snapshot` file. Raises CorruptIndexError."""
+    from crc32c import crc32c  # which takes long to import for what few logs need
+
     if len(data) < _HEADER.size:
         raise CorruptIndexError(f"expected at least {_HEADER.size} bytes, found {len(data)}")
     version, crc, count = _HEADER.unpack_from(data)
@@ -63,6 +63,8 @@ def parse_snapshot(data: bytes) -> list[ProducerStateEntry]:
 
 def snapshot_bytes(entries: Iterable[ProducerStateEntry]) -> bytes:
     """The content of a `.snapshot` file."""
+    from crc32c import crc32c
+
     packed = [
         _ENTRY.pack(
             e.producer_id,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import struct
 
-from native_log.records.reference.entry import CONTROL_FLAG, TRANSACTIONAL_FLAG
-from native_log.records.reference.write import v2_batch, v2_record
-
 _VERSION = 0
 _ABORT, _COMMIT = 0, 1
 
@@ -35,6 +32,10 @@ def encode_marker(
     Raises:
         ValueError: a producer or a time that there cannot be.
     """
+    # With this come the codecs of the reference implementation, which readers should not wait for.
+    from native_log.records.reference.entry import CONTROL_FLAG, TRANSACTIONAL_FLAG
+    from native_log.records.reference.write import v2_batch, v2_record
+
     for name, found, end in (
         ("offset", offset, 2**63),
         ("producer_id", producer_id, 2**63),

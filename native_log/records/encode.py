@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 
@@ -174,7 +173,11 @@ def batch_positions(batches: pa.RecordBatch | pa.Array | Sequence[int], base_pos
     if isinstance(batches, pa.RecordBatch):
         batches = batches.column("position")
     positions = batches if isinstance(batches, pa.Array) else pa.array(batches, pa.int64())
-    return pc.subtract(positions.cast(pa.int64()), base_position) if base_position else positions
+    if not base_position:
+        return positions
+    import pyarrow.compute as pc
+
+    return pc.subtract(positions.cast(pa.int64()), base_position)
 
 
 def no_batch_at(position: int, base_offset: int) -> NoReturn:

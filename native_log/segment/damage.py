@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from native_log.errors import CorruptRecordError
 from native_log.records import Damage, Decoded, Scanned, find_batch
 from native_log.segment.files import MAX_OFFSET
@@ -72,9 +70,10 @@ def damage_of(found: Scanned | Decoded, end: int) -> Damage:
 
 def up_to_wrong_crc(found: Scanned) -> Scanned:
     """What was scanned, with CRCs, before the first batch with a wrong one."""
-    index = pc.index(found.batches.column("isValid"), False).as_py()
-    if index < 0:
+    is_valid = found.batches.column("isValid")
+    if not is_valid.false_count:
         return found
+    index = is_valid.to_pylist().index(False)
     batch = row(found.batches, index)
     next_offset = int64s(found.batches, "lastOffset")[index - 1] + 1 if index else None
     damage = wrong_crc(batch, batch["sizeInBytes"])

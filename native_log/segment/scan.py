@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from native_log.records import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Damage, Scanned, decode, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
 
     from native_log.storage import DataFile, Window
 
@@ -106,8 +105,7 @@ def row(batches: pa.RecordBatch, index: int) -> Batch:
 
 def first_reaching(batches: pa.RecordBatch, column: str, least: int) -> int | None:
     """Index of the first row whose `column` is at least `least`, or None."""
-    index = pc.index(pc.greater_equal(batches.column(column), pa.scalar(least, pa.int64())), True).as_py()
-    return None if index < 0 else index
+    return next((index for index, value in enumerate(int64s(batches, column)) if value >= least), None)
 
 
 def valid_batch_at(
