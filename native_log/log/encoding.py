@@ -68,8 +68,9 @@ def encoded(
                 append_time_ms=-1 if append_time_ms is None else append_time_ms,
                 now_ms=at.now_ms,
             )
-            check_sizes(int32s(done.batches, "sizeInBytes").tolist(), at.config, at.path)
-            yield done.data, done.batches
+            rows = done.batches
+            check_sizes(int32s(rows, "sizeInBytes").tolist(), at.config, at.path)
+            yield done.data, rows
             offset += piece.num_rows
             sequence = -1 if sequence < 0 else (sequence + piece.num_rows) % (MAX_SEQUENCE + 1)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from native_log.errors import KafkaLogError
 from native_log.log.load import SegmentFiles, log_files, segment_files, swapped_logs
-from native_log.log.tail import find_tail
+from native_log.log.tail import Tail, find_tail
 from native_log.segment.segment import LogSegment
 from native_log.storage import DataFile, Window
 
@@ -77,8 +77,24 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
     return Listing(tuple(segment(names) for names in chosen.segments), chosen.snapshots)
 
 
+def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -> tuple[Listing, Tail]:
+    """What lies in a partition directory, and where its last segment ends. Raises as list_log."""
+    listing = list_log(directory, max_batch_bytes)
+    if not listing.segments:
+        return listing, Tail(0, 0)
+    last = listing.segments[-1]
+    if last.size_bytes == 0:
+        return listing, Tail(0, last.base_offset)
+    return listing, _tail(last, clean_shutdown, max_batch_bytes)
+
+
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:
     """The offset behind what the segment's file holds."""
-    with DataFile(str(segment.path)) as file:
-        tail = find_tail(segment, file, Window(), clean_shutdown=False, max_batch_bytes=max_batch_bytes)
-    return tail.next_offset
+    return _tail(segment, False, max_batch_bytes).next_offset
+
+
+def _tail(segment: LogSegment, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
+    with DataFile(f"{segment.directory}/{segment.log}") as file:
+        return find_tail(
+            segment, file, Window(), clean_shutdown=clean_shutdown, max_batch_bytes=max_batch_bytes
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,15 +19,15 @@ from native_log.config import LogConfig
 from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
 from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
 from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
-from native_log.log.listing import Listing, list_log
+from native_log.log.listing import Listing, list_with_tail
+from native_log.log.locating import locate
 from native_log.log.log_range import LogRange
 from native_log.log.partition_metadata import read_topic_id
-from native_log.log.pieces import EARLIER_SEGMENTS, Piece
-from native_log.log.tail import Tail, find_tail
+from native_log.log.tail import Tail
 from native_log.log.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.lookup import SegmentLookup
-from native_log.storage import DataFile, Window
+from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ class PartitionLog:
         match = _DIRECTORY.fullmatch(os.path.basename(os.path.abspath(directory)))  # noqa: PTH100, PTH119
         checkpoints = checkpoints or NO_CHECKPOINTS
         settings = LogConfig.parse(config) if config else _DEFAULT_CONFIG
-        listing, tail = _list_and_find_tail(directory, checkpoints.clean_shutdown, max_batch_bytes)
+        listing, tail = list_with_tail(directory, checkpoints.clean_shutdown, max_batch_bytes)
         return cls(
             Path(directory),
             topic if topic is not None else match[1] if match else Path(directory).name,
@@ -190,9 +190,9 @@ class PartitionLog:
         """
         limit = self._limit(isolation_level)
         start = self.log_start_offset if start_offset is None else start_offset
-        self._check_offset(limit if end_offset is None else end_offset)
+        self.check_offset(limit if end_offset is None else end_offset)
         end = max(start, limit if end_offset is None else min(end_offset, limit))
-        pieces, earlier = self._retried(lambda log: log._located(start, end))
+        pieces, earlier = self._retried(lambda log: locate(log, start, end))
         return LogRange(
             str(self.path),
             self.topic,
@@ -447,7 +447,8 @@ class PartitionLog:
             )
         return self.high_watermark
 
-    def _check_offset(self, offset: int) -> None:
+    def check_offset(self, offset: int) -> None:
+        """Raises OffsetOutOfRangeError for one that the log never had, or has no more."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"expected an offset from the log start offset {self.log_start_offset} to the log end "
@@ -455,54 +456,6 @@ class PartitionLog:
                 path=self.path,
                 offset=offset,
             )
-
-    def _located(self, start: int, end: int) -> tuple[tuple[Piece, ...], tuple[int, ...]]:
-        """The pieces of a range, and the inodes of the segments before them: see LogRange.earlier."""
-        pieces = self._pieces(start, end)
-        before = bisect_left([s.base_offset for s in self.segments], pieces[0].base_offset) if pieces else 0
-        first = max(0, before - EARLIER_SEGMENTS)
-        return pieces, tuple(s.inode for s in self.segments[first:before])
-
-    def _pieces(self, start: int, end: int) -> tuple[Piece, ...]:
-        self._check_offset(start)
-        if start >= end or not self.segments:
-            return ()
-        bases = [segment.base_offset for segment in self.segments]
-        first = max(0, bisect_right(bases, start) - 1)
-        last = bisect_left(bases, end) - 1
-        # Offsets of batches are not covered by their CRC, so bytes bound a range; records are only judged by
-        # the offset they claim where an offset within the log was asked for.
-        min_offset = start if start > bases[0] else None
-        max_offset = end if end < self.log_end_offset else None
-        window = Window()
-        pieces = []
-        for index in range(first, last + 1):
-            segment = self.segments[index]
-            start_position, end_position = 0, self.end_position(segment)
-            starts_within = index == first and start > segment.base_offset
-            ends_within = index == last and max_offset is not None and end not in bases[index + 1 : index + 2]
-            if end_position and (starts_within or ends_within):
-                with SegmentLookup(
-                    segment, end_position, window, max_batch_bytes=self.max_batch_bytes
-                ) as lookup:
-                    if starts_within:
-                        start_position = lookup.find_offset(start).position
-                    if ends_within:
-                        end_position = lookup.find_offset(end).end_position
-            if start_position < end_position:
-                pieces.append(
-                    Piece(
-                        segment.log,
-                        segment.base_offset,
-                        segment.inode,
-                        segment.size_bytes,
-                        start_position,
-                        end_position,
-                        min_offset,
-                        max_offset,
-                    )
-                )
-        return tuple(pieces)
 
 
 def _damage_handler(mode: str) -> Callable[[DamagedRange], None]:
@@ -513,15 +466,3 @@ def _damage_handler(mode: str) -> Callable[[DamagedRange], None]:
         logger.warning("skipped damaged bytes of a log: %s", damaged)
 
     return fail if mode == "failFast" else report
-
-
-def _list_and_find_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -> tuple[Listing, Tail]:
-    listing = list_log(directory, max_batch_bytes)
-    if not listing.segments:
-        return listing, Tail(0, 0)
-    last = listing.segments[-1]
-    if last.size_bytes == 0:
-        return listing, Tail(0, last.base_offset)
-    with DataFile(f"{directory}/{last.log}") as file:
-        tail = find_tail(last, file, Window(), clean_shutdown=clean_shutdown, max_batch_bytes=max_batch_bytes)
-    return listing, tail
