@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from native_log.log.ahead import one_ahead
 from native_log.log.sequences import MAX_SEQUENCE, check_producer
 from native_log.log.validation import check_records, check_sizes
 from native_log.records import encode
@@ -41,6 +42,14 @@ def encoded(
 ) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
     """Pieces of encoded batches: their bytes and rows. Raises as PartitionLog.append says."""
     batches = records.to_batches() if isinstance(records, pa.Table) else [records]
+    pieces = _encoded(batches, how, at)
+    # Where there is more than one, the next is encoded while one is written.
+    return one_ahead(pieces) if records.nbytes > _SLICE_BYTES else pieces
+
+
+def _encoded(
+    batches: list[pa.RecordBatch], how: Encoding, at: Admission
+) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
     for batch in batches:
         check_records(batch, at.config, at.now_ms, at.path)
     check_producer(
