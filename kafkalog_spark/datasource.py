@@ -66,8 +66,13 @@ class KafkaLogDataSource(DataSource):
 
     def _parsed(self, **table_options: str) -> ReadOptions:
         from kafkalog_spark.options import parse_read_options
+        from kafkalog_spark.tables import is_catalog_table
+        from kafkalog_spark.write.options import is_write
 
-        return parse_read_options({**table_options, **self.options})
+        options = {**table_options, **self.options}
+        if table_options or is_catalog_table(options):  # it may have options of INSERT, too
+            options = {name: value for name, value in options.items() if not is_write([name])}
+        return parse_read_options(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from kafkalog_spark.errors import OptionError

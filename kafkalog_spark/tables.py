@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from kafkalog_spark.option_names import KAFKA_SOURCE, OWN
+from kafkalog_spark.write.options import ONLY_OF_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA_KEY = "kafkalog.options"
-_CARRIED = {name.lower() for name in (*KAFKA_SOURCE, *OWN, "location")}
+_CARRIED = {name.lower() for name in (*KAFKA_SOURCE, *OWN, "location")} | ONLY_OF_WRITES
 
 
 def is_catalog_table(options: Mapping[str, str]) -> bool:

@@ -14,7 +14,7 @@ from kafkalog_spark.options import Given
 from native_log.config import SETTINGS_BY_NAME, LogConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from native_log.publish.partitioning import Partitioner
 
@@ -33,6 +33,8 @@ PRODUCER = (
     "kafka.key.serializer",
     "kafka.value.serializer",
 )
+
+ONLY_OF_WRITES = {name.lower() for name in (*SINK, *PRODUCER, *SETTINGS_BY_NAME)}
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
@@ -81,9 +83,9 @@ class WriteOptions:
         )
 
 
-def is_write(options: Mapping[str, str]) -> bool:
-    """Whether there is an option that only a write knows."""
-    return any(_is_known(name.lower()) for name in options)
+def is_write(names: Iterable[str]) -> bool:
+    """Whether one of these options is one that only a write knows."""
+    return any(name.lower() in ONLY_OF_WRITES for name in names)
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
@@ -135,10 +137,6 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     )
 
 
-def _is_known(name: str) -> bool:
-    return name in _OF_WRITES
-
-
 def _path(given: Given) -> str:
     paths = given.paths()
     if len(paths) != 1:
@@ -161,6 +159,3 @@ def _number(given: Given, name: str, least: int, most: int) -> int | None:
         bound = f"at least {least}" if number < least else f"no more than {most}"
         raise OptionError(f"Invalid value {number} for configuration {name}: Value must be {bound}")
     return number
-
-
-_OF_WRITES = {name.lower() for name in (*SINK, *PRODUCER, *SETTINGS_BY_NAME)}

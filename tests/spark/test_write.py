@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import AnalysisException
+from pyspark.sql.types import StructType
 
 import native_log
+from kafkalog_spark.errors import PathNotVisibleError
+from kafkalog_spark.write.options import parse_write_options
+from kafkalog_spark.write.plan import WritePlan
+
+from .test_compact_job import submit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +34,10 @@ def load(spark: SparkSession, path: Path, *columns: str) -> DataFrame:
     return spark.read.format("kafkalog").option("includeHeaders", "true").load(str(path)).select(*columns)
 
 
+def files(path: Path) -> list[str]:
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*"))
+
+
 def test_a_new_log_directory_and_more_of_it(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(0, 1000, 1, 4).selectExpr(
         "cast(concat('k', id) as binary) key", "cast(concat('v', id) as binary) value"
@@ -40,11 +52,184 @@ def test_a_new_log_directory_and_more_of_it(spark: SparkSession, tmp_path: Path)
         log = logs.partition("t", partition)
         offsets = [o for batch in log.read(columns=["offset"]) for o in batch.column(0).to_pylist()]
         assert offsets == list(range(log.log_end_offset))
+    assert not [name for name in files(tmp_path / "logs") if "kafkalog" in name]
+
+
+def test_every_column(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.sql(
+        """select cast(nullif(concat('k', id % 7), 'k3') as binary) key,
+                  cast(if(id % 5 = 0, null, repeat('v', cast(id as int))) as binary) value,
+                  if(id % 2 = 0, 'even', 'odd') topic, cast(id % 3 as int) partition,
+                  timestamp_millis(1700000000000 + id) timestamp,
+                  if(id % 4 = 0, null, array(named_struct('key', 'h', 'value', cast('x' as binary)),
+                                             named_struct('key', '', 'value', cast(null as binary)))) headers,
+                  id others
+           from range(0, 200, 1, 3)"""
+    )
+    df.write.format("kafkalog").mode("append").option("partitions", 3).save(str(tmp_path / "logs"))
+    columns = df.columns[:-1]
+    found = load(spark, tmp_path / "logs", *columns)
+    assert_df_equality(found, df.select(*columns), ignore_row_order=True, ignore_nullable=True)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_codecs_segments_and_settings(spark: SparkSession, tmp_path: Path, codec: str) -> None:
+    df = spark.range(0, 3000, 1, 8).selectExpr("concat('value number ', id) value")
+    how = {"segment.bytes": 40000, "kafka.batch.size": 2000, "kafka.compression.type": codec}
+    save(df, tmp_path / "logs", **how, useTimestampColumn="false")
+    log = native_log.LogDir(tmp_path / "logs").partition("t", 0)
+    batches = [batch for found in log.batches() for batch in found.to_pylist()]
+    assert {batch["compression"] for batch in batches} == {codec}
+    assert max(batch["sizeInBytes"] for batch in batches) <= 2100
+    assert all(segment.size_bytes <= 40000 for segment in log.segments)
+    if codec == "none":
+        assert 2 <= len(log.segments) <= 4
+    assert load(spark, tmp_path / "logs").count() == 3000
+
+
+def test_records_without_a_time_get_the_time_of_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.sql("select 'v' value, timestamp_millis(1700000000000) timestamp from range(3)")
+    save(df, tmp_path / "logs", useTimestampColumn="false")
+    assert load(spark, tmp_path / "logs").where("timestamp > '2026-01-01'").count() == 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("select 'v' value, if(id = 5, null, 't') topic from range(9)", "contains a null topic"),
+        (
+            "select 'v' value, 't' topic, if(id = 5, 4, 0) partition from range(9)",
+            "found 4 in column partition",
+        ),
+        ("select 'v' value, 't' topic, -1 partition from range(9)", "Invalid partition: -1"),
+        ("select repeat('v', 2000000) value, 't' topic from range(9)", "max.message.bytes"),
+        ("select 'v' value, 'no/topic' topic from range(9)", "a topic's name of 1 to 249"),
+        (
+            "select 'v' value, 't' topic, timestamp'2100-01-01' timestamp from range(9)",
+            "message.timestamp.after",
+        ),
+        (
+            "select cast(raise_error('a row that fails') as string) value, 't' topic from range(9)",
+            "a row that fails",
+        ),
+    ],
+)
+def test_a_job_that_fails_leaves_no_trace(
+    spark: SparkSession, tmp_path: Path, sql: str, message: str
+) -> None:
+    logs = tmp_path / "logs"
+    with pytest.raises(Exception, match=message):
+        spark.sql(sql).write.format("kafkalog").mode("append").save(str(logs))
+    assert not logs.exists()
+    with native_log.LogDir.create(logs) as directory:
+        directory.create_topic("t", 4)
+    before = files(logs)
+    with pytest.raises(Exception, match=message):
+        spark.sql(sql).write.format("kafkalog").mode("append").save(str(logs))
+    assert files(logs) == before
 
 
 def test_overwrite_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.range(1).selectExpr("'v' value")
     with pytest.raises(AnalysisException, match="Overwrite not allowed"):
-        spark.range(1).selectExpr("'v' value").write.format("kafkalog").mode("overwrite").option(
-            "topic", "t"
-        ).save(str(tmp_path / "logs"))
+        df.write.format("kafkalog").mode("overwrite").option("topic", "t").save(str(tmp_path / "logs"))
     assert not (tmp_path / "logs").exists()
+
+
+def test_a_slip_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.range(1).selectExpr("'v' value")
+    with pytest.raises(AnalysisException, match="is partitions meant"):
+        save(df, tmp_path / "logs", partition=3)
+    with pytest.raises(AnalysisException, match=r"is segment\.bytes meant"):
+        save(df, tmp_path / "logs", **{"segment.byte": 3})
+
+
+def test_other_places_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.range(1).selectExpr("'v' value")
+    save(df, tmp_path / "logs")
+    with pytest.raises(AnalysisException, match="found a partition of one"):
+        save(df, tmp_path / "logs" / "t-0")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "notes.txt").write_text("")
+    with pytest.raises(AnalysisException, match="holds neither partitions nor log segments"):
+        save(df, tmp_path / "notes")
+    assert files(tmp_path / "notes") == ["notes.txt"]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from native_log.logdir.lock import LogDirLock
+LogDirLock(Path(sys.argv[1]))
+print(flush=True)
+input()
+"""
+
+
+def test_a_brokers_directory_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.range(1).selectExpr("'v' value")
+    save(df, tmp_path / "logs")
+    before = files(tmp_path / "logs")
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "logs")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as broker:
+        assert broker.stdout is not None
+        broker.stdout.readline()
+        with pytest.raises(AnalysisException, match=f"locked by process {broker.pid}"):
+            save(df, tmp_path / "logs")
+        broker.communicate(b"\n")
+    assert files(tmp_path / "logs") == before
+
+
+def test_an_executor_that_sees_another_directory(tmp_path: Path) -> None:
+    schema = StructType().add("value", "string")
+    plan = WritePlan.of(parse_write_options({"path": str(tmp_path / "logs"), "topic": "t"}), schema)
+    plan.check_visible()
+    plan.job.mark.unlink()
+    with pytest.raises(PathNotVisibleError, match=r"on host .* does not see"):
+        plan.check_visible()
+
+
+def test_insert_into_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    save(spark.range(3).selectExpr("'k' key", "'v' value"), tmp_path / "logs")
+    options = f"path '{tmp_path / 'logs'}', topic 't', columns 'key,value'"
+    spark.sql(f"CREATE TABLE sink USING kafkalog OPTIONS ({options})")
+    try:
+        spark.sql("INSERT INTO sink SELECT cast('k' as binary), cast('w' as binary) FROM range(4)")
+        assert spark.table("sink").where("value = cast('w' as binary)").count() == 4
+    finally:
+        spark.sql("DROP TABLE sink")
+
+
+FLAKY = """
+import sys
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+def fails_once(batches):
+    for batch in batches:
+        yield batch
+    if TaskContext.get().attemptNumber() == 0:
+        raise RuntimeError("this attempt fails after it gave its rows")
+
+spark = SparkSession.builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", 10).getOrCreate()
+rows = spark.range(0, 1000, 1, 4).selectExpr("concat('k', id) key", "concat('v', id) value")
+df = rows.mapInArrow(fails_once, rows.schema)
+df.write.format("kafkalog").mode("append").option("topic", "t").option("partitions", 2).save(sys.argv[1])
+"""
+
+
+def test_every_task_fails_once(tmp_path: Path) -> None:
+    program = tmp_path / "flaky.py"
+    program.write_text(FLAKY)
+    done = submit(str(program), tmp_path / "logs", master="local[4,3]")
+    assert done.returncode == 0, done.stdout
+    assert "this attempt fails" in done.stdout
+    logs = native_log.LogDir(tmp_path / "logs")
+    found = [
+        value.decode()
+        for partition in (0, 1)
+        for batch in logs.partition("t", partition).read(columns=["value"])
+        for value in batch.column(0).to_pylist()
+    ]
+    assert sorted(found) == sorted(f"v{i}" for i in range(1000))
+    assert not [name for name in files(tmp_path / "logs") if "kafkalog" in name]
