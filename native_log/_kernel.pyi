@@ -22,6 +22,14 @@ def scan(
     check_crcs: bool = False,
     max_batch_bytes: int = ...,
 ) -> _Result: ...
+def scan_headers(
+    descriptor: int,
+    position: int,
+    end: int,
+    *,
+    max_rows: int,
+    max_batch_bytes: int = ...,
+) -> _Result: ...
 def decode(
     buffer: Buffer,
     columns: Sequence[str],

@@ -6,6 +6,7 @@ fallback. `IMPLEMENTATION` says which one this process runs; KAFKALOG_KERNEL=ref
 chooses the reference on purpose.
 
 - `scan(buffer)`: one row a batch, from the headers alone.
+- `scan_headers(descriptor, ...)`: the same of an open file, of which nothing else is read.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
 - `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
 - `encode(records)`: Arrow records as batches, sized as Kafka's producer sizes them.
@@ -50,6 +51,7 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
         patch,
         rewrite,
         scan,
+        scan_headers,
     )
 
     IMPLEMENTATION = "reference"
@@ -63,6 +65,7 @@ else:
             partition_of_keys,
             patch,
             scan,
+            scan_headers,
         )
         from native_log.records.kernel_cleaning import (  # type: ignore[assignment]
             KeyOffsets,
@@ -87,6 +90,7 @@ else:
             patch,
             rewrite,
             scan,
+            scan_headers,
         )
 
         IMPLEMENTATION = "reference"
@@ -125,4 +129,5 @@ __all__ = [
     "patch",
     "rewrite",
     "scan",
+    "scan_headers",
 ]

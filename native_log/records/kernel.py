@@ -21,7 +21,7 @@ from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
 
-API_VERSION = 3
+API_VERSION = 4
 if _kernel.API_VERSION != API_VERSION:
     raise ImportError(
         f"native_log._kernel has interface {_kernel.API_VERSION}, this native_log needs {API_VERSION}: "
@@ -76,6 +76,20 @@ def scan(
 ) -> Scanned:
     batches, status, position, next_offset, needed, damage = _kernel.scan(
         buffer, base_position=base_position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes
+    )
+    return Scanned(pa.record_batch(batches), status, position, next_offset, needed, _damage(damage))
+
+
+def scan_headers(
+    descriptor: int,
+    position: int,
+    end: int,
+    *,
+    max_rows: int,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Scanned:
+    batches, status, position, next_offset, needed, damage = _kernel.scan_headers(
+        descriptor, position, end, max_rows=max_rows, max_batch_bytes=max_batch_bytes
     )
     return Scanned(pa.record_batch(batches), status, position, next_offset, needed, _damage(damage))
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from native_log.records import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Damage, Scanned, decode, scan
+from native_log.records import (
+    BATCH_SCHEMA,
+    DEFAULT_MAX_BATCH_BYTES,
+    Damage,
+    Scanned,
+    decode,
+    scan,
+    scan_headers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +27,10 @@ HEADER_PREFIX_BYTES = 17
 
 _SMALLEST_BYTES = 4 << 10
 _LARGEST_BYTES = 1 << 20
+_JUMPED_BYTES = 8 << 10
+"""How large batches must be on average for one read a header to cost less than reading all."""
+_MOST_ROWS = 1 << 14
+"""Of one step, where the headers alone are read."""
 
 Batch = dict[str, Any]
 """What lookups ask of one row of BATCH_SCHEMA: its columns _ASKED, by name."""
@@ -47,11 +59,15 @@ def scan_file(
     Args:
         first_bytes: how much to read at first, before it is known how large batches are.
     """
-    read_bytes, needed = first_bytes, 1
+    read_bytes, needed, jump_rows = first_bytes, 1, 0
     while True:
-        view = window.at(file, position, min(end, position + max(read_bytes, needed)), needed)
-        stop = position + len(view)
-        found = scan(view, base_position=position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes)
+        if jump_rows:
+            found = _headers(file, position, end, jump_rows, max_batch_bytes)
+            stop = end
+        else:
+            view = window.at(file, position, min(end, position + max(read_bytes, needed)), needed)
+            stop = position + len(view)
+            found = scan(view, base_position=position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes)
         if found.position > end:  # the last batch's header is there, its body is not
             found = _without_last(found)
         elif found.status == "zeros" and stop < end and stop - found.position < HEADER_PREFIX_BYTES:
@@ -63,18 +79,27 @@ def scan_file(
             yield found
             count = found.batches.num_rows
             if count:
-                # Batches far larger than the window are jumped over one by one; where they are small, few
-                # large reads.
-                average = (found.position - position) // count
-                read_bytes = _SMALLEST_BYTES if average > _LARGEST_BYTES // 8 else _LARGEST_BYTES
+                is_jumped = not check_crcs and (found.position - position) // count >= _JUMPED_BYTES
+                jump_rows = min(_MOST_ROWS, 8 * count) if is_jumped else 0
+                read_bytes = _LARGEST_BYTES
             position, needed = found.position, max(1, found.needed_bytes)
             continue
         yield found
         return
 
 
+def _headers(file: DataFile, position: int, end: int, max_rows: int, max_batch_bytes: int) -> Scanned:
+    while True:
+        try:
+            return scan_headers(
+                file.fileno(), position, end, max_rows=max_rows, max_batch_bytes=max_batch_bytes
+            )
+        except EOFError:
+            file.read(end - 1, 1)  # says that the file was truncated, unless it has grown again
+
+
 def _goes_on(found: Scanned, stop: int, end: int) -> bool:
-    if found.status == "end":
+    if found.status in ("end", "limit"):
         return True
     return found.status == "partial" and stop < end and found.position + found.needed_bytes <= end
 

@@ -43,6 +43,10 @@ class DataFile:
         self.size_bytes = stat.st_size
         self.inode = stat.st_ino
 
+    def fileno(self) -> int:
+        """The file's descriptor, as long as this is open."""
+        return self._descriptor
+
     def read_into(self, buffer: memoryview, position: int) -> None:
         """Fill `buffer` with the bytes from `position` on, which must lie within size_bytes."""
         filled = os.preadv(self._descriptor, [buffer], position)

@@ -12,6 +12,7 @@ from native_log.records import reference
 REFERENCE = SimpleNamespace(
     name="reference",
     scan=reference.scan,
+    scan_headers=reference.scan_headers,
     decode=reference.decode,
     encode=reference.encode,
     patch=reference.patch,
@@ -30,6 +31,7 @@ try:
     KERNEL = SimpleNamespace(
         name="kernel",
         scan=kernel.scan,
+        scan_headers=kernel.scan_headers,
         decode=kernel.decode,
         encode=kernel.encode,
         patch=kernel.patch,

@@ -1,4 +1,5 @@
-//! Kafka record batches to Arrow. Buffers in, columns out: no files, no clocks, no Spark.
+//! Kafka record batches to Arrow. Buffers in, columns out: no paths, no clocks, no Spark. (A file is read here only
+//! where its headers alone are wanted, which would be more calls than work otherwise.)
 //!
 //! | module | idea |
 //! |---|---|

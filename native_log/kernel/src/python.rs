@@ -1,11 +1,16 @@
 //! The module native_log._kernel: Python values in, Arrow capsules and tuples out. It translates and does no more.
 
+use std::fs::File;
+use std::io::ErrorKind;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_data::ffi::FFI_ArrowArray;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Fields};
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -13,10 +18,10 @@ use crate::columns::{Column, Constants, fields};
 use crate::damage::Damage;
 use crate::decode::{Aborted, Options, Stopped, decode};
 use crate::find::find_batch;
-use crate::scan::{scan, to_arrow};
+use crate::scan::{scan, scan_headers, to_arrow};
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 3;
+const API_VERSION: u32 = 4;
 
 /// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
 pub(crate) const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
@@ -58,6 +63,34 @@ mod _kernel {
             let (fields, arrays) = to_arrow(&rows);
             (ArrowBatch::new(fields, arrays, rows.len()), stopped)
         });
+        Ok(result(batch.map_err(arrow_error)?, stopped))
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (descriptor, position, end, *, max_rows, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
+    fn scan_headers(
+        py: Python<'_>,
+        descriptor: i32,
+        position: u64,
+        end: u64,
+        max_rows: usize,
+        max_batch_bytes: usize,
+    ) -> PyResult<ResultTuple> {
+        if descriptor < 0 {
+            return Err(std::io::Error::from_raw_os_error(libc::EBADF).into());
+        }
+        let scanned = py.detach(|| {
+            // SAFETY: the caller keeps the descriptor open meanwhile, and it is not closed here.
+            let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+            super::scan_headers(&file, position, end, max_rows, max_batch_bytes).map(|(rows, stopped)| {
+                let (fields, arrays) = to_arrow(&rows);
+                (ArrowBatch::new(fields, arrays, rows.len()), stopped)
+            })
+        });
+        let (batch, stopped) = scanned.map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => PyEOFError::new_err(error.to_string()),
+            _ => error.into(),
+        })?;
         Ok(result(batch.map_err(arrow_error)?, stopped))
     }
 

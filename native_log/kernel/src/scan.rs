@@ -1,5 +1,9 @@
 //! A buffer of batches to one row a batch, from the headers alone.
 
+use std::convert::Infallible;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, StringArray};
@@ -47,12 +51,77 @@ pub struct BatchRow {
 /// One row for each batch from the beginning of `buffer` on, until something stops it. A wrong CRC, an unknown codec or
 /// an impossible record count does not.
 pub fn scan(buffer: &[u8], base_position: i64, check_crcs: bool, max_batch_bytes: usize) -> (Vec<BatchRow>, Stopped) {
+    let Ok(scanned) = scan_from(Buffer(buffer), base_position, usize::MAX, check_crcs, max_batch_bytes);
+    scanned
+}
+
+/// The same of a file from `position` to `end`, of which nothing but headers is read: one small read a batch. Ends with
+/// Limit once there are `max_rows` rows. That the file ends before `end` is the error UnexpectedEof.
+pub fn scan_headers(
+    file: &File,
+    position: u64,
+    end: u64,
+    max_rows: usize,
+    max_batch_bytes: usize,
+) -> io::Result<(Vec<BatchRow>, Stopped)> {
+    let headers = Headers { file, position, end, bytes: [0; _] };
+    scan_from(headers, position as i64, max_rows, false, max_batch_bytes)
+}
+
+/// What batches are scanned in.
+trait Source {
+    type Error;
+
+    /// The bytes `at` bytes behind the beginning, as many as a header may take or up to the end.
+    fn bytes(&mut self, at: usize) -> Result<&[u8], Self::Error>;
+}
+
+struct Buffer<'a>(&'a [u8]);
+
+impl Source for Buffer<'_> {
+    type Error = Infallible;
+
+    fn bytes(&mut self, at: usize) -> Result<&[u8], Infallible> {
+        Ok(self.0.get(at..).unwrap_or_default())
+    }
+}
+
+struct Headers<'a> {
+    file: &'a File,
+    position: u64,
+    end: u64,
+    bytes: [u8; V2_HEADER + CONTROL_BYTES],
+}
+
+impl Source for Headers<'_> {
+    type Error = io::Error;
+
+    fn bytes(&mut self, at: usize) -> io::Result<&[u8]> {
+        let position = self.position.saturating_add(at as u64);
+        let left = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
+        let bytes = &mut self.bytes[..left.min(V2_HEADER + CONTROL_BYTES)];
+        self.file.read_exact_at(bytes, position)?;
+        Ok(bytes)
+    }
+}
+
+fn scan_from<S: Source>(
+    mut source: S,
+    base_position: i64,
+    max_rows: usize,
+    check_crcs: bool,
+    max_batch_bytes: usize,
+) -> Result<(Vec<BatchRow>, Stopped), S::Error> {
     let mut rows: Vec<BatchRow> = Vec::new();
     let mut at = 0;
     let (status, needed_bytes, damage) = loop {
         let position = base_position.saturating_add(at as i64);
-        match next(buffer, at, max_batch_bytes) {
-            Next::Batch(prefix) => match row(&prefix, &buffer[at..], position, check_crcs) {
+        let rest = source.bytes(at)?;
+        if rows.len() >= max_rows && !rest.is_empty() {
+            break (Status::Limit, 0, None);
+        }
+        match next(rest, 0, max_batch_bytes) {
+            Next::Batch(prefix) => match row(&prefix, rest, position, check_crcs) {
                 Ok(row) => rows.push(row),
                 Err(needed) => break (Status::Partial, needed, None),
             },
@@ -67,7 +136,7 @@ pub fn scan(buffer: &[u8], base_position: i64, check_crcs: bool, max_batch_bytes
     };
     let position = base_position.saturating_add(at as i64);
     let next_offset = rows.last().map(|row| row.last_offset.wrapping_add(1));
-    (rows, Stopped { status, position, next_offset, needed_bytes, damage })
+    Ok((rows, Stopped { status, position, next_offset, needed_bytes, damage }))
 }
 
 /// The row of the batch that `rest` begins with, or how many bytes it takes to tell.

@@ -5,7 +5,7 @@ Read it in this order:
 - `entry`: the shape all three formats share, and what is checked before a batch is looked at;
 - `record_batch` (magic 2) and `legacy` (magic 0 and 1): a batch's bytes to its records;
 - `codec`: the framing of the compressed payloads;
-- `scan`, `decode`, `find`: the three functions that read;
+- `scan`, `decode`, `find`: the functions that read;
 - `encode`, `patch`, `partitioner`: the functions that write;
 - `cleaning`: what compaction needs.
 
@@ -21,7 +21,7 @@ from native_log.records.reference.encode import encode
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.partitioner import murmur2, partition_of_keys
 from native_log.records.reference.patch import patch
-from native_log.records.reference.scan import scan
+from native_log.records.reference.scan import scan, scan_headers
 
 __all__ = [
     "KeyOffsets",
@@ -36,4 +36,5 @@ __all__ = [
     "patch",
     "rewrite",
     "scan",
+    "scan_headers",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from native_log.records.reference.varint import read_varint, read_varlong
 from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Scanned
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]
+    from collections.abc import Buffer, Callable  # type: ignore[attr-defined]
 
 CONTROL_KEY = struct.Struct(">hh")
 """version, type"""
@@ -44,20 +45,65 @@ def scan(
         max_batch_bytes: ceiling for what a batch may claim.
     """
     data = memoryview(buffer).cast("B")
+    return _scan(lambda index: data[index:], base_position, None, check_crcs, max_batch_bytes)
+
+
+def scan_headers(
+    descriptor: int,
+    position: int,
+    end: int,
+    *,
+    max_rows: int,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Scanned:
+    """What `scan` says of a file's bytes from `position` to `end`, with one small read a batch.
+
+    For batches so large that reading all that is between their headers would cost more. The status "zeros"
+    says nothing of what lies behind the bytes of a header.
+
+    Args:
+        descriptor: of a file that is open for reading.
+        max_rows: ends with the status "limit" before another batch.
+
+    Raises:
+        EOFError: the file ends before `end`.
+        OSError: it cannot be read.
+    """
+
+    def header(index: int) -> memoryview:
+        wanted = min(V2_HEADER.size + CONTROL_BYTES, max(0, end - position - index))
+        data = os.pread(descriptor, wanted, position + index)
+        if len(data) < wanted:
+            raise EOFError(f"the file ends before position {position + index + wanted}")
+        return memoryview(data)
+
+    return _scan(header, position, max_rows, False, max_batch_bytes)
+
+
+def _scan(
+    bytes_from: Callable[[int], memoryview],
+    base_position: int,
+    max_rows: int | None,
+    check_crcs: bool,
+    max_batch_bytes: int,
+) -> Scanned:
     rows: list[dict[str, Any]] = []
     index = 0
     next_offset = None
     while True:
+        rest = bytes_from(index)
         try:
-            header = header_at(data, index, base_position, max_batch_bytes)
+            if max_rows is not None and len(rows) >= max_rows and rest:
+                raise Stop("limit")
+            header = header_at(rest, 0, base_position + index, max_batch_bytes)
             needed = header.size_bytes if check_crcs else header_and_control_bytes(header)
-            if needed > len(data) - index:
+            if needed > len(rest):
                 raise Stop("partial", needed)
         except Stop as stop:
             batches = pa.RecordBatch.from_pylist(rows, schema=BATCH_SCHEMA)
             position = base_position + index
             return Scanned(batches, stop.status, position, next_offset, stop.needed_bytes, stop.damage)
-        batch = data[index : index + header.size_bytes]
+        batch = rest[: header.size_bytes]
         rows.append(row(header, batch, has_right_crc(header, batch) if check_crcs else None))
         index += header.size_bytes
         next_offset = wrap64(header.last_offset + 1)
