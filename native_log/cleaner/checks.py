@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import lt
+from typing import TYPE_CHECKING, NoReturn
 
 import pyarrow.compute as pc
 
 from native_log.errors import CorruptRecordError
+from native_log.segment.scan import int64s
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,31 +33,25 @@ class OffsetCheck:
 
     def apply(self, batches: pa.RecordBatch) -> None:
         """Takes the batches (BATCH_SCHEMA) that follow. Raises CorruptRecordError."""
-        count = batches.num_rows
-        if count == 0:
+        last = int64s(batches, "lastOffset").tolist()
+        if not last:
             return
-        last = batches.column("lastOffset")
-        # A compressed batch of magic 0 or 1 does not say its first offset.
-        first = batches.column("baseOffset").fill_null(2**63 - 1)
-        if first[0].as_py() < self._next_offset:
-            self._fail(batches, 0)
-        if self._end_offset is not None and last[count - 1].as_py() >= self._end_offset:
-            self._fail(batches, count - 1)
-        in_order = pc.and_(
-            pc.less(last.slice(0, count - 1), first.slice(1)),
-            pc.less(last.slice(0, count - 1), last.slice(1)),
-        )
-        wrong = pc.index(in_order, False).as_py()
-        if wrong >= 0:
-            self._fail(batches, wrong + 1)
-        self._next_offset = last[count - 1].as_py() + 1
+        first = last
+        if batches.column("baseOffset").null_count == 0:  # a compressed batch of magic 0 or 1 has none
+            first = int64s(batches, "baseOffset").tolist()
+        expected = [self._next_offset, *(offset + 1 for offset in last)]
+        if self._end_offset is not None:
+            expected[-1] = min(expected[-1], self._end_offset)
+        if any(map(lt, first, expected)) or last[-1] >= expected[-1]:
+            self._fail(batches, first, expected)
+        self._next_offset = expected[-1]
 
-    def _fail(self, batches: pa.RecordBatch, index: int) -> None:
-        row = batches.slice(index, 1).to_pylist()[0]
-        before = batches.column("lastOffset")[index - 1].as_py() + 1 if index else self._next_offset
+    def _fail(self, batches: pa.RecordBatch, first: list[int], expected: list[int]) -> NoReturn:
+        wrong = next((i for i, offset in enumerate(first) if offset < expected[i]), len(first) - 1)
+        row = batches.slice(wrong, 1).to_pylist()[0]
         bound = "" if self._end_offset is None else f" to before {self._end_offset}"
         raise CorruptRecordError(
-            f"expected offsets from {before}{bound}, found a batch of {row['baseOffset']} to "
+            f"expected offsets from {expected[wrong]}{bound}, found a batch of {row['baseOffset']} to "
             f"{row['lastOffset']}. {_LEFT_ALONE}",
             path=self._segment.path,
             position=row["position"],

@@ -7,6 +7,7 @@ import struct
 from typing import TYPE_CHECKING, BinaryIO
 
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,18 +54,24 @@ class SegmentOutput:
         written = 0
         while written < len(data):
             written += self._log.write(data[written:])
-        self.position += len(data)
-        names = ("position", "sizeInBytes", "lastOffset", "maxTimestamp")
-        for position, size, last_offset, timestamp_ms in zip(
-            *(batches.column(name).to_pylist() for name in names), strict=True
+        position, since_entry, interval = self.position, self._since_entry, self._interval_bytes
+        times = batches.column("maxTimestamp")
+        timestamps = int64s(batches, "maxTimestamp").tolist() if not times.null_count else times.to_pylist()
+        for size, last_offset, timestamp_ms in zip(
+            int32s(batches, "sizeInBytes").tolist(),
+            int64s(batches, "lastOffset").tolist(),
+            timestamps,
+            strict=True,
         ):
             if timestamp_ms is not None and timestamp_ms > self._largest[0]:
                 self._largest = timestamp_ms, last_offset
-            if self._since_entry > self._interval_bytes:
+            if since_entry > interval:
                 self._index += _INDEX_ENTRY.pack(last_offset - self._base_offset, position)
                 self._add_time()
-                self._since_entry = 0
-            self._since_entry += size
+                since_entry = 0
+            since_entry += size
+            position += size
+        self.position, self._since_entry = position, since_entry
 
     def finish(self, aborted: Sequence[AbortedTxn], mtime_ms: int) -> None:
         """Writes the indexes, flushes all to disk, gives the files the age of what they were made from."""
