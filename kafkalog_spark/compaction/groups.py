@@ -10,8 +10,9 @@ from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.values import Staged
 from kafkalog_spark.spreading import row, rows
 from native_log.cleaner.rewriting import rewrite_group
+from native_log.cleaner.statistics import GroupStatistics
 from native_log.errors import KafkaLogError
-from native_log.records import RewriteStats, Survivors
+from native_log.records import Survivors
 from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _UNITED_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    stats: RewriteStats
+    stats: GroupStatistics
     staged: Staged | None
     null_keys: int
     error: str | None
@@ -60,7 +61,7 @@ class _Group:
     def rewritten(self, settings: Settings) -> GroupResult:
         assert self.round is not None
         if self.error is not None:
-            return GroupResult(RewriteStats(), None, self.null_keys, self.error)
+            return GroupResult(GroupStatistics(), None, self.null_keys, self.error)
         (group,) = self.round.groups
         try:
             attempt = staging(self.round.path, settings)
@@ -68,7 +69,7 @@ class _Group:
                 self.round, group, self.survivors(), self.round.end_offset, attempt, CLEANED
             )
         except (KafkaLogError, OSError) as error:
-            return GroupResult(RewriteStats(), None, self.null_keys, str(error))
+            return GroupResult(GroupStatistics(), None, self.null_keys, str(error))
         staged = None if attempt is None else Staged(group, attempt.name)
         return GroupResult(stats, staged, self.null_keys, None)
 

@@ -37,7 +37,7 @@ from native_log.cleaner import statistics
 from native_log.cleaner.local import chosen_partitions, compaction_config, open_to_change
 from native_log.cleaner.swap import finish_interrupted
 from native_log.errors import KafkaLogError
-from native_log.records import DEFAULT_MAX_BATCH_BYTES, RewriteStats
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -244,13 +244,11 @@ def _told(looked: Looked, job: Job, results: Sequence[GroupResult]) -> Looked:
         return replace(looked, statistics=failed(looked.directory, error))
     assert looked.found is not None
     stats = statistics.cleaned(
-        round.topic,
-        round.partition,
+        round,
         looked.found,
-        end_offset=round.end_offset,
-        segments=(sum(len(group.sources) for group in round.groups), len(round.groups)),
-        rewritten=sum((result.stats for result in results), RewriteStats()),
-        null_keys=sum(result.null_keys for result in results),
+        sum((result.stats for result in results), statistics.GroupStatistics()),
+        sum(result.null_keys for result in results),
+        looked.directory.checkpoints.first_dirty_offset is not None,
     )
     staged = tuple(result.staged for result in results if result.staged is not None)
     return replace(looked, statistics=stats, staged=staged)

@@ -17,7 +17,7 @@ from native_log.cleaner.plan import plan_round, what_is_cleanable
 from native_log.cleaner.rewriting import gather, rewrite_group
 from native_log.cleaner.swap import STAGING_DIRECTORY
 from native_log.errors import KafkaLogError
-from native_log.records import OffsetMap, RewriteStats
+from native_log.records import OffsetMap
 from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
@@ -69,21 +69,14 @@ def _cleaned(
     if keys is None:
         return None
     survivors, null_keys = keys
-    stats, staged = RewriteStats(), []
+    stats, staged = statistics.GroupStatistics(), []
     for group in round.groups:
         attempt = staging(round.path, settings)
         stats += rewrite_group(round, group, survivors, round.end_offset, attempt, CLEANED)
         if attempt is not None:
             staged.append(Staged(group, attempt.name))
-    told = statistics.cleaned(
-        round.topic,
-        round.partition,
-        found,
-        end_offset=round.end_offset,
-        segments=(sum(len(group.sources) for group in round.groups), len(round.groups)),
-        rewritten=stats,
-        null_keys=null_keys,
-    )
+    was_cleaned = directory.checkpoints.first_dirty_offset is not None
+    told = statistics.cleaned(round, found, stats, null_keys, was_cleaned)
     return Looked(directory, statistics=told, staged=tuple(staged))
 
 

@@ -15,6 +15,7 @@ from native_log.cleaner import statistics
 from native_log.cleaner.plan import what_is_cleanable
 from native_log.cleaner.progress import Progress
 from native_log.cleaner.rewriting import rewrite_group
+from native_log.cleaner.segment_output import flush_segment
 from native_log.cleaner.survivors import plan_and_find
 from native_log.cleaner.swap import finish_interrupted, remove_deleted, swap_in
 from native_log.config import LogConfig
@@ -23,7 +24,7 @@ from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
 from native_log.logdir.lock import LogDirLock
 from native_log.logdir.unfinished import undo_unfinished
-from native_log.records import DEFAULT_MAX_BATCH_BYTES, RewriteStats
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.cleaner.eligibility import Cleanable
+    from native_log.cleaner.plan import Group
     from native_log.cleaner.progress import PartitionProgress
     from native_log.log import PartitionLog
     from native_log.logdir import PartitionDir
@@ -202,25 +204,26 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
     round, survivors, null_keys = plan_and_find(
         log, found, run.config, run.now_ms, run.map_bytes, progress.add
     )
-    rewritten = RewriteStats()
-    for group in round.groups:
-        rewritten += rewrite_group(
-            round, group, survivors, round.end_offset, None if run.dry_run else log.path, CLEANED
-        )
-        if not run.dry_run:
-            swap_in(log.path, group)
-        progress.add(group.size_bytes)
-    if not run.dry_run:
-        remove_deleted(log.path)
-    return statistics.cleaned(
-        log.topic,
-        log.partition,
-        found,
-        end_offset=round.end_offset,
-        segments=(sum(len(group.sources) for group in round.groups), len(round.groups)),
-        rewritten=rewritten,
-        null_keys=null_keys,
-    )
+    done = statistics.GroupStatistics()
+    directory = None if run.dry_run else log.path
+    with ThreadPoolExecutor(1, "log-cleaner-flush") as flushing:  # the disk's time is not waited for
+        flushed = []
+        for group in round.groups:
+            done += rewrite_group(round, group, survivors, round.end_offset, directory, CLEANED, flush=False)
+            if directory is not None:
+                flushed.append(flushing.submit(_put_in_place, directory, group))
+            progress.add(group.size_bytes)
+        for one in flushed:
+            one.result()
+    if directory is not None:
+        remove_deleted(directory)
+    was_cleaned = log.checkpoints.first_dirty_offset is not None
+    return statistics.cleaned(round, found, done, null_keys, was_cleaned)
+
+
+def _put_in_place(directory: Path, group: Group) -> None:
+    flush_segment(directory, group.base_offset, CLEANED)
+    swap_in(directory, group)
 
 
 def not_worth_it(log: PartitionLog, found: Cleanable, config: LogConfig) -> statistics.PartitionStatistics:

@@ -6,10 +6,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from native_log.cleaner.segment_output import SegmentOutput
+from native_log.cleaner.segment_output import SegmentOutput, flush_segment
+from native_log.cleaner.statistics import GroupStatistics
 from native_log.cleaner.verdicts import GroupVerdicts
 from native_log.errors import CorruptRecordError, LogTruncatedError
-from native_log.records import MapProgress, RewriteStats, Rewritten, rewrite, scan
+from native_log.records import MapProgress, Rewritten, rewrite, scan
 from native_log.segment.scan import HEADER_PREFIX_BYTES
 from native_log.storage import DataFile, Window
 
@@ -101,19 +102,27 @@ def _headers(view: memoryview, position: int, end: int, max_batch_bytes: int) ->
 
 
 def rewrite_group(
-    round: Round, group: Group, survivors: Survivors, survivors_end: int, directory: Path | None, state: str
-) -> RewriteStats:
+    round: Round,
+    group: Group,
+    survivors: Survivors,
+    survivors_end: int,
+    directory: Path | None,
+    state: str,
+    *,
+    flush: bool = True,
+) -> GroupStatistics:
     """Writes what survives of a group's segments as one segment.
 
     Args:
         survivors: of the offsets below `survivors_end`; those from there on are all kept.
         directory: where to; None: nowhere, only the statistics are wanted.
         state: suffix of the files' names.
+        flush: wait until they are on the disk; else `flush_segment` is the caller's.
 
     Raises:
         CorruptRecordError: a batch is damaged; what was written so far is of no use.
     """
-    stats = RewriteStats()
+    stats = GroupStatistics()
     output = (
         nullcontext(None)
         if directory is None
@@ -128,7 +137,10 @@ def rewrite_group(
             stats += _rewrite_source(round, source, survivors, survivors_end, segment, window, verdicts)
         if segment is not None:
             segment.finish(group.aborted_transactions, group.sources[-1].segment.mtime_ms)
-    return stats
+    if directory is not None and flush:
+        flush_segment(directory, group.base_offset, state)
+    keys = len(survivors.between(group.base_offset, min(group.end_offset, survivors_end)))
+    return stats + GroupStatistics(keys=keys)
 
 
 def _rewrite_source(
@@ -139,9 +151,9 @@ def _rewrite_source(
     output: SegmentOutput | None,
     window: Window,
     verdicts: GroupVerdicts | None,
-) -> RewriteStats:
+) -> GroupStatistics:
     segment = source.segment
-    stats = RewriteStats()
+    stats = GroupStatistics()
     with planned_file(str(segment.path), segment.inode, segment.size_bytes) as file:
         position, needed, end = 0, 1, segment.size_bytes
         while position < end:
@@ -163,12 +175,21 @@ def _rewrite_source(
             )
             if output is not None:
                 output.append(found.data, found.batches)
-            stats += found.stats
+            stats += GroupStatistics(found.stats, 0, *_horizons(found.batches, round.delete_horizon_ms))
             if found.status == "limit" and cut_bytes:
                 found = replace(found, status="partial", needed_bytes=cut_bytes)
             stopped = checked(found, file.path, position + len(view), end)
             position, needed = stopped.position, max(1, stopped.needed_bytes)
     return stats
+
+
+def _horizons(batches: pa.RecordBatch, new_ms: int) -> tuple[tuple[int, int] | None, int | None]:
+    """The first and the last delete horizon of these batches, and the last but for the new one."""
+    horizons = batches.column("deleteHorizonMs")
+    if horizons.null_count == len(horizons):
+        return None, None
+    found = horizons.drop_null().to_pylist()
+    return (min(found), max(found)), max((one for one in found if one != new_ms), default=None)
 
 
 def _verdicts(

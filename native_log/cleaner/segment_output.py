@@ -74,7 +74,10 @@ class SegmentOutput:
         self.position, self._since_entry = position, since_entry
 
     def finish(self, aborted: Sequence[AbortedTxn], mtime_ms: int) -> None:
-        """Writes the indexes, flushes all to disk, gives the files the age of what they were made from."""
+        """Writes the indexes, and gives the files the age of what they were made from.
+
+        What is on the disk for good is `flush_segment`'s.
+        """
         self._add_time()
         self._write(INDEX, self._index)
         self._write(TIME_INDEX, self._time_index)
@@ -84,7 +87,6 @@ class SegmentOutput:
                 for t in aborted
             )
             self._write(TRANSACTION_INDEX, b"".join(entries))
-        os.fsync(self._log.fileno())
         for kind in (LOG, INDEX, TIME_INDEX):
             os.utime(self._path(kind), ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
 
@@ -97,8 +99,6 @@ class SegmentOutput:
     def _write(self, kind: str, data: bytes | bytearray) -> None:
         with open(self._path(kind), "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
 
     def _path(self, kind: str) -> Path:
         return self._directory / file_name(self._base_offset, kind, self._state)
@@ -110,3 +110,15 @@ class SegmentOutput:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._log.close()
+
+
+def flush_segment(directory: Path, base_offset: int, state: str) -> None:
+    """Waits until the finished files of a segment are on the disk."""
+    for kind in OUTPUT_KINDS:
+        path = directory / file_name(base_offset, kind, state)
+        if path.exists():
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from native_log.records import RewriteStats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from native_log.cleaner.eligibility import Cleanable
-    from native_log.records import RewriteStats
+    from native_log.cleaner.plan import Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,13 @@ class PartitionStatistics:
         status: "cleaned" (in a dry run: would be), "skipped" or "failed"; `reason` says why.
         first_dirty_offset, end_offset: of what was dirty. The end is the next round's first dirty offset.
         null_keys: records without key in the dirty part. Compaction drops them.
+        live_keys, dead_keys: keys in the part that is clean now: whose newest record has a value, or is a
+            tombstone (be it dropped by now).
+        first_expiry_ms, last_expiry_ms: when tombstones and transaction markers expire that have a delete
+            horizon: they go in the first cleaning after that.
+        was_cleaned: cleaner-offset-checkpoint has the partition.
+        last_cleaned_ms: when an earlier cleaning set a delete horizon last, if delete.retention.ms was then
+            what it is now. None: nothing tells.
     """
 
     topic: str
@@ -43,12 +52,45 @@ class PartitionStatistics:
     tombstones_dropped: int = 0
     horizons_set: int = 0
     null_keys: int = 0
+    live_keys: int | None = None
+    dead_keys: int | None = None
+    first_expiry_ms: int | None = None
+    last_expiry_ms: int | None = None
+    was_cleaned: bool | None = None
+    last_cleaned_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """What rewriting a group of segments came to; sums are of several groups.
+
+    Attributes:
+        keys: whose newest record lies there.
+        horizons: (first, last) of the delete horizons that are left there, in epoch ms.
+        last_set_before_ms: the last of those horizons that an earlier round set.
+    """
+
+    rewritten: RewriteStats = field(default_factory=RewriteStats)
+    keys: int = 0
+    horizons: tuple[int, int] | None = None
+    last_set_before_ms: int | None = None
+
+    def __add__(self, other: GroupStatistics) -> GroupStatistics:
+        horizons = [one.horizons for one in (self, other) if one.horizons is not None]
+        before = [one.last_set_before_ms for one in (self, other) if one.last_set_before_ms is not None]
+        return GroupStatistics(
+            self.rewritten + other.rewritten,
+            self.keys + other.keys,
+            (min(first for first, _ in horizons), max(last for _, last in horizons)) if horizons else None,
+            max(before, default=None),
+        )
 
 
 _TYPES = {
     "str": pa.string(),
     "str | None": pa.string(),
     "float | None": pa.float64(),
+    "bool | None": pa.bool_(),
 }
 
 
@@ -84,25 +126,22 @@ def skipped(topic: str, partition: int, reason: str, found: Cleanable | None = N
 
 
 def cleaned(
-    topic: str,
-    partition: int,
-    found: Cleanable,
-    *,
-    end_offset: int,
-    segments: tuple[int, int],
-    rewritten: RewriteStats,
-    null_keys: int,
+    round: Round, found: Cleanable, groups: GroupStatistics, null_keys: int, was_cleaned: bool
 ) -> PartitionStatistics:
-    """`segments`: how many there were in the round, and how many they became."""
+    """Of a round that was carried out, or would be; `groups`: the sum of all."""
+    rewritten = groups.rewritten
+    dead_keys = rewritten.tombstones_kept + rewritten.tombstones_dropped
+    before, retention_ms = groups.last_set_before_ms, round.delete_horizon_ms - round.now_ms
     return PartitionStatistics(
-        topic,
-        partition,
+        round.topic,
+        round.partition,
         "cleaned",
         None,
         found.first_dirty_offset,
-        end_offset,
+        round.end_offset,
         found.dirty_ratio,
-        *segments,
+        sum(len(group.sources) for group in round.groups),
+        len(round.groups),
         rewritten.bytes_read,
         rewritten.bytes_kept,
         rewritten.records_read,
@@ -113,4 +152,10 @@ def cleaned(
         rewritten.tombstones_dropped,
         rewritten.horizons_set,
         null_keys,
+        groups.keys - dead_keys,
+        dead_keys,
+        None if groups.horizons is None else groups.horizons[0],
+        None if groups.horizons is None else groups.horizons[1],
+        was_cleaned,
+        None if before is None else before - retention_ms,
     )

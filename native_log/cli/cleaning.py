@@ -60,7 +60,7 @@ def _show_retained(table: pa.Table, dry_run: bool) -> None:
                 row["baseOffset"],
                 row["endOffset"],
                 changes.size(row["sizeInBytes"]),
-                format_time_ms(row["largestTimestampMs"]) if row["largestTimestampMs"] is not None else None,
+                _time(row["largestTimestampMs"]),
                 row["decision"],
                 row["rule"],
                 row["reason"],
@@ -92,7 +92,8 @@ def compact(
 ) -> None:
     """Leave the newest record of each key, as a broker's cleaner does.
 
-    What would go is counted first, and asked about. Settings: min.cleanable.dirty.ratio,
+    What would go is counted first, and asked about: records and bytes, keys that live and keys that are
+    deleted, when the next tombstones expire. Settings: min.cleanable.dirty.ratio,
     min.compaction.lag.ms, max.compaction.lag.ms, delete.retention.ms, segment.bytes, log.cleaner.threads,
     log.cleaner.dedupe.buffer.size.
     """
@@ -108,7 +109,10 @@ def compact(
 
 
 def _show_compacted(table: pa.Table, dry_run: bool) -> None:
-    head = ("TOPIC", "PARTITION", "", "DIRTY", "SEGMENTS", "RECORDS", "KEPT", "SIZE", "KEPT", "WHY")
+    head = (
+        *("TOPIC", "PARTITION", "", "DIRTY", "SEGMENTS", "RECORDS", "KEPT", "SIZE", "KEPT"),
+        *("LIVE KEYS", "DEAD KEYS", "NEXT EXPIRE", "LAST CLEANED", "WHY"),
+    )
     rows = table.to_pylist()
     changes.print_table(
         head,
@@ -123,6 +127,10 @@ def _show_compacted(table: pa.Table, dry_run: bool) -> None:
                 row["recordsAfter"],
                 changes.size(row["bytesBefore"]),
                 changes.size(row["bytesAfter"]),
+                row["liveKeys"],
+                row["deadKeys"],
+                _time(row["firstExpiryMs"]),
+                _time(row["lastCleanedMs"]) or ("yes" if row["wasCleaned"] else None),
                 row["reason"],
             )
             for row in rows
@@ -273,6 +281,10 @@ def _show_erased(table: pa.Table, dry_run: bool) -> None:
         f"{changes.count(gone, 'record')} {'would be erased' if dry_run else 'erased'}"
         + (f"; {changes.count(copies, 'directory')} not looked into may hold copies" if copies else "")
     )
+
+
+def _time(time_ms: int | None) -> str | None:
+    return None if time_ms is None else format_time_ms(time_ms)
 
 
 def _now_ms() -> int:

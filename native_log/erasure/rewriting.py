@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from native_log.cleaner.plan import Group, Source
 from native_log.cleaner.rewriting import checked, planned_file
-from native_log.cleaner.segment_output import SegmentOutput
+from native_log.cleaner.segment_output import SegmentOutput, flush_segment
 from native_log.cleaner.swap import swap_in
 from native_log.records import Survivors, Verdict, rewrite
 from native_log.segment.files import CLEANED
@@ -71,4 +71,5 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
             position, needed = stopped.position, max(1, stopped.needed_bytes)
         entries = segment.load_transaction_index().entries
         output.finish(entries, segment.mtime_ms)
+    flush_segment(log.path, segment.base_offset, CLEANED)
     swap_in(log.path, Group((Source(segment, True),), log.log_end_offset, entries, None))

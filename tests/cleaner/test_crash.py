@@ -35,6 +35,11 @@ KILLED = {
 """Which rounds, and each how manieth change: the longer ones do not differ in kind."""
 
 
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
 def records(data: Path, topic: str) -> dict[int, tuple[Any, ...]]:
     names = ["offset", "key", "value"]
     log = native_log.LogDir(data).partition(topic, 0)
@@ -56,9 +61,8 @@ def leftovers(data: Path) -> list[str]:
 
 @pytest.mark.parametrize(("name", "every"), KILLED.items())
 def test_killed_at_any_change_it_leaves_before_or_after_and_the_next_run_finishes(
-    name: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, every: int, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)
     one = ROUNDS[name]
     run = partial(native_log.compact, config={**one.config, "log.cleaner.threads": 1}, now_ms=one.now_ms)
     before = records(one.copy(tmp_path / "before"), one.topic)

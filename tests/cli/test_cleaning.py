@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 V41 = GOLDEN / "kafka-4.1"
 COMMANDS = {
     "retain": ("ret-size/before", ("-c", "retention.bytes=8000")),
-    "compact": ("compact-txn/round1-before", ("-c", "min.cleanable.dirty.ratio=0")),
+    "compact": (
+        "compact-txn/round1-before",
+        ("-c", "min.cleanable.dirty.ratio=0", "--now-ms", "1795000000000"),
+    ),
     "delete-records": ("delete-records/before", ("--offset", "delete-records:0:93")),
     "erase": ("plain-none", ("--key-prefix", "k1")),
 }
