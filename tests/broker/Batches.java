@@ -1,0 +1,103 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.record.CompressionRatioEstimator;
+import org.apache.kafka.common.record.CompressionType;
+import org.apache.kafka.common.record.DefaultRecordBatch;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.MutableRecordBatch;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.utils.ByteBufferOutputStream;
+import org.apache.kafka.common.utils.Utils;
+
+/** Writes and reads batches with Kafka's own classes, as each line of standard input asks (JSON), and answers with one. */
+public final class Batches {
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            JsonNode asked = JSON.readTree(line);
+            System.out.println(JSON.writeValueAsString(asked.has("records") ? write(asked) : read(asked)));
+        }
+    }
+
+    /** As ProducerBatch and RecordAccumulator do: one batch after the other, each while there is room in it. */
+    private static ObjectNode write(JsonNode asked) throws IOException {
+        byte magic = (byte) asked.get("magic").asInt();
+        CompressionType codec = CompressionType.forName(asked.get("compression").asText());
+        CompressionRatioEstimator.resetEstimation("topic");
+        JsonNode records = asked.get("records");
+        ByteArrayOutputStream written = new ByteArrayOutputStream();
+        ArrayNode counts = JSON.createArrayNode();
+        for (int row = 0; row < records.size(); ) {
+            long offset = asked.get("base_offset").asLong() + row;
+            int sequence = asked.get("base_sequence").asInt();
+            MemoryRecordsBuilder batch = new MemoryRecordsBuilder(
+                new ByteBufferOutputStream(1024), magic, Compression.of(codec).build(),
+                magic == 0 ? TimestampType.NO_TIMESTAMP_TYPE : timestampType(asked),
+                offset, asked.get("append_time_ms").asLong(), asked.get("producer_id").asLong(),
+                (short) asked.get("producer_epoch").asInt(),
+                sequence < 0 ? sequence : DefaultRecordBatch.incrementSequence(sequence, row),
+                asked.get("is_transactional").asBoolean(), false, asked.get("leader_epoch").asInt(),
+                asked.get("batch_size").asInt());
+            batch.setEstimatedCompressionRatio(CompressionRatioEstimator.estimation("topic", codec));
+            int first = row;
+            for (; row < records.size(); row++) {
+                JsonNode record = records.get(row);
+                long timestamp = record.get(0).asLong();
+                ByteBuffer key = Utils.wrapNullable(record.get(1).binaryValue());
+                ByteBuffer value = Utils.wrapNullable(record.get(2).binaryValue());
+                Header[] headers = headers(record.get(3));
+                if (!batch.hasRoomFor(timestamp, key, value, headers)) break;
+                batch.append(timestamp, key, value, headers);
+            }
+            written.write(Utils.toArray(batch.build().buffer()));
+            CompressionRatioEstimator.updateEstimation("topic", codec, (float) batch.compressionRatio());
+            counts.add(row - first);
+        }
+        ObjectNode answer = JSON.createObjectNode().put("data", written.toByteArray());
+        answer.set("counts", counts);
+        return answer;
+    }
+
+    private static TimestampType timestampType(JsonNode asked) {
+        return asked.get("timestamp_type").asInt() == 0 ? TimestampType.CREATE_TIME : TimestampType.LOG_APPEND_TIME;
+    }
+
+    private static Header[] headers(JsonNode given) throws IOException {
+        Header[] headers = new Header[given.size()];
+        for (int i = 0; i < headers.length; i++)
+            headers[i] = new RecordHeader(given.get(i).get(0).asText(), given.get(i).get(1).binaryValue());
+        return headers;
+    }
+
+    private static ArrayNode read(JsonNode asked) throws IOException {
+        ArrayNode read = JSON.createArrayNode();
+        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(asked.get("data").binaryValue()));
+        for (MutableRecordBatch batch : records.batches()) {
+            batch.ensureValid();
+            for (Record record : batch) {
+                record.ensureValid();
+                ArrayNode row = read.addArray().add(record.offset()).add(record.timestamp());
+                row.add(record.hasKey() ? Utils.toArray(record.key()) : null);
+                row.add(record.hasValue() ? Utils.toArray(record.value()) : null);
+                ArrayNode headers = row.addArray();
+                for (Header header : record.headers()) headers.addArray().add(header.key()).add(header.value());
+            }
+        }
+        return read;
+    }
+}

@@ -1,0 +1,142 @@
+"""Kafka's own classes write what is encoded here, to the byte where nothing is compressed, and read it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from benchmarks.jvm import Jvm, compiled
+from native_log.records import encode
+from native_log.records.schema import HEADERS
+
+from .conftest import HERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.broker
+T0 = 1_600_000_000_000
+DEFAULTS: dict[str, Any] = {
+    "magic": 2,
+    "compression": "none",
+    "batch_size": 16384,
+    "base_offset": 0,
+    "leader_epoch": -1,
+    "producer_id": -1,
+    "producer_epoch": -1,
+    "base_sequence": -1,
+    "is_transactional": False,
+    "timestamp_type": 0,
+    "append_time_ms": -1,
+}
+PRODUCER = {"producer_id": 7, "producer_epoch": 3, "base_sequence": 2**31 - 5, "is_transactional": True}
+CREATE, APPEND = {}, {"timestamp_type": 1, "append_time_ms": T0 + 10**9}
+OLD = [(0, CREATE), (1, CREATE), (1, APPEND)]
+
+
+@pytest.fixture(scope="module")
+def java(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
+    compiled_path = compiled([HERE / "Batches.java"], tmp_path_factory.mktemp("classes"))
+    with Jvm(compiled_path, "Batches", options=["-Xmx512m"]) as jvm:
+        yield jvm
+
+
+def records(count: int, *, has_headers: bool, seed: int) -> pa.RecordBatch:
+    """Of all sizes, like each other and not, in any order of time."""
+    rnd = random.Random(seed)
+
+    def content() -> bytes | None:
+        size = rnd.choice([0, 1, 10, 60, 64, 65, 200, 3000])
+        return rnd.choice([None, b"ab" * size, rnd.randbytes(size)])
+
+    def headers() -> list[dict[str, Any]]:
+        return [{"key": "ä" * rnd.randrange(40), "value": content()} for _ in range(rnd.choice([0, 0, 1, 3]))]
+
+    times = [T0 + rnd.choice([0, i, -i, i * 1000, 2**40]) for i in range(count)]
+    return pa.record_batch(
+        {
+            "key": pa.array([content() for _ in range(count)], pa.binary()),
+            "value": pa.array([content() for _ in range(count)], pa.binary()),
+            "timestamp": pa.array(times, pa.int64()),
+            "headers": pa.array([headers() if has_headers else [] for _ in range(count)], HEADERS),
+        }
+    )
+
+
+def base64_of(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def plain(given: pa.RecordBatch) -> list[list[Any]]:
+    return [
+        [
+            row["timestamp"],
+            base64_of(row["key"]),
+            base64_of(row["value"]),
+            [[header["key"], base64_of(header["value"])] for header in row["headers"]],
+        ]
+        for row in given.to_pylist()
+    ]
+
+
+def written(java: Jvm, given: pa.RecordBatch, **how: Any) -> tuple[bytes, list[int]]:
+    answer = json.loads(java.ask(json.dumps(DEFAULTS | how | {"records": plain(given)})))
+    return base64.b64decode(answer["data"]), answer["counts"]
+
+
+def read(java: Jvm, data: Any) -> list[list[Any]]:
+    found: list[list[Any]] = json.loads(java.ask(json.dumps({"data": base64_of(bytes(data))})))
+    return found
+
+
+@pytest.mark.parametrize("batch_size", [0, 100, 1000, 16384, 1 << 20])
+@pytest.mark.parametrize("how", [CREATE, APPEND, PRODUCER | {"leader_epoch": 9}])
+def test_batches_are_kafka_s_to_the_byte(java: Jvm, batch_size: int, how: dict[str, Any]) -> None:
+    given = records(500, has_headers=True, seed=batch_size)
+    data, _ = written(java, given, batch_size=batch_size, base_offset=2**40, **how)
+    assert bytes(encode(given, batch_size=batch_size, base_offset=2**40, **how).data) == data
+
+
+@pytest.mark.parametrize(("magic", "how"), OLD)
+def test_messages_are_kafka_s_to_the_byte(java: Jvm, magic: int, how: dict[str, Any]) -> None:
+    given = records(300, has_headers=False, seed=magic)
+    data, _ = written(java, given, magic=magic, base_offset=2**40, batch_size=1 << 30, **how)
+    assert bytes(encode(given, magic=magic, base_offset=2**40, **how).data) == data
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("level", ["least", None, "most"])
+def test_kafka_reads_compressed_batches(java: Jvm, codec: str, level: str | None) -> None:
+    levels = {"gzip": (1, 9), "snappy": (None, None), "lz4": (1, 17), "zstd": (-131072, 19)}[codec]
+    given = records(500, has_headers=True, seed=1)
+    chosen = None if level is None else levels[level == "most"]
+    encoded = encode(given, compression=codec, level=chosen, base_offset=70)
+    assert read(java, encoded.data) == [[70 + i, *row] for i, row in enumerate(plain(given))]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
+@pytest.mark.parametrize(("magic", "how"), OLD)
+def test_kafka_reads_wrappers(java: Jvm, codec: str, magic: int, how: dict[str, Any]) -> None:
+    given = records(300, has_headers=False, seed=2)
+    encoded = encode(given, magic=magic, compression=codec, base_offset=70, **how)
+    times = {"timestamp_type": T0 + 10**9}.get(next(iter(how), ""))
+    expected = [
+        [70 + i, -1 if magic == 0 else times or time, *rest] for i, (time, *rest) in enumerate(plain(given))
+    ]
+    assert read(java, encoded.data) == expected
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_batches_are_cut_about_where_kafka_cuts_them(java: Jvm, codec: str) -> None:
+    """The first exactly there: how well those after it will be compressed is guessed by how
+    well those before were, and libraries differ."""
+    given = records(5000, has_headers=False, seed=3)
+    _, counts = written(java, given, compression=codec)
+    found = encode(given, compression=codec).batches["recordCount"].to_pylist()
+    assert found[0] == counts[0]
+    assert abs(len(found) - len(counts)) <= len(counts) // 50
