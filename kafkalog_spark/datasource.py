@@ -95,7 +95,7 @@ class KafkaLogDataSource(DataSource):
             )
         names = [self.options.get(name, "") for name in ("checkpointLocation", "queryName")]
         stream = f"{self.options.get('path')} {' '.join(names)}" if any(names) else None
-        return KafkaLogStreamWriter(self._write_plan(schema, stream))
+        return KafkaLogStreamWriter(self._write_plan(schema, stream), schema)
 
     def _write_plan(self, schema: StructType, stream: str | None = None) -> WritePlan:
         from kafkalog_spark.tables import options_of

@@ -121,14 +121,15 @@ class Projection:
 
 
 def _arrow_field(field: StructField) -> pa.Field:
-    return pa.field(field.name, _arrow_type(field.dataType), field.nullable)
+    return pa.field(field.name, arrow_type(field.dataType), field.nullable)
 
 
-def _arrow_type(spark: DataType) -> pa.DataType:
+def arrow_type(spark: DataType) -> pa.DataType:
+    """Raises KeyError for types of which no column of ours is."""
     from pyspark.sql.types import ArrayType, StructType
 
     if isinstance(spark, ArrayType):
-        return pa.list_(pa.field("element", _arrow_type(spark.elementType), spark.containsNull))
+        return pa.list_(pa.field("element", arrow_type(spark.elementType), spark.containsNull))
     if isinstance(spark, StructType):
         return pa.struct(list(map(_arrow_field, spark.fields)))
     return _ARROW[spark.simpleString()]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceStreamArrowWriter
-
+from kafkalog_spark.write.arrow_rows import StreamArrowWriter
 from kafkalog_spark.write.batch import publish
 from kafkalog_spark.write.task import TaskCommit, write_task
 
@@ -14,22 +13,24 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql.datasource import WriterCommitMessage
+    from pyspark.sql.types import StructType
 
     from kafkalog_spark.write.plan import WritePlan
 
 
-class KafkaLogStreamWriter(DataSourceStreamArrowWriter):
+class KafkaLogStreamWriter(StreamArrowWriter):
     """Appends the micro-batches of a stream.
 
     Spark plans each with one instance, and commits it with another: what has to be the same travels in the
     tasks' messages.
     """
 
-    def __init__(self, plan: WritePlan) -> None:
+    def __init__(self, plan: WritePlan, schema: StructType) -> None:
+        super().__init__(schema)
         self._plan = plan
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return write_task(self._plan, iterator)
+    def write_arrow(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_task(self._plan, batches)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         try:
