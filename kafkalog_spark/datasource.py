@@ -56,7 +56,7 @@ class KafkaLogDataSource(DataSource):
                 "columns are declared; leave them out of CREATE TABLE and name them in its option columns"
             )
         options = self._read_options or self._parsed(**table_options)
-        if options.view == "records":
+        if options.view in ("records", "latest"):
             from kafkalog_spark.read.batch import KafkaLogReader
 
             return KafkaLogReader(options, schema)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 Mode = Literal["failFast", "dropMalformed", "permissive"]
-View = Literal["records", "batches", "segments", "partitions", "transactions"]
+View = Literal["records", "latest", "batches", "segments", "partitions", "transactions"]
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 HighWatermark = Literal["auto", "ignore", "checkpoint"]
 
@@ -279,11 +279,16 @@ def _isolation_level(given: Given) -> IsolationLevel:
 
 
 def _view(given: Given) -> View:
-    if (given.get("view") or "").lower() == "latest":
-        raise OptionError(
-            "view=latest is not there yet; expected records, batches, segments, partitions or transactions"
-        )
-    return given.word("view", "records", "batches", "segments", "partitions", "transactions")
+    view: View = given.word("view", "records", "latest", "batches", "segments", "partitions", "transactions")
+    if view == "latest":
+        for name in ("minPartitions", "maxRecordsPerPartition"):
+            if given.get(name) is not None:
+                raise OptionError(f"view=latest takes each partition in one task: leave {name} out")
+        if (given.get("mode") or "").lower() == "permissive":
+            raise OptionError(
+                "mode: view=latest has no rows for damaged bytes; expected failFast or dropMalformed"
+            )
+    return view
 
 
 def _check_trigger_limits(given: Given) -> None:

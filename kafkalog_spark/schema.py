@@ -71,7 +71,7 @@ def default_schema(options: ReadOptions) -> pa.Schema:
     view = VIEWS.get(options.view, RECORDS)
     if options.columns is not None:
         return pick(view, options.columns)
-    if options.view != "records":
+    if options.view in VIEWS:
         return view
     return pick(view, (*KAFKA_COLUMNS, "headers") if options.include_headers else KAFKA_COLUMNS)
 

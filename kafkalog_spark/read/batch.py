@@ -43,6 +43,7 @@ class KafkaLogReader(DataSourceReader):
         self._projection = Projection.of(schema, RECORDS)
         self._mode = options.mode
         self._check_crcs = options.check_crcs
+        self._latest = options.view == "latest"
 
     def partitions(self) -> Sequence[InputPartition]:
         return [LogRanges(tuple(ranges)) for ranges in plan_records(self._options)]
@@ -53,7 +54,9 @@ class KafkaLogReader(DataSourceReader):
         batches: Iterator[pa.RecordBatch] = (
             batch
             for r in ranges
-            for batch in r.read(self._projection.columns, mode=self._mode, check_crcs=self._check_crcs)
+            for batch in (r.latest if self._latest else r.read)(
+                self._projection.columns, mode=self._mode, check_crcs=self._check_crcs
+            )
         )
         if self._projection.columns:
             batches = joined(batches)

@@ -94,7 +94,8 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     most = target_bytes(
         (r.size_bytes for r in held.values()), options.max_bytes_per_partition, os.cpu_count() or 1
     )
-    splits = {tp: r.split(most) if r.size_bytes > most else [r] for tp, r in held.items()}
+    whole = options.view == "latest"  # the newest record of a key is known once all were seen
+    splits = {tp: [r] if whole or r.size_bytes <= most else r.split(most) for tp, r in held.items()}
     if options.min_partitions is None and options.max_records_per_partition is None:
         return pack(
             (split for parts in splits.values() for split in parts),

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 DEFAULT_MAX_BYTES = 8 << 20
 """Of Arrow memory, of one batch of records: what is well compressed would else make batches of any size."""
 
+DEFAULT_MAP_BYTES = 128 << 20
+"""Of keys that `latest` holds, as for a broker's cleaner (log.cleaner.dedupe.buffer.size)."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
@@ -103,3 +106,29 @@ class LogRange:
             on_damage=on_damage,
         )
         return reader.batches()
+
+    def latest(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        mode: str = "failFast",
+        check_crcs: bool = True,
+        map_bytes: int = DEFAULT_MAP_BYTES,
+    ) -> Iterator[pa.RecordBatch]:
+        """The newest record of each key, by offset; where it is a tombstone, its value is null.
+
+        Records without a key are left out, and with isolation_level "read_committed" those of aborted
+        transactions do not count.
+
+        Args:
+            columns, mode, check_crcs: as for `read`, but without `_corrupt_record` and "permissive".
+            map_bytes: memory for keys. Where they take more, the range is gone through several times.
+
+        Raises: as `read`.
+        """
+        from native_log.log.latest import latest_rows
+
+        if mode == "permissive":
+            raise ValueError("mode must be failFast or dropMalformed: damaged bytes have no key")
+        names = list(RECORD_SCHEMA.names if columns is None else columns)
+        return latest_rows(self, names, mode=mode, check_crcs=check_crcs, map_bytes=map_bytes)

@@ -286,8 +286,11 @@ def test_words() -> None:
     assert parse(highWatermark="checkpoint").high_watermark == "checkpoint"
     with pytest.raises(OptionError, match="mode: expected failFast, dropMalformed or permissive, got 'fast'"):
         parse(mode="fast")
-    with pytest.raises(OptionError, match="view=latest is not there yet"):
-        parse(view="latest")
+    assert parse(view="latest").view == "latest"
+    with pytest.raises(OptionError, match="view=latest takes each partition in one task: leave minPart"):
+        parse(view="latest", minPartitions="2")
+    with pytest.raises(OptionError, match="mode: view=latest has no rows for damaged bytes"):
+        parse(view="latest", mode="permissive")
 
 
 def test_columns() -> None:

@@ -74,6 +74,18 @@ def test_segments(spark: SparkSession) -> None:
     assert segments.where("offsetIndex in ('missing', 'corrupt', 'torn')").count() == 0
 
 
+def test_latest(spark: SparkSession) -> None:
+    records = spark.read.format("kafkalog").option("subscribe", "orders").load(DATA)
+    newest = records.where("key is not null").groupBy("partition", "key").agg(F.max("offset").alias("offset"))
+    expected = records.join(newest, ["partition", "key", "offset"]).select(records.columns)
+    found = view(spark, "latest", subscribe="orders")
+    assert found.columns == records.columns
+    assert found.count() == expected.count() > 0
+    assert found.exceptAll(expected).isEmpty()
+    partly = view(spark, "latest", subscribe="orders", columns="value", endingOffsets='{"orders":{"0":1}}')
+    assert [row.value for row in partly.collect()] == [records.where("offset = 0").first().value]
+
+
 def test_transactions(spark: SparkSession) -> None:
     rows = view(spark, "transactions").where("topic = 'txn'").collect()
     assert {r.state for r in rows} == {"committed", "aborted", "open"}

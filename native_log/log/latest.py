@@ -1,0 +1,151 @@
+"""The newest record of each key of a range: what compaction would leave of it, were nothing else to be kept.
+
+Two passes, both in bounded memory: the first finds the offsets of the newest records, the second decodes the
+rows and drops the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.log.reader import Reader
+from native_log.records import RECORD_SCHEMA, Decoded, MapProgress, OffsetMap, Survivors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from native_log.log.log_range import LogRange
+    from native_log.log.pieces import Piece
+
+_NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field("isTransactional")]))
+
+
+class Put(Protocol):
+    """`put_batches` of an OffsetMap, or its `mark` with the survivors bound."""
+
+    def __call__(
+        self,
+        buffer: memoryview,
+        *,
+        base_position: int,
+        start_offset: int | None,
+        end_offset: int | None,
+        aborted: bytes,
+        check_crcs: bool,
+        max_batch_bytes: int,
+    ) -> MapProgress: ...
+
+
+class _MapFullError(Exception):
+    """The map has room for no more: it is complete up to before `next_offset`."""
+
+    def __init__(self, next_offset: int) -> None:
+        super().__init__(next_offset)
+        self.next_offset = next_offset
+
+
+class _KeyReader(Reader):
+    """Reads a range as any Reader does, damage, transactions and cleaners under it included; but hands the
+    batches to `put`, and gives no rows."""
+
+    def __init__(self, range: LogRange, put: Put, *, mode: str, check_crcs: bool) -> None:
+        super().__init__(
+            range,
+            [],
+            mode=mode,
+            check_crcs=check_crcs,
+            max_rows=None,
+            max_bytes=None,
+            first_rows=None,
+            on_damage=None,
+        )
+        self._put = put
+
+    def run(self) -> None:
+        for _ in self.batches():
+            pass
+
+    def _decode(self, view: memoryview, position: int, piece: Piece) -> Decoded:
+        if self._aborted is None:
+            found = super()._decode(view, position, piece)
+            if found.batch.column(self._transactional_index).true_count:
+                return found  # to be asked again, with the transactions that were aborted
+        progress = self._put(
+            view,
+            base_position=position,
+            start_offset=piece.min_offset,
+            end_offset=piece.max_offset,
+            aborted=self._aborted or b"",
+            check_crcs=self._check_crcs,
+            max_batch_bytes=self._range.max_batch_bytes,
+        )
+        if progress.status == "full":
+            raise _MapFullError(self._next_offset if progress.next_offset is None else progress.next_offset)
+        return Decoded(
+            _NOTHING,
+            progress.status,
+            progress.position,
+            progress.next_offset,
+            progress.needed_bytes,
+            progress.damage,
+        )
+
+
+def latest_rows(
+    range: LogRange, columns: Sequence[str], *, mode: str, check_crcs: bool, map_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """See LogRange.latest."""
+    latest = latest_offsets(range, mode=mode, check_crcs=check_crcs, map_bytes=map_bytes)
+    read = list(dict.fromkeys((*columns, "offset")))
+    for batch in range.read(read, mode=mode, check_crcs=check_crcs):
+        offsets = batch.column("offset")
+        bounds = pc.min_max(offsets)
+        among = latest.between(bounds["min"].as_py(), bounds["max"].as_py() + 1)
+        if len(among):
+            yield batch.filter(pc.is_in(offsets, pa.array(among, pa.int64()))).select(columns)
+
+
+def latest_offsets(range: LogRange, *, mode: str, check_crcs: bool, map_bytes: int) -> Survivors:
+    """The offsets of the newest records, those that have a key.
+
+    In rounds as a broker's cleaner works where a map cannot hold all keys: each takes what fits into one, and
+    drops the keys it came across from what the rounds before had found.
+    """
+    latest, start = Survivors(), range.start_offset
+    while True:
+        before, rest = _cut(range, start)
+        newest = OffsetMap(map_bytes)
+        full_at: int | None = None
+        try:
+            _KeyReader(rest, newest.put_batches, mode=mode, check_crcs=check_crcs).run()
+        except _MapFullError as full:
+            full_at = full.next_offset
+            if not start < full_at < range.end_offset:
+                # A key as large as the map, or offsets that are in no order: only a larger map helps.
+                map_bytes *= 2
+                continue
+        if before is not None:
+            kept = Survivors()
+            _KeyReader(before, _marking(newest, kept), mode=mode, check_crcs=check_crcs).run()
+            latest = latest.difference(latest.difference(kept))
+        latest = latest.union(newest.survivors())
+        if full_at is None:
+            return latest
+        start = full_at
+
+
+def _cut(range: LogRange, offset: int) -> tuple[LogRange | None, LogRange]:
+    if offset <= range.start_offset:
+        return None, range
+    before, rest = range.split_at([offset])
+    return before, rest
+
+
+def _marking(newest: OffsetMap, kept: Survivors) -> Put:
+    def mark(buffer: memoryview, **how: object) -> MapProgress:
+        return newest.mark(buffer, kept, **how)  # type: ignore[arg-type]
+
+    return mark
