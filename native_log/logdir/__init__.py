@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from native_log.logdir.checkpoints import OffsetCheckpoints
+from native_log.logdir.directory import LogDirectory
 from native_log.logdir.discovery import PartitionDir
 from native_log.logdir.lock import lock_holder
-from native_log.logdir.logdir import LogDir, LogDirectory
+from native_log.logdir.logdir import LogDir
 from native_log.logdir.meta_properties import MetaProperties
 from native_log.logdir.names import INTERNAL_TOPICS, PartitionKind, is_legal_topic, parse_partition_name
 

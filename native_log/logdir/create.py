@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9._=-]+")
+_MADE_FIRST = {LOCK_FILE, CLEAN_SHUTDOWN_FILE, *CHECKPOINT_FILES}
+_BEFORE_META_PROPERTIES = _MADE_FIRST | {f"{name}.tmp" for name in (*_MADE_FIRST, META_PROPERTIES)}
 _RESERVED_UUIDS = frozenset({"A" * 22, "A" * 21 + "B"})
 
 
@@ -43,10 +46,16 @@ def random_uuid() -> str:
 def create_log_dir(path: Path, cluster_id: str, node_id: int) -> None:
     """A new log directory, as formatted for a broker that then stopped in good order.
 
-    Raises FileExistsError if there is anything at `path` but an empty directory.
+    Raises FileExistsError if there is anything at `path` but an empty directory, or one that was left half
+    made; ValueError for ids that there cannot be.
     """
+    if _CLUSTER_ID.fullmatch(cluster_id) is None or node_id < 0:
+        raise ValueError(
+            "expected a cluster id of letters, digits, '-', '_', '.' and '=', and a node id from 0 on, found "
+            f"{cluster_id!r} and {node_id}"
+        )
     path.mkdir(parents=True, exist_ok=True)
-    if {name for name in os.listdir(path) if name != LOCK_FILE}:  # noqa: PTH208
+    if set(os.listdir(path)) - _BEFORE_META_PROPERTIES:  # noqa: PTH208
         raise FileExistsError(
             errno.EEXIST, "expected no such directory, or an empty one, to make a log directory of", str(path)
         )

@@ -3,7 +3,6 @@ LogSegment.recover). The .log is not changed."""
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from native_log.records import MAX_BATCH_BYTES, Damage, Scanned, scan
 from native_log.segment.damage import damage_of, wrong_crc
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.segment.indexing import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, row, scan_file
 from native_log.segment.writer import transaction_index_bytes
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
-_ENTRY, _TIME_ENTRY = struct.Struct(">ii"), struct.Struct(">qi")
 _MAGIC_AT, _NEWEST_MAGIC = 16, 2
 
 
@@ -103,9 +102,9 @@ def rebuild(
                         # Brokers then give up the whole segment (InvalidOffsetException).
                         return _given_up(segment, last_offsets[i], last_entry), SegmentIndexes(b"", b"")
                     last_entry = last_offsets[i]
-                    entries += _ENTRY.pack(last_entry - base, positions[i])
+                    entries += OFFSET_ENTRY.pack(last_entry - base, positions[i])
                     if max_ms > indexed_ms:
-                        time_entries += _TIME_ENTRY.pack(max_ms, max_offset - base)
+                        time_entries += TIME_ENTRY.pack(max_ms, max_offset - base)
                         indexed_ms = max_ms
                     last_indexed = positions[i]
             if good.num_rows:
@@ -117,7 +116,7 @@ def rebuild(
         if damage is None and valid < file.size_bytes:
             damage = damage_of(found, file.size_bytes)
     if max_ms > indexed_ms:
-        time_entries += _TIME_ENTRY.pack(max_ms, max_offset - base)
+        time_entries += TIME_ENTRY.pack(max_ms, max_offset - base)
     checked = CheckedSegment(segment, valid, next_offset, damage)
     return checked, SegmentIndexes(bytes(entries), bytes(time_entries))
 

@@ -6,12 +6,13 @@ import contextlib
 import os
 import struct
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.segment.indexing import OFFSET_ENTRY, TIME_ENTRY, IndexState, entries_of
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, scan_file
 from native_log.storage import DataFile, Window
@@ -27,9 +28,7 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
-_TIME_ENTRY = struct.Struct(">qi")
 _TXN_ENTRY = struct.Struct(">hqqqq")
-OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES = 8, 12
 _KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
@@ -41,11 +40,8 @@ class SegmentMark:
     index_bytes: int
     time_index_bytes: int
     transaction_index_bytes: int | None
-    max_timestamp_ms: int
-    offset_of_max_timestamp: int
     rolling_timestamp_ms: int
-    last_indexed_ms: int
-    bytes_since_entry: int
+    indexing: IndexState
 
 
 class SegmentWriter:
@@ -58,8 +54,6 @@ class SegmentWriter:
         directory: where its files lie: a partition's directory, or one for staging in it.
         base_offset: of the segment.
         state: suffix of its files: "" or "cleaned".
-        max_timestamp_ms, offset_of_max_timestamp: greatest timestamp so far, and the last offset of the first
-            batch that has it; -1 before there is one.
         rolling_timestamp_ms: the first batch's greatest timestamp; -1 before there is one.
         created_ms: when it was created or opened.
     """
@@ -76,15 +70,12 @@ class SegmentWriter:
         self.directory = directory
         self.base_offset = base_offset
         self.state = state
-        self.max_timestamp_ms = -1
-        self.offset_of_max_timestamp = base_offset
         self.rolling_timestamp_ms = -1
         self.created_ms = created_ms
         self._config = config
         self._log, self._index, self._time_index = files
         self._transaction_index: AppendFile | None = None
-        self._last_indexed_ms = -1
-        self._bytes_since_entry = 0
+        self._indexing = IndexState(-1, base_offset)
         self._broken = False
         self._closed = False
 
@@ -119,13 +110,13 @@ class SegmentWriter:
         config = config or LogConfig()
         index, times = segment.load_offset_index(), segment.load_time_index()
         entries, time_entries = index.health(segment.size_bytes).entries, times.health().entries
-        sizes = (segment.size_bytes, entries * OFFSET_ENTRY_BYTES, time_entries * TIME_ENTRY_BYTES)
+        sizes = (segment.size_bytes, entries * OFFSET_ENTRY.size, time_entries * TIME_ENTRY.size)
         files = _open_files(segment.directory, segment.base_offset, config, "", sizes)
         created_ms = _now_ms() if now_ms is None else now_ms
         writer = cls(segment.directory, segment.base_offset, config, "", files, created_ms)
         if time_entries:
-            writer.max_timestamp_ms, writer.offset_of_max_timestamp = times.entry(time_entries - 1)
-            writer._last_indexed_ms = writer.max_timestamp_ms
+            timestamp_ms, offset = times.entry(time_entries - 1)
+            writer._indexing = IndexState(timestamp_ms, offset, timestamp_ms)
         if segment.size_bytes:
             writer.rolling_timestamp_ms = _first_max_timestamp(str(segment.path))
         return writer
@@ -169,14 +160,19 @@ class SegmentWriter:
         return self._log.size_bytes
 
     @property
+    def max_timestamp_ms(self) -> int:
+        """The greatest so far; -1 before there is one."""
+        return self._indexing.max_timestamp_ms
+
+    @property
     def free_entries(self) -> int:
         """How many more offset index entries there is room for; 0: the segment is to be rolled."""
         used, used_times = self._index.size_bytes, self._time_index.size_bytes
         return max(
             0,
             min(
-                self._config.segment_index_bytes // OFFSET_ENTRY_BYTES - used // OFFSET_ENTRY_BYTES,
-                self._config.segment_index_bytes // TIME_ENTRY_BYTES - 1 - used_times // TIME_ENTRY_BYTES,
+                self._config.segment_index_bytes // OFFSET_ENTRY.size - used // OFFSET_ENTRY.size,
+                self._config.segment_index_bytes // TIME_ENTRY.size - 1 - used_times // TIME_ENTRY.size,
             ),
         )
 
@@ -220,19 +216,13 @@ class SegmentWriter:
             self._index.size_bytes,
             self._time_index.size_bytes,
             None if self._transaction_index is None else self._transaction_index.size_bytes,
-            self.max_timestamp_ms,
-            self.offset_of_max_timestamp,
             self.rolling_timestamp_ms,
-            self._last_indexed_ms,
-            self._bytes_since_entry,
+            self._indexing,
         )
 
     def reset(self, mark: SegmentMark) -> None:
         """Take back what was written since `mark`. If that fails, nothing more is written."""
-        self.max_timestamp_ms = mark.max_timestamp_ms
-        self.offset_of_max_timestamp = mark.offset_of_max_timestamp
-        self.rolling_timestamp_ms = mark.rolling_timestamp_ms
-        self._last_indexed_ms, self._bytes_since_entry = mark.last_indexed_ms, mark.bytes_since_entry
+        self.rolling_timestamp_ms, self._indexing = mark.rolling_timestamp_ms, mark.indexing
         try:
             self._log.cut(mark.log_bytes)
             self._index.cut(mark.index_bytes)
@@ -263,10 +253,10 @@ class SegmentWriter:
 
     def seal(self, *, flush: bool = True) -> None:
         """All of `close` but closing: what a segment gets when the next one is begun."""
-        if self.max_timestamp_ms > self._last_indexed_ms:
-            entry = _TIME_ENTRY.pack(self.max_timestamp_ms, self.offset_of_max_timestamp - self.base_offset)
+        entry = self._indexing.last_time_entry(self.base_offset)
+        if entry:
             self._time_index.append(entry)
-            self._last_indexed_ms = self.max_timestamp_ms
+            self._indexing = replace(self._indexing, last_indexed_ms=self.max_timestamp_ms)
         self.trim()
         if flush:
             self.flush()
@@ -307,38 +297,31 @@ class SegmentWriter:
             raise ValueError(f"the batches' rows are not those of these {size_bytes} bytes")
         before = self.mark()
         position = before.log_bytes if write_log is not None else 0
-        entries, time_entries = self._entries(batches, position)
+        self._check_offsets(batches)
+        entries, time_entries, self._indexing = entries_of(
+            batches,
+            before.indexing,
+            base_offset=self.base_offset,
+            position=position,
+            interval_bytes=self._config.index_interval_bytes,
+            room=self.free_entries,
+        )
         if position == 0 and batches.num_rows:
             self.rolling_timestamp_ms = int64s(batches, "maxTimestamp")[0]
         try:
             if write_log is not None:
                 write_log(self._log)
             if entries:
-                self._index.append(struct.pack(f">{len(entries)}i", *entries))
+                self._index.append(entries)
             if time_entries:
-                self._time_index.append(b"".join(_TIME_ENTRY.pack(*entry) for entry in time_entries))
+                self._time_index.append(time_entries)
         except BaseException:
             self.reset(before)
             raise
 
-    def _entries(self, batches: pa.RecordBatch, position: int) -> tuple[list[int], list[tuple[int, int]]]:
-        """Index entries that the batches from `position` on make, by the rule of Kafka 4.1 (KAFKA-806).
-
-        For each batch: first it counts for the greatest timestamp; then, if more than `index.interval.bytes`
-        lie between the last entry's batch and it, it gets an entry. The interval starts anew when a segment
-        is opened.
-        """
-        base, interval = self.base_offset, self._config.index_interval_bytes
-        since, room = self._bytes_since_entry, self.free_entries
-        max_ms, max_offset, indexed_ms = (
-            self.max_timestamp_ms,
-            self.offset_of_max_timestamp,
-            self._last_indexed_ms,
-        )
-        entries: list[int] = []
-        time_entries: list[tuple[int, int]] = []
-        last_offsets = int64s(batches, "lastOffset").tolist()
-        if last_offsets and not (
+    def _check_offsets(self, batches: pa.RecordBatch) -> None:
+        base, last_offsets = self.base_offset, int64s(batches, "lastOffset")
+        if batches.num_rows and not (
             base <= min(last_offsets) and max(last_offsets) - base <= MAX_RELATIVE_OFFSET
         ):
             raise KafkaLogError(
@@ -346,26 +329,6 @@ class SegmentWriter:
                 f"base offset can hold, found {min(last_offsets)} to {max(last_offsets)}",
                 path=self.path,
             )
-        for size, last_offset, timestamp_ms in zip(
-            int32s(batches, "sizeInBytes").tolist(),
-            last_offsets,
-            int64s(batches, "maxTimestamp").tolist(),
-            strict=True,
-        ):
-            if timestamp_ms > max_ms:
-                max_ms, max_offset = timestamp_ms, last_offset
-            if since > interval and room > 0:
-                entries += (last_offset - base, position)
-                if max_ms > indexed_ms:
-                    time_entries.append((max_ms, max_offset - base))
-                    indexed_ms = max_ms
-                since = 0
-                room -= 1
-            position += size
-            since += size
-        self._bytes_since_entry, self._last_indexed_ms = since, indexed_ms
-        self.max_timestamp_ms, self.offset_of_max_timestamp = max_ms, max_offset
-        return entries, time_entries
 
     def _files(self) -> list[AppendFile]:
         files = [self._log, self._index, self._time_index]
@@ -387,8 +350,8 @@ def _open_files(
     index_bytes = config.segment_index_bytes
     allocated = (
         config.segment_bytes if config.preallocate else 0,
-        index_bytes - index_bytes % OFFSET_ENTRY_BYTES,
-        index_bytes - index_bytes % TIME_ENTRY_BYTES,
+        index_bytes - index_bytes % OFFSET_ENTRY.size,
+        index_bytes - index_bytes % TIME_ENTRY.size,
     )
     files: list[AppendFile] = []
     try:

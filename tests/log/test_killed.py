@@ -115,6 +115,21 @@ def test_appends_are_there_as_a_whole_or_not_at_all(tmp_path: Path, before: int)
     assert steps > 30
 
 
+def test_a_log_directory_that_was_left_half_made_can_be_made_again(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+
+    def work(done: Callable[[], None]) -> None:
+        LogDir.create(logs)
+        done()
+
+    for step, parts in at_every_step(work, lambda: shutil.rmtree(logs, ignore_errors=True)):
+        if parts == 0 and not (logs / "meta.properties").exists():
+            LogDir.create(logs)
+        log_dir = LogDir(logs, allow_empty=True)
+        assert log_dir.meta_properties is not None, step
+        assert log_dir.directories[0].clean_shutdown
+
+
 def test_a_topic_is_made_as_a_whole_or_can_be_made_again(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
 

@@ -42,6 +42,15 @@ def test_a_new_log_directory(tmp_path: Path) -> None:
         LogDir.create(path)
 
 
+@pytest.mark.parametrize(
+    "ids", [{"cluster_id": ""}, {"cluster_id": "a b"}, {"cluster_id": "a\nversion=0"}, {"node_id": -1}]
+)
+def test_ids_that_there_cannot_be(tmp_path: Path, ids: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected a cluster id"):
+        LogDir.create(tmp_path / "logs", **ids)
+    assert not (tmp_path / "logs").exists()
+
+
 def test_directories_of_one_broker_share_cluster_and_node_but_not_their_own_id(tmp_path: Path) -> None:
     one, other = (d.meta_properties for d in LogDir.create([tmp_path / "a", tmp_path / "b"]).directories)
     assert one is not None and other is not None
