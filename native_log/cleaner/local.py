@@ -22,7 +22,7 @@ from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
-from native_log.logdir.lock import LogDirLock
+from native_log.logdir.session import WriteSession
 from native_log.logdir.unfinished import undo_unfinished
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.files import CLEANED
@@ -141,7 +141,7 @@ def open_to_change(
     if dry_run:
         return log_dir
     for directory in log_dir.directories:
-        locks.enter_context(LogDirLock(directory.path))
+        locks.enter_context(WriteSession.alone(directory.path))
         undo_unfinished(directory.path)
     # Once more: what was read before the lock was held may have changed.
     return LogDir(paths, high_watermark=high_watermark)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from native_log.log.pieces import Piece
     from native_log.records.cleaning import Survivors
 
+_READ_BYTES = 4 << 20
+"""Given to the kernel at a time: so much that what is done once a call does not count."""
+
 Found = TypeVar("Found", MapProgress, Rewritten)
 
 
@@ -66,7 +69,7 @@ def gather(
     Raises:
         CorruptRecordError, LogTruncatedError, FileNotFoundError.
     """
-    window = Window()
+    window = Window(_READ_BYTES)
     records = null_keys = 0
     for piece in range.pieces:
         with planned_file(f"{range.path}/{piece.segment}", piece.inode, piece.segment_bytes) as file:
@@ -128,7 +131,7 @@ def rewrite_group(
         if directory is None
         else SegmentOutput(directory, group.base_offset, state, round.index_interval_bytes)
     )
-    window = Window()
+    window = Window(_READ_BYTES)
     verdicts = None
     if group.surroundings is not None:
         verdicts = GroupVerdicts(group.surroundings, round.now_ms)

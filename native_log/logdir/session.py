@@ -59,6 +59,7 @@ class WriteSession:
         except FileNotFoundError:
             self._mark = None
         self._in_order = True
+        self._is_alone = False
 
     @property
     def was_clean(self) -> bool:
@@ -67,14 +68,42 @@ class WriteSession:
 
     @classmethod
     def enter(cls, log_dir: Path) -> WriteSession:
-        """Raises LogDirInUseError if another process holds the directory; OSError."""
+        """Raises LogDirInUseError if another process holds the directory, or `alone` does; OSError."""
         name = os.path.realpath(log_dir)
         with _guard:
             session = _sessions.get((name, os.getpid()))
+            if session is not None and session._is_alone:
+                raise LogDirInUseError(
+                    "expected a log directory that can be written in, found one that this very process is "
+                    "cleaning: wait for the end of that",
+                    path=log_dir,
+                )
             if session is None:
                 session = _sessions[name, os.getpid()] = cls(log_dir)
             session._holders += 1
             return session
+
+    @classmethod
+    @contextmanager
+    def alone(cls, log_dir: Path) -> Iterator[WriteSession]:
+        """A block in which nothing else, in this process or another, writes in the log directory.
+
+        For who changes logs from beneath, so that no open log may know of them. Raises LogDirInUseError.
+        """
+        name = os.path.realpath(log_dir)
+        with _guard:
+            if (name, os.getpid()) in _sessions:
+                raise LogDirInUseError(
+                    "expected a log directory that no one works in, found one in which this very process "
+                    "appends or cleans: close the logs first",
+                    path=log_dir,
+                )
+            session = cls.enter(log_dir)
+            session._is_alone = True
+        try:
+            yield session
+        finally:
+            session.leave()
 
     @classmethod
     @contextmanager

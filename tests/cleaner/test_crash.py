@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import native_log
@@ -17,6 +18,7 @@ from native_log.logdir.checkpoints import (
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
+from native_log.logdir.session import WriteSession
 from native_log.records import scan
 from native_log.segment.files import parse_file_name
 from tests.killing import survives
@@ -24,6 +26,7 @@ from tests.killing import survives
 from .support import files, round_id, rounds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ROUNDS = {round_id(one): one for one in rounds()}
@@ -142,6 +145,32 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         told = native_log.compact(data, config=one.config, now_ms=one.now_ms, dry_run=True)
         assert told.column("status").to_pylist() == ["cleaned"]
         holder.communicate()
+
+
+def test_a_log_that_this_process_appends_to_is_left_alone(tmp_path: Path) -> None:
+    one = next(iter(ROUNDS.values()))
+    data = one.copy(tmp_path / "data")
+    clean: list[Callable[[], Any]] = [
+        partial(native_log.compact, data, config=one.config, now_ms=one.now_ms),
+        partial(native_log.retain, data, config={"retention.ms": 1}),
+        partial(native_log.delete_records, data, {(one.topic, 0): -1}),
+        partial(native_log.erase, data, keys=["k1"]),
+    ]
+    log_dir = native_log.LogDir(data)
+    log, record = log_dir.partition(one.topic, 0), pa.record_batch({"key": ["k"], "value": ["v"]})
+    log.append(record)
+    before = files(data)
+    for call in clean:
+        with pytest.raises(native_log.LogDirInUseError, match="this very process"):
+            call()
+    assert files(data) == before
+    log.close()
+    for call in clean:
+        call()
+    with WriteSession.alone(data), pytest.raises(native_log.LogDirInUseError, match="this very process"):
+        native_log.LogDir(data).partition(one.topic, 0).append(
+            pa.record_batch({"key": ["k"], "value": ["v"]})
+        )
 
 
 def test_rounds_follow_one_another_as_with_the_broker(tmp_path: Path) -> None:
