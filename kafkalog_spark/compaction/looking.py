@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 import socket
 import uuid
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.values import Looked, Staged, failed
 from kafkalog_spark.spreading import row, rows
 from native_log.cleaner import statistics
 from native_log.cleaner.local import not_worth_it
-from native_log.cleaner.plan import plan_round, what_is_cleanable
-from native_log.cleaner.rewriting import gather, rewrite_group
+from native_log.cleaner.plan import what_is_cleanable
+from native_log.cleaner.rewriting import rewrite_group
+from native_log.cleaner.survivors import TooManyKeysError, plan_and_find
 from native_log.cleaner.swap import STAGING_DIRECTORY
 from native_log.errors import KafkaLogError
-from native_log.records import OffsetMap
 from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from kafkalog_spark.compaction.values import Settings, Task
     from kafkalog_spark.views import PartitionDirectory
     from native_log.cleaner.eligibility import Cleanable
-    from native_log.cleaner.plan import Round
-    from native_log.records import MapProgress
-    from native_log.records.cleaning import Survivors
+    from native_log.log import PartitionLog
+
+logger = logging.getLogger(__name__)
 
 
 def look(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.RecordBatch]:
@@ -51,10 +51,10 @@ def look_at(directory: PartitionDirectory, settings: Settings, *, whole: bool) -
         if not found.is_candidate(settings.config):
             return Looked(directory, statistics=not_worth_it(log, found, settings.config))
         if whole:
-            round = plan_round(log, found, settings.config, settings.now_ms)
-            cleaned = _cleaned(round, directory, found, settings)
-            if cleaned is not None:
-                return cleaned
+            try:
+                return _cleaned(log, directory, found, settings)
+            except TooManyKeysError:
+                logger.info("%s: its keys do not fit in the memory of one task", log.path)
         segments = tuple((segment.base_offset, segment.size_bytes) for segment in log.segments)
         return Looked(directory, found=found, segments=segments)
     except (KafkaLogError, OSError) as error:
@@ -62,13 +62,13 @@ def look_at(directory: PartitionDirectory, settings: Settings, *, whole: bool) -
 
 
 def _cleaned(
-    round: Round, directory: PartitionDirectory, found: Cleanable, settings: Settings
-) -> Looked | None:
-    """None if its keys do not fit in the memory of one task."""
-    keys = _find_survivors(round, settings.config.log_cleaner_dedupe_buffer_size)
-    if keys is None:
-        return None
-    survivors, null_keys = keys
+    log: PartitionLog, directory: PartitionDirectory, found: Cleanable, settings: Settings
+) -> Looked:
+    """Raises TooManyKeysError: they do not fit in the memory of one task."""
+    config = settings.config
+    round, survivors, null_keys = plan_and_find(
+        log, found, config, settings.now_ms, config.log_cleaner_dedupe_buffer_size, most_maps=1
+    )
     stats, staged = statistics.GroupStatistics(), []
     for group in round.groups:
         attempt = staging(round.path, settings)
@@ -78,21 +78,6 @@ def _cleaned(
     was_cleaned = directory.checkpoints.first_dirty_offset is not None
     told = statistics.cleaned(round, found, stats, null_keys, was_cleaned)
     return Looked(directory, statistics=told, staged=tuple(staged))
-
-
-def _find_survivors(round: Round, max_bytes: int) -> tuple[Survivors, int] | None:
-    """The offsets that survive, and how many records have no key; None if the keys take more than that."""
-    offsets = OffsetMap(max_bytes)
-    dirty = gather(round.part(round.first_dirty_offset, round.end_offset), round.aborted, offsets.put_batches)
-    if dirty.full_at is not None:
-        return None
-    survivors = offsets.survivors()
-    gather(round.part(0, round.first_dirty_offset), round.aborted, partial(_mark, offsets, survivors))
-    return survivors, dirty.null_keys
-
-
-def _mark(offsets: OffsetMap, survivors: Survivors, buffer: memoryview, **where: Any) -> MapProgress:
-    return offsets.mark(buffer, survivors, **where)
 
 
 def staging(path: str, settings: Settings) -> Path | None:

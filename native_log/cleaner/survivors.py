@@ -38,11 +38,13 @@ def plan_and_find(
     now_ms: int,
     max_bytes: int,
     advance: Callable[[int], None] = _no_one,
+    *,
+    most_maps: int | None = None,
 ) -> tuple[Round, Survivors, int]:
     """The round over `log`, the offsets that survive in it, and how many dirty records have no key.
 
     As a rule there are no transactions, and one map has room: then one pass tells both. Where not, the log is
-    surveyed first.
+    surveyed first. Raises TooManyKeysError: they take more than `most_maps`.
     """
     headers = _Headers(log, found)
     plain = plan_round(log, found, config, now_ms, Survey())
@@ -50,12 +52,16 @@ def plan_and_find(
         survivors, null_keys = _with_one_map(plain, max_bytes, advance, headers)
     except _NotPlain:
         round = plan_round(log, found, config, now_ms)
-        return round, *find_survivors(round, max_bytes, advance)
+        return round, *find_survivors(round, max_bytes, advance, most_maps=most_maps)
     return plan_round(log, found, config, now_ms, headers.surveyed()), survivors, null_keys
 
 
 def find_survivors(
-    round: Round, max_bytes: int, advance: Callable[[int], None] = _no_one
+    round: Round,
+    max_bytes: int,
+    advance: Callable[[int], None] = _no_one,
+    *,
+    most_maps: int | None = None,
 ) -> tuple[Survivors, int]:
     """The offsets that survive, and how many dirty records have no key.
 
@@ -65,11 +71,16 @@ def find_survivors(
 
     Args:
         advance: told the bytes gone over.
+
+    Raises:
+        TooManyKeysError: they take more than `most_maps`.
     """
     survivors: Survivors | None = None
-    null_keys, start = 0, round.first_dirty_offset
+    null_keys, start, maps = 0, round.first_dirty_offset, 0
     while start < round.end_offset or survivors is None:
-        offsets = OffsetMap(max_bytes)
+        if maps == most_maps:
+            raise TooManyKeysError
+        offsets, maps = OffsetMap(max_bytes), maps + 1
         dirty = gather(
             round.part(start, round.end_offset), round.aborted, _told(advance, offsets.put_batches)
         )
@@ -87,6 +98,10 @@ def find_survivors(
         survivors, start = found, end
         null_keys += dirty.null_keys
     return survivors, null_keys
+
+
+class TooManyKeysError(Exception):
+    """For as many maps as are allowed."""
 
 
 class _NotPlain(Exception):  # noqa: N818 (no error)
