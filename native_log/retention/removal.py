@@ -4,6 +4,8 @@ UnifiedLog.deleteSegments, LocalLog.deleteSegmentFiles). Hold the log directorie
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from native_log.retention.plan import RetentionPlan
     from native_log.segment.segment import LogSegment
 
+_THREADS = 16
+"""They wait for the disk."""
+
 
 def apply(plans: Iterable[RetentionPlan], config: LogConfig, now_ms: int) -> list[RetentionPlan]:
     """Does what was planned, and tells how it came out: the same plans, some with an error now.
@@ -33,14 +38,17 @@ def apply(plans: Iterable[RetentionPlan], config: LogConfig, now_ms: int) -> lis
     found = list(plans)
     to_do = [plan for plan in found if plan.error is None and not plan.changes_nothing]
     save_log_starts({Path(p.path): (p.topic, p.partition, p.log_start_offset) for p in to_do if p.deleted})
-    for index, plan in enumerate(found):
-        if plan.error is not None or plan.changes_nothing:
-            continue
+    with ThreadPoolExecutor(_THREADS, "retention") as pool:
+        return list(pool.map(partial(_carried_out, config=config, now_ms=now_ms), found))
+
+
+def _carried_out(plan: RetentionPlan, config: LogConfig, now_ms: int) -> RetentionPlan:
+    if plan.error is None and not plan.changes_nothing:
         try:
             _carry_out(plan, config, now_ms)
         except (KafkaLogError, OSError) as error:
-            found[index] = failed(plan.path, plan.topic, plan.partition, error)
-    return found
+            return failed(plan.path, plan.topic, plan.partition, error)
+    return plan
 
 
 def save_log_starts(starts: Mapping[Path, tuple[str, int, int]]) -> None:
