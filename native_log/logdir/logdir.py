@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from native_log.config import LogConfig
@@ -26,6 +27,7 @@ from native_log.logdir.create import (
 from native_log.logdir.directory import LogDirectory
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
 from native_log.logdir.names import PartitionKind
+from native_log.logdir.unfinished import UNFINISHED_WRITE, UnfinishedWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -219,13 +221,23 @@ class LogDir:
         return log
 
     def _open(self, found: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
-        return PartitionLog.open(
-            found.path,
-            topic=found.topic,
-            partition=found.partition,
-            checkpoints=self.checkpoints(found),
-            config=config,
-        )
+        def opened() -> PartitionLog:
+            return PartitionLog.open(
+                found.path,
+                topic=found.topic,
+                partition=found.partition,
+                checkpoints=self.checkpoints(found),
+                config=config,
+            )
+
+        log = opened()
+        directory = self._directories[found.path.parent]
+        if directory.unfinished is None and (directory.path / UNFINISHED_WRITE).exists():
+            # A write is being published since the directory was looked up: the log may hold half of it.
+            unfinished = UnfinishedWrite.read(directory.path)
+            self._directories[found.path.parent] = replace(directory, unfinished=unfinished)
+            log = opened()
+        return log
 
     def _is_unpublished(self, found: PartitionDir) -> bool:
         unfinished = self._directories[found.path.parent].unfinished

@@ -242,13 +242,15 @@ class _Opened:
         self._files = files
         self._job = job
         self._parts: list[tuple[StagedFile, pa.RecordBatch]] = []
+        self._epoch = writing.appender.latest_epoch
         start = writing.appender.log_end_offset
         end = start + sum(file.records for file in files)
         self.published = Published(log.topic, log.partition, start, end)
 
     def set_offsets(self) -> None:
-        appender = self.writing.appender
-        self._parts = _with_offsets(self._files, self.published.start_offset, appender.latest_epoch)
+        """In the staged files. The first batch is sealed: it gets none yet."""
+        self._parts = _with_offsets(self._files, self.published.start_offset, self._epoch)
+        _write_at(self._files[0].path, 0, bytes(_PREFIX.size))
 
     def before(self) -> PartitionBefore:
         active, mark = self.writing.appender.active, self.writing.appender.active.mark()
@@ -257,10 +259,21 @@ class _Opened:
         return PartitionBefore.of(Path(self.log.path), active.base_offset, sizes, ends)
 
     def publish(self, now_ms: int) -> None:
+        """Put the files in place, and when all of them are on the disk, break the seal.
+
+        A broker that recovers a log ends it at a batch that begins with zeros, and drops what comes behind:
+        even one that is started after a crash finds nothing of these files, or all.
+        """
         appender = self.writing.appender
+        before, end = appender.active.path, appender.active.size_bytes
+        path = ""
         for file, batches in self._parts:
             appender.append_file(file.path, batches, OWN_SEGMENT_BYTES, now_ms)
+            path = path or appender.active.path
         appender.close()
+        size = int32s(self._parts[0][1], "sizeInBytes")[0]
+        prefix = _PREFIX.pack(self.published.start_offset, size - 12, self._epoch)
+        _write_at(path, end if path == before else 0, prefix, flush=True)
 
     def abandon(self) -> None:
         """Let go of the files, which are about to be as they were."""
@@ -311,5 +324,15 @@ def _patch(path: str, headers: pa.RecordBatch, leader_epoch: int) -> None:
     try:
         for position, offset, size in zip(*columns, strict=True):
             os.pwrite(descriptor, _PREFIX.pack(offset, size - 12, leader_epoch), position)
+    finally:
+        os.close(descriptor)
+
+
+def _write_at(path: str, position: int, data: bytes, *, flush: bool = False) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, data, position)
+        if flush:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -28,7 +28,7 @@ FLUSH_BYTES = 4 << 20
 """Records of a partition that are encoded at a time."""
 MAX_BUFFERED_BYTES = 128 << 20
 """Records of all partitions that a task holds in memory."""
-OWN_SEGMENT_BYTES = 64 << 20
+OWN_SEGMENT_BYTES = 32 << 20
 """Staged files from this size on become segments as they are; smaller ones are copied behind others."""
 HEADERS = ".headers"
 _MOST_UNDER_WAY = 2
@@ -130,6 +130,13 @@ class StagingWriter:
         self._thread.shutdown(cancel_futures=True)
         for log in self._logs.values():
             log.abandon()
+        if not self._job.mark.exists():  # the job has ended, and may have tidied up before these were made
+            for log in self._logs.values():
+                folder = self._job.folder(log.partition_dir)
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+                    if log.partition_dir.endswith("-delete"):
+                        folder.parent.rmdir()
 
     def _flush(self, log: _StagedLog) -> None:
         self._buffered_bytes -= log.buffered_bytes

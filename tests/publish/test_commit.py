@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from native_log import LogDir
 from native_log.logdir.checkpoints import OffsetCheckpoints
+from native_log.logdir.unfinished import UnfinishedWrite
+from native_log.logdir.verification import verify_log
 from native_log.publish import commit as publishing
+from native_log.publish.job import WriteJob
+from native_log.publish.partitioning import Partitioner
 
-from .support import expected, staged_job, tree, values, write
+from .support import expected, records, stage, staged_job, tree, values, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,3 +58,55 @@ def test_nothing_is_seen_before_the_commit(data: Path) -> None:
     assert values(data) == expected((0, 200))
     other.end()
     assert not [name for name in tree(data) if "kafkalog" in name]
+
+
+def test_readers_see_nothing_while_it_is_published(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(data, 0, 100)
+    earlier = LogDir(data)
+    job, staged = staged_job(data, 100, 200)
+    seen = []
+
+    def look(self: UnfinishedWrite, log_dir: Path) -> None:
+        seen.append(values(log_dir))
+        seen.append([earlier.partition("t", number).high_watermark for number in (0, 1)])
+        commit_it(self, log_dir)
+
+    commit_it = UnfinishedWrite.commit
+    monkeypatch.setattr(UnfinishedWrite, "commit", look)
+    publishing.commit(job, staged, {}, 2)
+    assert seen == [expected((0, 100)), [50, 50]]
+    assert values(data) == expected((0, 200))
+
+
+def test_large_types_of_arrow(data: Path) -> None:
+    headers = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+    rows = pa.record_batch(
+        {
+            "key": pa.array(["a", "b", None] * 10, pa.large_string()),
+            "value": pa.array([b"v"] * 30, pa.large_binary()),
+            "headers": pa.array([[("h", b"x")]] * 30, headers),
+        }
+    )
+    parts = Partitioner("t", 2, 20, ignore_keys=False, round_robin=False).split(rows, None)
+    job = WriteJob.begin(data)
+    publishing.commit(job, stage(job, parts), {}, 2)
+    logs = LogDir(data)
+    found = [
+        row for number in (0, 1) for batch in logs.partition("t", number).read() for row in batch.to_pylist()
+    ]
+    assert sorted(row["key"] or b"" for row in found) == sorted([b"a", b"b", b""] * 10)
+    assert all(row["headers"] == [{"key": "h", "value": b"x"}] for row in found)
+
+
+def test_segments_are_staged_files_and_joined_ones(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "OWN_SEGMENT_BYTES", 3000)
+    write(data, 0, 20, partitions=1, tasks=1)
+    job, staged = staged_job(data, 20, 400, partitions=1, tasks=2)
+    small = stage(job, [(0, records(400, 410))], attempt="small")
+    assert [file.size_bytes > 3000 for file in [*staged, *small]] == [True, True, False]
+    publishing.commit(job, [*staged, *small], {"segment.bytes": "8000"}, 1)
+    log = LogDir(data).partition("t", 0)
+    assert [segment.base_offset for segment in log.segments] == [0, 20, 210]
+    assert log.log_end_offset == 410
+    assert values(data) == expected((0, 410))
+    assert list(verify_log(log)) == []
