@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from native_log import LogDir
+from native_log import LogDir, recover
+from native_log.logdir.unfinished import UNFINISHED_WRITE
 from native_log.logdir.verification import verify_log
 from native_log.publish import commit as publishing
 from native_log.publish.job import WriteJob
@@ -95,6 +96,18 @@ def whole(data: Path) -> None:
             assert list(verify_log(logs.partition(topic, partition))) == []
 
 
+def as_a_broker_finds_it(data: Path, copy: Path) -> list[int]:
+    """The end of topic t's partitions as a broker makes of the directory that is started on it."""
+    shutil.copytree(data, copy)
+    (copy / UNFINISHED_WRITE).unlink()
+    assert all(one.error is None for one in recover(copy))
+    logs = LogDir(copy)
+    ends = [logs.partition("t", number).log_end_offset for number in (0, 1)]
+    whole(copy)
+    shutil.rmtree(copy)
+    return ends
+
+
 def leftovers(data: Path) -> list[str]:
     return [name for name in tree(data) if "kafkalog" in name and "-stream-" not in name]
 
@@ -111,6 +124,9 @@ def test_killed_at_any_change(before: Path, tmp_path: Path) -> None:
         assert values(data) == sorted(expected((0, 400)) + WRITTEN * is_after), step
         assert values(data, "u") == sorted(WRITTEN * is_after), step
         seen_after += is_after
+        if (data / UNFINISHED_WRITE).exists():
+            first, second = as_a_broker_finds_it(data, tmp_path / "copy")
+            assert first in (200, 400) and second in (200, 210), step
 
         # The next one to write tidies up, and the batch of the stream is written once.
         two_topics(data)
