@@ -31,7 +31,7 @@ def scan_headers(
     max_batch_bytes: int = ...,
 ) -> _Result: ...
 def decode(
-    buffer: Buffer,
+    source: Buffer | tuple[int, int, int],
     columns: Sequence[str],
     *,
     base_position: int = 0,

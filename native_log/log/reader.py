@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
 from native_log.log.transactions import aborted_ranges
-from native_log.records import RECORD_SCHEMA, Damage, decode
+from native_log.records import RECORD_SCHEMA, Damage, decode_file
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
 from native_log.segment.files import parse_file_name
 from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
@@ -68,7 +68,6 @@ class Reader:
         self._max_bytes = max_bytes
         self._limit_rows = first_rows if max_rows is None or first_rows is None else min(first_rows, max_rows)
         self._on_damage = on_damage
-        self._window = Window(READ_BYTES)
         self._next_offset = range.start_offset
         self._pieces = range.pieces
         self._aborted: bytes | None = None  # not known yet: most logs have no transactions to look for
@@ -95,18 +94,15 @@ class Reader:
             position, needed = piece.start_position, 1
             next_offset = piece.base_offset if position == 0 else None
             while position < end:
-                view = self._window.at(file, position, end, needed)
-                found = self._decode(view, position, piece)
+                stop = min(end, position + max(READ_BYTES, needed))
+                found = self._decode(file, position, stop, piece)
                 if self._aborted is None and found.batch.column(self._transactional_index).true_count:
                     rest = replace(piece, start_position=position), *others
                     self._aborted = aborted_ranges(
                         replace(self._range, pieces=rest), self._open_log, self._on_lost_marker
                     )
-                    found = self._decode(view, position, piece)
-                if (
-                    found.status == "zeros"
-                    and found.position + HEADER_PREFIX_BYTES > position + len(view) < end
-                ):
+                    found = self._decode(file, position, stop, piece)
+                if found.status == "zeros" and found.position + HEADER_PREFIX_BYTES > stop and stop < end:
                     # A few zeros at the chunk's end: the first bytes of an offset, as likely as not.
                     found = replace(found, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
                 if found.batch.num_rows:
@@ -123,22 +119,27 @@ class Reader:
                     yield from self._report(damaged, piece)
                     position, needed = damaged.end_position, 1
 
-    def _decode(self, view: memoryview, position: int, piece: Piece) -> Decoded:
-        return decode(
-            view,
-            self._decoded_columns if self._aborted is not None else self._watched_columns,
-            base_position=position,
-            start_offset=piece.min_offset,
-            end_offset=piece.max_offset,
-            aborted=self._aborted or b"",
-            max_rows=self._limit_rows,
-            max_bytes=self._max_bytes,
-            check_crcs=self._check_crcs,
-            max_batch_bytes=self._range.max_batch_bytes,
-            topic=self._range.topic,
-            partition=self._range.partition,
-            segment=piece.segment,
-        )
+    def _decode(self, file: DataFile, position: int, stop: int, piece: Piece) -> Decoded:
+        while True:
+            try:
+                return decode_file(
+                    file.fileno(),
+                    position,
+                    stop,
+                    self._decoded_columns if self._aborted is not None else self._watched_columns,
+                    start_offset=piece.min_offset,
+                    end_offset=piece.max_offset,
+                    aborted=self._aborted or b"",
+                    max_rows=self._limit_rows,
+                    max_bytes=self._max_bytes,
+                    check_crcs=self._check_crcs,
+                    max_batch_bytes=self._range.max_batch_bytes,
+                    topic=self._range.topic,
+                    partition=self._range.partition,
+                    segment=piece.segment,
+                )
+            except EOFError:
+                file.read(stop - 1, 1)  # says that the file was truncated, unless it has grown again
 
     def _damage(self, file: DataFile, found: Decoded, position: int, end: int) -> Damage | None:
         if found.position > end:  # a batch to be skipped goes on behind the end: find it

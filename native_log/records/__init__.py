@@ -8,6 +8,7 @@ chooses the reference on purpose.
 - `scan(buffer)`: one row a batch, from the headers alone.
 - `scan_headers(descriptor, ...)`: the same of an open file, of which nothing else is read.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
+- `decode_file(descriptor, ...)`: the same of an open file's bytes.
 - `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
 - `encode(records)`: Arrow records as batches, sized as Kafka's producer sizes them.
 - `encode_marker(...)`: the control batch that ends a transaction.
@@ -43,6 +44,7 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
         OffsetMap,
         Survivors,
         decode,
+        decode_file,
         encode,
         find_batch,
         merge,
@@ -59,6 +61,7 @@ else:
     try:
         from native_log.records.kernel import (
             decode,
+            decode_file,
             encode,
             find_batch,
             murmur2,
@@ -82,6 +85,7 @@ else:
             OffsetMap,
             Survivors,
             decode,
+            decode_file,
             encode,
             find_batch,
             merge,
@@ -120,6 +124,7 @@ __all__ = [
     "Survivors",
     "Verdict",
     "decode",
+    "decode_file",
     "encode",
     "encode_marker",
     "find_batch",

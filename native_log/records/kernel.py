@@ -21,7 +21,7 @@ from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
 
-API_VERSION = 4
+API_VERSION = 5
 if _kernel.API_VERSION != API_VERSION:
     raise ImportError(
         f"native_log._kernel has interface {_kernel.API_VERSION}, this native_log needs {API_VERSION}: "
@@ -65,6 +65,10 @@ def decode(
         segment=segment,
     )
     return Decoded(pa.record_batch(batch), status, position, next_offset, needed, _damage(damage))
+
+
+def decode_file(descriptor: int, position: int, end: int, columns: Sequence[str], **how: Any) -> Decoded:
+    return decode((descriptor, position, end), columns, **how)
 
 
 def scan(

@@ -1,11 +1,14 @@
 //! A buffer of batches to the columns of their records.
 
 use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use crate::codec::{Codec, Decompressor, SLACK};
 use crate::columns::{BatchValues, Column, Constants, RecordColumns};
 use crate::damage::{Damage, Fault};
-use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy;
 use crate::v2::{self, OffsetRange};
 
@@ -135,12 +138,42 @@ thread_local! {
 /// Reads batches from the beginning of `buffer` until something stops it.
 pub fn decode(buffer: &[u8], columns: &[Column], options: &Options) -> (RecordColumns, Stopped) {
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
-        let mut decoder =
-            Decoder { options, wanted: options.wanted(), columns: RecordColumns::new(columns), decompressor };
-        let stopped = decoder.run(buffer, columns);
+        let mut decoder = Decoder::new(columns, options, decompressor);
+        let stopped = decoder.run(buffer, 0, columns);
         decoder.decompressor.trim();
         (decoder.columns, stopped)
     })
+}
+
+/// The same as if the bytes of `file` from the base position to `end` were the buffer. They are read in chunks that stay
+/// in the processor's cache until they are decoded. That the file ends before `end` is the error UnexpectedEof.
+pub fn decode_file(
+    file: &File,
+    end: u64,
+    columns: &[Column],
+    options: &Options,
+) -> io::Result<(RecordColumns, Stopped)> {
+    DECOMPRESSOR.with_borrow_mut(|decompressor| {
+        let mut decoder = Decoder::new(columns, options, decompressor);
+        let stopped = CHUNK.with_borrow_mut(|chunk| {
+            let stopped = decoder.run_file(file, end, columns, chunk);
+            if chunk.len() > KEPT_CHUNK_BYTES {
+                *chunk = Vec::new();
+            }
+            stopped
+        });
+        decoder.decompressor.trim();
+        Ok((decoder.columns, stopped?))
+    })
+}
+
+/// How much of a file is read at a time, unless a batch is larger: about a quarter of a processor's own cache, which also
+/// has to hold what is made of it.
+const CHUNK_BYTES: usize = 512 << 10;
+const KEPT_CHUNK_BYTES: usize = 4 << 20;
+
+thread_local! {
+    static CHUNK: RefCell<Vec<u8>> = RefCell::default();
 }
 
 struct Decoder<'a> {
@@ -148,13 +181,62 @@ struct Decoder<'a> {
     wanted: OffsetRange,
     columns: RecordColumns,
     decompressor: &'a mut Decompressor,
+    /// Of the buffer's first byte.
+    base_position: i64,
+    next_offset: Option<i64>,
+    /// Whether there is room for as many rows as the first batch lets expect.
+    expected: bool,
 }
 
-impl Decoder<'_> {
-    fn run(&mut self, buffer: &[u8], columns: &[Column]) -> Stopped {
-        let (mut at, mut next_offset, mut expected) = (0, None, false);
+impl<'a> Decoder<'a> {
+    fn new(columns: &[Column], options: &'a Options<'a>, decompressor: &'a mut Decompressor) -> Self {
+        Decoder {
+            options,
+            wanted: options.wanted(),
+            columns: RecordColumns::new(columns),
+            decompressor,
+            base_position: options.base_position,
+            next_offset: None,
+            expected: false,
+        }
+    }
+
+    fn run_file(&mut self, file: &File, end: u64, columns: &[Column], chunk: &mut Vec<u8>) -> io::Result<Stopped> {
+        let (mut filled, mut wanted) = (0, CHUNK_BYTES);
         loop {
-            let position = self.position(at);
+            let position = self.base_position as u64;
+            let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
+            let bytes = wanted.max(filled).min(left);
+            if chunk.len() < bytes {
+                chunk.resize(bytes, 0);
+            }
+            file.read_exact_at(&mut chunk[filled..bytes], position + filled as u64)?;
+            let stopped = self.run(&chunk[..bytes], left - bytes, columns);
+            let used = (stopped.position - self.base_position) as usize;
+            wanted = match stopped.status {
+                _ if bytes == left => return Ok(stopped),
+                Status::End => CHUNK_BYTES,
+                Status::Partial if stopped.needed_bytes <= left - used => CHUNK_BYTES.max(stopped.needed_bytes),
+                // Maybe the zeros of a small offset; or else all the rest must be zeros, too.
+                Status::Zeros if bytes - used < MAGIC_END => CHUNK_BYTES,
+                Status::Zeros => left,
+                _ => return Ok(stopped),
+            };
+            // What the chunk's end has of a batch is not read again.
+            filled = bytes.saturating_sub(used);
+            chunk.copy_within(bytes - filled..bytes, 0);
+            self.base_position = stopped.position;
+            if used < left && self.is_full(columns) {
+                return Ok(Stopped { status: Status::Limit, needed_bytes: 0, ..stopped });
+            }
+        }
+    }
+
+    /// Reads batches from the beginning of `buffer`, behind which so many more bytes are to come in other calls.
+    fn run(&mut self, buffer: &[u8], to_come: usize, columns: &[Column]) -> Stopped {
+        let mut at = 0;
+        loop {
+            let (position, next_offset) = (self.position(at), self.next_offset);
             let stopped =
                 |status, needed_bytes, damage| Stopped { status, position, next_offset, needed_bytes, damage };
             if at < buffer.len() && self.is_full(columns) {
@@ -172,12 +254,12 @@ impl Decoder<'_> {
             };
             match self.batch(&prefix, &buffer[at..], position) {
                 Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
-                Ok(Used::Passed { next_offset: behind }) => next_offset = Some(behind),
+                Ok(Used::Passed { next_offset: behind }) => self.next_offset = Some(behind),
                 Ok(Used::Records { next_offset: behind }) => {
-                    next_offset = Some(behind);
-                    if !expected {
-                        expected = true;
-                        self.columns.expect((buffer.len() - at) / prefix.total);
+                    self.next_offset = Some(behind);
+                    if !self.expected {
+                        self.expected = true;
+                        self.columns.expect((buffer.len() - at + to_come) / prefix.total);
                     }
                 }
                 Err(Stop::Full) => return stopped(Status::Limit, 0, None),
@@ -193,7 +275,7 @@ impl Decoder<'_> {
     }
 
     fn position(&self, at: usize) -> i64 {
-        self.options.base_position.saturating_add(at as i64)
+        self.base_position.saturating_add(at as i64)
     }
 
     fn is_full(&self, columns: &[Column]) -> bool {

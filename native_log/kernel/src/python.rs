@@ -1,7 +1,7 @@
 //! The module native_log._kernel: Python values in, Arrow capsules and tuples out. It translates and does no more.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 
@@ -14,14 +14,14 @@ use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::columns::{Column, Constants, fields};
+use crate::columns::{Column, Constants, RecordColumns, fields};
 use crate::damage::Damage;
-use crate::decode::{Aborted, Options, Stopped, decode};
+use crate::decode::{Aborted, Options, Stopped, decode, decode_file};
 use crate::find::find_batch;
 use crate::scan::{scan, scan_headers, to_arrow};
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 4;
+const API_VERSION: u32 = 5;
 
 /// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
 pub(crate) const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
@@ -76,34 +76,27 @@ mod _kernel {
         max_rows: usize,
         max_batch_bytes: usize,
     ) -> PyResult<ResultTuple> {
-        if descriptor < 0 {
-            return Err(std::io::Error::from_raw_os_error(libc::EBADF).into());
-        }
+        let file = borrowed(descriptor)?;
         let scanned = py.detach(|| {
-            // SAFETY: the caller keeps the descriptor open meanwhile, and it is not closed here.
-            let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
             super::scan_headers(&file, position, end, max_rows, max_batch_bytes).map(|(rows, stopped)| {
                 let (fields, arrays) = to_arrow(&rows);
                 (ArrowBatch::new(fields, arrays, rows.len()), stopped)
             })
         });
-        let (batch, stopped) = scanned.map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => PyEOFError::new_err(error.to_string()),
-            _ => error.into(),
-        })?;
+        let (batch, stopped) = scanned.map_err(io_error)?;
         Ok(result(batch.map_err(arrow_error)?, stopped))
     }
 
     #[pyfunction]
     #[pyo3(signature = (
-        buffer, columns, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, max_rows = None,
+        source, columns, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, max_rows = None,
         max_bytes = None, check_crcs = true, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, control = false, topic = None,
         partition = None, segment = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.decode")]
     fn decode(
         py: Python<'_>,
-        buffer: PyBuffer<u8>,
+        source: Source,
         columns: Vec<String>,
         base_position: i64,
         start_offset: Option<i64>,
@@ -119,9 +112,8 @@ mod _kernel {
         segment: Option<String>,
     ) -> PyResult<ResultTuple> {
         let columns = columns.iter().map(|name| column(name)).collect::<PyResult<Vec<_>>>()?;
-        let bytes = bytes_of(&buffer)?;
         let options = Options {
-            base_position,
+            base_position: if let Source::File(_, position, _) = source { position } else { base_position },
             start_offset,
             end_offset,
             aborted: aborted.as_ref().map(aborted_of).transpose()?.unwrap_or_default(),
@@ -132,11 +124,20 @@ mod _kernel {
             control,
             constants: Constants { topic: topic.as_deref(), partition, segment: segment.as_deref() },
         };
-        let (batch, stopped) = py.detach(|| {
-            let (records, stopped) = super::decode(bytes, &columns, &options);
+        let arrow = |(records, stopped): (RecordColumns, Stopped)| {
             let rows = records.rows;
             (ArrowBatch::new(fields(&columns), records.finish(&columns, &options.constants), rows), stopped)
-        });
+        };
+        let (batch, stopped) = match &source {
+            Source::Buffer(buffer) => {
+                let bytes = bytes_of(buffer)?;
+                py.detach(|| arrow(super::decode(bytes, &columns, &options)))
+            }
+            &Source::File(descriptor, _, end) => {
+                let file = borrowed(descriptor)?;
+                py.detach(|| decode_file(&file, end, &columns, &options).map(arrow)).map_err(io_error)?
+            }
+        };
         Ok(result(batch.map_err(arrow_error)?, stopped))
     }
 
@@ -157,6 +158,30 @@ mod _kernel {
         let start = usize::try_from(start).unwrap_or(0);
         let found = py.detach(|| super::find_batch(bytes, start, min_offset, max_offset, max_batch_bytes));
         Ok(found.map(|index| base_position.saturating_add(index as i64)))
+    }
+}
+
+/// What to decode: bytes, or those of an open file (descriptor, position, end).
+#[derive(FromPyObject)]
+enum Source {
+    #[pyo3(transparent)]
+    Buffer(PyBuffer<u8>),
+    File(i32, i64, u64),
+}
+
+/// The file of a descriptor that the caller keeps open, and that is not closed here.
+fn borrowed(descriptor: i32) -> PyResult<ManuallyDrop<File>> {
+    if descriptor < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF).into());
+    }
+    // SAFETY: it is never dropped.
+    Ok(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
+}
+
+fn io_error(error: io::Error) -> PyErr {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => PyEOFError::new_err(error.to_string()),
+        _ => error.into(),
     }
 }
 

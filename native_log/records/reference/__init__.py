@@ -16,7 +16,7 @@ than the format, the comments say whom this one follows.
 from __future__ import annotations
 
 from native_log.records.reference.cleaning import KeyOffsets, OffsetMap, Survivors, merge, rewrite
-from native_log.records.reference.decode import decode
+from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.partitioner import murmur2, partition_of_keys
@@ -28,6 +28,7 @@ __all__ = [
     "OffsetMap",
     "Survivors",
     "decode",
+    "decode_file",
     "encode",
     "find_batch",
     "merge",

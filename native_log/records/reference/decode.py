@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
 
 from native_log.records.reference.batch import Batch, check_crc, read_batch
 from native_log.records.reference.columns import RecordColumns
@@ -79,6 +80,27 @@ def decode(
             rows.add(batch, [record for record in batch.records if selection.has(record.offset)])
             next_offset = batch.next_offset
         index += header.size_bytes
+
+
+def decode_file(descriptor: int, position: int, end: int, columns: Sequence[str], **how: Any) -> Decoded:
+    """What `decode` says of a file's bytes from `position` to `end`, which are read no faster than they are
+    decoded.
+
+    Args:
+        descriptor: of a file that is open for reading.
+        columns: as those of `decode`.
+        how: the other arguments of `decode`, but for `base_position`.
+
+    Raises:
+        EOFError: the file ends before `end`, and that far was to be read.
+        OSError: it cannot be read.
+        ValueError: as `decode`.
+    """
+    left = max(0, end - position)
+    buffer = os.pread(descriptor, left, position)
+    if len(buffer) < left:
+        raise EOFError(f"the file ends before position {end}")
+    return decode(buffer, columns, base_position=position, **how)
 
 
 def batch_at(
