@@ -17,8 +17,8 @@ impl Random {
 pub fn contents() -> Vec<Vec<u8>> {
     let mut random = Random(1);
     let mut all: Vec<Vec<u8>> = (0..40).map(|bytes| vec![7; bytes]).collect();
-    for round in 0..60 {
-        let (most, longest) = ([100, 1000, 20_000, 60_000][round % 4], [5, 20, 80, 600][round / 4 % 4]);
+    for round in 0..32 {
+        let (most, longest) = ([100, 1000, 4000, 30_000][round % 4], [5, 20, 80, 600][round / 4 % 4]);
         let mut content = Vec::new();
         while content.len() < most {
             let bytes = 1 + random.below(longest);
@@ -39,7 +39,7 @@ pub fn contents() -> Vec<Vec<u8>> {
 pub fn damaged(block: &[u8]) -> Vec<Vec<u8>> {
     let mut random = Random(block.len() as u64);
     let mut all = Vec::new();
-    for round in 0..if block.is_empty() { 0 } else { 60 } {
+    for round in 0..if block.is_empty() { 0 } else { 32 } {
         let mut one = block.to_vec();
         let at = random.below(one.len());
         match round % 4 {
