@@ -6,6 +6,7 @@ One pass over its names and the sizes of its .log files; nothing is opened.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 
 from native_log.errors import KafkaLogError
@@ -16,6 +17,9 @@ from native_log.storage import DataFile, Window
 
 _MAX_SEGMENT_BYTES = 2**31 - 1
 _ATTEMPTS = 5
+_READS = 20
+_TICK_NS = 20_000_000
+"""Times of files are those of the kernel's last tick, some milliseconds old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,7 @@ def list_log(directory: str, max_batch_bytes: int) -> Listing:
 
 
 def _list_once(directory: str, max_batch_bytes: int) -> Listing:
-    with os.scandir(directory) as entries:
-        by_name = {entry.name: entry for entry in entries if entry.is_file()}
+    by_name = _files(directory)
     files = segment_files(by_name)
 
     def segment(names: SegmentFiles) -> LogSegment:
@@ -86,6 +89,25 @@ def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -
     if last.size_bytes == 0:
         return listing, Tail(0, last.base_offset)
     return listing, _tail(last, clean_shutdown, max_batch_bytes)
+
+
+def _files(directory: str) -> dict[str, os.DirEntry[str]]:
+    """The files of a directory.
+
+    A large one is read in parts: a file that a broker renames meanwhile can be missed under both its names,
+    or met twice. So it is read until nothing has changed: by the directory's own time, and where that may be
+    of the same tick of the clock as a later change, by reading it again.
+    """
+    found: dict[str, os.DirEntry[str]] = {}
+    for _ in range(_READS):
+        before, changed_ns = found, os.stat(directory).st_mtime_ns  # noqa: PTH116
+        with os.scandir(directory) as entries:
+            found = {entry.name: entry for entry in entries if entry.is_file()}
+        is_old = time.time_ns() - changed_ns > _TICK_NS
+        is_same = os.stat(directory).st_mtime_ns == changed_ns  # noqa: PTH116
+        if is_same and (is_old or found.keys() == before.keys()):
+            break
+    return found
 
 
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:

@@ -74,9 +74,10 @@ def test_a_log_that_is_compacted_under_the_reader_keeps_every_latest_value(clust
             assert row.value is not None
             assert int(row.value.split(b":")[0]) == row.offset
             latest[row.key] = row.offset
-        # The last value of each key below the high watermark is never compacted away.
-        end = log.high_watermark
-        assert latest == {b"k%d" % (n % keys): n for n in range(max(0, end - keys), end)}
+        # The last value of a key below the high watermark is not compacted away before there is a newer one.
+        end, now = log.high_watermark, cluster.log(topic).high_watermark
+        for n in range(max(0, end - keys), end):
+            assert latest.get(b"k%d" % (n % keys)) == n or n + keys < now
 
     def work() -> None:
         cluster.send(topic, total, keys=keys, plain=True, value_bytes=100, batch_size=4000)

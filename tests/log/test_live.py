@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +17,9 @@ from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
 
 from .support import GoldenPartition, batch, golden, offsets, open_golden, write_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_growing_and_rolling(tmp_path: Path) -> None:
@@ -233,3 +239,32 @@ def test_nothing_is_left_behind(golden_copy: object, fixture: str) -> None:
     assert log.leader_epochs
     assert snapshot(data) == before
     assert not [link for link in Path("/proc/self/fd").iterdir() if str(data) in os.path.realpath(link)]
+
+
+@pytest.mark.parametrize("age_s", [0, 60])
+def test_a_file_renamed_while_its_directory_is_listed_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_s: int
+) -> None:
+    """A large directory is read in parts: one may come too late for the old name, another too early for the
+    new."""
+    directory = write_log(tmp_path / "t-0", {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
+    file = directory / "00000000000000000003.log"
+    swap = file.with_suffix(".log.swap")
+    file.rename(swap)
+    then = time.time() - age_s
+    os.utime(directory, (then, then))
+    scandir, calls = os.scandir, []
+
+    @contextlib.contextmanager
+    def listed(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        calls.append(path)
+        with scandir(path) as entries:
+            found = list(entries)
+        if len(calls) == 1:
+            found = [entry for entry in found if entry.name != swap.name]
+            swap.rename(file)
+        yield found
+
+    monkeypatch.setattr(os, "scandir", listed)
+    log = PartitionLog.open(directory)
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
