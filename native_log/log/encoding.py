@@ -41,17 +41,18 @@ def encoded(
     records: pa.RecordBatch | pa.Table, how: Encoding, at: Admission
 ) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
     """Pieces of encoded batches: their bytes and rows. Raises as PartitionLog.append says."""
-    batches = records.to_batches() if isinstance(records, pa.Table) else [records]
-    pieces = _encoded(batches, how, at)
+    pieces = _encoded(records, how, at)
     # Where there is more than one, the next is encoded while one is written.
     return one_ahead(pieces) if records.nbytes > _SLICE_BYTES else pieces
 
 
 def _encoded(
-    batches: list[pa.RecordBatch], how: Encoding, at: Admission
+    records: pa.RecordBatch | pa.Table, how: Encoding, at: Admission
 ) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
-    for batch in batches:
-        check_records(batch, at.config, at.now_ms, at.path)
+    row = 0
+    for batch in records.to_batches() if isinstance(records, pa.Table) else [records]:
+        check_records(batch, at.config, at.now_ms, at.path, row)
+        row += batch.num_rows
     check_producer(
         at.producers, how.producer_id, how.producer_epoch, how.base_sequence, how.is_transactional, at.path
     )
@@ -59,8 +60,8 @@ def _encoded(
     codec = how.compression or ("none" if wanted == "producer" else wanted)
     append_time_ms = at.append_time_ms
     offset, sequence = at.log_end_offset, how.base_sequence
-    for batch in batches:
-        for piece in _slices(batch):
+    for piece in _slices(records):
+        if piece.num_rows:
             done = encode(
                 piece,
                 compression=codec,
@@ -84,7 +85,12 @@ def _encoded(
             sequence = -1 if sequence < 0 else (sequence + piece.num_rows) % (MAX_SEQUENCE + 1)
 
 
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    rows = max(1, batch.num_rows * _SLICE_BYTES // max(1, batch.nbytes))
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
+def _slices(records: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+    """Whatever pieces a table is in: batches of the log do not end where those do."""
+    rows = max(1, records.num_rows * _SLICE_BYTES // max(1, records.nbytes))
+    for start in range(0, records.num_rows, rows):
+        piece = records.slice(start, rows)
+        if isinstance(piece, pa.Table):
+            yield from piece.combine_chunks().to_batches()
+        else:
+            yield piece

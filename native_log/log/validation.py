@@ -18,7 +18,9 @@ _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 LOG_APPEND_TIME = "LogAppendTime"
 
 
-def check_records(records: pa.RecordBatch, config: LogConfig, now_ms: int, path: object) -> None:
+def check_records(
+    records: pa.RecordBatch, config: LogConfig, now_ms: int, path: object, first_row: int = 0
+) -> None:
     """Raises InvalidRecordError where one has no key and the topic is compacted; InvalidTimestampError."""
     names = records.schema.names
     if config.is_compacted:
@@ -27,12 +29,12 @@ def check_records(records: pa.RecordBatch, config: LogConfig, now_ms: int, path:
             missing = pc.index(records.column("key").is_null(), True).as_py()
         if missing >= 0:
             raise InvalidRecordError(
-                f"row {missing}: expected a key, for the topic is compacted (cleanup.policy), found null; "
-                "give it one, or leave the record out",
+                f"row {first_row + missing}: expected a key, for the topic is compacted (cleanup.policy), "
+                "found null; give it one, or leave the record out",
                 path=path,
             )
     if "timestamp" in names and config.message_timestamp_type != LOG_APPEND_TIME:
-        check_timestamps(records.column("timestamp"), config, now_ms, path)
+        check_timestamps(records.column("timestamp"), config, now_ms, path, first_row)
 
 
 def check_timestamps(

@@ -79,7 +79,7 @@ def recover(
         What became of each partition: a log that could not be recovered (`error`) does not stop the others.
 
     Raises:
-        LogDirInUseError: a broker, or another process, works in the directory, or this one in a partition.
+        LogDirInUseError: a broker, or another process, works in the directory, or this very one does.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
     location = local_path(path)
@@ -95,18 +95,22 @@ def recover(
         _warn_of_a_broker(found)
         saved = OffsetCheckpoints.read(found.log_dir)
         return how.recover_all(recoverable(found, topics), saved, dry_run=True)
-    with WriteSession.entered(found.log_dir) as session:
+    with WriteSession.alone(found.log_dir) as session:
         found = find_partitions(location)
         wanted = recoverable(found, topics)
         saved = OffsetCheckpoints.read(found.log_dir)
-        with session.claimed(wanted):
-            session.begin()
+        session.begin()
+        try:
             done = how.recover_all(wanted, saved, dry_run=False)
-            _lower_first_dirty_offsets(found.log_dir, saved, done)
-            for result in done:
-                session.release(result.partition.path, result.partition.key, _closed(result, saved))
-            if topics is None and not found.is_partition:
-                session.found_in_order()
+        except BaseException:
+            for one in wanted:
+                session.release(one.path, one.key, None)
+            raise
+        _lower_first_dirty_offsets(found.log_dir, saved, done)
+        for result in done:
+            session.release(result.partition.path, result.partition.key, _closed(result, saved))
+        if topics is None and not found.is_partition:
+            session.found_in_order()
     return done
 
 

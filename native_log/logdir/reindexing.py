@@ -56,22 +56,21 @@ def reindex(
         on_partition: called after each partition, in their order.
 
     Raises:
-        LogDirInUseError: a broker, or another process, works in the directory, or this one in a partition.
+        LogDirInUseError: a broker, or another process, works in the directory, or this very one does.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
     location = local_path(path)
     settings = LogConfig.parse(config or {})
     done = []
-    with WriteSession.entered(find_partitions(location).log_dir) as session:
-        wanted = recoverable(find_partitions(location), topics)
-        with session.claimed(wanted):
-            pool = ThreadPoolExecutor(threads or os.cpu_count(), "log-reindexing")
-            try:
-                for result in pool.map(partial(_reindexed, config=settings), wanted):
-                    on_partition(result)
-                    done.append(result)
-            finally:
-                pool.shutdown(cancel_futures=True)
+    with WriteSession.alone(find_partitions(location).log_dir):
+        pool = ThreadPoolExecutor(threads or os.cpu_count(), "log-reindexing")
+        try:
+            wanted = recoverable(find_partitions(location), topics)
+            for result in pool.map(partial(_reindexed, config=settings), wanted):
+                on_partition(result)
+                done.append(result)
+        finally:
+            pool.shutdown(cancel_futures=True)
     return done
 
 

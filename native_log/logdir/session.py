@@ -26,10 +26,9 @@ from native_log.storage import read_file
 from native_log.storage.writing import fsync_directory, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from native_log.logdir.discovery import PartitionDir
 
 CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
 """The mark's content since Kafka 3.7; it is a mark whatever is in it."""
@@ -104,35 +103,6 @@ class WriteSession:
             yield session
         finally:
             session.leave()
-
-    @classmethod
-    @contextmanager
-    def entered(cls, log_dir: Path) -> Iterator[WriteSession]:
-        """`enter` and `leave` around a block."""
-        session = cls.enter(log_dir)
-        try:
-            yield session
-        finally:
-            session.leave()
-
-    @contextmanager
-    def claimed(self, partitions: Sequence[PartitionDir]) -> Iterator[None]:
-        """A block in which nothing else in this process writes in these partitions. Those that it does not
-        release are left to recovery if it ends with an error. Raises LogDirInUseError."""
-        claimed: list[PartitionDir] = []
-        try:
-            for one in partitions:
-                self.claim(one.path)
-                claimed.append(one)
-            try:
-                yield
-            except BaseException:
-                for one in claimed:
-                    self.release(one.path, one.key, None)
-                raise
-        finally:
-            for one in claimed:
-                self.unclaim(one.path)
 
     def claim(self, partition_dir: Path, writer: object = None) -> None:
         """Be the one in this process that writes in a partition.

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from native_log.cleaner import compact
 from native_log.config import LogConfig
 from native_log.errors import (
     CorruptRecordError,
@@ -126,6 +127,28 @@ def test_any_sequence_of_appends_gives_the_same_rows(
     assert not plan.cuts
     if not cuts:  # a segment opened again counts its interval anew, as in a broker
         assert contents(path) == before
+
+
+def test_a_table_in_many_pieces_makes_no_small_batches(logs: Path) -> None:
+    table = pa.Table.from_batches([records(3, first=3 * i) for i in range(100)])
+    with opened(logs, cleanup_policy="delete") as log:
+        assert log.append(table, batch_size=1 << 20, now_ms=NOW) == 0
+    (found,) = log.batches()
+    assert found.num_rows == 1
+    assert values(log) == [str(i).encode().rjust(20, b".") for i in range(300)]
+    late = pa.Table.from_batches([records(3), records(3, timestamp=NOW + 10**9)])
+    with pytest.raises(InvalidTimestampError, match="row 3"):
+        log.append(late, now_ms=NOW)
+    log.close()
+
+
+def test_what_this_process_appends_to_is_not_compacted(logs: Path) -> None:
+    with opened(logs) as log:
+        log.append(records(3), now_ms=NOW)
+        with pytest.raises(LogDirInUseError, match="this very process"):
+            compact(logs)
+        compact(logs, dry_run=True)
+    compact(logs)
 
 
 def test_rolled_by_size_with_snapshots_and_trimmed_indexes(logs: Path) -> None:
