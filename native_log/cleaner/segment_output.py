@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import struct
 from typing import TYPE_CHECKING, BinaryIO
 
+from native_log.errors import KafkaLogError
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
-from native_log.segment.scan import int32s, int64s
+from native_log.segment.indexing import IndexState, entries_of
+from native_log.segment.scan import int64s
+from native_log.segment.writer import transaction_index_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,16 +23,14 @@ if TYPE_CHECKING:
 OUTPUT_KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 """In the order they are renamed."""
 
-_INDEX_ENTRY = struct.Struct(">ii")
-_TIME_INDEX_ENTRY = struct.Struct(">qi")
-_TXN_INDEX_ENTRY = struct.Struct(">hqqqq")
+_MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class SegmentOutput:
     """Writes `<base offset>.log` and its indexes into a directory; a context manager that closes the files.
 
-    Index entries are made batch by batch as newest brokers append (Kafka: LogSegment.append, KAFKA-806).
-    Nothing is there to be relied on before `finish`.
+    Index entries are made as newest brokers append (Kafka: LogSegment.append, KAFKA-806). Nothing is there to
+    be relied on before `finish`.
 
     Args:
         state: part of the files' names, as CLEANED.
@@ -43,58 +43,53 @@ class SegmentOutput:
         self._interval_bytes = index_interval_bytes
         self._log: BinaryIO = open(self._path(LOG), "wb", buffering=0)  # noqa: SIM115 (closed in __exit__)
         self.position = 0
-        self._since_entry = 0
-        self._index = bytearray()
-        self._time_index = bytearray()
-        self._largest = (-1, base_offset)  # timestamp, and the last offset of the batch that has it
-        self._indexed_ms = -1
+        self._index, self._time_index = bytearray(), bytearray()
+        self._indexing = IndexState(-1, base_offset)
 
     def append(self, data: memoryview, batches: pa.RecordBatch) -> None:
-        """`batches`: BATCH_SCHEMA, the rows of `data`, whose first byte goes to `position`."""
+        """`batches`: BATCH_SCHEMA, the rows of `data`, whose first byte goes to `position`.
+
+        Raises:
+            KafkaLogError: offsets too far apart for one segment (Kafka: LogSegmentOffsetOverflowException).
+        """
+        self._check_span(batches)
         written = 0
         while written < len(data):
             written += self._log.write(data[written:])
-        position, since_entry, interval = self.position, self._since_entry, self._interval_bytes
-        times = batches.column("maxTimestamp")
-        timestamps = int64s(batches, "maxTimestamp").tolist() if not times.null_count else times.to_pylist()
-        for size, last_offset, timestamp_ms in zip(
-            int32s(batches, "sizeInBytes").tolist(),
-            int64s(batches, "lastOffset").tolist(),
-            timestamps,
-            strict=True,
-        ):
-            if timestamp_ms is not None and timestamp_ms > self._largest[0]:
-                self._largest = timestamp_ms, last_offset
-            if since_entry > interval:
-                self._index += _INDEX_ENTRY.pack(last_offset - self._base_offset, position)
-                self._add_time()
-                since_entry = 0
-            since_entry += size
-            position += size
-        self.position, self._since_entry = position, since_entry
+        index, time_index, self._indexing = entries_of(
+            _with_timestamps(batches),
+            self._indexing,
+            base_offset=self._base_offset,
+            position=self.position,
+            interval_bytes=self._interval_bytes,
+            room=batches.num_rows,  # no more than before, and then there was room
+        )
+        self._index += index
+        self._time_index += time_index
+        self.position += len(data)
 
     def finish(self, aborted: Sequence[AbortedTxn], mtime_ms: int) -> None:
         """Writes the indexes, and gives the files the age of what they were made from.
 
         What is on the disk for good is `flush_segment`'s.
         """
-        self._add_time()
         self._write(INDEX, self._index)
-        self._write(TIME_INDEX, self._time_index)
+        self._write(TIME_INDEX, self._time_index + self._indexing.last_time_entry(self._base_offset))
         if aborted:
-            entries = (
-                _TXN_INDEX_ENTRY.pack(0, t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
-                for t in aborted
-            )
-            self._write(TRANSACTION_INDEX, b"".join(entries))
+            self._write(TRANSACTION_INDEX, transaction_index_bytes(aborted))
         for kind in (LOG, INDEX, TIME_INDEX):
             os.utime(self._path(kind), ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
 
-    def _add_time(self) -> None:
-        timestamp_ms, offset = self._largest
-        if timestamp_ms > self._indexed_ms:
-            self._time_index += _TIME_INDEX_ENTRY.pack(timestamp_ms, offset - self._base_offset)
-            self._indexed_ms = timestamp_ms
+    def _check_span(self, batches: pa.RecordBatch) -> None:
+        last_offset = int64s(batches, "lastOffset")[-1] if batches.num_rows else self._base_offset
+        if last_offset - self._base_offset > _MAX_RELATIVE_OFFSET:
+            raise KafkaLogError(
+                f"expected offsets up to {self._base_offset + _MAX_RELATIVE_OFFSET}, all that a segment of "
+                f"base offset {self._base_offset} can hold, found {last_offset}. A broker splits such a "
+                "segment when it loads the log: let one do that first",
+                path=self._path(LOG),
+                offset=last_offset,
+            )
 
     def _write(self, kind: str, data: bytes | bytearray) -> None:
         with open(self._path(kind), "wb") as file:
@@ -110,6 +105,15 @@ class SegmentOutput:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._log.close()
+
+
+def _with_timestamps(batches: pa.RecordBatch) -> pa.RecordBatch:
+    """-1 for the timestamps that batches of magic 0 do not have."""
+    timestamps = batches.column("maxTimestamp")
+    if timestamps.null_count == 0:
+        return batches
+    index = batches.schema.get_field_index("maxTimestamp")
+    return batches.set_column(index, "maxTimestamp", timestamps.fill_null(-1))
 
 
 def flush_segment(directory: Path, base_offset: int, state: str) -> None:

@@ -70,18 +70,18 @@ def truncate_epochs(directory: Path, log_start_offset: int) -> None:
 
 def _carry_out(plan: RetentionPlan, config: LogConfig, now_ms: int) -> None:
     directory = Path(plan.path)
-    for name in plan.expired:
-        remove_file(directory / name)
+    expired = list(plan.expired)
     if plan.new_segment_offset is not None:
         SegmentWriter.create(directory, plan.new_segment_offset, config, now_ms=now_ms).close()
         fsync_directory(directory)
     if plan.deleted:
         truncate_epochs(directory, plan.log_start_offset)
         renamed = [name for segment in plan.deleted for name in _renamed(directory, segment)]
-        fsync_directory(directory)
         if config.file_delete_delay_ms == 0:
-            for name in renamed:
-                remove_file(directory / name)
+            fsync_directory(directory)
+            expired += renamed
+    for name in expired:
+        remove_file(directory / name)
     fsync_directory(directory)
 
 
