@@ -54,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 SMALL_BYTES = 128 << 20
 """Logs up to this size are cleaned by one task each: a shuffle would cost more than it gains."""
+WHOLE_SHARE = 1.5
+"""So are larger ones that are no more than this of what each core has to do: the others keep it busy."""
 MANY_BYTES = 256 << 20
 """Small logs go together to tasks up to this size."""
 TASKS_A_CORE = 8
@@ -160,7 +162,7 @@ def _looked(
     if not directories:
         return
     sizes = [size for _, size in directories]
-    whole_bytes = max(small_bytes, sum(sizes) // cores(spark) if small_bytes else 0)
+    whole_bytes = max(small_bytes, int(WHOLE_SHARE * sum(sizes) / cores(spark)) if small_bytes else 0)
     task_bytes = target_bytes(sizes, MANY_BYTES, TASKS_A_CORE * cores(spark))
     # The longest first, so that none is begun last.
     ordered = sorted(directories, key=lambda one: -one[1])

@@ -52,6 +52,8 @@ def run(
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName(f"kafkalog {name}").getOrCreate()
+    if spark.conf.get("spark.log.level", None) is None:
+        spark.sparkContext.setLogLevel("WARN")  # what the job says would be lost among Spark's own words
     try:
         rows = job(spark, asked.paths, asked.topics, config, asked.now_ms, asked.dry_run)
         rows.select(*shown).show(ROWS_SHOWN, truncate=False)
