@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -34,12 +34,18 @@ SINGLE_NODE = {
 class Broker:
     """A broker over `log_dir`, formatted if it is new. `with Broker(...)` starts it and stops it cleanly."""
 
-    def __init__(self, log_dir: Path, settings: Mapping[str, str] | None = None, heap: str = "512m") -> None:
+    def __init__(
+        self,
+        log_dir: Path,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        options: Sequence[str] = (),
+    ) -> None:
         self.log_dir = log_dir
         self.more_log_dirs: list[Path] = []
         self.bootstrap = ""
         self._settings = dict(settings or {})
-        self._heap = heap
+        self._options = [f"-Xmx{heap}", *options]
         self._process: subprocess.Popen[bytes] | None = None
         # Beside the log directory, not in it: a broker stops at a file it does not know there.
         self._output = log_dir.with_name(f"{log_dir.name}.broker.log")
@@ -60,7 +66,7 @@ class Broker:
         if not (self.log_dir / "meta.properties").exists():
             self.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
         with self._output.open("wb") as output:
-            command = self._java("kafka.Kafka", str(self._properties), options=[f"-Xmx{self._heap}"])
+            command = self._java("kafka.Kafka", str(self._properties), options=self._options)
             self._process = subprocess.Popen(
                 [*_with_its_parent(), *command], stdout=output, stderr=subprocess.STDOUT
             )

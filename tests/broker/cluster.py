@@ -33,6 +33,9 @@ IN_A_HURRY = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
 }
 
+QUICKLY_STARTED = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+"""For a JVM that lives some seconds: compile less, with fewer threads."""
+
 
 class Row(NamedTuple):
     offset: int
@@ -54,7 +57,7 @@ class Cluster:
 
     def __init__(self, log_dir: Path, class_path: str) -> None:
         self.log_dir = log_dir
-        self.broker = Broker(log_dir, IN_A_HURRY)
+        self.broker = Broker(log_dir, IN_A_HURRY, options=QUICKLY_STARTED)
         self._class_path = class_path
         self._client: Jvm | None = None
 
@@ -148,7 +151,9 @@ class Cluster:
     def _ask(self, what: str, **arguments: Any) -> Any:
         if self._client is None:
             self.broker.start()
-            self._client = Jvm(self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m"])
+            self._client = Jvm(
+                self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m", *QUICKLY_STARTED]
+            )
         answer = json.loads(self._client.ask(json.dumps({"do": what} | arguments)))
         if "error" in answer:
             raise JavaError(f"{what} {arguments}: {answer['error']}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from benchmarks.broker import CLUSTER_ID
 from native_log import LogDir, delete_records, retain
 
 from .cluster import Cluster, Consumed, eventually
@@ -77,7 +78,9 @@ RECORDS = [topic for topic in CASES if topic.startswith("records")]
 
 @pytest.fixture(scope="module")
 def broker(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Started on a directory that is as LogDir.create makes it, not formatted by Kafka's tool."""
     cluster = Cluster(tmp_path_factory.mktemp("retained") / "logs", class_path)
+    LogDir.create(cluster.log_dir, cluster_id=CLUSTER_ID)
     yield cluster
     cluster.stop()
 
