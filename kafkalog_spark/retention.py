@@ -56,8 +56,9 @@ def retain(
         path, topics, config, now_ms, dry_run: as for `native_log.retain`.
 
     Returns:
-        One row a segment, as `native_log.retain` tells it (native_log.retention.RETENTION_SCHEMA). It is done
-        when this returns.
+        One row a segment, as `native_log.retain` tells it (native_log.retention.RETENTION_SCHEMA): `decision`
+        is deleted (in a dry run: would be) or kept, `rule` by which, `reason` with what figures; or failed,
+        one row for the partition. It is done when this returns.
 
     Raises:
         PathNotVisibleError: an executor does not see a partition's directory.

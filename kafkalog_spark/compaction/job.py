@@ -86,8 +86,9 @@ def compact(
         split_bytes: about how much of a larger log a task reads.
 
     Returns:
-        One row a partition, as `native_log.compact` tells it (native_log.cleaner.STATISTICS_SCHEMA). It is
-        done when this returns.
+        One row a partition, as `native_log.compact` tells it (native_log.cleaner.STATISTICS_SCHEMA): `status`
+        is cleaned (in a dry run: would be), skipped or failed, with a `reason`; segments, records and bytes
+        before and after; what became of batches, tombstones and keys. It is done when this returns.
 
     Raises:
         PathNotVisibleError: an executor does not see a partition's directory.
