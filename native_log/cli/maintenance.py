@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from native_log.log.recover import LogRecovery
-    from native_log.logdir import LogDir
+    from native_log.logdir import LogDir, PartitionDir
 
 
 def verify_all(log_dir: LogDir, topics: Iterable[str]) -> int:
@@ -26,18 +29,25 @@ def verify_all(log_dir: LogDir, topics: Iterable[str]) -> int:
         log_dir.partition(topic, 0)  # raises, saying what is there
     chosen = [one for one in log_dir.partitions() if not named or one.topic in named]
     count = 0
-    for one in chosen:
-        try:
-            for problem in verify_log(log_dir.partition(one.topic, one.partition)):
+    pool = ThreadPoolExecutor(os.cpu_count(), "log-verification")
+    try:
+        for problems in pool.map(partial(_problems, log_dir), chosen):
+            for problem in problems:
                 click.echo(str(problem))
-                count += 1
-        except (KafkaLogError, OSError) as error:
-            click.echo(str(Problem(str(one.path), None, None, str(error))))
-            count += 1
+            count += len(problems)
+    finally:
+        pool.shutdown(cancel_futures=True)
     click.echo(
         f"{_many(len(chosen), 'partition')} checked, {_many(count, 'problem') if count else 'no problems'}"
     )
     return count
+
+
+def _problems(log_dir: LogDir, one: PartitionDir) -> list[Problem]:
+    try:
+        return list(verify_log(log_dir.partition(one.topic, one.partition)))
+    except (KafkaLogError, OSError) as error:
+        return [Problem(str(one.path), None, None, str(error))]
 
 
 def recover_all(

@@ -7,6 +7,8 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from native_log.errors import CorruptIndexError
 from native_log.log.producer_state import parse_snapshot
 from native_log.log.producers import ProducerStates, newest_snapshot, read_batch
@@ -102,15 +104,18 @@ class _SegmentCheck:
     aborted: list[AbortedTxn] = field(default_factory=list)
 
     def take(self, file: DataFile, batches: pa.RecordBatch) -> None:
-        positions, sizes = int64s(batches, "position").tolist(), int32s(batches, "sizeInBytes")
+        positions, sizes = int64s(batches, "position").tolist(), int32s(batches, "sizeInBytes").tolist()
         bases, lasts = batches.column("baseOffset").to_pylist(), int64s(batches, "lastOffset").tolist()
+        data = read_batch(file, positions[0], positions[-1] + sizes[-1] - positions[0])
+        whole = _are_right(data, batches)
         for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
             first = last if base is None else base
             if first <= self.previous:
                 message = f"expected an offset above {self.previous}, found a batch from {first} to {last}"
                 self.problems.append(Problem(file.path, position, first, message))
             self.previous = max(self.previous, last)
-            wrong = _wrong_records(read_batch(file, position, size), base, last)
+            at = position - positions[0]
+            wrong = None if whole else _wrong_records(data[at : at + size], base, last)
             if wrong is not None:
                 self.problems.append(Problem(file.path, position, first, wrong))
         self.positions += positions
@@ -177,6 +182,22 @@ class _SegmentCheck:
 
     def _path(self, kind: str) -> str:
         return str(self.segment.path.with_suffix(f".{kind}"))
+
+
+def _are_right(data: memoryview, batches: pa.RecordBatch) -> bool:
+    """Whether the records of all these batches are as they must be, told at once."""
+    found = decode(
+        data, ["offset", "position"], base_position=int64s(batches, "position")[0],
+        control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES,
+    )  # fmt: skip
+    if found.status != "end":
+        return False
+    offsets, positions = found.batch.column("offset"), found.batch.column("position")
+    of_batch = pc.index_in(positions, batches.column("position"))
+    after_base = pc.greater_equal(offsets, batches.column("baseOffset").take(of_batch))
+    up_to_last = pc.less_equal(offsets, batches.column("lastOffset").take(of_batch))
+    increase = pc.greater(offsets[1:], offsets[:-1])
+    return all(pc.all(one, min_count=0).as_py() is not False for one in (after_base, up_to_last, increase))
 
 
 def _wrong_records(batch: memoryview, base_offset: int | None, last_offset: int) -> str | None:
