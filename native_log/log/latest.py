@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.log.reader import Reader
+from native_log.log.reader import READ_BYTES, Reader
 from native_log.records import RECORD_SCHEMA, Decoded, MapProgress, OffsetMap, Survivors
+from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from native_log.log.log_range import LogRange
     from native_log.log.pieces import Piece
+    from native_log.storage import DataFile
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field("isTransactional")]))
 
@@ -63,18 +65,19 @@ class _KeyReader(Reader):
             on_damage=None,
         )
         self._put = put
+        self._window = Window(READ_BYTES)
 
     def run(self) -> None:
         for _ in self.batches():
             pass
 
-    def _decode(self, view: memoryview, position: int, piece: Piece) -> Decoded:
+    def _decode(self, file: DataFile, position: int, stop: int, piece: Piece) -> Decoded:
         if self._aborted is None:
-            found = super()._decode(view, position, piece)
+            found = super()._decode(file, position, stop, piece)
             if found.batch.column(self._transactional_index).true_count:
                 return found  # to be asked again, with the transactions that were aborted
         progress = self._put(
-            view,
+            self._window.at(file, position, stop, stop - position),
             base_position=position,
             start_offset=piece.min_offset,
             end_offset=piece.max_offset,
