@@ -19,7 +19,7 @@ class Partitioner:
     """Deals out the records of one topic among its partitions, as Kafka's producer does.
 
     A record that names its partition goes there; one with a key to the partition of its key's murmur2; others
-    to one partition until that has got `batch_size` bytes, then to the next.
+    to one partition until that has got at least `batch_size` bytes, then to the next.
 
     Args:
         partitions: how many the topic has.
@@ -83,13 +83,15 @@ class Partitioner:
             yield from _grouped(records, partitions.cast(pa.int32()))
             return
         row_bytes = max(1, records.nbytes // records.num_rows)
+        # Where there is enough for all partitions, one piece for each: small pieces cost more than they help.
+        chunk_bytes = max(self._chunk_bytes, -(-records.num_rows // self._partitions) * row_bytes)
         start = 0
         while start < records.num_rows:
-            count = min(records.num_rows - start, -(-(self._chunk_bytes - self._chunk_filled) // row_bytes))
+            count = min(records.num_rows - start, -(-(chunk_bytes - self._chunk_filled) // row_bytes))
             yield self._turn, records.slice(start, count)
             start += count
             self._chunk_filled += count * row_bytes
-            if self._chunk_filled >= self._chunk_bytes:
+            if self._chunk_filled >= chunk_bytes:
                 self._chunk_filled = 0
                 self._turn = (self._turn + 1) % self._partitions
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -53,13 +52,19 @@ def test_the_rules(keys: list[bytes | None], partitions: int, with_choice: bool,
             assert same == sorted(same) or chosen is not None
 
 
-def test_records_without_a_key_change_partition_with_each_batch() -> None:
-    found = dealt(partitioner(4, batch_size=50), None, None, 1000)
-    sizes = [len(rows) for rows in found.values()]
+@pytest.mark.parametrize(("rows", "parts"), [(1000, 1), (5, 200)])
+def test_records_without_a_key_change_partition_with_each_batch(rows: int, parts: int) -> None:
+    one = partitioner(4, batch_size=50)
+    sizes: Counter[int] = Counter()
+    for _ in range(parts):
+        sizes.update({partition: len(found) for partition, found in dealt(one, None, None, rows).items()})
     assert len(sizes) == 4
-    assert max(sizes) - min(sizes) <= 20
-    runs = sum(1 for rows in found.values() for a, b in pairwise(rows) if b != a + 1)
-    assert runs > 50
+    assert max(sizes.values()) - min(sizes.values()) <= 20
+
+
+def test_few_records_stay_together() -> None:
+    one = partitioner(4, batch_size=1000)
+    assert len({partition for _ in range(10) for partition in dealt(one, None, None, 5)}) == 1
 
 
 def test_round_robin() -> None:
