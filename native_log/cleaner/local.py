@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SAVE_EVERY_SECONDS = 1.0
+_LEAST_MAP_BYTES = 8 << 10
+"""Of less than this no thread makes use."""
 
 
 def compact(
@@ -80,12 +82,14 @@ def compact(
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
         directories = chosen_partitions(log_dir, topics)
-        threads = max(1, min(settings.log_cleaner_threads or cores(), len(directories)))
+        buffer_bytes = settings.log_cleaner_dedupe_buffer_size
+        wanted = settings.log_cleaner_threads or cores()
+        threads = max(1, min(wanted, len(directories), buffer_bytes // _LEAST_MAP_BYTES))
         run = _Run(
             settings,
             now,
             dry_run,
-            settings.log_cleaner_dedupe_buffer_size // threads,
+            buffer_bytes // threads,
             Progress(on_progress, len(directories)),
         )
         checkpoints = CleanerCheckpoints()
@@ -98,6 +102,9 @@ def compact(
                 found.append(result)
                 if result.status == "cleaned" and not dry_run:
                     checkpoints.add(directory, result.end_offset)
+        except BaseException:
+            run.progress.stop()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
             checkpoints.save()

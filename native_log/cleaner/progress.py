@@ -5,6 +5,8 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from native_log.errors import KafkaLogError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,6 +25,15 @@ class Progress:
         self._total = partitions * _STEPS
         self._done = 0.0
         self._lock = Lock()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Have all threads end where they next tell of progress, by a KafkaLogError."""
+        self._is_stopped = True
+
+    def check(self) -> None:
+        if self._is_stopped:
+            raise KafkaLogError("the run was interrupted")
 
     def partition(self) -> PartitionProgress:
         return PartitionProgress(self)
@@ -47,6 +58,7 @@ class PartitionProgress:
         self._total_bytes = total_bytes
 
     def add(self, size_bytes: int) -> None:
+        self._whole.check()
         if self._total_bytes:
             steps = min(self._left, size_bytes * _STEPS / self._total_bytes)
             self._left -= steps

@@ -83,6 +83,9 @@ def erase(
         pool = ThreadPoolExecutor(max(1, min(cores(), len(chosen))), "erase")
         try:
             found = list(pool.map(partial(_erased, log_dir, run, progress), chosen))
+        except BaseException:
+            progress.stop()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
         others = [

@@ -23,7 +23,7 @@ from native_log.records import scan
 from native_log.segment.files import parse_file_name
 from tests.killing import survives
 
-from .support import files, round_id, rounds
+from .support import files, logs, round_id, rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,6 +145,32 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         told = native_log.compact(data, config=one.config, now_ms=one.now_ms, dry_run=True)
         assert told.column("status").to_pylist() == ["cleaned"]
         holder.communicate()
+
+
+def test_an_interrupt_ends_all_threads_and_the_next_run_finishes(tmp_path: Path) -> None:
+    one = ROUNDS["kafka-4.1-compact-txn-round2"]
+    data = one.copy(tmp_path / "data")
+    for number in range(1, 6):
+        shutil.copytree(data / f"{one.topic}-0", data / f"{one.topic}-{number}", copy_function=shutil.copy2)
+    whole = shutil.copytree(data, tmp_path / "whole", copy_function=shutil.copy2)
+    native_log.compact(whole, config=one.config, now_ms=one.now_ms)
+    told = 0
+
+    def interrupt(*_: int) -> None:
+        nonlocal told
+        told += 1
+        if told >= 9:
+            raise KeyboardInterrupt
+
+    config = {**one.config, "log.cleaner.threads": 2}
+    with pytest.raises(KeyboardInterrupt):
+        native_log.compact(data, config=config, now_ms=one.now_ms, on_progress=interrupt)
+    native_log.compact(data, config=config, now_ms=one.now_ms)
+    for number in range(6):
+        assert leftovers(data) == []
+        partition = f"{one.topic}-{number}"
+        assert logs(data / partition).keys() <= logs(whole / partition).keys()
+    assert records(data, one.topic) == records(whole, one.topic)
 
 
 def test_a_log_that_this_process_appends_to_is_left_alone(tmp_path: Path) -> None:
