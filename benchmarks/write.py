@@ -122,9 +122,12 @@ def _kernel(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
     step = max(1, records.num_rows * (1 << 20) // max(1, _content_bytes(records)))
 
     def run() -> Pass:
-        written = 0
+        written, ratio = 0, 1.0
         for start in range(0, records.num_rows, step):
-            encoded = encode(records.slice(start, step), compression=codec, batch_size=BATCH_BYTES)
+            encoded = encode(
+                records.slice(start, step), compression=codec, batch_size=BATCH_BYTES, estimated_ratio=ratio
+            )
+            ratio = encoded.estimated_ratio
             written += len(encoded.data)
         return Pass(records.num_rows, written_bytes=written)
 

@@ -73,8 +73,9 @@ def encode(
     append_time_ms: int | None,
     now_ms: int,
     base_position: int,
-) -> tuple[tuple[Bytes, ArrowBatch] | None, tuple[str, int, int, int]]:
-    """data and batches, None if refused; the kind of refusal, its first and last row, what was found"""
+    estimated_ratio: float,
+) -> tuple[tuple[Bytes, ArrowBatch, float] | None, tuple[str, int, int, int]]:
+    """data, batches, estimated ratio, or None; kind of refusal, first and last row, what was found"""
 
 def murmur2(keys: object, partitions: int | None = None) -> ArrowBatch: ...
 def patch(data: Buffer, positions: Buffer, *, base_offset: int, leader_epoch: int) -> int | None: ...

@@ -59,7 +59,7 @@ def _encoded(
     wanted = at.config.compression_type
     codec = how.compression or ("none" if wanted == "producer" else wanted)
     append_time_ms = at.append_time_ms
-    offset, sequence = at.log_end_offset, how.base_sequence
+    offset, sequence, ratio = at.log_end_offset, how.base_sequence, 1.0
     for piece in _slices(records):
         if piece.num_rows:
             done = encode(
@@ -77,11 +77,12 @@ def _encoded(
                 timestamp_type=0 if append_time_ms is None else 1,
                 append_time_ms=-1 if append_time_ms is None else append_time_ms,
                 now_ms=at.now_ms,
+                estimated_ratio=ratio,
             )
             rows = done.batches
             check_sizes(int32s(rows, "sizeInBytes").tolist(), at.config, at.path)
             yield done.data, rows
-            offset += piece.num_rows
+            offset, ratio = offset + piece.num_rows, done.estimated_ratio
             sequence = -1 if sequence < 0 else (sequence + piece.num_rows) % (MAX_SEQUENCE + 1)
 
 

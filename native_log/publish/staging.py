@@ -165,6 +165,7 @@ class _StagedLog:
     _file: _OpenFile | None = None
     _done: list[StagedFile] = field(default_factory=list)
     _records: int = 0
+    _ratio: float = 1.0
 
     def append(self, records: pa.RecordBatch) -> int:
         """Keep records until they are taken; how many bytes they are."""
@@ -193,9 +194,10 @@ class _StagedLog:
             timestamp_type=1 if is_append_time else 0,
             append_time_ms=how.now_ms if is_append_time else -1,
             now_ms=how.now_ms,
+            estimated_ratio=self._ratio,
         )
         check_sizes(int32s(encoded.batches, "sizeInBytes").tolist(), how.config, self._name)
-        self._records += records.num_rows
+        self._records, self._ratio = self._records + records.num_rows, encoded.estimated_ratio
         data, batches = memoryview(encoded.data).cast("B"), encoded.batches
         while batches.num_rows:
             file = self._file = self._file or self._open()

@@ -25,14 +25,16 @@ class Encoded:
 
     Attributes:
         data: the bytes, batches one behind the other.
+        estimated_ratio: how well records that come next may be compressed: what encoding them is to be given.
     """
 
-    __slots__ = ("_batches", "data")
+    __slots__ = ("_batches", "data", "estimated_ratio")
 
-    def __init__(self, data: Buffer, batches: Any) -> None:
+    def __init__(self, data: Buffer, batches: Any, estimated_ratio: float = 1.0) -> None:
         """`batches`: anything that Arrow's PyCapsule interface takes a record batch of."""
         self.data = data
         self._batches = batches
+        self.estimated_ratio = estimated_ratio
 
     @property
     def batches(self) -> pa.RecordBatch:
@@ -59,12 +61,14 @@ def check_settings(
     base_sequence: int,
     is_transactional: bool,
     timestamp_type: int,
+    estimated_ratio: float,
 ) -> None:
     """Raises ValueError for what no records can be written with (Kafka: MemoryRecordsBuilder)."""
     _expect(magic in (0, 1, 2), "magic 0, 1 or 2", magic)
     check_compression(compression, level)
     _expect(compression != "zstd" or magic == 2, "magic 2, which zstd needs", magic)
     _expect(timestamp_type in (0, 1), "timestamp_type 0 (CreateTime) or 1 (LogAppendTime)", timestamp_type)
+    _expect(0 < estimated_ratio < 1e9, "an estimated_ratio above 0", estimated_ratio)
     _expect(batch_size >= 0, "a batch_size of 0 bytes or more", batch_size)
     _expect(
         0 <= base_offset < 2**63 - rows,

@@ -21,7 +21,7 @@ from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
 
-API_VERSION = 5
+API_VERSION = 6
 if _kernel.API_VERSION != API_VERSION:
     raise ImportError(
         f"native_log._kernel has interface {_kernel.API_VERSION}, this native_log needs {API_VERSION}: "
@@ -116,6 +116,7 @@ def encode(
     append_time_ms: int = -1,
     now_ms: int = -1,
     base_position: int = 0,
+    estimated_ratio: float = 1.0,
 ) -> Encoded:
     check_settings(
         magic=magic,
@@ -129,6 +130,7 @@ def encode(
         base_sequence=base_sequence,
         is_transactional=is_transactional,
         timestamp_type=timestamp_type,
+        estimated_ratio=estimated_ratio,
     )
     encoded, refused = _kernel.encode(
         known_columns(records),
@@ -146,11 +148,12 @@ def encode(
         append_time_ms=append_time_ms if timestamp_type else None,
         now_ms=now_ms,
         base_position=base_position,
+        estimated_ratio=estimated_ratio,
     )
     if encoded is None:
         refuse(*refused, max_message_bytes)
-    data, batches = encoded
-    return Encoded(memoryview(data), batches)
+    data, batches, ratio = encoded
+    return Encoded(memoryview(data), batches, ratio)
 
 
 def patch(

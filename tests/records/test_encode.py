@@ -182,6 +182,19 @@ def test_compressed_batches_grow_as_they_are_found_to_be_well_compressed(impl) -
     assert found[-2] > 20
 
 
+def test_encoding_goes_on_with_the_ratio_it_had(impl) -> None:
+    given = values(*[1000] * 4000)
+    whole = impl.encode(given, compression="zstd")
+    end = sum(counts(whole)[:10])
+    first = impl.encode(given.slice(0, end), compression="zstd")
+    assert counts(first) == counts(whole)[:10]
+    assert 0.9 < first.estimated_ratio < 1
+    rest = impl.encode(given.slice(end), compression="zstd", estimated_ratio=first.estimated_ratio)
+    assert counts(rest) == counts(whole)[10:]
+    assert rest.estimated_ratio == whole.estimated_ratio
+    assert impl.encode(given, estimated_ratio=0.5).estimated_ratio == 0.5
+
+
 def test_sequences_go_on_and_wrap(impl) -> None:
     encoded = impl.encode(
         values(*[100] * 4), batch_size=0, producer_id=1, producer_epoch=0, base_sequence=2**31 - 2
@@ -238,6 +251,8 @@ def test_a_column_of_values_there_has_to_be(impl) -> None:
         ({"base_offset": 2**63 - 2}, "base_offset"),
         ({"base_offset": -1}, "base_offset"),
         ({"batch_size": -1}, "batch_size"),
+        ({"estimated_ratio": 0.0}, "estimated_ratio"),
+        ({"estimated_ratio": float("nan")}, "estimated_ratio"),
         ({"timestamp_type": 2}, "timestamp_type"),
         ({"is_transactional": True}, "producer_id"),
         ({"producer_id": 1, "base_sequence": 0}, "producer_epoch"),

@@ -2,8 +2,8 @@
 
 use super::columns::Records;
 use super::ratio::Ratio;
-use super::{MOST, MOST_PLAIN, Options, Refusal};
-use crate::codec::{Codec, Compressor};
+use super::{MOST, MOST_PLAIN, Options, Refusal, Workspace};
+use crate::codec::Codec;
 use crate::columns::Record;
 use crate::header::{V0_HEADER, V1_HEADER};
 use crate::write::{Wrapper, message};
@@ -12,11 +12,11 @@ use crate::write::{Wrapper, message};
 const LENGTHS: usize = 8;
 
 /// Appends the rows as messages of the magic asked for.
-pub fn batches(
+pub(super) fn batches(
     records: &Records,
     options: &Options,
-    compressor: &mut Compressor,
-    plain: &mut Vec<u8>,
+    ratio: &mut Ratio,
+    workspace: &mut Workspace,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
     let overhead = LENGTHS + if options.magic == 0 { V0_HEADER } else { V1_HEADER };
@@ -32,7 +32,7 @@ pub fn batches(
     let append_time = options.append_time_ms.filter(|_| options.magic > 0);
     let wrapper = Wrapper { magic: options.magic, codec: options.codec, append_time };
     let limit = options.batch_size.min(MOST);
-    let mut ratio = Ratio::default();
+    let Workspace { compressor, plain } = workspace;
     let mut within = Vec::new();
     let mut row = 0;
     while row < records.rows {

@@ -21,6 +21,7 @@ use std::cell::RefCell;
 use crate::codec::{Codec, Compressor};
 use crate::header::LOG_APPEND_TIME;
 use columns::Records;
+use ratio::Ratio;
 
 const NO_TIMESTAMP: i64 = -1;
 /// A batch has no more bytes, and no more records, than 31 bits count.
@@ -92,12 +93,13 @@ thread_local! {
     static WORKSPACE: RefCell<Workspace> = RefCell::default();
 }
 
-/// Appends all rows to `out`, which is worth nothing if they are refused.
-pub fn encode(records: &Records, options: &Options, out: &mut Vec<u8>) -> Result<(), Refusal> {
+/// Appends all rows to `out`, which is worth nothing if they are refused. `ratio` is how well they are expected to be
+/// compressed, and becomes what the next ones are.
+pub fn encode(records: &Records, options: &Options, ratio: &mut Ratio, out: &mut Vec<u8>) -> Result<(), Refusal> {
     WORKSPACE.with_borrow_mut(|workspace| {
         workspace.compressor.set_level(options.level);
         let batches = if options.magic < 2 { legacy::batches } else { v2::batches };
-        let encoded = batches(records, options, &mut workspace.compressor, &mut workspace.plain, out);
+        let encoded = batches(records, options, ratio, workspace, out);
         workspace.plain.clear();
         workspace.plain.shrink_to(KEPT_SCRATCH);
         encoded

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use super::columns::{Binary, Records};
+use super::ratio::Ratio;
 use super::{Options, Refusal};
 use crate::bytes::{Bytes, recycled};
 use crate::codec::Codec;
@@ -22,13 +23,14 @@ use crate::python::{ArrowBatch, arrow_error, bytes_of, written};
 
 /// (kind, first row, last row, what was found); means nothing where there is no refusal
 type Refused = (&'static str, usize, usize, i64);
-/// (data, batches), or None
-type Encoded = (Option<(Bytes, ArrowBatch)>, Refused);
+/// (data, batches, estimated ratio), or None
+type Encoded = (Option<(Bytes, ArrowBatch, f32)>, Refused);
 
 #[pyfunction]
 #[pyo3(signature = (
     records, *, magic, compression, level, batch_size, max_message_bytes, base_offset, leader_epoch, producer_id,
-    producer_epoch, base_sequence, is_transactional, append_time_ms, now_ms, base_position
+    producer_epoch, base_sequence, is_transactional, append_time_ms, now_ms, base_position,
+    estimated_ratio
 ))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.encode")]
 pub fn encode(
@@ -48,6 +50,7 @@ pub fn encode(
     append_time_ms: Option<i64>,
     now_ms: i64,
     base_position: i64,
+    estimated_ratio: f32,
 ) -> PyResult<Encoded> {
     let codec = Codec::named(compression)
         .ok_or_else(|| PyValueError::new_err(format!("unknown compression {compression:?}")))?;
@@ -73,13 +76,14 @@ pub fn encode(
     let encoded = py.detach(|| {
         let records = Records::of(&batch).map_err(PyValueError::new_err)?;
         let mut data = recycled();
-        Ok::<_, PyErr>(super::encode(&records, &options, &mut data).map(|()| {
+        let mut ratio = Ratio(estimated_ratio);
+        Ok::<_, PyErr>(super::encode(&records, &options, &mut ratio, &mut data).map(|()| {
             let batches = written(&data, base_position);
-            (Bytes::new(data), batches)
+            (Bytes::new(data), batches, ratio.0)
         }))
     })?;
     Ok(match encoded {
-        Ok((data, batches)) => (Some((data, batches.map_err(arrow_error)?)), ("", 0, 0, 0)),
+        Ok((data, batches, ratio)) => (Some((data, batches.map_err(arrow_error)?, ratio)), ("", 0, 0, 0)),
         Err(refusal) => (None, refused(refusal)),
     })
 }

@@ -5,14 +5,8 @@ const IMPROVING_STEP: f32 = 0.005;
 /// MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR: better too small a batch than one too large.
 const CAUTION: f32 = 1.05;
 
-/// In the producer it lives as long as the topic is written to; here, as long as a call.
-pub struct Ratio(f32);
-
-impl Default for Ratio {
-    fn default() -> Self {
-        Ratio(1.0)
-    }
-}
+/// Of compressed bytes to those before; 1 at first. In the producer it lives as long as the topic is written to.
+pub struct Ratio(pub f32);
 
 impl Ratio {
     /// What so many bytes may come to.
@@ -39,7 +33,7 @@ mod tests {
 
     #[test]
     fn falls_in_small_steps_and_rises_at_once() {
-        let mut ratio = Ratio::default();
+        let mut ratio = Ratio(1.0);
         assert_eq!(ratio.compressed(1001), 1051);
         ratio.observe(1000, 500);
         assert_eq!(ratio.0, 0.995);

@@ -3,8 +3,8 @@
 use super::columns::Records;
 use super::ratio::Ratio;
 use super::record::{Row, SLACK};
-use super::{MOST, MOST_PLAIN, NO_TIMESTAMP, Options, Refusal};
-use crate::codec::{Codec, Compressor};
+use super::{MOST, MOST_PLAIN, NO_TIMESTAMP, Options, Refusal, Workspace};
+use crate::codec::Codec;
 use crate::header::{TRANSACTIONAL, V2_HEADER, V2Header};
 use crate::varint::bytes_of;
 
@@ -13,18 +13,18 @@ use crate::varint::bytes_of;
 const USUAL_OVERHEAD: usize = 12;
 
 /// Appends the rows as batches of magic 2.
-pub fn batches(
+pub(super) fn batches(
     records: &Records,
     options: &Options,
-    compressor: &mut Compressor,
-    plain: &mut Vec<u8>,
+    ratio: &mut Ratio,
+    workspace: &mut Workspace,
     out: &mut Vec<u8>,
 ) -> Result<(), Refusal> {
     if options.codec == Codec::None {
         let content = records.content_bytes() + records.rows * USUAL_OVERHEAD;
         out.reserve(content + (content / options.batch_size.max(1024) + 2) * 2 * V2_HEADER + SLACK);
     }
-    let mut ratio = Ratio::default();
+    let Workspace { compressor, plain } = workspace;
     let mut row = 0;
     while row < records.rows {
         let begins = out.len();

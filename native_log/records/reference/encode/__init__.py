@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from native_log.records.encode import Encoded, check_settings, refuse
 from native_log.records.reference.codec import NAMES
 from native_log.records.reference.encode.batches import Form, legacy_batches, v2_batches
+from native_log.records.reference.encode.ratio import Ratio
 from native_log.records.reference.encode.rows import rows
 from native_log.records.reference.scan import scan
 
@@ -35,13 +36,14 @@ def encode(
     append_time_ms: int = -1,
     now_ms: int = -1,
     base_position: int = 0,
+    estimated_ratio: float = 1.0,
 ) -> Encoded:
     """Records as batches with consecutive offsets from `base_offset` on.
 
     A batch takes records while it is estimated to be not larger than `batch_size`, as Kafka does it: without
     compression that is what they take; with it, this times 1.05 and the ratio that is hoped for (1 at first,
     0.005 less with each batch that is better, up at once: CompressionRatioEstimator). A producer keeps that
-    ratio for a topic as long as it lives; here it begins anew with each call.
+    ratio for a topic as long as it lives: see `estimated_ratio`.
 
     Args:
         records: columns by name, in any order, others are passed over: `value`, `key` (binary or string),
@@ -66,6 +68,8 @@ def encode(
         append_time_ms: see timestamp_type.
         now_ms: timestamp of records that have none.
         base_position: position in the file of the first byte, for `Encoded.batches`.
+        estimated_ratio: of the size of compressed batches to that before, as it is expected at first: where
+            encoding goes on, `Encoded.estimated_ratio` of the call before.
 
     Raises:
         RecordTooLargeError: a batch is larger than `max_message_bytes`; it names the rows. A record may have
@@ -86,6 +90,7 @@ def encode(
         base_sequence=base_sequence,
         is_transactional=is_transactional,
         timestamp_type=timestamp_type,
+        estimated_ratio=estimated_ratio,
     )
     form = Form(
         magic,
@@ -102,11 +107,11 @@ def encode(
     records = list(rows(records, base_offset, now_ms))
     most_bytes = _MOST if max_message_bytes is None else min(max_message_bytes, _MOST)
     written = bytearray()
-    row = 0
-    for count, batch in (v2_batches if magic == 2 else legacy_batches)(records, form):
+    row, ratio = 0, Ratio(estimated_ratio, compressed=form.codec != 0)
+    for count, batch in (v2_batches if magic == 2 else legacy_batches)(records, form, ratio):
         if len(batch) > most_bytes:
             refuse("too-large", row, row + count - 1, len(batch), max_message_bytes)
         written += batch
         row += count
     data = bytes(written)
-    return Encoded(data, scan(data, base_position=base_position, check_crcs=True).batches)
+    return Encoded(data, scan(data, base_position=base_position, check_crcs=True).batches, ratio.value)

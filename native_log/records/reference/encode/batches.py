@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from native_log.records.encode import refuse
 from native_log.records.reference import write
 from native_log.records.reference.codec.compress import compress
-from native_log.records.reference.encode.ratio import Ratio
 from native_log.records.reference.entry import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, V2_HEADER, wrap64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from native_log.records.reference.encode.ratio import Ratio
     from native_log.records.reference.encode.rows import Headers
     from native_log.records.reference.record import Record
 
@@ -39,9 +39,10 @@ class Form:
     append_time_ms: int | None
 
 
-def v2_batches(rows: Sequence[tuple[Record, Headers]], form: Form) -> Iterator[tuple[int, bytes]]:
+def v2_batches(
+    rows: Sequence[tuple[Record, Headers]], form: Form, ratio: Ratio
+) -> Iterator[tuple[int, bytes]]:
     """Batches, each with the number of its records."""
-    ratio = Ratio(compressed=form.codec != 0)
     attributes = form.codec | (TIMESTAMP_TYPE_FLAG if form.append_time_ms is not None else 0)
     attributes |= TRANSACTIONAL_FLAG if form.is_transactional else 0
     start = 0
@@ -85,7 +86,9 @@ def _sequence(base: int, records: int) -> int:
     return base if base < 0 else (base + records) % 2**31
 
 
-def legacy_batches(rows: Sequence[tuple[Record, Headers]], form: Form) -> Iterator[tuple[int, bytes]]:
+def legacy_batches(
+    rows: Sequence[tuple[Record, Headers]], form: Form, ratio: Ratio
+) -> Iterator[tuple[int, bytes]]:
     """Messages of magic 0 or 1, or wrappers of them, each with the number of its records."""
     magic = form.magic
     append_time = form.append_time_ms if magic else None  # magic 0 has no timestamps at all
@@ -99,7 +102,7 @@ def legacy_batches(rows: Sequence[tuple[Record, Headers]], form: Form) -> Iterat
             timestamp = record.timestamp if append_time is None else append_time
             yield 1, write.message(magic, record.offset, flags, timestamp, record.key, record.value)
         return
-    overhead, ratio = _LEGACY_OVERHEAD[magic], Ratio(compressed=True)
+    overhead = _LEGACY_OVERHEAD[magic]
     start = 0
     while start < len(records):
         end, written = start, 0
