@@ -43,7 +43,7 @@ def submit(job: str, *arguments: str | Path, master: str = "local[2]") -> subpro
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
+        timeout=250,
         check=False,
     )
 

@@ -115,7 +115,7 @@ def test_spark_connect(tmp_path: Path) -> None:
         [sys.executable, "-c", CONNECT.format(data=DATA)],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=250,
         cwd=tmp_path,
     )
     assert "rows 137" in run.stdout, run.stderr[-2000:]
