@@ -17,7 +17,8 @@ LEVELS = {"none": None, "gzip": range(1, 10), "snappy": None, "lz4": range(1, 18
 """The levels each compression has (KIP-390), gzip's -1 apart."""
 _COLUMNS = ("key", "value", "headers", "timestamp")
 _BINARY = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.null())
-_MOST_BYTES = 2**31 - 1
+MOST_BYTES = 2**31 - 1
+"""No batch is larger."""
 
 
 class Encoded:
@@ -55,7 +56,9 @@ def check_settings(
     level: int | None,
     batch_size: int,
     rows: int,
+    max_message_bytes: int | None,
     base_offset: int,
+    leader_epoch: int,
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
@@ -75,10 +78,15 @@ def check_settings(
         f"a base_offset of 0 or more, so that {rows} offsets are below 2^63",
         base_offset,
     )
+    _expect(max_message_bytes is None or max_message_bytes >= 0, "max_message_bytes >= 0", max_message_bytes)
+    _expect(-1 <= leader_epoch < 2**31, "a leader_epoch from -1 to 2^31 - 1", leader_epoch)
+    _expect(-1 <= producer_id < 2**63, "a producer_id from -1 to 2^63 - 1", producer_id)
+    _expect(-1 <= producer_epoch < 2**15, "a producer_epoch from -1 to 32767", producer_epoch)
+    _expect(-1 <= base_sequence < 2**31, "a base_sequence from -1 to 2^31 - 1", base_sequence)
     if producer_id >= 0:
         _expect(magic == 2, "magic 2, which a producer_id needs", magic)
-        _expect(0 <= producer_epoch < 2**15, "a producer_epoch from 0 on with a producer_id", producer_epoch)
-        _expect(0 <= base_sequence < 2**31, "a base_sequence from 0 on with a producer_id", base_sequence)
+        _expect(producer_epoch >= 0, "a producer_epoch from 0 on with a producer_id", producer_epoch)
+        _expect(base_sequence >= 0, "a base_sequence from 0 on with a producer_id", base_sequence)
     else:
         _expect(not is_transactional, "a producer_id, for the batches are transactional", producer_id)
 
@@ -158,7 +166,7 @@ def refuse(kind: str, first_row: int, last_row: int, found: int, max_message_byt
     """Raises what tells of these rows (both inclusive): InvalidRecordError, or one of its kind."""
     rows = f"row {first_row}" if first_row == last_row else f"rows {first_row} to {last_row}"
     if kind == "too-large":
-        limit = _MOST_BYTES if max_message_bytes is None else max_message_bytes
+        limit = MOST_BYTES if max_message_bytes is None else max_message_bytes
         raise RecordTooLargeError(
             f"{rows}: expected a batch of at most {limit} bytes (max.message.bytes), found {found}; "
             "raise that, or make batches or values smaller"

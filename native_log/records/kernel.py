@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from native_log import _kernel
 from native_log.records.encode import (
+    MOST_BYTES,
     Encoded,
     batch_positions,
     check_settings,
@@ -124,7 +125,9 @@ def encode(
         level=level,
         batch_size=batch_size,
         rows=records.num_rows,
+        max_message_bytes=max_message_bytes,
         base_offset=base_offset,
+        leader_epoch=leader_epoch,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -137,8 +140,8 @@ def encode(
         magic=magic,
         compression=compression,
         level=level,
-        batch_size=batch_size,
-        max_message_bytes=max_message_bytes,
+        batch_size=min(batch_size, MOST_BYTES),
+        max_message_bytes=None if max_message_bytes is None else min(max_message_bytes, MOST_BYTES),
         base_offset=base_offset,
         leader_epoch=leader_epoch,
         producer_id=producer_id,

@@ -171,6 +171,7 @@ def test_a_batch_takes_records_up_to_its_size(impl) -> None:
     assert counts(impl.encode(values(0, 0, 0), batch_size=0)) == [1, 1, 1]
     assert counts(impl.encode(values(5, 500, 5, 5), batch_size=100)) == [1, 1, 2]
     assert counts(impl.encode(values())) == []
+    assert counts(impl.encode(values(1, 1), batch_size=2**70, max_message_bytes=2**70)) == [2]
     assert sum(counts(impl.encode(values(*[100] * 1000)))) == 1000
 
 
@@ -254,6 +255,11 @@ def test_a_column_of_values_there_has_to_be(impl) -> None:
         ({"estimated_ratio": 0.0}, "estimated_ratio"),
         ({"estimated_ratio": float("nan")}, "estimated_ratio"),
         ({"timestamp_type": 2}, "timestamp_type"),
+        ({"leader_epoch": 2**31}, "leader_epoch"),
+        ({"max_message_bytes": -1}, "max_message_bytes"),
+        ({"producer_id": 2**63}, "producer_id"),
+        ({"producer_id": -2}, "producer_id"),
+        ({"base_sequence": 2**31}, "base_sequence"),
         ({"is_transactional": True}, "producer_id"),
         ({"producer_id": 1, "base_sequence": 0}, "producer_epoch"),
         ({"producer_id": 1, "producer_epoch": 0}, "base_sequence"),
