@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.errors import InvalidRecordError
 from native_log.log.validation import LOG_APPEND_TIME, check_records, check_sizes
 from native_log.records import encode
 from native_log.segment.scan import int32s, int64s
@@ -184,18 +185,21 @@ class _StagedLog:
         records = _as_one(parts)
         how = self.encoding
         is_append_time = how.config.message_timestamp_type == LOG_APPEND_TIME
-        encoded = encode(
-            records,
-            compression=how.compression,
-            level=how.level,
-            batch_size=how.batch_size,
-            max_message_bytes=how.config.max_message_bytes,
-            base_offset=self._records,
-            timestamp_type=1 if is_append_time else 0,
-            append_time_ms=how.now_ms if is_append_time else -1,
-            now_ms=how.now_ms,
-            estimated_ratio=self._ratio,
-        )
+        try:
+            encoded = encode(
+                records,
+                compression=how.compression,
+                level=how.level,
+                batch_size=how.batch_size,
+                max_message_bytes=how.config.max_message_bytes,
+                base_offset=self._records,
+                timestamp_type=1 if is_append_time else 0,
+                append_time_ms=how.now_ms if is_append_time else -1,
+                now_ms=how.now_ms,
+                estimated_ratio=self._ratio,
+            )
+        except InvalidRecordError as error:
+            raise type(error)(error.message, path=self._name) from None
         check_sizes(int32s(encoded.batches, "sizeInBytes").tolist(), how.config, self._name)
         self._records, self._ratio = self._records + records.num_rows, encoded.estimated_ratio
         data, batches = memoryview(encoded.data).cast("B"), encoded.batches

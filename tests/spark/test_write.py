@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -198,6 +201,41 @@ def test_insert_into_a_table(spark: SparkSession, tmp_path: Path) -> None:
         assert spark.table("sink").where("value = cast('w' as binary)").count() == 4
     finally:
         spark.sql("DROP TABLE sink")
+
+
+SLOW = """
+import sys, time
+from pyspark.sql import SparkSession
+
+def slow(batches):
+    for batch in batches:
+        yield batch
+    time.sleep(60)
+
+conf = {"spark.sql.execution.arrow.maxRecordsPerBatch": 10, "spark.ui.enabled": "false"}
+spark = SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
+rows = spark.range(0, 100_000, 1, 2).selectExpr("repeat('v', 1000) value")
+df = rows.mapInArrow(slow, rows.schema)
+df.write.format("kafkalog").mode("append").option("topic", "new").save(sys.argv[1])
+"""
+
+
+def test_a_driver_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    save(spark.range(3).selectExpr("'v' value"), logs)
+    before = files(logs)
+    command = [sys.executable, "-c", SLOW, str(logs)]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as driver:
+        until = time.monotonic() + 120
+        while not list(logs.rglob("*.batches")):
+            assert driver.poll() is None and time.monotonic() < until
+            time.sleep(0.1)
+        os.killpg(driver.pid, signal.SIGKILL)
+    assert native_log.LogDir(logs).topics() == {"t": [0]}
+    save(spark.range(2).selectExpr("'v' value"), logs)
+    assert load(spark, logs).count() == 5
+    names = [name for name in files(logs) if not name.endswith(".snapshot")]
+    assert names == [name for name in before if not name.endswith(".snapshot")]
 
 
 FLAKY = """
