@@ -225,7 +225,8 @@ def _changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @kafkalog.command()
 @_changing_options
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", "-n", is_flag=True, help="Change nothing, only tell what would be done, and why.")
+@click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking.")
 @click.option(
     "--from-start", is_flag=True, help="Check every segment, not only those from the recovery point on."
 )
@@ -235,17 +236,17 @@ def _changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Path(file_okay=False),
     help="Copy there what is cut off, to be read with cat --mode dropMalformed.",
 )
-def recover(
-    paths: tuple[str, ...], topics: tuple[str, ...], dry_run: bool, from_start: bool, save_to: str | None
-) -> None:
+def recover(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None:
     """Make logs whole that a crash left, as a broker does when it starts.
 
     Each log is cut at its first batch that is not whole and right; what lies behind is removed. Indexes,
     producers' state and leader epochs are made anew. The directory must not be in use by a broker.
+
+    Where anything would go it is shown first, and asked for.
     """
     from native_log.cli.maintenance import recover_all
 
-    if recover_all(paths, topics, dry_run=dry_run, from_start=from_start, save_to=save_to):
+    if recover_all(paths, topics, **how):
         raise SystemExit(DATA_ERROR)
 
 

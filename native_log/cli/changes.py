@@ -124,11 +124,8 @@ def carry_out(
         show: the table, and whether it is only told, to text.
         changes: whether a row of the table stands for a change.
     """
-    if not (dry_run or yes) and (as_json or not _is_asked()):
-        raise click.UsageError(
-            "this changes logs: look first with --dry-run, and then do it with --yes (in a terminal it is "
-            "shown, and asked for)"
-        )
+    if not (dry_run or yes):
+        check_is_asked(not as_json)
     show_rows = _as_json if as_json else show
     if dry_run or not yes:
         plan = _run(job, what, True)
@@ -153,6 +150,15 @@ def _run(job: Job, what: str, dry_run: bool) -> pa.Table:
 def _is_asked() -> bool:
     """Whether there is someone to ask."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def check_is_asked(can_ask: bool = True) -> None:
+    """Raises UsageError where there is no one to ask before logs are changed."""
+    if not (can_ask and _is_asked()):
+        raise click.UsageError(
+            "this changes logs: look first with --dry-run, and then do it with --yes (in a terminal it is "
+            "shown, and asked for)"
+        )
 
 
 def _as_json(table: pa.Table, _: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from native_log.cli.changes import check_is_asked
 from native_log.cli.runner import note_error
 from native_log.errors import KafkaLogError
 from native_log.logdir.recovery import PartitionRecovery, recover
@@ -51,21 +52,45 @@ def _problems(log_dir: LogDir, one: PartitionDir) -> list[Problem]:
 
 
 def recover_all(
-    paths: Sequence[str], topics: Sequence[str], *, dry_run: bool, from_start: bool, save_to: str | None
+    paths: Sequence[str],
+    topics: Sequence[str],
+    *,
+    dry_run: bool,
+    yes: bool,
+    from_start: bool,
+    save_to: str | None,
 ) -> int:
-    """A line for each partition; how many could not be recovered."""
-    failed = 0
-    for path in paths:
-        found = recover(
-            path,
-            topics or None,
-            dry_run=dry_run,
-            from_start=from_start,
-            save_to=save_to,
-            on_partition=lambda one: _say(one, dry_run),
-        )
-        failed += sum(one.error is not None for one in found)
-    return failed
+    """A line for each partition; how many could not be recovered.
+
+    Where data would go it is shown first, and asked for.
+    """
+
+    def run(dry_run: bool) -> list[PartitionRecovery]:
+        return [
+            one
+            for path in paths
+            for one in recover(
+                path,
+                topics or None,
+                dry_run=dry_run,
+                from_start=from_start,
+                save_to=save_to,
+                on_partition=lambda one: _say(one, dry_run),
+            )
+        ]
+
+    if dry_run or not yes:
+        found = run(dry_run=True)
+        if dry_run:
+            return _failed(found)
+        if any(one.recovery is not None and one.recovery.cuts for one in found):
+            check_is_asked()
+            click.confirm("Do it?", abort=True)
+    return _failed(run(dry_run=False))
+
+
+def _failed(found: list[PartitionRecovery]) -> int:
+    return sum(one.error is not None for one in found)
 
 
 def _say(one: PartitionRecovery, dry_run: bool) -> None:

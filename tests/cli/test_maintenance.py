@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from native_log.cli import changes
 from native_log.cli.app import kafkalog
 from native_log.logdir import LogDir
 from native_log.logdir.verification import verify_log
@@ -50,7 +52,7 @@ def test_verify_tells_what_is_wrong_and_recover_mends_it(
     assert code == 0
     assert "would be cut" in out and "position 2752" in out and "1 later segment among them" in out
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
-    code, out = run(capsys, "recover", "--from-start", path)
+    code, out = run(capsys, "recover", "--yes", "--from-start", path)
     assert code == 0
     assert "offsets 0 to 119" in out
     assert (path / ".kafka_cleanshutdown").exists()
@@ -102,7 +104,7 @@ def test_what_verify_says_of_files_beside_the_log(
     code, out = run(capsys, "verify", made.path)
     assert code == 1
     assert str(file) in out and said in out
-    run(capsys, "recover", made.path)
+    assert run(capsys, "recover", made.path)[0] == 0  # nothing goes that is not made again
     assert run(capsys, "verify", made.path)[0] == 0
 
 
@@ -134,6 +136,9 @@ def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.Ca
     assert run(capsys, *arguments, "--dry-run")[0] == 0
     assert not (tmp_path / "saved").exists()
     code, out = run(capsys, *arguments)
+    assert (code, "would be cut at" in out) == (2, True)  # no one is there to be asked
+    assert LogDir(tmp_path / "logs").partition("t", 0).segments[-1].base_offset == 9
+    code, out = run(capsys, *arguments, "--yes")
     assert code == 0
     assert f"cut at {made.path}/{0:020d}.log, position {size}, offset 3: the checksum" in out
     assert (
@@ -146,6 +151,20 @@ def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.Ca
     assert offsets(LogDir(tmp_path / "logs").partition("t", 0).read(columns=["offset"])) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_in_a_terminal_a_cut_is_shown_and_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    (made,) = LogDir.create(tmp_path / "logs").create_topic("t")
+    log = made.path / f"{0:020d}.log"
+    log.write_bytes(batch(0) + b"torn")
+    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+    result = CliRunner().invoke(kafkalog, ["recover", str(made.path)], input=f"{answer}\n")
+    assert "would be cut at" in result.output and "Do it?" in result.output
+    assert (log.read_bytes() == batch(0)) is (answer == "y")
+    assert (result.exit_code == 0) is (answer == "y")
+
+
 def test_a_log_that_cannot_be_recovered_does_not_stop_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,7 +174,7 @@ def test_a_log_that_cannot_be_recovered_does_not_stop_the_others(
     (bad / f"{0:020d}.index").mkdir()
     (good / f"{0:020d}.log").write_bytes(batch(0) + b"torn")
     with pytest.raises(SystemExit) as ended:
-        kafkalog.main(["recover", str(tmp_path / "logs")], prog_name="kafkalog")
+        kafkalog.main(["recover", "-y", str(tmp_path / "logs")], prog_name="kafkalog")
     said = capsys.readouterr()
     assert ended.value.code == 1
     assert f"{0:020d}.index" in said.err
@@ -226,7 +245,7 @@ def test_recover_of_one_topic_does_not_mark_the_directory_clean(
     shutil.copy(tmp_path / "logs" / ".kafka_cleanshutdown", tmp_path)
     (tmp_path / "logs" / ".kafka_cleanshutdown").unlink()
     (tmp_path / "logs" / "a-0" / f"{0:020d}.log").write_bytes(batch(0) + b"torn")
-    code, out = run(capsys, "recover", "-t", "a", tmp_path / "logs")
+    code, out = run(capsys, "recover", "-y", "-t", "a", tmp_path / "logs")
     assert (code, out.count("\n")) == (0, 1)
     assert "4 bytes" in out
     assert not (tmp_path / "logs" / ".kafka_cleanshutdown").exists()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+import native_log
 from native_log.errors import (
     EmptyLogDirError,
     InvalidTopicError,
@@ -179,7 +180,12 @@ def test_a_directory_that_another_process_holds_is_refused_and_not_changed(tmp_p
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        for change in (lambda: log_dir.create_topic("u"), lambda: log_dir.partition("t", 0).append(RECORD)):
+        for change in (
+            lambda: log_dir.create_topic("u"),
+            lambda: log_dir.partition("t", 0).append(RECORD),
+            lambda: native_log.recover(tmp_path / "logs"),
+            lambda: native_log.reindex(tmp_path / "logs"),
+        ):
             with pytest.raises(LogDirInUseError, match=f"process {process.pid}"):
                 change()
         process.communicate("")
