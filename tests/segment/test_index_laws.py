@@ -1,0 +1,66 @@
+"""Indexes that we write, and those that we rebuild, are those that brokers wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import GOLDEN, GoldenPartition, golden_id, golden_partitions
+
+from native_log.config import LogConfig
+from native_log.log.listing import list_log
+from native_log.records import MAX_BATCH_BYTES
+from native_log.segment.indexing import IndexState, entries_of
+from native_log.segment.rebuild import rebuild
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from native_log.segment.segment import LogSegment
+    from native_log.storage import DataFile
+
+# Where a broker was restarted the interval between entries began anew; a killed one left no last time entry.
+OTHERS = ("corrupt-", "torn-", "crash", "round2-", "round3-", "whole-broker")
+PARTITIONS = [
+    one
+    for one in golden_partitions()
+    if one.fixture.startswith(("kafka-4.1", "kafka-3.9")) and not any(name in one.fixture for name in OTHERS)
+]
+
+
+def interval(partition: GoldenPartition) -> int:
+    expected = json.loads((GOLDEN / partition.fixture / "expected.json").read_text())
+    return LogConfig.parse(expected["topics"][partition.topic]["config"]).index_interval_bytes
+
+
+def left_by_the_broker(segment: LogSegment) -> tuple[bytes, bytes]:
+    """Without the zeros behind the entries of a segment that is written to."""
+    index, times = segment.load_offset_index().file, segment.load_time_index().file
+    return index.data[: 8 * len(index)], times.data[: 12 * len(times)]
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=golden_id)
+def test_written_and_rebuilt_indexes_are_those_of_the_broker(partition: GoldenPartition) -> None:
+    interval_bytes = interval(partition)
+    for segment in list_log(str(partition.path), MAX_BATCH_BYTES).segments:
+        state, written = IndexState(-1, segment.base_offset), (b"", b"")
+
+        def append_one_by_one(_: DataFile, batches: pa.RecordBatch, segment: LogSegment = segment) -> None:
+            nonlocal state, written
+            for index in range(batches.num_rows):
+                entry, time_entry, state = entries_of(
+                    batches.slice(index, 1),
+                    state,
+                    base_offset=segment.base_offset,
+                    position=batches.column("position")[index].as_py(),
+                    interval_bytes=interval_bytes,
+                    room=1000,
+                )
+                written = written[0] + entry, written[1] + time_entry
+
+        _, rebuilt = rebuild(segment, interval_bytes, append_one_by_one)
+        brokers = left_by_the_broker(segment)
+        assert (rebuilt.offset_index, rebuilt.time_index) == brokers, segment.log
+        last = state.last_time_entry(segment.base_offset)
+        assert (written[0], written[1] + last) == brokers, segment.log
