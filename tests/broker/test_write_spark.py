@@ -1,4 +1,4 @@
-"""Logs written through Spark, as a batch and as a stream, served, gone on with and recovered by a broker."""
+"""Logs written and cleaned through Spark, served, gone on with and recovered by a broker."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from kafkalog_spark import compact, retain
 from native_log import LogDir
 from tests.spark.conftest import spark  # noqa: F401
 
@@ -28,6 +29,7 @@ COUNT = 3000
 PARTITIONS = 3
 TOPICS = {"batch": PARTITIONS, "stream": PARTITIONS, "continued": 1, "elsewhere": 1}
 """With their partitions. The last one Spark makes in a log directory of its own, from where it is moved."""
+CLEANED = ["compacted", "retained"]
 SETTINGS = {"segment.bytes": 20_000, "index.interval.bytes": 3000, "kafka.batch.size": 2000}
 CODECS = {"batch": "zstd", "stream": "none", "continued": "lz4", "elsewhere": "gzip"}
 
@@ -44,7 +46,7 @@ def data_frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:  # noqa: 
 
 
 def options(topic: str) -> dict[str, Any]:
-    return {**SETTINGS, "topic": topic, "kafka.compression.type": CODECS[topic]}
+    return {**SETTINGS, "topic": topic, "kafka.compression.type": CODECS.get(topic, "snappy")}
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +62,13 @@ class Written(NamedTuple):
     rows: dict[tuple[str, int], list[Row]]
     files: dict[tuple[str, int], dict[str, bytes]]
     dumped: tuple[str, str]
+    cleaned: dict[str, list[Row]]
+    """What is left of the topics that Spark cleaned, by rules of our own."""
 
 
 @pytest.fixture(scope="module")
 def written(broker: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Written:  # noqa: F811
-    for topic, partitions in TOPICS.items():
+    for topic, partitions in (TOPICS | dict.fromkeys(CLEANED, 1)).items():
         broker.create(topic, partitions, index_interval_bytes=3000)
     broker.send("continued", 1000, value_bytes=40, batch_size=2000)
     broker.stop()
@@ -82,7 +86,28 @@ def written(broker: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempP
             found[topic, partition] = rows(logs.partition(topic, partition).read(columns=ROW_COLUMNS))
     paths = {key: logs.partition(*key).path for key in found}
     files = {key: contents(path) for key, path in paths.items()}
-    return Written(found, files, dump_log(broker.broker, paths.values()))
+    return Written(found, files, dump_log(broker.broker, paths.values()), clean(spark, broker.log_dir))
+
+
+def clean(spark: SparkSession, log_dir: Path) -> dict[str, list[Row]]:  # noqa: F811
+    df = data_frame(spark, [row(n, T0 + n, with_key=True) for n in range(COUNT)])
+    before = {}
+    for topic in CLEANED:
+        df.write.format("kafkalog").mode("append").options(**options(topic)).save(str(log_dir))
+        log = LogDir(log_dir).partition(topic, 0)
+        before[topic] = rows(log.read(columns=ROW_COLUMNS)), [one.base_offset for one in log.segments]
+    always = {"min.cleanable.dirty.ratio": 0, "segment.bytes": 2**20}
+    told = compact(spark, str(log_dir), topics=["compacted"], config=always).collect()
+    assert [one.status for one in told] == ["cleaned"]
+    found, bases = before["compacted"]
+    newest = {one.key: one.offset for one in found if one.offset < bases[-1]}
+    left = [one for one in found if one.offset >= bases[-1] or newest[one.key] == one.offset]
+    by_size = {"retention.bytes": 30_000, "retention.ms": -1}
+    retain(spark, str(log_dir), topics=["retained"], config=by_size).collect()
+    first = LogDir(log_dir).partition("retained", 0).log_start_offset
+    found, bases = before["retained"]
+    assert first in bases[1:]
+    return {"compacted": left, "retained": [one for one in found if one.offset >= first]}
 
 
 def write_stream(spark: SparkSession, df: DataFrame, folder: Path, log_dir: Path) -> None:  # noqa: F811
@@ -186,6 +211,14 @@ def test_a_write_cut_short_is_not_taken_back_from_a_broker_that_went_on_with_it(
         assert rows(log.read(columns=ROW_COLUMNS)) == all_rows
         log.append(to_arrow([row(1, T0)]))
     assert broker.consume("batch").rows[:-1] == all_rows
+
+
+@pytest.mark.parametrize("topic", CLEANED)
+def test_what_spark_cleaned_is_served(broker: Cluster, written: Written, served: Served, topic: str) -> None:
+    consumed = broker.consume(topic)
+    assert consumed.rows == written.cleaned[topic]
+    assert 0 < len(consumed.rows) < COUNT == consumed.end
+    assert consumed.start == (consumed.rows[0].offset if topic == "retained" else 0)
 
 
 ROOT = Path(__file__).parents[2]
