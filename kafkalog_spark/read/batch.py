@@ -43,6 +43,7 @@ class KafkaLogReader(DataSourceReader):
         self._projection = Projection.of(schema, RECORDS)
         self._mode = options.mode
         self._check_crcs = options.check_crcs
+        self._fail_on_data_loss = options.fail_on_data_loss
         self._latest = options.view == "latest"
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -55,7 +56,10 @@ class KafkaLogReader(DataSourceReader):
             batch
             for r in ranges
             for batch in (r.latest if self._latest else r.read)(
-                self._projection.columns, mode=self._mode, check_crcs=self._check_crcs
+                self._projection.columns,
+                mode=self._mode,
+                check_crcs=self._check_crcs,
+                fail_on_data_loss=self._fail_on_data_loss,
             )
         )
         if self._projection.columns:

@@ -6,6 +6,7 @@ rows and drops the others.
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
     from native_log.storage import DataFile
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field("isTransactional")]))
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What both passes do about what is wrong with a log: see LogRange.read."""
+
+    mode: str
+    check_crcs: bool
+    fail_on_data_loss: bool
 
 
 class Put(Protocol):
@@ -53,12 +63,11 @@ class _KeyReader(Reader):
     """Reads a range as any Reader does, damage, transactions and cleaners under it included; but hands the
     batches to `put`, and gives no rows."""
 
-    def __init__(self, range: LogRange, put: Put, *, mode: str, check_crcs: bool) -> None:
+    def __init__(self, range: LogRange, put: Put, how: How) -> None:
         super().__init__(
             range,
             [],
-            mode=mode,
-            check_crcs=check_crcs,
+            **asdict(how),
             max_rows=None,
             max_bytes=None,
             first_rows=None,
@@ -98,12 +107,12 @@ class _KeyReader(Reader):
 
 
 def latest_rows(
-    range: LogRange, columns: Sequence[str], *, mode: str, check_crcs: bool, map_bytes: int
+    range: LogRange, columns: Sequence[str], how: How, map_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """See LogRange.latest."""
-    latest = latest_offsets(range, mode=mode, check_crcs=check_crcs, map_bytes=map_bytes)
+    latest = latest_offsets(range, how, map_bytes)
     read = list(dict.fromkeys((*columns, "offset")))
-    for batch in range.read(read, mode=mode, check_crcs=check_crcs):
+    for batch in range.read(read, **asdict(how)):
         offsets = batch.column("offset")
         bounds = pc.min_max(offsets)
         among = latest.between(bounds["min"].as_py(), bounds["max"].as_py() + 1)
@@ -111,7 +120,7 @@ def latest_rows(
             yield batch.filter(pc.is_in(offsets, pa.array(among, pa.int64()))).select(columns)
 
 
-def latest_offsets(range: LogRange, *, mode: str, check_crcs: bool, map_bytes: int) -> Survivors:
+def latest_offsets(range: LogRange, how: How, map_bytes: int) -> Survivors:
     """The offsets of the newest records, those that have a key.
 
     In rounds as a broker's cleaner works where a map cannot hold all keys: each takes what fits into one, and
@@ -123,7 +132,7 @@ def latest_offsets(range: LogRange, *, mode: str, check_crcs: bool, map_bytes: i
         newest = OffsetMap(map_bytes)
         full_at: int | None = None
         try:
-            _KeyReader(rest, newest.put_batches, mode=mode, check_crcs=check_crcs).run()
+            _KeyReader(rest, newest.put_batches, how).run()
         except _MapFullError as full:
             full_at = full.next_offset
             if not start < full_at < range.end_offset:
@@ -132,7 +141,7 @@ def latest_offsets(range: LogRange, *, mode: str, check_crcs: bool, map_bytes: i
                 continue
         if before is not None:
             kept = Survivors()
-            _KeyReader(before, _marking(newest, kept), mode=mode, check_crcs=check_crcs).run()
+            _KeyReader(before, _marking(newest, kept), how).run()
             latest = latest.difference(latest.difference(kept))
         latest = latest.union(newest.survivors())
         if full_at is None:

@@ -75,6 +75,7 @@ class LogRange:
         max_bytes: int | None = DEFAULT_MAX_BYTES,
         first_rows: int | None = 1000,
         on_damage: Callable[[DamagedRange], None] | None = None,
+        fail_on_data_loss: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         """The records, in batches of a few megabytes.
 
@@ -89,11 +90,14 @@ class LogRange:
                 of its own.
             first_rows: about how many rows the first batch has, so that it comes soon.
             on_damage: called with each damaged range, in the last two modes.
+            fail_on_data_loss: whether records that were removed under the reader are an error; else it logs a
+                warning and reads what is left.
 
         Raises:
             CorruptRecordError: see `mode`.
-            LogTruncatedError: the log was truncated under the reader.
-            FileNotFoundError: a segment was removed under the reader, and its records with it.
+            LogTruncatedError: the log was truncated under the reader (with fail_on_data_loss).
+            FileNotFoundError: a segment was removed under the reader, and its records with it (likewise); the
+                whole directory was.
         """
         reader = Reader(
             self,
@@ -104,6 +108,7 @@ class LogRange:
             max_bytes=max_bytes,
             first_rows=first_rows,
             on_damage=on_damage,
+            fail_on_data_loss=fail_on_data_loss,
         )
         return reader.batches()
 
@@ -113,6 +118,7 @@ class LogRange:
         *,
         mode: str = "failFast",
         check_crcs: bool = True,
+        fail_on_data_loss: bool = True,
         map_bytes: int = DEFAULT_MAP_BYTES,
     ) -> Iterator[pa.RecordBatch]:
         """The newest record of each key, by offset; where it is a tombstone, its value is null.
@@ -121,14 +127,16 @@ class LogRange:
         transactions do not count.
 
         Args:
-            columns, mode, check_crcs: as for `read`, but without `_corrupt_record` and "permissive".
+            columns, mode, check_crcs, fail_on_data_loss: as for `read`, but without `_corrupt_record` and
+                "permissive".
             map_bytes: memory for keys. Where they take more, the range is gone through several times.
 
         Raises: as `read`.
         """
-        from native_log.log.latest import latest_rows
+        from native_log.log.latest import How, latest_rows
 
         if mode == "permissive":
             raise ValueError("mode must be failFast or dropMalformed: damaged bytes have no key")
         names = list(RECORD_SCHEMA.names if columns is None else columns)
-        return latest_rows(self, names, mode=mode, check_crcs=check_crcs, map_bytes=map_bytes)
+        how = How(mode, check_crcs, fail_on_data_loss)
+        return latest_rows(self, names, how, map_bytes)

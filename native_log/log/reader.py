@@ -53,6 +53,7 @@ class Reader:
         max_bytes: int | None,
         first_rows: int | None,
         on_damage: Callable[[DamagedRange], None] | None,
+        fail_on_data_loss: bool,
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, found {mode!r}")
@@ -68,6 +69,7 @@ class Reader:
         self._max_bytes = max_bytes
         self._limit_rows = first_rows if max_rows is None or first_rows is None else min(first_rows, max_rows)
         self._on_damage = on_damage
+        self._fail_on_data_loss = fail_on_data_loss
         self._next_offset = range.start_offset
         self._pieces = range.pieces
         self._aborted: bytes | None = None  # not known yet: most logs have no transactions to look for
@@ -185,20 +187,26 @@ class Reader:
         range = self._range
         start, end = max(self._next_offset, range.start_offset), range.end_offset
         log = self._open_log()
+        loss: Exception | None = None
         if end > log.log_end_offset:
-            raise LogTruncatedError(
+            loss = LogTruncatedError(
                 f"the log was truncated while it was read: it reached offset {end} and now ends at "
                 f"{log.log_end_offset}. Plan the read again",
                 path=range.path,
                 offset=start,
-            ) from error
-        if start < log.log_start_offset or self._is_lost(error, log, start):
-            raise FileNotFoundError(
+            )
+        elif start < log.log_start_offset or self._is_lost(error, log, start):
+            loss = FileNotFoundError(
                 f"{range.path}: a segment was removed while it was read, and with it the records from "
                 f"offset {start} on (by retention, DeleteRecords or by hand). Plan the read again from the "
                 "log's start"
-            ) from error
-        return log.range(start, end).pieces
+            )
+        if loss is not None:
+            if self._fail_on_data_loss:
+                raise loss from error
+            logger.warning("%s. What is left is read, for data loss is not to fail the read", loss)
+            start, end = max(start, log.log_start_offset), min(end, log.log_end_offset)
+        return log.range(start, end).pieces if start < end else ()
 
     def _is_lost(self, error: Exception, log: PartitionLog, offset: int) -> bool:
         """Whether a segment was removed, and not merged with others.

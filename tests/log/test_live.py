@@ -175,6 +175,28 @@ def test_removed_before_anything_of_it_was_read(tmp_path: Path) -> None:
             list(range.read())
 
 
+def test_loss_is_not_to_fail(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What is left is read, each row once, and the log says so."""
+    log = segmented(tmp_path)
+    planned, newest = log.range(), log.range(7)
+    batches = planned.read(["offset"], first_rows=1, fail_on_data_loss=False)
+    seen = offsets([next(batches)])
+    for base in (6, 12):
+        (tmp_path / file_name(base, "log")).unlink()
+    assert seen + offsets(batches) == [*range(6), *range(18, 24)]
+    assert "from offset 6 on" in caplog.text
+    assert offsets(newest.latest(["offset"], fail_on_data_loss=False)) == [23]
+    # The end goes, then all of it: the log begins anew.
+    (tmp_path / file_name(18, "log")).write_bytes(batch(18))
+    assert offsets(planned.read(["offset"], fail_on_data_loss=False)) == [*range(6), 18, 19, 20]
+    for base in (0, 18):
+        (tmp_path / file_name(base, "log")).unlink()
+    (tmp_path / file_name(30, "log")).write_bytes(batch(30))
+    assert offsets(planned.read(["offset"], fail_on_data_loss=False)) == []
+    with pytest.raises(FileNotFoundError, match="from offset 0 on"):
+        list(planned.read(["offset"]))
+
+
 def test_the_directory_removed(tmp_path: Path) -> None:
     step = Step(segmented(tmp_path / "t-0"))
     shutil.rmtree(tmp_path / "t-0")

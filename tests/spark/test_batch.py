@@ -253,6 +253,18 @@ def test_what_was_planned_is_gone(tmp_path: Path) -> None:
         [list(reader.read(partition)) for partition in partitions]
 
 
+def test_a_segment_that_was_planned_is_gone(tmp_path: Path) -> None:
+    partition = tmp_path / "append-time-0"
+    shutil.copytree(Path(DATA) / "append-time-0", partition)
+    readers = [source(path=str(tmp_path), failOnDataLoss=fail).reader(LOCATED) for fail in ("true", "false")]
+    (whole,), (part,) = (reader.partitions() for reader in readers)
+    rows = sum(batch.num_rows for batch in readers[0].read(whole))
+    sorted(partition.glob("*.log"))[1].unlink()
+    with pytest.raises(FileNotFoundError, match="a segment was removed"):
+        list(readers[0].read(whole))
+    assert 0 < sum(batch.num_rows for batch in readers[1].read(part)) < rows
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("path", "options", "message"),
