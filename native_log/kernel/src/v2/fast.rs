@@ -13,6 +13,9 @@ const READ_AHEAD: usize = crate::codec::SLACK;
 /// Longer copies are left to memcpy.
 const SHORT_COPY: usize = 512;
 const CACHE_LINE: usize = 64;
+/// How far ahead of where keys and values are written their memory is asked for: a column is larger than the cache that
+/// could be written to without waiting.
+const WRITE_AHEAD: usize = 1024;
 
 /// Reads at most `count` records from `at` on, moves it behind them, and says how many they were. The columns have room
 /// for `count` records and all bytes of the section.
@@ -289,7 +292,10 @@ impl<'a> BinaryWriter<'a> {
         // SAFETY: the caller's promise. The pool has 64 bytes behind what was reserved.
         unsafe {
             if bytes >= 0 {
-                copy(value, self.data.add(self.data_bytes), bytes as usize);
+                let to = self.data.add(self.data_bytes);
+                prefetch(to.wrapping_add(WRITE_AHEAD));
+                prefetch(to.wrapping_add(WRITE_AHEAD + CACHE_LINE));
+                copy(value, to, bytes as usize);
                 self.data_bytes += bytes as usize;
             } else if let Some(column) = &mut self.column {
                 column.validity.set_null(row);
