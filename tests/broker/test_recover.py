@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import native_log
+from native_log.log.leader_epochs import parse_leader_epochs
 from native_log.log.producer_state import parse_snapshot
 
 from .cluster import Cluster, Consumed
@@ -97,7 +98,7 @@ def files_of(log_dir: Path) -> dict[str, dict[str, bytes]]:
         topic: {
             path.name: path.read_bytes()
             for path in (log_dir / f"{topic}-0").iterdir()
-            if path.suffix[1:] in FILES
+            if path.suffix[1:] in FILES or path.name == "leader-epoch-checkpoint"
         }
         for topic in TOPICS
     }
@@ -138,6 +139,13 @@ def test_the_same_files_are_left(topic: str, ours: dict[str, dict[str, bytes]], 
     ours_of, theirs_of = (
         {one.producer_id: one for one in parse_snapshot(files[last])} for files in (ours[topic], theirs)
     )
+    epochs_of = {
+        files is theirs: parse_leader_epochs(files["leader-epoch-checkpoint"].decode())
+        for files in (ours[topic], theirs)
+    }
+    # The start of the broker that recovered it is an epoch of its own.
+    assert epochs_of[True][: len(epochs_of[False])] == epochs_of[False]
+    assert epochs_of[False]
     assert theirs_of.items() <= ours_of.items()  # a broker forgets producers whose records are a day old
     assert theirs_of
 
