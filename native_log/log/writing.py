@@ -17,6 +17,7 @@ from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
     from native_log.log.partition_log import PartitionLog
+    from native_log.log.recover import LogRecovery
     from native_log.logdir.session import WriteSession
 
 _REMEDY = "run kafkalog recover on the log directory: it keeps all that comes before"
@@ -106,22 +107,27 @@ def _check_end(log: PartitionLog) -> None:
 
 def _mend_indexes(log: PartitionLog) -> None:
     """Without the mark of a clean shutdown: recover what is derived, refuse where data would be cut."""
-    recover = partial(
-        recover_log,
-        Path(log.path),
-        recovery_point=log.checkpoints.recovery_point or 0,
-        log_start_offset=log.log_start_offset,
-        config=log.config,
-    )
-    plan = recover(dry_run=True)
-    if plan.cuts:
+
+    def refuse(plan: LogRecovery) -> None:
         raise LogNeedsRecoveryError(
             f"expected a whole log, found damage that a crash left: {plan.reason}; {_REMEDY}",
             path=plan.damaged.segment.path if plan.damaged else log.path,
             position=plan.damaged.valid_bytes if plan.damaged else None,
             offset=plan.log_end_offset,
         )
-    recover()
+
+    recover = partial(
+        recover_log,
+        Path(log.path),
+        log_start_offset=log.log_start_offset,
+        config=log.config,
+        before_cut=refuse,
+    )
+    recovery_point = log.checkpoints.recovery_point or 0
+    last = log.segments[-1].base_offset if log.segments else 0
+    # A crash leaves damage at the end: looked for first, it is found before anything is changed.
+    recover(recovery_point=max(recovery_point, last), dry_run=True)
+    recover(recovery_point=recovery_point)
 
 
 def current_ms() -> int:

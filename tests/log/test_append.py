@@ -349,6 +349,16 @@ def test_a_log_that_a_crash_left_torn_is_refused(logs: Path, tail: bytes, clean:
         assert log.append(records(1), now_ms=NOW) == 3
 
 
+def test_damage_within_a_log_that_a_crash_left_is_refused(logs: Path) -> None:
+    path = write_log(logs / "t-0", {0: [batch(0), batch(3, crc=1)], 6: [batch(6)], 9: [batch(9)]})
+    (logs / ".kafka_cleanshutdown").unlink()
+    before = {file: file.read_bytes() for file in path.glob("*.log")}
+    with pytest.raises(LogNeedsRecoveryError, match="kafkalog recover") as refused:
+        opened(logs).append(records(1), now_ms=NOW)
+    assert (refused.value.position, refused.value.offset) == (len(batch(0)), 3)
+    assert {file: file.read_bytes() for file in path.glob("*.log")} == before
+
+
 def test_indexes_that_a_crash_left_are_mended(logs: Path) -> None:
     write_log(logs / "t-0", {0: [batch(3 * i, size=3000) for i in range(9)]})
     (logs / ".kafka_cleanshutdown").unlink()
