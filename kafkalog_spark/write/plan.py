@@ -53,16 +53,15 @@ class WritePlan:
         columns = SinkColumns.of(
             schema, with_topic=options.topic is None, with_timestamp=options.use_timestamp_column
         )
+        if options.topic is not None:
+            checked_topic(options.topic, options.partitions)
         path = local_path(options.path)
-        made = not path.exists() or (path.is_dir() and not any(path.iterdir()))
-        if made:
-            LogDir.create(path, cluster_id=options.cluster_id, node_id=options.node_id)
-        elif find_partitions(path).is_partition:
+        made = _made(path, options)
+        if find_partitions(path).is_partition:
             raise NotALogDirError("expected a log directory to write to, found a partition of one", path=path)
         _check_free(path)
         topics = LogDir(path, allow_empty=True).topics()
         if options.topic is not None:
-            checked_topic(options.topic, options.partitions)
             topics = {options.topic: topics[options.topic]} if options.topic in topics else {}
         job = WriteJob.begin(path, Owner.of(_driver()), name=stream, made_log_dir=made)
         now_ms = time.time_ns() // 1_000_000
@@ -108,6 +107,17 @@ class WritePlan:
                 path=self.job.log_dir,
             )
         return f"{topic}-{partition}"
+
+
+def _made(path: Path, options: WriteOptions) -> bool:
+    """Make the log directory if there is none; whether that was so."""
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        return False
+    try:
+        LogDir.create(path, cluster_id=options.cluster_id, node_id=options.node_id)
+    except FileExistsError:  # another write was quicker
+        return False
+    return True
 
 
 def _check_free(path: Path) -> None:

@@ -8,14 +8,16 @@ import pyarrow as pa
 import pytest
 
 from native_log import LogDir
+from native_log.errors import InvalidRecordError
 from native_log.logdir.checkpoints import OffsetCheckpoints
 from native_log.logdir.unfinished import UnfinishedWrite
 from native_log.logdir.verification import verify_log
 from native_log.publish import commit as publishing
+from native_log.publish import partitions
 from native_log.publish.job import WriteJob
 from native_log.publish.partitioning import Partitioner
 
-from .support import expected, records, stage, staged_job, tree, values, write
+from .support import NOW_MS, expected, records, stage, staged_job, tree, values, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,7 +101,7 @@ def test_large_types_of_arrow(data: Path) -> None:
 
 
 def test_segments_are_staged_files_and_joined_ones(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "OWN_SEGMENT_BYTES", 3000)
+    monkeypatch.setattr(partitions, "OWN_SEGMENT_BYTES", 3000)
     write(data, 0, 20, partitions=1, tasks=1)
     job, staged = staged_job(data, 20, 400, partitions=1, tasks=2)
     small = stage(job, [(0, records(400, 410))], attempt="small")
@@ -110,3 +112,20 @@ def test_segments_are_staged_files_and_joined_ones(data: Path, monkeypatch: pyte
     assert log.log_end_offset == 410
     assert values(data) == expected((0, 410))
     assert list(verify_log(log)) == []
+
+
+def test_log_append_time(data: Path) -> None:
+    config = {"message.timestamp.type": "LogAppendTime"}
+    job = WriteJob.begin(data)
+    publishing.commit(job, stage(job, [(0, records(0, 50))], config=config), config, 1)
+    log = LogDir(data).partition("t", 0)
+    found = [row for batch in log.batches() for row in batch.to_pylist()]
+    assert {(row["timestampType"], row["maxTimestamp"]) for row in found} == {(1, NOW_MS)}
+    assert log.offset_for_timestamp(NOW_MS) == 0
+
+
+def test_a_compacted_topic_asks_for_keys(data: Path) -> None:
+    rows = pa.record_batch({"key": [b"k", None], "value": [b"v", b"w"]})
+    job = WriteJob.begin(data)
+    with pytest.raises(InvalidRecordError, match="expected a key"):
+        stage(job, [(0, rows)], config={"cleanup.policy": "compact"})
