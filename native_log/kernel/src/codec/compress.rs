@@ -14,6 +14,12 @@ const GZIP_LEVEL: i32 = 6;
 /// Kafka takes lz4's fast compressor at this level, and at any other the slow one of high compression.
 const LZ4_FAST_LEVEL: i32 = 9;
 const ZSTD_LEVEL: i32 = 3;
+/// What level 3 of zstd is up to 128 KiB, as chain log and least match. From there to 256 KiB it is 16 and 4, by which
+/// batches of records come out slower and larger.
+const ZSTD_SMALL: (u32, u32) = (15, 5);
+const ZSTD_MIDDLE: std::ops::RangeInclusive<usize> = (128 << 10) + 1..=256 << 10;
+/// Leaves a parameter to the level.
+const ZSTD_BY_LEVEL: (u32, u32) = (0, 0);
 /// xerial's header: its magic, version 1, readable by version 1.
 const XERIAL_HEADER: [u8; 16] = *b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
 const XERIAL_BLOCK: usize = 32 << 10;
@@ -77,6 +83,11 @@ impl Compressor {
             }
             context
         });
+        let small = self.level.is_none_or(|level| level == ZSTD_LEVEL) && ZSTD_MIDDLE.contains(&input.len());
+        let (chain_log, min_match) = if small { ZSTD_SMALL } else { ZSTD_BY_LEVEL };
+        for parameter in [CParameter::ChainLog(chain_log), CParameter::MinMatch(min_match)] {
+            context.set_parameter(parameter).expect("both are within zstd's bounds");
+        }
         append(out, zstd_safe::compress_bound(input.len()), |room| {
             context.compress2(room, input).expect("the room is what zstd asks for")
         });
