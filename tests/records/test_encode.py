@@ -12,6 +12,7 @@ from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordT
 from native_log.records.schema import BATCH_SCHEMA, HEADERS
 
 from .build import CODECS, T0, Rec, v2
+from .conftest import KERNEL, needs_kernel
 from .rows import SEVEN, rows
 
 TIMES = pa.timestamp("ms", tz="UTC")
@@ -275,3 +276,17 @@ def test_a_batch_s_own_header_says_how_it_was_compressed(impl) -> None:
     for codec, number in CODECS.items():
         data = bytes(impl.encode(values(100), compression=codec).data)
         assert struct.unpack_from(">h", data, 21) == (number,)
+
+
+@needs_kernel
+@pytest.mark.parametrize("offsets", [[0, 100, 1], [0, -1, 1], [0, 1, 0]])
+def test_arrays_that_are_none_are_refused_by_the_kernel(offsets: list[int]) -> None:
+    """Offsets that do not fit the data: pyarrow looks at the first and the last only, unless asked to."""
+    lying = pa.py_buffer(struct.pack("3i", *offsets))
+    column = pa.Array.from_buffers(pa.binary(), 2, [None, lying, pa.py_buffer(b"abc")])
+    with pytest.raises(ValueError, match="column value: its offsets do not fit its data"):
+        KERNEL.encode(pa.record_batch({"value": column}))
+    entries = pa.array([{"key": "k", "value": b"v"}], HEADERS.value_type)
+    lists = pa.Array.from_buffers(HEADERS, 2, [None, lying], children=[entries])
+    with pytest.raises(ValueError, match="column headers: its offsets do not fit its data"):
+        KERNEL.encode(pa.record_batch({"value": [b"", b""], "headers": lists}))
