@@ -76,6 +76,7 @@ class SegmentWriter:
         self._log, self._index, self._time_index = files
         self._transaction_index: AppendFile | None = None
         self._indexing = IndexState(-1, base_offset)
+        self._bytes_before = 0
         self._broken = False
         self._closed = False
 
@@ -119,6 +120,7 @@ class SegmentWriter:
             writer._indexing = IndexState(timestamp_ms, offset, timestamp_ms)
         if segment.size_bytes:
             writer.rolling_timestamp_ms = _first_max_timestamp(str(segment.path))
+        writer._bytes_before = segment.size_bytes - (index.entry(entries - 1)[1] if entries else 0)
         return writer
 
     @classmethod
@@ -175,6 +177,12 @@ class SegmentWriter:
                 self._config.segment_index_bytes // TIME_ENTRY.size - 1 - used_times // TIME_ENTRY.size,
             ),
         )
+
+    def count_on(self) -> None:
+        """Count the interval between index entries on from the last one in an opened segment, as recovery
+        does. (A broker that opens one begins anew; one opened for each little that is appended would never
+        get an entry.)"""
+        self._indexing = replace(self._indexing, bytes_since_entry=self._bytes_before)
 
     def append(self, data: Buffer, batches: pa.RecordBatch) -> None:
         """Write whole batches, and index them.

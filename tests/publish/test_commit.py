@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from native_log import LogDir
+from native_log import LogDir, recover
 from native_log.errors import InvalidRecordError
 from native_log.logdir.checkpoints import OffsetCheckpoints
 from native_log.logdir.unfinished import UnfinishedWrite
@@ -129,3 +129,14 @@ def test_a_compacted_topic_asks_for_keys(data: Path) -> None:
     job = WriteJob.begin(data)
     with pytest.raises(InvalidRecordError, match="expected a key"):
         stage(job, [(0, rows)], config={"cleanup.policy": "compact"})
+
+
+def test_many_little_writes_make_the_indexes_that_recovery_makes(data: Path) -> None:
+    for start in range(0, 600, 10):
+        write(data, start, start + 10, partitions=1, tasks=1, config={"index.interval.bytes": "1000"})
+    index = data / "t-0" / "00000000000000000000.index"
+    before = index.read_bytes()
+    assert len(before) > 8 * 5
+    recover(data, from_start=True, config={"index.interval.bytes": "1000"})
+    assert index.read_bytes() == before
+    assert values(data) == expected((0, 600))
