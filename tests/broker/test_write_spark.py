@@ -11,6 +11,7 @@ import pytest
 
 from kafkalog_spark import compact, retain
 from native_log import LogDir
+from tests.publish.support import staged_job
 from tests.spark.conftest import spark  # noqa: F401
 
 from .cluster import ROW_COLUMNS, Cluster, Consumed, Row, rows
@@ -86,7 +87,11 @@ def written(broker: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempP
             found[topic, partition] = rows(logs.partition(topic, partition).read(columns=ROW_COLUMNS))
     paths = {key: logs.partition(*key).path for key in found}
     files = {key: contents(path) for key, path in paths.items()}
-    return Written(found, files, dump_log(broker.broker, paths.values()), clean(spark, broker.log_dir))
+    dumped, cleaned = dump_log(broker.broker, paths.values()), clean(spark, broker.log_dir)
+    # Writes that are not committed yet: of a topic that is there, and of one that is not.
+    for topic in ("batch", "not-there"):
+        staged_job(broker.log_dir, 0, 1000, topic=topic)
+    return Written(found, files, dumped, cleaned)
 
 
 def clean(spark: SparkSession, log_dir: Path) -> dict[str, list[Row]]:  # noqa: F811
@@ -167,6 +172,12 @@ def served(broker: Cluster, written: Written) -> Served:
     recovered = {key: broker.consume(key[0], partition=key[1]) for key in written.rows}
     broker.stop()
     return Served(first, recovered, {key: contents(path) for key, path in paths.items()})
+
+
+def test_a_broker_passes_over_what_is_only_staged(broker: Cluster, served: Served) -> None:
+    names = [path.name for path in broker.log_dir.rglob("*")]
+    assert len([name for name in names if name.startswith(".kafkalog-write-")]) == 2, "of topic batch"
+    assert not [name for name in names if name.startswith("not-there")], "to a broker it was deleted"
 
 
 def test_a_consumer_gets_every_row(written: Written, served: Served) -> None:
