@@ -1,8 +1,9 @@
 """Kafka log directories as Spark tables, with no broker.
 
     spark.read.format("kafkalog").load("/var/kafka-logs")
+    df.write.format("kafkalog").mode("append").option("topic", "orders").save("/data/kafka-logs")
 
-needs no registration where this package was installed before the session began to look for data sources.
+need no registration where this package was installed before the session began to look for data sources.
 Elsewhere:
 
     from kafkalog_spark import KafkaLogDataSource

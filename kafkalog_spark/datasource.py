@@ -19,7 +19,8 @@ class KafkaLogDataSource(DataSource):
     """Kafka log directories as a table: `spark.read.format("kafkalog").load("/var/kafka-logs")`.
 
     Found by its name wherever the package is installed; `spark.dataSource.register(KafkaLogDataSource)`
-    registers it in a session that looked for data sources before. For its options see kafkalog_spark.options.
+    registers it in a session that looked for data sources before. It is read, and appended to by batches and
+    streams; for its options see kafkalog_spark.options and kafkalog_spark.write.options.
     """
 
     # What reading needs is imported when it is used: Spark imports this module to look for data sources.

@@ -129,9 +129,10 @@ class WriteJob:
 
 
 def other_jobs(log_dir: Path, job: str | None = None) -> bool:
-    """Whether other writes to the log directory are under way, or were cut short."""
+    """Whether other writes to the log directory are under way."""
     with os.scandir(log_dir) as entries:
-        return any(one.name.startswith(_MARK) and one.name != f"{_MARK}{job}" for one in entries)
+        marks = [one.name for one in entries if one.name.startswith(_MARK) and one.name != f"{_MARK}{job}"]
+    return not all(name.endswith((_ENDED, ".tmp")) or _is_dead(log_dir / name) for name in marks)
 
 
 def remove_staged(log_dir: Path, jobs: set[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -148,3 +149,19 @@ def test_a_topic_made_meanwhile(data: Path) -> None:
     with pytest.raises(KafkaLogError, match="made meanwhile"):
         publishing.commit(job, staged, {}, 2, now_ms=NOW_MS)
     assert values(data, "new") == []
+
+
+def test_the_end_of_another_write_is_waited_for(data: Path) -> None:
+    job, staged = staged_job(data, 100, 200)
+    other, _ = staged_job(data, 200, 300)
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    process = context.Process(target=_hold, args=(str(data), ready, done))
+    process.start()
+    ready.wait(30)
+    release = threading.Timer(0.3, done.set)
+    release.start()
+    publishing.commit(job, staged, {}, 2)
+    process.join()
+    other.end()
+    assert values(data) == expected((0, 200))
