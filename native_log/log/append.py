@@ -175,19 +175,15 @@ class LogAppender:
             if reason is not None and (segment.size_bytes or reason in ("offset overflow", "index full")):
                 self._roll(self._new_base(batches, start), now_ms)
                 segment = self._active_segment()
-            count = max(
-                1,
-                batches_that_fit(
-                    segment, self._config, sizes[start:], times[start:], last_offsets[start:], now_ms
-                )
-                if start
-                else batches_that_fit(segment, self._config, sizes, times, last_offsets, now_ms),
+            fit = batches_that_fit(
+                segment, self._config, sizes[start:], times[start:], last_offsets[start:], now_ms
             )
+            count = max(1, fit)  # one that fits nowhere has a segment of its own
             size = sum(sizes[start : start + count])
-            self._append(data[position : position + size], batches.slice(start, count), position)
+            self._append(data[position : position + size], batches.slice(start, count))
             start, position = start + count, position + size
 
-    def _append(self, data: memoryview, batches: pa.RecordBatch, base_position: int) -> None:
+    def _append(self, data: memoryview, batches: pa.RecordBatch) -> None:
         self._active.append(data, batches)
         first = batches.column("position")[0].as_py()
         self._active.append_aborted(
