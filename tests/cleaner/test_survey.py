@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from native_log.cleaner.plan import plan_round, what_is_cleanable
 from native_log.cleaner.survey import Survey, survey
 from native_log.config import LogConfig
 from native_log.log import PartitionLog
-from native_log.storage import Window
 
 from .support import ALWAYS, files, round_id, rounds
 
@@ -62,7 +60,7 @@ def test_verdicts_do_not_depend_on_what_is_in_memory(
     found = []
     for number, chunk_bytes in enumerate((1 << 20, 700)):
         data = one.copy(tmp_path / str(number))
-        monkeypatch.setattr(rewriting, "Window", partial(Window, chunk_bytes))
+        monkeypatch.setattr(rewriting, "_READ_BYTES", chunk_bytes)
         native_log.compact(data, config=one.config, now_ms=one.now_ms)
         found.append(files(data))
     assert found[0] == found[1]
