@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import pack
-from kafkalog_spark.spreading import DDL, cores, dealt, few_rows_in_flight, row, rows, task_rows
+from kafkalog_spark.spreading import DDL, cores, dealt, made_for_few_rows, row, rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner.local import chosen_partitions, open_to_change
 from native_log.config import LogConfig
@@ -69,7 +69,7 @@ def retain(
     with ExitStack() as held:
         log_dir = open_to_change(path, dry_run, held, high_watermark="checkpoint")
         chosen = chosen_partitions(log_dir, topics)
-        held.enter_context(few_rows_in_flight(spark))
+        held.enter_context(made_for_few_rows(spark))
         to_do: list[RetentionPlan] = []
         told: list[pa.Table] = []
         logger.info("looking into %d partitions", len(chosen))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -23,7 +23,14 @@ SCHEMA = pa.schema(
 )
 DDL = "number int, part int, payload binary, note binary"
 
-ROWS_IN_FLIGHT = 4
+SETTINGS = {
+    # Rows of an Arrow batch between the JVM and Python: they may be of megabytes.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4",
+    # Tasks are dealt out by number, there is nothing to adapt; each stage would be a job of its own.
+    "spark.sql.adaptive.enabled": "false",
+    # Compiling takes longer than it saves where rows are few.
+    "spark.sql.codegen.wholeStage": "false",
+}
 
 
 class Row(NamedTuple):
@@ -82,12 +89,16 @@ def cores(spark: SparkSession) -> int:
 
 
 @contextmanager
-def few_rows_in_flight(spark: SparkSession) -> Iterator[None]:
-    """Keeps Arrow batches between the JVM and Python small, while queries are planned and run."""
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(name)
-    spark.conf.set(name, str(ROWS_IN_FLIGHT))
+def made_for_few_rows(spark: SparkSession) -> Iterator[None]:
+    """The session's settings as these queries need them, while they are planned and run."""
+    before = {name: spark.conf.get(name) for name in SETTINGS}
+    _set(spark, SETTINGS)
     try:
         yield
     finally:
-        spark.conf.set(name, str(before))
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        spark.conf.set(name, str(value))

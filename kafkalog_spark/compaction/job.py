@@ -31,7 +31,7 @@ from kafkalog_spark.compaction.publishing import publish
 from kafkalog_spark.compaction.values import Looked, Settings, Task, failed
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack, target_bytes
-from kafkalog_spark.spreading import DDL, SCHEMA, cores, dealt, few_rows_in_flight, row, task_rows
+from kafkalog_spark.spreading import DDL, SCHEMA, cores, dealt, made_for_few_rows, row, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner import statistics
 from native_log.cleaner.local import chosen_partitions, compaction_config, open_to_change
@@ -101,7 +101,7 @@ def compact(
         log_dir = open_to_change(path, dry_run, held)
         chosen = chosen_partitions(log_dir, topics)
         directories, told = _directories(log_dir, chosen, dry_run)
-        held.enter_context(few_rows_in_flight(spark))
+        held.enter_context(made_for_few_rows(spark))
         done = _cleaned(spark, directories, settings, small_bytes, split_bytes)
         if not dry_run:
             logger.info("putting the new segments of %d partitions in place", len(done))

@@ -14,6 +14,7 @@ from kafkalog_spark import compact
 from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.values import Settings
 from kafkalog_spark.errors import PathNotVisibleError
+from kafkalog_spark.spreading import SETTINGS
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     read_offset_checkpoint,
@@ -188,7 +189,9 @@ def test_only_the_topics_asked_for(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_the_sessions_settings_stay(spark: SparkSession, tmp_path: Path) -> None:
-    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(name)
+    before = {name: spark.conf.get(name) for name in SETTINGS}
+    assert before != SETTINGS
     compact(spark, log_dir(tmp_path / "data", "round1", ("compact-idem",)), dry_run=True)
-    assert spark.conf.get(name) == before
+    with pytest.raises(native_log.UnknownTopicOrPartitionError):
+        compact(spark, tmp_path / "data", ["other"], dry_run=True)
+    assert {name: spark.conf.get(name) for name in SETTINGS} == before

@@ -166,7 +166,7 @@ def test_every_task_fails_once(tmp_path: Path) -> None:
     program = tmp_path / "flaky.py"
     program.write_text(FLAKY)
 
-    how = {"now_ms": NOW_MS, **IN_PARTS}
+    how = {"now_ms": NOW_MS, **IN_PARTS, "split_bytes": 20_000}  # each failure costs a Python process
     done = submit(os.fspath(program), data, repr((CONFIG, how)), master="local[4,3]")
 
     assert done.returncode == 0, done.stdout
