@@ -1,5 +1,6 @@
-//! Kafka record batches to Arrow. Buffers in, columns out: no paths, no clocks, no Spark. (A file is read here only
-//! where its headers alone are wanted, which would be more calls than work otherwise.)
+//! Kafka record batches to Arrow. Buffers in, columns out: no paths, no clocks, no Spark. Files are read here
+//! by the descriptor of one that is open, where the way of the bytes through a caller would cost more: their headers
+//! alone, or chunks that are decoded while they are in the processor's cache.
 //!
 //! | module | idea |
 //! |---|---|
