@@ -114,7 +114,7 @@ class StagingWriter:
                 self._flush(one)
 
     def close(self) -> list[StagedFile]:
-        """Everything encoded, on the disk, and told.
+        """Everything encoded, written, and told.
 
         Raises as `append`; KafkaLogError if the job was aborted.
         """
@@ -298,11 +298,8 @@ class _OpenFile:
         self.batches += batches.num_rows
 
     def close(self) -> None:
-        try:
-            if self.log.size_bytes >= OWN_SEGMENT_BYTES:  # else it is the copy that has to last
-                self.log.flush()
-        finally:
-            self.log.close()
+        # Not flushed: offsets are still to come into every batch, and then into most of its pages.
+        self.log.close()
         table = pa.Table.from_batches(self.headers).combine_chunks()
         with pa.OSFile(self.log.path + HEADERS, "wb") as out, pa.ipc.new_file(out, table.schema) as ipc:
             ipc.write_table(table)
