@@ -17,7 +17,7 @@ from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTI
 from native_log.segment.scan import int32s, int64s
 from native_log.segment.segment import LogSegment
 from native_log.segment.writer import SegmentWriter
-from native_log.storage.writing import fsync_directory, remove_file
+from native_log.storage.writing import flush_files, fsync_directory, remove_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +61,7 @@ class LogAppender:
             else SegmentWriter.create(self._path, log.log_end_offset, config, now_ms=now_ms)
         )
         self._jitter_ms = self._drawn_jitter()
+        self._unflushed: list[str] = []
 
     @property
     def latest_epoch(self) -> int:
@@ -124,7 +125,8 @@ class LogAppender:
     def _adopt(self, path: str, batches: pa.RecordBatch, now_ms: int) -> None:
         before, base = self._active, self.log_end_offset
         if before.size_bytes:
-            before.seal()
+            before.seal(flush=False)
+            self._unflushed += before.paths
             self._states.end_offset = base
             self._states.write_snapshot(self._path)
             self._segments.append(_listed(before))
@@ -140,6 +142,7 @@ class LogAppender:
 
     def close(self) -> None:
         """Everything to the disk, indexes complete and trimmed, a snapshot of the producers' state."""
+        flush_files(self._unflushed)
         self._active.close()
         if self.leader_epochs != read_leader_epochs(self._path):
             write_leader_epochs(self._path, self.leader_epochs)

@@ -157,6 +157,11 @@ class SegmentWriter:
         return self._log.path
 
     @property
+    def paths(self) -> list[str]:
+        """All its files."""
+        return [file.path for file in self._files()]
+
+    @property
     def size_bytes(self) -> int:
         """Of the batches written."""
         return self._log.size_bytes

@@ -9,17 +9,19 @@ import contextlib
 import ctypes
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
 
 _MODE = 0o644
 _NO_COPY_IN_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 _COPY_BYTES = 8 << 20
+_FLUSHES = 8
 _WRITE_BACK_BYTES = 1 << 20
 """So much at a time is sent to the disk at once: what is left for fsync at the end is little then."""
 _SYNC_FILE_RANGE_WRITE = 2
@@ -167,6 +169,21 @@ def replace_file(path: str | Path, data: bytes) -> None:
             os.unlink(temporary)  # noqa: PTH108
         raise
     fsync_directory(Path(path).parent)
+
+
+def flush_files(paths: Sequence[str]) -> None:
+    """Have files on the disk, several at a time: each waits for the disk."""
+    if paths:
+        with ThreadPoolExecutor(min(_FLUSHES, len(paths))) as threads:
+            list(threads.map(_flush_file, paths))
+
+
+def _flush_file(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def fsync_directory(path: str | Path) -> None:
