@@ -18,8 +18,8 @@ from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import pack
 from kafkalog_spark.spreading import DDL, cores, dealt, made_for_few_rows, row, rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
-from native_log.cleaner.local import chosen_partitions, open_to_change
 from native_log.config import LogConfig
+from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.retention.local import settled
 from native_log.retention.plan import RetentionPlan, look, table
 from native_log.retention.removal import apply

@@ -34,9 +34,10 @@ from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack, target_by
 from kafkalog_spark.spreading import DDL, SCHEMA, cores, dealt, made_for_few_rows, row, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner import statistics
-from native_log.cleaner.local import chosen_partitions, compaction_config, open_to_change
+from native_log.cleaner.local import compaction_config
 from native_log.cleaner.swap import finish_interrupted
 from native_log.errors import KafkaLogError
+from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:

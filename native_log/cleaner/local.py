@@ -20,10 +20,8 @@ from native_log.cleaner.survivors import plan_and_find
 from native_log.cleaner.swap import finish_interrupted, remove_deleted, swap_in
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
-from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
+from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
-from native_log.logdir.session import WriteSession
-from native_log.logdir.unfinished import undo_unfinished
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.files import CLEANED
 
@@ -37,8 +35,7 @@ if TYPE_CHECKING:
     from native_log.cleaner.plan import Group
     from native_log.cleaner.progress import PartitionProgress
     from native_log.log import PartitionLog
-    from native_log.logdir import PartitionDir
-    from native_log.logdir.logdir import HighWatermark
+    from native_log.logdir import LogDir, PartitionDir
 
 logger = logging.getLogger(__name__)
 
@@ -133,37 +130,6 @@ def compaction_config(config: Mapping[str, object] | None) -> LogConfig:
             f"cleanup.policy is {','.join(sorted(settings.cleanup_policy))}: to compact, it has compact"
         )
     return settings
-
-
-def open_to_change(
-    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    dry_run: bool,
-    locks: ExitStack,
-    *,
-    high_watermark: HighWatermark = "checkpoint",
-) -> LogDir:
-    """The log directories at `path`, locked unless only looked at."""
-    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    log_dir = LogDir(paths, high_watermark=high_watermark)
-    if dry_run:
-        return log_dir
-    for directory in log_dir.directories:
-        locks.enter_context(WriteSession.alone(directory.path))
-        undo_unfinished(directory.path)
-    # Once more: what was read before the lock was held may have changed.
-    return LogDir(paths, high_watermark=high_watermark)
-
-
-def chosen_partitions(log_dir: LogDir, topics: Iterable[str] | None) -> list[PartitionDir]:
-    partitions = [one for one in log_dir.partitions() if one.kind is PartitionKind.NORMAL]
-    if topics is None:
-        return [one for one in partitions if one.topic not in INTERNAL_TOPICS]
-    wanted = [topics] if isinstance(topics, str) else list(topics)
-    known = {one.topic for one in partitions}
-    for topic in wanted:
-        if topic not in known:
-            log_dir.partition(topic, 0)  # says what is there instead
-    return [one for one in partitions if one.topic in wanted]
 
 
 class CleanerCheckpoints:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.cleaner.local import open_to_change
 from native_log.errors import OffsetOutOfRangeError
+from native_log.logdir.changing import open_to_change
 from native_log.retention.removal import save_log_starts, truncate_epochs
 
 if TYPE_CHECKING:

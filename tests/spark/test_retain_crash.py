@@ -13,8 +13,8 @@ import pytest
 import native_log
 from kafkalog_spark.retention import _seen
 from kafkalog_spark.views import PartitionDirectory
-from native_log.cleaner.local import chosen_partitions, open_to_change
 from native_log.config import LogConfig
+from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.retention.removal import apply
 from tests.retention.test_golden import files
 

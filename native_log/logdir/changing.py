@@ -1,0 +1,54 @@
+"""What every change to a log directory begins with: the directory locked, its partitions chosen."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from native_log.logdir.logdir import LogDir
+from native_log.logdir.names import INTERNAL_TOPICS, PartitionKind
+from native_log.logdir.session import WriteSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import ExitStack
+
+    from native_log.logdir.discovery import PartitionDir
+    from native_log.logdir.logdir import HighWatermark
+
+
+def open_to_change(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    dry_run: bool,
+    locks: ExitStack,
+    *,
+    high_watermark: HighWatermark = "checkpoint",
+) -> LogDir:
+    """The log directories at `path`, locked unless only looked at.
+
+    Raises LogDirInUseError, and as LogDir does.
+    """
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    log_dir = LogDir(paths, high_watermark=high_watermark)
+    if dry_run:
+        return log_dir
+    for directory in log_dir.directories:
+        locks.enter_context(WriteSession.alone(directory.path))
+    # Once more: what was read before the lock was held may have changed.
+    return LogDir(paths, high_watermark=high_watermark)
+
+
+def chosen_partitions(log_dir: LogDir, topics: Iterable[str] | None) -> list[PartitionDir]:
+    """Partitions of these topics; None: of all but Kafka's internal ones.
+
+    Raises UnknownTopicOrPartitionError.
+    """
+    partitions = [one for one in log_dir.partitions() if one.kind is PartitionKind.NORMAL]
+    if topics is None:
+        return [one for one in partitions if one.topic not in INTERNAL_TOPICS]
+    wanted = [topics] if isinstance(topics, str) else list(topics)
+    known = {one.topic for one in partitions}
+    for topic in wanted:
+        if topic not in known:
+            log_dir.partition(topic, 0)  # says what is there instead
+    return [one for one in partitions if one.topic in wanted]
