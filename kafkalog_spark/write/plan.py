@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import time
@@ -17,6 +18,7 @@ from native_log.logdir import LogDir
 from native_log.logdir.create import checked_topic
 from native_log.logdir.discovery import find_partitions, local_path
 from native_log.logdir.lock import LogDirLock, lock_holder
+from native_log.logdir.names import METADATA_TOPIC
 from native_log.publish.job import Owner, WriteJob, other_jobs
 from native_log.publish.staging import Encoding
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.write.options import WriteOptions
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class WritePlan:
         _check_free(path)
         topics = LogDir(path, allow_empty=True).topics()
         if options.topic is not None:
+            if options.topic not in topics:
+                _warn_if_a_brokers(path, options.topic)
             topics = {options.topic: topics[options.topic]} if options.topic in topics else {}
         job = WriteJob.begin(path, Owner.of(_driver()), name=stream, made_log_dir=made)
         now_ms = time.time_ns() // 1_000_000
@@ -118,6 +124,16 @@ def _made(path: Path, options: WriteOptions) -> bool:
     except FileExistsError:  # another write was quicker
         return False
     return True
+
+
+def _warn_if_a_brokers(path: Path, new_topic: str) -> None:
+    if (path / f"{METADATA_TOPIC}-0").is_dir():
+        logger.warning(
+            "%s: topic %s is new in a broker's log directory; a broker sets aside (-stray) what its cluster "
+            "does not know: make the topic there first",
+            path,
+            new_topic,
+        )
 
 
 def _check_free(path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 import native_log
 from kafkalog_spark.errors import PathNotVisibleError
@@ -181,6 +181,14 @@ def test_a_brokers_directory_is_refused(spark: SparkSession, tmp_path: Path) -> 
             save(df, tmp_path / "logs")
         broker.communicate(b"\n")
     assert files(tmp_path / "logs") == before
+
+
+def test_a_new_topic_among_a_brokers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    native_log.LogDir.create(tmp_path / "logs")
+    (tmp_path / "logs" / "__cluster_metadata-0").mkdir()
+    options = parse_write_options({"path": os.fspath(tmp_path / "logs"), "topic": "new"})
+    WritePlan.of(options, StructType([StructField("value", BinaryType())]))
+    assert "topic new is new in a broker's log directory" in caplog.text
 
 
 def test_an_executor_that_sees_another_directory(tmp_path: Path) -> None:
