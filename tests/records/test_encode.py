@@ -290,3 +290,20 @@ def test_arrays_that_are_none_are_refused_by_the_kernel(offsets: list[int]) -> N
     lists = pa.Array.from_buffers(HEADERS, 2, [None, lying], children=[entries])
     with pytest.raises(ValueError, match="column headers: its offsets do not fit its data"):
         KERNEL.encode(pa.record_batch({"value": [b"", b""], "headers": lists}))
+
+
+def test_the_one_offset_of_no_values_may_be_anything(impl) -> None:
+    """Arrow Java, and so Spark 4.0, leaves it as the memory was: here below headers that are all null."""
+    garbage = pa.py_buffer(struct.pack("i", 12345))
+    nothing = [
+        pa.Array.from_buffers(kind, 0, [None, garbage, pa.py_buffer(b"")])
+        for kind in (pa.string(), pa.binary())
+    ]
+    entries = pa.StructArray.from_arrays(nothing, fields=list(HEADERS.value_type))
+    offsets, validity = pa.py_buffer(struct.pack("3i", 0, 0, 0)), pa.py_buffer(b"\0")
+    headers = pa.Array.from_buffers(HEADERS, 2, [validity, offsets], children=[entries])
+    encoded = impl.encode(pa.record_batch({"value": [b"a", b"b"], "headers": headers}))
+    assert impl.decode(encoded.data, ["value", "headers"]).batch.to_pydict() == {
+        "value": [b"a", b"b"],
+        "headers": [None, None],
+    }

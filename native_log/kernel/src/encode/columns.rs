@@ -110,13 +110,14 @@ impl<'a> Binary<'a> {
 }
 
 /// The offsets, once it is sure that they only rise, from 0 or above to at most `end`.
+/// An array of no values has one that nobody looks at, and Arrow Java leaves anything there.
 fn ascending<O: arrow_buffer::ArrowNativeType + PartialOrd>(
     offsets: &OffsetBuffer<O>,
     end: usize,
 ) -> Result<&[O], String> {
     let rising = offsets.windows(2).fold(true, |rising, pair| rising & (pair[0] <= pair[1]));
     let within = |offset: O| offset.to_usize().is_some_and(|offset| offset <= end);
-    if rising && within(offsets.first()) && within(offsets.last()) {
+    if offsets.len() == 1 || rising && within(offsets.first()) && within(offsets.last()) {
         return Ok(offsets);
     }
     Err("its offsets do not fit its data: the column is no valid Arrow array".into())
