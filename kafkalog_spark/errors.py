@@ -15,3 +15,12 @@ class DataLossError(KafkaLogError):
 
 class PathNotVisibleError(KafkaLogError):
     """A directory that the driver sees and an executor does not."""
+
+    @classmethod
+    def seen_from(cls, host: str, path: str) -> PathNotVisibleError:
+        """Of a partition's directory, and the executor's host."""
+        return cls(
+            f"the executor on host {host} does not see this directory: mount it there under the same path, "
+            "or run where it lies",
+            path=path,
+        )

@@ -67,7 +67,7 @@ def retain(
     settings = LogConfig.parse(config or {})
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as held:
-        log_dir = open_to_change(path, dry_run, held, high_watermark="checkpoint")
+        log_dir = open_to_change(path, dry_run, held)
         chosen = chosen_partitions(log_dir, topics)
         held.enter_context(made_for_few_rows(spark))
         to_do: list[RetentionPlan] = []
@@ -119,11 +119,7 @@ def _looked(
         seen: Seen = pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
         if seen.invisible is not None:
             path, host = seen.invisible
-            raise PathNotVisibleError(
-                f"the executor on host {host} does not see this directory: mount it there under the same "
-                "path, or run where it lies",
-                path=path,
-            )
+            raise PathNotVisibleError.seen_from(host, path)
         yield seen
 
 

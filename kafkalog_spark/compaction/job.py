@@ -149,11 +149,7 @@ def _cleaned(
     large: list[Looked] = []
     for looked in _looked(spark, directories, settings, small_bytes):
         if looked.invisible_from is not None:
-            raise PathNotVisibleError(
-                f"the executor on host {looked.invisible_from} does not see this directory: mount it there "
-                "under the same path, or run where it lies",
-                path=looked.directory.path,
-            )
+            raise PathNotVisibleError.seen_from(looked.invisible_from, looked.directory.path)
         (done if looked.statistics is not None else large).append(looked)
     return done + (_large_cleaned(spark, large, settings, split_bytes) if large else [])
 

@@ -6,7 +6,6 @@ Also how its work is cut: into splits to read, bundles of keys to merge, groups 
 from __future__ import annotations
 
 import pickle
-import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from kafkalog_spark.spreading import row, rows
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.survey import Survey, survey
 from native_log.errors import KafkaLogError
+from native_log.log.transactions import packed_ranges, unpacked_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,8 +35,6 @@ PACKED_BYTES = 32
 KEYS_A_BUCKET = 128 << 10
 """Few enough that what a bucket is merged in stays in a CPU's cache."""
 MOST_BUCKETS = 1 << 16
-
-_TRIPLE = struct.Struct("=qqq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ class Split:
 
 def splits(job: Job, split_bytes: int) -> Iterator[Split]:
     round = job.round
-    triples = list(_TRIPLE.iter_unpack(round.aborted))
+    triples = unpacked_ranges(round.aborted)
     for is_dirty, start, end in (
         (True, round.first_dirty_offset, round.end_offset),
         (False, 0, round.first_dirty_offset),
@@ -164,8 +162,7 @@ def splits(job: Job, split_bytes: int) -> Iterator[Split]:
         whole = round.part(start, end)
         for range in whole.split(split_bytes) if whole.size_bytes else ():
             aborted = (one for one in triples if one[1] < range.end_offset and one[2] >= range.start_offset)
-            packed = b"".join(_TRIPLE.pack(*one) for one in aborted)
-            yield Split(range, is_dirty, packed, job.first_bundle, job.bundles, job.buckets)
+            yield Split(range, is_dirty, packed_ranges(aborted), job.first_bundle, job.bundles, job.buckets)
 
 
 def group_rounds(job: Job) -> Iterator[tuple[int, Round]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.values import failed
 from native_log.cleaner.swap import STAGING_DIRECTORY, move_to_cleaned, remove_deleted, swap_in
-from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
+from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +28,12 @@ def publish(done: Sequence[Looked]) -> list[PartitionStatistics]:
     """Puts what was staged in place, and tells what came of it."""
     with ThreadPoolExecutor(THREADS, "publish") as pool:
         told = list(pool.map(_put_in_place, done))
-    by_log_dir: dict[Path, dict[tuple[str, int], int | None]] = {}
-    for looked, stats in zip(done, told, strict=True):
-        if stats.status == "cleaned":
-            offsets = by_log_dir.setdefault(Path(looked.directory.path).parent, {})
-            offsets[stats.topic, stats.partition] = stats.end_offset
-    for log_dir, offsets in by_log_dir.items():
-        update_offset_checkpoint(log_dir / CLEANER_OFFSET_CHECKPOINT, offsets)
+    offsets = {
+        Path(looked.directory.path): (stats.topic, stats.partition, stats.end_offset)
+        for looked, stats in zip(done, told, strict=True)
+        if stats.status == "cleaned" and stats.end_offset is not None
+    }
+    update_offset_checkpoints(CLEANER_OFFSET_CHECKPOINT, offsets)
     return told
 
 

@@ -9,6 +9,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -132,7 +134,8 @@ def group_segments(
             index += following.index_bytes
             time_index += following.time_index_bytes
             upper = chosen[end + 1].base_offset if end + 1 < len(chosen) else end_offset
-            in_span = following.size_bytes == 0 or upper - 1 - chosen[start].base_offset <= 2**31 - 1
+            span = upper - 1 - chosen[start].base_offset
+            in_span = following.size_bytes == 0 or span <= MAX_RELATIVE_OFFSET
             within = max(index, time_index) <= config.segment_index_bytes and size <= config.segment_bytes
             if not (within and in_span):
                 break

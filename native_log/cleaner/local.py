@@ -21,7 +21,7 @@ from native_log.cleaner.swap import finish_interrupted, remove_deleted, swap_in
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.logdir.changing import chosen_partitions, open_to_change
-from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoint
+from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.files import CLEANED
 
@@ -97,7 +97,7 @@ def compact(
                 directories, pool.map(partial(_clean_or_tell, log_dir, run), directories), strict=True
             ):
                 found.append(result)
-                if result.status == "cleaned" and not dry_run:
+                if result.status == "cleaned" and result.end_offset is not None and not dry_run:
                     checkpoints.add(directory, result.end_offset)
         except BaseException:
             run.progress.stop()
@@ -138,18 +138,16 @@ class CleanerCheckpoints:
     """
 
     def __init__(self) -> None:
-        self._unsaved: dict[Path, dict[tuple[str, int], int | None]] = {}
+        self._unsaved: dict[Path, tuple[str, int, int]] = {}
         self._saved_at = -_SAVE_EVERY_SECONDS
 
-    def add(self, directory: PartitionDir, first_dirty_offset: int | None) -> None:
-        by_partition = self._unsaved.setdefault(directory.path.parent, {})
-        by_partition[directory.topic, directory.partition] = first_dirty_offset
+    def add(self, directory: PartitionDir, first_dirty_offset: int) -> None:
+        self._unsaved[directory.path] = directory.topic, directory.partition, first_dirty_offset
         if time.monotonic() - self._saved_at >= _SAVE_EVERY_SECONDS:
             self.save()
 
     def save(self) -> None:
-        for log_dir, offsets in self._unsaved.items():
-            update_offset_checkpoint(log_dir / CLEANER_OFFSET_CHECKPOINT, offsets)
+        update_offset_checkpoints(CLEANER_OFFSET_CHECKPOINT, self._unsaved)
         self._unsaved.clear()
         self._saved_at = time.monotonic()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,8 @@ from native_log.cleaner.survey import Survey, survey
 from native_log.cleaner.verdicts import AbortedRange, ProducerEnd, Surroundings
 from native_log.log.log_range import LogRange
 from native_log.log.pieces import Piece
+from native_log.log.transactions import packed_ranges
+from native_log.segment.damage import DamagedRange
 from native_log.segment.transaction_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 
     from native_log.config import LogConfig
     from native_log.log import PartitionLog
-    from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
-
-_TRIPLE = struct.Struct("=qqq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def what_is_cleanable(log: PartitionLog, config: LogConfig, now_ms: int) -> Clea
         return last if last >= 0 else segment.mtime_ms
 
     def first_timestamp_ms(index: int) -> int:
-        for _, scanned in log.headers(log.segments[index].base_offset, _fail):
+        for _, scanned in log.headers(log.segments[index].base_offset, DamagedRange.fail):
             if scanned.batches.num_rows:
                 row = scanned.batches.slice(0, 1)
                 first: int | None = row.column("baseTimestamp")[0].as_py()
@@ -193,7 +191,7 @@ def plan_round(
         now_ms + config.delete_retention_ms,
         config.index_interval_bytes,
         log.max_batch_bytes,
-        b"".join(_TRIPLE.pack(*one) for one in sorted(map(_range, aborted))),
+        packed_ranges(sorted(map(_range, aborted))),
         groups,
     )
 
@@ -227,7 +225,3 @@ def _legacy_horizon(log: PartitionLog, first_dirty_offset: int, config: LogConfi
     """Tombstones of magic 0 and 1 are needed in files younger than this."""
     clean = [segment for segment in log.segments if segment.base_offset < first_dirty_offset]
     return clean[-1].mtime_ms - config.delete_retention_ms if clean else 0
-
-
-def _fail(damaged: DamagedRange) -> None:
-    raise damaged.error()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from native_log.errors import KafkaLogError
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.indexing import IndexState, entries_of
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int64s
 from native_log.segment.writer import transaction_index_bytes
+from native_log.storage.writing import flush_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
 OUTPUT_KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 """In the order they are renamed."""
-
-_MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class SegmentOutput:
@@ -82,9 +82,9 @@ class SegmentOutput:
 
     def _check_span(self, batches: pa.RecordBatch) -> None:
         last_offset = int64s(batches, "lastOffset")[-1] if batches.num_rows else self._base_offset
-        if last_offset - self._base_offset > _MAX_RELATIVE_OFFSET:
+        if last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
             raise KafkaLogError(
-                f"expected offsets up to {self._base_offset + _MAX_RELATIVE_OFFSET}, all that a segment of "
+                f"expected offsets up to {self._base_offset + MAX_RELATIVE_OFFSET}, all that a segment of "
                 f"base offset {self._base_offset} can hold, found {last_offset}. A broker splits such a "
                 "segment when it loads the log: let one do that first",
                 path=self._path(LOG),
@@ -121,8 +121,4 @@ def flush_segment(directory: Path, base_offset: int, state: str) -> None:
     for kind in OUTPUT_KINDS:
         path = directory / file_name(base_offset, kind, state)
         if path.exists():
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            flush_file(str(path))

@@ -20,6 +20,7 @@ from native_log.log.producer_state import (
     TransactionalRow,
     transactional_rows,
 )
+from native_log.segment.damage import DamagedRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from native_log.log import PartitionLog
     from native_log.log.producer_state import Transaction
-    from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
 
@@ -113,11 +113,7 @@ def _headers(
         segment.base_offset: OffsetCheck(segment, following)
         for segment, following in list(zip(log.segments, bases[1:], strict=True))[first:end]
     }
-    for segment, scanned in log.headers(min(chosen, default=None), _fail, check_crcs=with_crcs):
+    for segment, scanned in log.headers(min(chosen, default=None), DamagedRange.fail, check_crcs=with_crcs):
         if segment.base_offset not in chosen:
             break
         yield segment, chosen[segment.base_offset], scanned.batches
-
-
-def _fail(damaged: DamagedRange) -> None:
-    raise damaged.error()

@@ -13,6 +13,7 @@ from native_log.log.admission import Admission
 from native_log.log.leader_epochs import assign, read_leader_epochs, write_leader_epochs
 from native_log.log.producers import newest_snapshot
 from native_log.log.roll import ActiveSegment, batches_that_fit, roll_reason
+from native_log.segment.damage import DamagedRange
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.scan import int32s, int64s
 from native_log.segment.segment import LogSegment
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from native_log.config import LogConfig
     from native_log.log.partition_log import PartitionLog
-    from native_log.segment.damage import DamagedRange
 
 _INT_MAX = 2**31 - 1
 
@@ -52,7 +52,7 @@ class LogAppender:
         self._flushed_ms = now_ms
         self.leader_epochs = log.leader_epochs
         self._states = newest_snapshot(log.path, log.snapshots, log.log_start_offset, log.log_end_offset)
-        self._states.replay(log.segments, log.log_end_offset, _fail)
+        self._states.replay(log.segments, log.log_end_offset, DamagedRange.fail)
         self._states.expire(now_ms - config.producer_id_expiration_ms)
         self._segments = list(log.segments)
         self._active = (
@@ -289,10 +289,6 @@ class LogAppender:
         # Kafka draws it for each segment when it is opened, so that not all logs of a topic roll at once.
         most = min(self._config.segment_jitter_ms, self._config.segment_ms)
         return random.randrange(most) if most > 0 else 0  # noqa: S311
-
-
-def _fail(damaged: DamagedRange) -> None:
-    raise damaged.error()
 
 
 def _listed(writer: SegmentWriter) -> LogSegment:

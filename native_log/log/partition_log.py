@@ -26,6 +26,7 @@ from native_log.log.partition_metadata import read_topic_id
 from native_log.log.tail import Tail
 from native_log.log.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.segment.damage import DamagedRange
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from native_log.log.incoming import EncodedPiece
     from native_log.log.writing import Writing
     from native_log.records import Scanned
-    from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
 # What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
@@ -459,10 +459,7 @@ class PartitionLog:
 
 
 def _damage_handler(mode: str) -> Callable[[DamagedRange], None]:
-    def fail(damaged: DamagedRange) -> None:
-        raise damaged.error()
-
     def report(damaged: DamagedRange) -> None:
         logger.warning("skipped damaged bytes of a log: %s", damaged)
 
-    return fail if mode == "failFast" else report
+    return DamagedRange.fail if mode == "failFast" else report

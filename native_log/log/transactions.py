@@ -26,7 +26,7 @@ from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from native_log.log.log_range import LogRange
     from native_log.log.partition_log import PartitionLog
@@ -47,6 +47,7 @@ TRANSACTION_SCHEMA = pa.schema(
 """See Transaction. `lastOffset` and `lastStableOffset` are null while a transaction is open."""
 
 _TRIPLE = struct.Struct("=qqq")
+"""producerId, firstOffset, lastOffset."""
 _NO_MARKER = 2**63 - 1
 
 
@@ -155,4 +156,14 @@ def aborted_ranges(
                 break
         # No marker, so not committed.
         aborted += [(producer, first, _NO_MARKER) for producer, first in pending.items()]
-    return b"".join(_TRIPLE.pack(*txn) for txn in sorted(aborted))
+    return packed_ranges(sorted(aborted))
+
+
+def packed_ranges(aborted: Iterable[tuple[int, int, int]]) -> bytes:
+    """Ranges of aborted transactions, sorted, as `records.decode` takes them."""
+    return b"".join(_TRIPLE.pack(*one) for one in aborted)
+
+
+def unpacked_ranges(packed: bytes) -> list[tuple[int, int, int]]:
+    """What was packed: (producer id, first offset, last offset)."""
+    return list(_TRIPLE.iter_unpack(packed))

@@ -14,28 +14,25 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from native_log.logdir.discovery import PartitionDir
-    from native_log.logdir.logdir import HighWatermark
 
 
 def open_to_change(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     dry_run: bool,
     locks: ExitStack,
-    *,
-    high_watermark: HighWatermark = "checkpoint",
 ) -> LogDir:
-    """The log directories at `path`, locked unless only looked at.
+    """The log directories at `path`, locked unless only looked at. Logs end at the saved high watermark.
 
     Raises LogDirInUseError, and as LogDir does.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    log_dir = LogDir(paths, high_watermark=high_watermark)
+    log_dir = LogDir(paths, high_watermark="checkpoint")
     if dry_run:
         return log_dir
     for directory in log_dir.directories:
         locks.enter_context(WriteSession.alone(directory.path))
     # Once more: what was read before the lock was held may have changed.
-    return LogDir(paths, high_watermark=high_watermark)
+    return LogDir(paths, high_watermark="checkpoint")
 
 
 def chosen_partitions(log_dir: LogDir, topics: Iterable[str] | None) -> list[PartitionDir]:

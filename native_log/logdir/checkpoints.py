@@ -91,6 +91,15 @@ def update_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int |
         write_offset_checkpoint(path, after)
 
 
+def update_offset_checkpoints(name: str, offsets: Mapping[Path, tuple[str, int, int]]) -> None:
+    """Set (topic, partition, offset), by partition directory, in the files of that name beside them."""
+    by_log_dir: dict[Path, dict[tuple[str, int], int | None]] = {}
+    for directory, (topic, partition, offset) in offsets.items():
+        by_log_dir.setdefault(directory.parent, {})[topic, partition] = offset
+    for log_dir, found in by_log_dir.items():
+        update_offset_checkpoint(log_dir / name, found)
+
+
 def parse_offset_checkpoint(text: str) -> Offsets:
     """Version 0, the number of entries, then one `topic partition offset` a line.
 

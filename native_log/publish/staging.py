@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from native_log.errors import InvalidRecordError
 from native_log.log.validation import LOG_APPEND_TIME, check_records, check_sizes
 from native_log.records import encode
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s
 from native_log.storage.writing import AppendFile
 
@@ -277,7 +278,7 @@ class _OpenFile:
                 too_long = first_ms >= 0 and time_ms - first_ms > config.max_segment_ms
                 if size + size_bytes > config.segment_bytes or too_long or entries >= most_entries:
                     break
-                if last - self.first_offset > 2**31 - 1:
+                if last - self.first_offset > MAX_RELATIVE_OFFSET:
                     break
             else:
                 first_ms = time_ms

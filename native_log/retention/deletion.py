@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from native_log.errors import OffsetOutOfRangeError
 from native_log.logdir.changing import open_to_change
-from native_log.retention.removal import save_log_starts, truncate_epochs
+from native_log.logdir.checkpoints import LOG_START_OFFSET_CHECKPOINT, update_offset_checkpoints
+from native_log.retention.removal import truncate_epochs
 
 if TYPE_CHECKING:
     import os
@@ -54,7 +55,7 @@ def delete_records(
     rows: list[tuple[object, ...]] = []
     moved: dict[Path, tuple[str, int, int]] = {}
     with ExitStack() as locks:
-        log_dir = open_to_change(path, dry_run, locks, high_watermark="checkpoint")
+        log_dir = open_to_change(path, dry_run, locks)
         for (topic, partition), offset in sorted(offsets.items()):
             log = log_dir.partition(topic, partition)
             start = max(log.log_start_offset, _checked_offset(log, offset))
@@ -62,7 +63,7 @@ def delete_records(
                 moved[log.path] = topic, partition, start
             rows.append((topic, partition, log.log_start_offset, start, log.high_watermark))
         if not dry_run:
-            save_log_starts(moved)
+            update_offset_checkpoints(LOG_START_OFFSET_CHECKPOINT, moved)
             for directory, (_, _, start) in moved.items():
                 truncate_epochs(directory, start)
     names = DELETION_SCHEMA.names

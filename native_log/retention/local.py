@@ -62,7 +62,7 @@ def retain(
     settings = LogConfig.parse(config or {})
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as locks:
-        log_dir = open_to_change(path, dry_run, locks, high_watermark="checkpoint")
+        log_dir = open_to_change(path, dry_run, locks)
         chosen = chosen_partitions(log_dir, topics)
         plans = []
         for done, directory in enumerate(chosen, 1):

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
 from native_log.log.leader_epochs import read_leader_epochs, truncate_from_start, write_leader_epochs
-from native_log.logdir.checkpoints import LOG_START_OFFSET_CHECKPOINT, update_offset_checkpoint
+from native_log.logdir.checkpoints import LOG_START_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.retention.plan import failed
 from native_log.segment.files import DELETED, SNAPSHOT, file_name
 from native_log.segment.writer import SegmentWriter
 from native_log.storage.writing import fsync_directory, remove_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from native_log.config import LogConfig
     from native_log.retention.plan import RetentionPlan
@@ -37,7 +37,8 @@ def apply(plans: Iterable[RetentionPlan], config: LogConfig, now_ms: int) -> lis
     """
     found = list(plans)
     to_do = [plan for plan in found if plan.error is None and not plan.changes_nothing]
-    save_log_starts({Path(p.path): (p.topic, p.partition, p.log_start_offset) for p in to_do if p.deleted})
+    starts = {Path(p.path): (p.topic, p.partition, p.log_start_offset) for p in to_do if p.deleted}
+    update_offset_checkpoints(LOG_START_OFFSET_CHECKPOINT, starts)
     with ThreadPoolExecutor(_THREADS, "retention") as pool:
         return list(pool.map(partial(_carried_out, config=config, now_ms=now_ms), found))
 
@@ -49,15 +50,6 @@ def _carried_out(plan: RetentionPlan, config: LogConfig, now_ms: int) -> Retenti
         except (KafkaLogError, OSError) as error:
             return failed(plan.path, plan.topic, plan.partition, error)
     return plan
-
-
-def save_log_starts(starts: Mapping[Path, tuple[str, int, int]]) -> None:
-    """Writes (topic, partition, log start offset), by partition directory, into the checkpoints beside."""
-    by_log_dir: dict[Path, dict[tuple[str, int], int | None]] = {}
-    for directory, (topic, partition, offset) in starts.items():
-        by_log_dir.setdefault(directory.parent, {})[topic, partition] = offset
-    for log_dir, offsets in by_log_dir.items():
-        update_offset_checkpoint(log_dir / LOG_START_OFFSET_CHECKPOINT, offsets)
 
 
 def truncate_epochs(directory: Path, log_start_offset: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from native_log.errors import CorruptRecordError
 from native_log.records import Damage, Decoded, Scanned, find_batch
@@ -54,6 +54,10 @@ class DamagedRange:
             position=self.position,
             offset=self.offset,
         )
+
+    def fail(self) -> NoReturn:
+        """What mode failFast does about it."""
+        raise self.error()
 
 
 def damage_of(found: Scanned | Decoded, end: int) -> Damage:

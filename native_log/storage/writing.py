@@ -175,10 +175,11 @@ def flush_files(paths: Sequence[str]) -> None:
     """Have files on the disk, several at a time: each waits for the disk."""
     if paths:
         with ThreadPoolExecutor(min(_FLUSHES, len(paths))) as threads:
-            list(threads.map(_flush_file, paths))
+            list(threads.map(flush_file, paths))
 
 
-def _flush_file(path: str) -> None:
+def flush_file(path: str) -> None:
+    """Wait until what was written to the file is on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

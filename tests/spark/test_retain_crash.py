@@ -31,7 +31,7 @@ def looked_and_applied(data: Path, how: dict[str, Any]) -> None:
     """What the driver does, the tasks' part in this process."""
     config = LogConfig.parse(how["config"])
     with ExitStack() as held:
-        log_dir = open_to_change(data, False, held, high_watermark="checkpoint")
+        log_dir = open_to_change(data, False, held)
         directories = [
             PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one))
             for one in chosen_partitions(log_dir, None)
