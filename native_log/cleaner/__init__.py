@@ -9,6 +9,7 @@
 | survivors | which records survive, within a bound of memory |
 | rewriting, segment_output | keys gathered, groups rewritten, the files written |
 | swap | new segments in the place of old ones, crash-safe |
+| deletion | old segments deleted of what a cleaning left |
 | local | `compact`, by this process; `kafkalog_spark.compact` is the same with Spark |
 """
 

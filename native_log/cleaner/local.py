@@ -12,14 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.cleaner import statistics
+from native_log.cleaner.deletion import delete_old_segments, with_deletion
 from native_log.cleaner.plan import what_is_cleanable
 from native_log.cleaner.progress import Progress
 from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.segment_output import flush_segment
 from native_log.cleaner.survivors import plan_and_find
-from native_log.cleaner.swap import finish_interrupted, remove_deleted, swap_in
+from native_log.cleaner.swap import remove_deleted, swap_in
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
+from native_log.log.interrupted import finish_interrupted
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -55,12 +57,17 @@ def compact(
 ) -> pa.Table:
     """Compacts logs as a broker's cleaner does: of each key only the newest record is left.
 
+    Then, as the cleaner does, deletes old segments as `native_log.retain` does it by `config`: with
+    `cleanup.policy` compact,delete all that retention deletes; with compact alone, what lies below the log
+    start offset. Of a log that is not worth cleaning, too; not of one that failed.
+
     Args:
         path: log directories, or single partition directories. No broker may run on them.
         topics: which; None: all but Kafka's internal ones.
         config: settings by the names of topics or brokers (see native_log.config). `cleanup.policy` is
-            compact here unless given. log.cleaner.threads (one a core, unless given) share the memory of
-            log.cleaner.dedupe.buffer.size.
+            compact here unless given; with compact,delete, retention.ms and retention.bytes count as well
+            (7 days and no limit, unless given). log.cleaner.threads (one a core, unless given) share the
+            memory of log.cleaner.dedupe.buffer.size.
         now_ms: the time that delete horizons and lags are measured from; None: now.
         dry_run: change nothing, only say what would be.
         on_progress: called with (steps done, of how many), from any thread.
@@ -105,6 +112,10 @@ def compact(
         finally:
             pool.shutdown(cancel_futures=True)
             checkpoints.save()
+        if not dry_run:
+            places = ((str(one.path), log_dir.checkpoints(one)) for one in directories)
+            cleaned = [(told, *place) for told, place in zip(found, places, strict=True)]
+            found = delete_old_segments(cleaned, settings, now)
     return statistics.table(found)
 
 
@@ -170,17 +181,19 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
     """One round over `log`, if a broker would do one."""
     found = what_is_cleanable(log, run.config, run.now_ms)
     if not found.is_candidate(run.config):
-        return not_worth_it(log, found, run.config)
+        return with_deletion(not_worth_it(log, found, run.config), log, run.config, run.now_ms)
     progress.begin(2 * log.size_bytes)
     round, survivors, null_keys = plan_and_find(
         log, found, run.config, run.now_ms, run.map_bytes, progress.add
     )
-    done = statistics.GroupStatistics()
+    done: list[statistics.GroupStatistics] = []
     directory = None if run.dry_run else log.path
     with ThreadPoolExecutor(1, "log-cleaner-flush") as flushing:  # the disk's time is not waited for
         flushed = []
         for group in round.groups:
-            done += rewrite_group(round, group, survivors, round.end_offset, directory, CLEANED, flush=False)
+            done.append(
+                rewrite_group(round, group, survivors, round.end_offset, directory, CLEANED, flush=False)
+            )
             if directory is not None:
                 flushed.append(flushing.submit(_put_in_place, directory, group))
             progress.add(group.size_bytes)
@@ -189,7 +202,8 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
     if directory is not None:
         remove_deleted(directory)
     was_cleaned = log.checkpoints.first_dirty_offset is not None
-    return statistics.cleaned(round, found, done, null_keys, was_cleaned)
+    told = statistics.cleaned(round, found, sum(done, statistics.GroupStatistics()), null_keys, was_cleaned)
+    return with_deletion(told, log, run.config, run.now_ms, zip(round.groups, done, strict=True))
 
 
 def _put_in_place(directory: Path, group: Group) -> None:

@@ -11,7 +11,7 @@ from native_log.cleaner.statistics import GroupStatistics
 from native_log.cleaner.verdicts import GroupVerdicts
 from native_log.errors import CorruptRecordError, LogTruncatedError
 from native_log.records import MapProgress, Rewritten, rewrite, scan
-from native_log.segment.scan import HEADER_PREFIX_BYTES
+from native_log.segment.scan import HEADER_PREFIX_BYTES, greatest_timestamp_ms
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
@@ -178,7 +178,12 @@ def _rewrite_source(
             )
             if output is not None:
                 output.append(found.data, found.batches)
-            stats += GroupStatistics(found.stats, 0, *_horizons(found.batches, round.delete_horizon_ms))
+            stats += GroupStatistics(
+                found.stats,
+                0,
+                *_horizons(found.batches, round.delete_horizon_ms),
+                greatest_timestamp_ms(found.batches),
+            )
             if found.status == "limit" and cut_bytes:
                 found = replace(found, status="partial", needed_bytes=cut_bytes)
             stopped = checked(found, file.path, position + len(view), end)

@@ -31,6 +31,8 @@ class PartitionStatistics:
         was_cleaned: cleaner-offset-checkpoint has the partition.
         last_cleaned_ms: when an earlier cleaning set a delete horizon last, if delete.retention.ms was then
             what it is now. None: nothing tells.
+        segments_deleted, bytes_deleted: what retention deleted of the log as the cleaning left it, be it
+            skipped. (All other figures are of before.)
     """
 
     topic: str
@@ -58,6 +60,8 @@ class PartitionStatistics:
     last_expiry_ms: int | None = None
     was_cleaned: bool | None = None
     last_cleaned_ms: int | None = None
+    segments_deleted: int = 0
+    bytes_deleted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +72,14 @@ class GroupStatistics:
         keys: whose newest record lies there.
         horizons: (first, last) of the delete horizons that are left there, in epoch ms.
         last_set_before_ms: the last of those horizons that an earlier round set.
+        largest_timestamp_ms: of the batches that are left; -1 if none has one.
     """
 
     rewritten: RewriteStats = field(default_factory=RewriteStats)
     keys: int = 0
     horizons: tuple[int, int] | None = None
     last_set_before_ms: int | None = None
+    largest_timestamp_ms: int = -1
 
     def __add__(self, other: GroupStatistics) -> GroupStatistics:
         horizons = [one.horizons for one in (self, other) if one.horizons is not None]
@@ -83,6 +89,7 @@ class GroupStatistics:
             self.keys + other.keys,
             (min(first for first, _ in horizons), max(last for _, last in horizons)) if horizons else None,
             max(before, default=None),
+            max(self.largest_timestamp_ms, other.largest_timestamp_ms),
         )
 
 

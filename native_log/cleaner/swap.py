@@ -7,11 +7,11 @@ LocalLog.replaceSegments, LogLoader). Hold the log directory's lock.
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 from native_log.cleaner.segment_output import OUTPUT_KINDS
-from native_log.log import interrupted
+from native_log.log.interrupted import STAGING_DIRECTORY as STAGING_DIRECTORY
+from native_log.log.interrupted import finish_interrupted as finish_interrupted
 from native_log.segment.files import (
     CLEANED,
     DELETED,
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.cleaner.plan import Group
-
-STAGING_DIRECTORY = ".kafkalog-cleaning"
-"""Within the partition's directory, where brokers pass over what they do not know."""
 
 
 def move_to_cleaned(directory: Path, staging: Path, base_offset: int) -> None:
@@ -66,12 +63,3 @@ def remove_deleted(directory: Path) -> None:
         file = parse_file_name(name)
         if file is not None and file.state == DELETED:
             (directory / name).unlink()
-
-
-def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
-    """Does what a broker does at load about a cleaning that was interrupted: undone, or carried through.
-
-    Staging directories are removed, too.
-    """
-    shutil.rmtree(directory / STAGING_DIRECTORY, ignore_errors=True)
-    interrupted.finish_interrupted(directory, max_batch_bytes)

@@ -96,6 +96,9 @@ def compact(
     deleted, when the next tombstones expire. Settings: min.cleanable.dirty.ratio,
     min.compaction.lag.ms, max.compaction.lag.ms, delete.retention.ms, segment.bytes, log.cleaner.threads,
     log.cleaner.dedupe.buffer.size.
+
+    Segments below the log start offset go, too; with cleanup.policy=compact,delete also those that
+    retention.ms and retention.bytes ask for, as by `kafkalog retain`.
     """
     from native_log.cleaner import compact as run
 
@@ -105,13 +108,19 @@ def compact(
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
         return run(paths, topics or None, config, now, dry_run, on_progress=report)
 
-    changes.carry_out(job, "compacting", _show_compacted, lambda row: row["status"] == "cleaned", **consent)
+    changes.carry_out(
+        job,
+        "compacting",
+        _show_compacted,
+        lambda row: row["status"] == "cleaned" or row["segmentsDeleted"] > 0,
+        **consent,
+    )
 
 
 def _show_compacted(table: pa.Table, dry_run: bool) -> None:
     head = (
         *("TOPIC", "PARTITION", "", "DIRTY", "SEGMENTS", "RECORDS", "KEPT", "SIZE", "KEPT"),
-        *("LIVE KEYS", "DEAD KEYS", "NEXT EXPIRE", "LAST CLEANED", "WHY"),
+        *("LIVE KEYS", "DEAD KEYS", "NEXT EXPIRE", "LAST CLEANED", "DELETED", "WHY"),
     )
     rows = table.to_pylist()
     changes.print_table(
@@ -131,6 +140,7 @@ def _show_compacted(table: pa.Table, dry_run: bool) -> None:
                 row["deadKeys"],
                 _time(row["firstExpiryMs"]),
                 _time(row["lastCleanedMs"]) or ("yes" if row["wasCleaned"] else None),
+                row["segmentsDeleted"] or None,
                 row["reason"],
             )
             for row in rows
@@ -143,6 +153,12 @@ def _show_compacted(table: pa.Table, dry_run: bool) -> None:
         f"{changes.count(len(done), 'partition')} {'would be cleaned' if dry_run else 'cleaned'}: "
         f"{changes.count(records, 'record')} less, {changes.size(won)} won"
     )
+    deleted = sum(row["segmentsDeleted"] for row in rows)
+    if deleted:
+        click.echo(
+            f"{changes.count(deleted, 'old segment')} {'would be deleted' if dry_run else 'deleted'}, "
+            f"{changes.size(sum(row['bytesDeleted'] for row in rows))}"
+        )
 
 
 class PartitionOffset(click.ParamType[tuple[str, int, int]]):

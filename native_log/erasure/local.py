@@ -14,12 +14,13 @@ import pyarrow as pa
 from native_log.cleaner.local import cores
 from native_log.cleaner.progress import Progress
 from native_log.cleaner.survey import survey
-from native_log.cleaner.swap import finish_interrupted, remove_deleted
+from native_log.cleaner.swap import remove_deleted
 from native_log.erasure.copies import copies, leftovers
 from native_log.erasure.rewriting import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
 from native_log.erasure.selection import Selection
 from native_log.errors import KafkaLogError
+from native_log.log.interrupted import finish_interrupted
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 from native_log.log.listing import list_log, next_offset
@@ -24,22 +25,30 @@ from native_log.storage.writing import fsync_directory
 if TYPE_CHECKING:
     from pathlib import Path
 
+STAGING_DIRECTORY = ".kafkalog-cleaning"
+"""Where a cleaning by several processes keeps what is not finished. In the partition's directory, where
+brokers pass over what they do not know."""
+
 _UNFINISHED = ".tmp"
 
 
 def left_behind(directory: Path) -> tuple[str, ...]:
-    """Names of the files that `finish_interrupted` would rename or remove."""
+    """Names of what `finish_interrupted` would rename or remove."""
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
-    return tuple(sorted([*(file.name for file in files if file.state), *_orphans(names, files)]))
+    found = [*(file.name for file in files if file.state), *_orphans(names, files)]
+    if (directory / STAGING_DIRECTORY).exists():
+        found.append(STAGING_DIRECTORY)
+    return tuple(sorted(found))
 
 
 def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
     """Undo or carry through a replacing of segments that was interrupted, and remove `.deleted` files,
-    indexes without a log, and `.tmp` files.
+    indexes without a log, `.tmp` files, and what was staged.
 
     Hold the log directory's lock.
     """
+    shutil.rmtree(directory / STAGING_DIRECTORY, ignore_errors=True)
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
     orphans = _orphans(names, files)

@@ -18,7 +18,7 @@ from native_log.retention.timestamps import largest_timestamp_ms
 from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from native_log.config import LogConfig
     from native_log.log import PartitionCheckpoints
@@ -45,6 +45,16 @@ partition; rule is null for what is kept, else logStartOffset, retention.bytes o
 
 
 @dataclass(frozen=True, slots=True)
+class CleanedSegment:
+    """A segment as a cleaning leaves it. `largest_timestamp_ms`: the file's mtime where no record has one."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    largest_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedSegment:
     """A segment and what becomes of it. `largest_timestamp_ms` is None where no rule asked for it."""
 
@@ -53,6 +63,10 @@ class JudgedSegment:
     size_bytes: int
     largest_timestamp_ms: int | None
     decision: Decision
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.decision.rule is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +130,48 @@ def failed(path: str, topic: str, partition: int, error: Exception) -> Retention
 
 def _look(log: PartitionLog, config: LogConfig, now_ms: int) -> RetentionPlan:
     expired, is_interrupted = _left_over(str(log.path), now_ms - config.file_delete_delay_ms)
+    segments = judged(log, config, now_ms)
+    count = sum(segment.is_deleted for segment in segments)
+    is_any_left = count < len(segments)
+    first_left = log.segments[count].base_offset if is_any_left else log.log_end_offset
+    return RetentionPlan(
+        str(log.path),
+        log.topic,
+        log.partition,
+        max(first_left, log.log_start_offset),
+        segments,
+        log.segments[:count],
+        log.log_end_offset if count and not is_any_left else None,
+        expired,
+        is_interrupted,
+    )
+
+
+def judged(
+    log: PartitionLog, config: LogConfig, now_ms: int, cleaned: Sequence[CleanedSegment] = ()
+) -> tuple[JudgedSegment, ...]:
+    """The log's segments and what becomes of each.
+
+    Args:
+        cleaned: what a cleaning puts in the place of the log's segments that begin before the end of these.
+    """
+    left = [s for s in log.segments if not cleaned or s.base_offset >= cleaned[-1].end_offset]
+    replaced = len(log.segments) - len(left)
+    ends = [segment.base_offset for segment in left[1:]] + [log.log_end_offset]
+    candidates = [Candidate(one.base_offset, one.end_offset, one.size_bytes) for one in cleaned] + [
+        Candidate(s.base_offset, end, s.size_bytes) for s, end in zip(left, ends, strict=False)
+    ]
     timestamps: dict[int, int] = {}
 
     def largest(index: int) -> int:
-        timestamps[index] = largest_timestamp_ms(log, index, now_ms - config.retention_ms)
+        in_log = index - len(cleaned) + replaced
+        timestamps[index] = (
+            cleaned[index].largest_timestamp_ms
+            if index < len(cleaned)
+            else largest_timestamp_ms(log, in_log, now_ms - config.retention_ms)
+        )
         return timestamps[index]
 
-    candidates = _candidates(log)
     decisions = decide(
         candidates,
         log_start_offset=log.log_start_offset,
@@ -131,28 +180,10 @@ def _look(log: PartitionLog, config: LogConfig, now_ms: int) -> RetentionPlan:
         now_ms=now_ms,
         largest_timestamp_ms=largest,
     )
-    count = sum(decision.rule is not None for decision in decisions)
-    is_any_left = count < len(candidates)
-    first_left = log.segments[count].base_offset if is_any_left else log.log_end_offset
-    return RetentionPlan(
-        str(log.path),
-        log.topic,
-        log.partition,
-        max(first_left, log.log_start_offset),
-        tuple(
-            JudgedSegment(one.base_offset, one.end_offset, one.size_bytes, timestamps.get(index), decision)
-            for index, (one, decision) in enumerate(zip(candidates, decisions, strict=True))
-        ),
-        log.segments[:count],
-        log.log_end_offset if count and not is_any_left else None,
-        expired,
-        is_interrupted,
+    return tuple(
+        JudgedSegment(one.base_offset, one.end_offset, one.size_bytes, timestamps.get(index), decision)
+        for index, (one, decision) in enumerate(zip(candidates, decisions, strict=True))
     )
-
-
-def _candidates(log: PartitionLog) -> list[Candidate]:
-    ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
-    return [Candidate(s.base_offset, end, s.size_bytes) for s, end in zip(log.segments, ends, strict=False)]
 
 
 def _left_over(directory: str, expired_before_ms: int) -> tuple[tuple[str, ...], bool]:
@@ -190,4 +221,4 @@ def _rows(plan: RetentionPlan) -> Iterator[tuple[object, ...]]:
     for one in plan.segments:
         figures = one.base_offset, one.end_offset, one.size_bytes, one.largest_timestamp_ms
         rule, reason = one.decision.rule, one.decision.reason
-        yield (*key, *figures, "kept" if rule is None else "deleted", rule, reason)
+        yield (*key, *figures, "deleted" if one.is_deleted else "kept", rule, reason)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from native_log.records import scan
+from native_log.segment.scan import greatest_timestamp_ms
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from native_log.log import PartitionLog
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
@@ -67,7 +64,7 @@ def _in_whole(segment: LogSegment) -> int:
     """Of a small segment; -1 where none has a timestamp, or where it is not whole."""
     with DataFile(str(segment.path)) as file:
         scanned = scan(file.read(0, segment.size_bytes))
-    return _largest(scanned.batches) if scanned.status == "end" else -1
+    return greatest_timestamp_ms(scanned.batches) if scanned.status == "end" else -1
 
 
 def _in_headers(
@@ -77,10 +74,5 @@ def _in_headers(
     for found, scanned in log.headers(start_offset, damaged.append):
         if found is not segment:
             break
-        largest = max(largest, _largest(scanned.batches))
+        largest = max(largest, greatest_timestamp_ms(scanned.batches))
     return largest
-
-
-def _largest(batches: pa.RecordBatch) -> int:
-    greatest: int | None = pc.max(batches.column("maxTimestamp")).as_py()
-    return -1 if greatest is None else greatest

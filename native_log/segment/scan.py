@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from native_log.records import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
@@ -181,3 +183,9 @@ def int32s(batches: pa.RecordBatch, column: str) -> memoryview:
     if len(values) == 0 or data is None:
         return memoryview(b"").cast("i")
     return memoryview(data).cast("b")[: (values.offset + len(values)) * 4].cast("i")[values.offset :]
+
+
+def greatest_timestamp_ms(batches: pa.RecordBatch) -> int:
+    """Of batches (BATCH_SCHEMA); -1 if none has a timestamp, as those of magic 0."""
+    greatest: int | None = pc.max(batches.column("maxTimestamp")).as_py()
+    return -1 if greatest is None else greatest

@@ -160,3 +160,20 @@ def test_a_partition_that_fails_makes_exit_code_1(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert str(log) in result.stdout
     assert native_log.compact(data, dry_run=True).num_rows == 1
+
+
+def test_compact_tells_of_segments_that_go_by_retention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = shutil.copytree(V41 / "compact-codecs/round1-before/data", tmp_path / "data")
+    settings = ("cleanup.policy=compact,delete", "retention.bytes=0", "min.cleanable.dirty.ratio=1")
+    options = [option for setting in settings for option in ("-c", setting)]
+    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+
+    result = run("compact", str(data), *options, text="y\n")
+
+    assert "0 partitions would be cleaned" in result.stdout
+    assert "old segments would be deleted" in result.stdout
+    assert "old segments deleted" in result.stdout
+    log = native_log.LogDir(data).partition("compact-codecs", 0)
+    assert log.log_start_offset == log.log_end_offset
