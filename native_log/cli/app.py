@@ -284,16 +284,38 @@ def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_byte
     "--index-sanity-check", is_flag=True, help="Only what a broker checks of an index at its start."
 )
 @click.option("--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="So much of each .log.")
-def dump_log(files: tuple[str, ...], more: str | None, **options: Any) -> None:
+@click.option(
+    "--offsets-decoder", "decoder", flag_value="offsets", help="Records of __consumer_offsets as JSON."
+)
+@click.option(
+    "--transaction-log-decoder",
+    "decoder",
+    flag_value="transactions",
+    help="Records of __transaction_state as JSON.",
+)
+@click.option(
+    "--cluster-metadata-decoder",
+    "decoder",
+    flag_value="cluster",
+    help="Records of __cluster_metadata, and of .checkpoint files, as JSON.",
+)
+@click.option(
+    "--share-group-state-decoder",
+    "decoder",
+    flag_value="shares",
+    help="Records of __share_group_state as JSON.",
+)
+def dump_log(files: tuple[str, ...], more: str | None, decoder: str | None, **options: Any) -> None:
     """Print .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files as kafka-dump-log 4.1 does.
 
     Where an index and its log differ, and where offsets are not consecutive (in a compacted log they are
-    not), is said on stderr at the end.
+    not), is said on stderr at the end. A decoder prints all records; the last one given is taken.
     """
-    from native_log.cli.dump_log import DumpOptions, dump
+    from native_log.cli.dump_log import DECODERS, DumpOptions, dump
 
     wanted = [*files, *(more.split(",") if more else ())]
     if not wanted:
         raise click.UsageError("give at least one file")
-    for line in dump(wanted, DumpOptions(**options)).lines():
+    decode = None if decoder is None else DECODERS[decoder]
+    for line in dump(wanted, DumpOptions(decoder=decode, **options)).lines():
         click.echo(line, err=True)

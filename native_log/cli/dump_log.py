@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,11 @@ from native_log.cli.dump_index import (
     dump_time_index,
     dump_transactions,
 )
+from native_log.cli.java_text import text_of
+from native_log.cli.messages.cluster_metadata import decode_metadata_record
+from native_log.cli.messages.groups import decode_group_record
+from native_log.cli.messages.share_groups import decode_share_record
+from native_log.cli.messages.transaction_log import decode_transaction_record
 from native_log.errors import CorruptRecordError
 from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.records.reference.codec import decompress
@@ -35,15 +40,27 @@ if TYPE_CHECKING:
 
     from native_log.records import Damage
 
+Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
+"""(offset, key, value) -> what is printed as key and as payload; None: nothing."""
+
 _TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _CHECKPOINT = re.compile(r"([0-9]+)-([0-9]+)")
 _COLUMNS = ("offset", "timestamp", "sequence", "key", "value", "headers")
 _CRC = struct.Struct(">I")
 
 
+DECODERS: dict[str, Decoder] = {
+    "offsets": decode_group_record,
+    "transactions": decode_transaction_record,
+    "cluster": decode_metadata_record,
+    "shares": decode_share_record,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """The options of kafka-dump-log, by its names."""
+    """The options of kafka-dump-log, by its names. With a `decoder` records are printed, each with its key
+    and value as the decoder says."""
 
     deep_iteration: bool = False
     print_data_log: bool = False
@@ -51,6 +68,7 @@ class DumpOptions:
     verify_index_only: bool = False
     index_sanity_check: bool = False
     max_bytes: int | None = None
+    decoder: Decoder | None = None
 
 
 @dataclass(slots=True)
@@ -95,7 +113,7 @@ def dump(files: Sequence[str], options: DumpOptions) -> Findings:
 
 def _dump_log(path: str, options: DumpOptions, findings: Findings) -> None:
     click.echo(_title(Path(path)))
-    is_deep = options.deep_iteration or options.print_data_log
+    is_deep = options.deep_iteration or options.print_data_log or options.decoder is not None
     previous = None
     with DataFile(path) as file:
         end = file.size_bytes if options.max_bytes is None else min(file.size_bytes, options.max_bytes)
@@ -158,6 +176,7 @@ def _records(
     rows = decoded.batch.set_column(1, "timestamp", decoded.batch.column("timestamp").cast(pa.int64()))
     legacy = _legacy_checksums(batch, data) if batch["magic"] < 2 else None
     label = _TYPES[batch["timestampType"]]
+    decode_data = options.decoder or (_as_strings if options.print_data_log else None)
     for number, row in enumerate(rows.to_pylist()):
         text = []
         if not options.skip_record_metadata:
@@ -173,11 +192,15 @@ def _records(
                 text.append(f"sequence: {row['sequence']} headerKeys: [{names}]")
             if batch["isControl"]:
                 text.append(control_text(row["key"], row["value"]))
-        if options.print_data_log and not batch["isControl"]:
-            for name, value in (("key", row["key"]), ("payload", row["value"])):
-                if value is not None:
-                    text.append(f"{name}: {value.decode(errors='as Java')}")
+        if decode_data is not None and not batch["isControl"]:
+            key, payload = decode_data(row["offset"], row["key"], row["value"])
+            text += [f"key: {key}"] if key is not None else []
+            text += [f"payload: {payload}"] if payload is not None else []
         yield row["offset"], f"| {' '.join(text)}" if text else ""
+
+
+def _as_strings(_: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+    return None if key is None else text_of(key), None if value is None else text_of(value)
 
 
 def _legacy_checksums(batch: dict[str, Any], data: memoryview) -> list[tuple[bool, int]]:
@@ -197,19 +220,6 @@ def optional_long(value: int | None) -> str:
 
 def _java(value: bool) -> str:
     return "true" if value else "false"
-
-
-def _as_java(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Bytes that are not UTF-8 as Java replaces them: the two or three of a surrogate by one U+FFFD."""
-    if isinstance(error, UnicodeDecodeError):
-        first, *more = error.object[error.start : error.start + 3]
-        if first == 0xED and more and more[0] >> 5 == 0b101:
-            third_belongs = len(more) == 2 and more[1] >> 6 == 0b10
-            return "\ufffd", error.start + (3 if third_belongs else 2)
-    return codecs.replace_errors(error)
-
-
-codecs.register_error("as Java", _as_java)
 
 
 def _size(value: bytes | None) -> int:

@@ -1,0 +1,1 @@
+"""Kafka's own messages, as its brokers keep them in internal topics."""

@@ -1,0 +1,97 @@
+"""Records of __cluster_metadata, of its snapshots and of bootstrap.checkpoint, up to Kafka 4.1 (Kafka:
+MetadataRecordSerde)."""
+
+from __future__ import annotations
+
+import re
+
+from native_log.cli.java_text import json_text
+from native_log.cli.messages.reading import Buffer, MessageError, read_message
+from native_log.cli.messages.schema import Message, Notation
+
+_TEXT = """
+    0 RegisterBrokerRecord 0-3 flexible 0+ {brokerId int32, isMigratingZkBroker bool 2+, incarnationId uuid,
+        brokerEpoch int64, endPoints []{name string, host string, port uint16, securityProtocol int16},
+        features []{name string, minSupportedVersion int16, maxSupportedVersion int16}, rack string?,
+        fenced bool, inControlledShutdown bool 1+, logDirs []uuid 3+ tag 0}
+    1 UnregisterBrokerRecord 0 flexible 0+ {brokerId int32, brokerEpoch int64}
+    2 TopicRecord 0 flexible 0+ {name string, topicId uuid}
+    3 PartitionRecord 0-2 flexible 0+ {partitionId int32, topicId uuid, replicas []int32, isr []int32,
+        removingReplicas []int32, addingReplicas []int32, leader int32, leaderRecoveryState int8 tag 0,
+        leaderEpoch int32, partitionEpoch int32, directories []uuid 1+,
+        eligibleLeaderReplicas []int32? 2+ tag 1 default null, lastKnownElr []int32? 2+ tag 2 default null}
+    4 ConfigRecord 0 flexible 0+ {resourceType int8, resourceName string, name string, value string?}
+    5 PartitionChangeRecord 0-2 flexible 0+ {partitionId int32, topicId uuid,
+        isr []int32? tag 0 default null, leader int32 tag 1 default -2,
+        replicas []int32? tag 2 default null, removingReplicas []int32? tag 3 default null,
+        addingReplicas []int32? tag 4 default null, leaderRecoveryState int8 tag 5 default -1,
+        directories []uuid? 1+ tag 8 default null, eligibleLeaderReplicas []int32? 2+ tag 6 default null,
+        lastKnownElr []int32? 2+ tag 7 default null}
+    7 FenceBrokerRecord 0 flexible 0+ {id int32, epoch int64}
+    8 UnfenceBrokerRecord 0 flexible 0+ {id int32, epoch int64}
+    9 RemoveTopicRecord 0 flexible 0+ {topicId uuid}
+    10 DelegationTokenRecord 0 flexible 0+ {owner string, requester string, renewers []string,
+        issueTimestamp int64, maxTimestamp int64, expirationTimestamp int64, tokenId string}
+    11 UserScramCredentialRecord 0 flexible 0+ {name string, mechanism int8, salt bytes, storedKey bytes,
+        serverKey bytes, iterations int32}
+    12 FeatureLevelRecord 0 flexible 0+ {name string, featureLevel int16}
+    14 ClientQuotaRecord 0 flexible 0+ {entity []{entityType string, entityName string?}, key string,
+        value float64, remove bool}
+    15 ProducerIdsRecord 0 flexible 0+ {brokerId int32, brokerEpoch int64, nextProducerId int64}
+    17 BrokerRegistrationChangeRecord 0-2 flexible 0+ {brokerId int32, brokerEpoch int64, fenced int8 tag 0,
+        inControlledShutdown int8 1+ tag 1, logDirs []uuid 2+ tag 2}
+    18 AccessControlEntryRecord 0 flexible 0+ {id uuid, resourceType int8, resourceName string,
+        patternType int8, principal string, host string, operation int8, permissionType int8}
+    19 RemoveAccessControlEntryRecord 0 flexible 0+ {id uuid}
+    20 NoOpRecord 0 flexible 0+ {}
+    21 ZkMigrationStateRecord 0 flexible 0+ {zkMigrationState int8}
+    22 RemoveUserScramCredentialRecord 0 flexible 0+ {name string, mechanism int8}
+    23 BeginTransactionRecord 0 flexible 0+ {name string? tag 0 default null}
+    24 EndTransactionRecord 0 flexible 0+ {}
+    25 AbortTransactionRecord 0 flexible 0+ {reason string? tag 0 default null}
+    26 RemoveDelegationTokenRecord 0 flexible 0+ {tokenId string}
+    27 RegisterControllerRecord 0 flexible 0+ {controllerId int32, incarnationId uuid,
+        zkMigrationReady bool, endPoints []{name string, host string, port uint16, securityProtocol int16},
+        features []{name string, minSupportedVersion int16, maxSupportedVersion int16}}
+    28 ClearElrRecord 0 flexible 0+ {topicName string}
+"""
+_FRAME_VERSION = 1
+
+
+def _records() -> dict[int, Message]:
+    notation, records = Notation(_TEXT), {}
+    while notation:
+        api_key = int(notation.next())
+        records[api_key] = notation.message(notation.next())
+    return records
+
+
+RECORDS = _records()
+"""By api key."""
+
+
+def decode_metadata_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[None, str]:
+    """The payload as kafka-dump-log --cluster-metadata-decoder prints it; there are no keys."""
+    try:
+        return None, _decoded(Buffer(value or b""))
+    except MessageError as error:
+        return None, f"Error at {offset}, skipping. {error}"
+
+
+def _decoded(buffer: Buffer) -> str:
+    frame_version = buffer.unsigned_varint()
+    if frame_version != _FRAME_VERSION:
+        raise MessageError(f"expected frame version {_FRAME_VERSION}, found {frame_version}")
+    api_key, version = buffer.unsigned_varint(), buffer.unsigned_varint()
+    message = RECORDS.get(api_key)
+    if message is None:
+        raise MessageError(f"unknown metadata record with id {api_key}")
+    data = read_message(message, version, buffer)
+    if buffer.left:
+        raise MessageError(f"found {buffer.left} bytes behind a {_type(message)}")
+    return json_text({"type": _type(message), "version": version, "data": data})
+
+
+def _type(message: Message) -> str:
+    """`TOPIC_RECORD` of TopicRecord (Kafka: MetadataRecordType)."""
+    return re.sub("(?<!^)(?=[A-Z])", "_", message.name).upper()

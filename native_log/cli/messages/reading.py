@@ -1,0 +1,138 @@
+"""Bytes of a message by its schema (Kafka: the generated `read` of messages, ByteBufferAccessor)."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from native_log.cli.java_text import text_of
+from native_log.cli.messages.schema import uuid_text
+from native_log.errors import KafkaLogError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from native_log.cli.messages.schema import Field, Message
+
+_NUMBERS = {
+    "int8": struct.Struct(">b"),
+    "int16": struct.Struct(">h"),
+    "uint16": struct.Struct(">H"),
+    "int32": struct.Struct(">i"),
+    "int64": struct.Struct(">q"),
+    "float64": struct.Struct(">d"),
+    "bool": struct.Struct(">?"),
+}
+_UUID_BYTES = 16
+
+
+class MessageError(KafkaLogError):
+    """Bytes that are not the message they should be."""
+
+
+def read_message(message: Message, version: int, buffer: Buffer) -> dict[str, Any]:
+    """The fields by name that this version has, in the schema's order; a tagged one only where it is not
+    its default.
+
+    Raises:
+        MessageError: the bytes end too soon, or say what cannot be.
+    """
+    return _Reader(version, version in message.flexible, buffer).fields(message.fields)
+
+
+class Buffer:
+    """Bytes, and how far they were read."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def take(self, size: int) -> bytes:
+        if size > self.left:
+            raise MessageError(f"expected {size} more bytes, found {self.left}")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def number(self, kind: str) -> Any:
+        layout = _NUMBERS[kind]
+        return layout.unpack(self.take(layout.size))[0]
+
+    def unsigned_varint(self) -> int:
+        value = 0
+        for shift in range(0, 35, 7):
+            (byte,) = self.take(1)
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise MessageError("expected a varint of 5 bytes at most, found a longer one")
+
+
+class _Reader:
+    """Of one message."""
+
+    def __init__(self, version: int, is_flexible: bool, buffer: Buffer) -> None:
+        self._version = version
+        self._is_flexible = is_flexible
+        self._buffer = buffer
+
+    def fields(self, fields: Sequence[Field]) -> dict[str, Any]:
+        there = [one for one in fields if self._version in one.versions]
+        values = {one.name: self._value(one) for one in there if one.tag is None}
+        tagged = self._tagged({one.tag: one for one in there}) if self._is_flexible else {}
+        values |= {name: value for name, (value, default) in tagged.items() if value != default}
+        return {one.name: values[one.name] for one in there if one.name in values}
+
+    def _tagged(self, fields: dict[int | None, Field]) -> dict[str, tuple[Any, Any]]:
+        """Values and defaults of the tagged fields that are known; others are passed over."""
+        found = {}
+        for _ in range(self._buffer.unsigned_varint()):
+            field = fields.get(self._buffer.unsigned_varint())
+            content = Buffer(self._buffer.take(self._buffer.unsigned_varint()))
+            if field is not None:
+                value = _Reader(self._version, self._is_flexible, content)._value(field)
+                found[field.name] = (value, field.default)
+        return found
+
+    def _value(self, field: Field) -> Any:
+        if not field.is_array:
+            return self._one(field)
+        size = self._size(field, "int32")
+        if size is None:
+            return None
+        if size > self._buffer.left:
+            raise MessageError(f"expected {size} elements of {field.name}, found {self._buffer.left} bytes")
+        return [self._one(field, of_array=True) for _ in range(size)]
+
+    def _one(self, field: Field, *, of_array: bool = False) -> Any:
+        if field.kind == "struct":
+            if field.is_nullable and not of_array and self._is_null_struct(field):
+                return None
+            return self.fields(field.fields)
+        if field.kind == "uuid":
+            return uuid_text(self._buffer.take(_UUID_BYTES))
+        if field.kind in _NUMBERS:
+            return self._buffer.number(field.kind)
+        size = self._size(field, "int16" if field.kind == "string" else "int32", of_array=of_array)
+        if size is None:
+            return None
+        data = self._buffer.take(size)
+        return text_of(data) if field.kind == "string" else data
+
+    def _is_null_struct(self, field: Field) -> bool:
+        """A byte says it: -1 means null; within a tagged field 0 does."""
+        if field.tag is None:
+            return bool(self._buffer.number("int8") < 0)
+        return self._buffer.unsigned_varint() == 0
+
+    def _size(self, field: Field, kind: str, *, of_array: bool = False) -> int | None:
+        """Of an array, of a string or of bytes; None: it is null."""
+        size: int = self._buffer.unsigned_varint() - 1 if self._is_flexible else self._buffer.number(kind)
+        if size >= 0:
+            return size
+        if not field.is_nullable or of_array:
+            raise MessageError(f"expected a value of {field.name}, found null")
+        return None
