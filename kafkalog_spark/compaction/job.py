@@ -34,6 +34,7 @@ from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack, target_by
 from kafkalog_spark.spreading import DDL, SCHEMA, cores, dealt, made_for_few_rows, row, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner import statistics
+from native_log.cleaner.deletion import delete_old_segments, with_deletion
 from native_log.cleaner.local import compaction_config
 from native_log.cleaner.swap import finish_interrupted
 from native_log.errors import KafkaLogError
@@ -104,9 +105,13 @@ def compact(
         directories, told = _directories(log_dir, chosen, dry_run)
         held.enter_context(made_for_few_rows(spark))
         done = _cleaned(spark, directories, settings, small_bytes, split_bytes)
-        if not dry_run:
+        if dry_run:
+            told += [one.statistics for one in done if one.statistics]
+        else:
             logger.info("putting the new segments of %d partitions in place", len(done))
-        told += [one.statistics for one in done if one.statistics] if dry_run else publish(done)
+            places = ((one.directory.path, one.directory.checkpoints) for one in done)
+            cleaned = [(one, *place) for one, place in zip(publish(done), places, strict=True)]
+            told += delete_old_segments(cleaned, settings.config, settings.now_ms)
     return spark.createDataFrame(statistics.table(told))
 
 
@@ -195,7 +200,7 @@ def _large_cleaned(
     results = _results(spark, to_do, settings, split_bytes)
     for (looked, round, _), job in zip(sound, to_do, strict=True):
         of_groups = [results[job.first_group + index] for index in range(len(round.groups))]
-        done.append(_told(looked, job, of_groups))
+        done.append(_told(looked, job, of_groups, settings))
     return done
 
 
@@ -236,12 +241,11 @@ def _results(
     return {found.number: pickle.loads(found.payload) for found in results.collect()}  # noqa: S301
 
 
-def _told(looked: Looked, job: Job, results: Sequence[GroupResult]) -> Looked:
+def _told(looked: Looked, job: Job, results: Sequence[GroupResult], settings: Settings) -> Looked:
     round = job.round
     error = next((result.error for result in results if result.error is not None), None)
     if error is not None:
-        logger.warning("%s-%d is not cleaned: %s", round.topic, round.partition, error)
-        return replace(looked, statistics=failed(looked.directory, error))
+        return _not_cleaned(looked, error)
     assert looked.found is not None
     stats = statistics.cleaned(
         round,
@@ -250,5 +254,15 @@ def _told(looked: Looked, job: Job, results: Sequence[GroupResult]) -> Looked:
         sum(result.null_keys for result in results),
         looked.directory.checkpoints.first_dirty_offset is not None,
     )
+    try:
+        groups = zip(round.groups, (result.stats for result in results), strict=True)
+        stats = with_deletion(stats, looked.directory.open(), settings.config, settings.now_ms, groups)
+    except (KafkaLogError, OSError) as gone:
+        return _not_cleaned(looked, gone)
     staged = tuple(result.staged for result in results if result.staged is not None)
     return replace(looked, statistics=stats, staged=staged)
+
+
+def _not_cleaned(looked: Looked, error: Exception | str) -> Looked:
+    logger.warning("%s-%d is not cleaned: %s", looked.directory.topic, looked.directory.partition, error)
+    return replace(looked, statistics=failed(looked.directory, error))

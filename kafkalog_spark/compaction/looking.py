@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kafkalog_spark.compaction.values import Looked, Staged, failed
 from kafkalog_spark.spreading import row, rows
 from native_log.cleaner import statistics
+from native_log.cleaner.deletion import with_deletion
 from native_log.cleaner.local import not_worth_it
 from native_log.cleaner.plan import what_is_cleanable
 from native_log.cleaner.rewriting import rewrite_group
@@ -49,7 +50,8 @@ def look_at(directory: PartitionDirectory, settings: Settings, *, whole: bool) -
         log = directory.open()
         found = what_is_cleanable(log, settings.config, settings.now_ms)
         if not found.is_candidate(settings.config):
-            return Looked(directory, statistics=not_worth_it(log, found, settings.config))
+            told = not_worth_it(log, found, settings.config)
+            return Looked(directory, statistics=with_deletion(told, log, settings.config, settings.now_ms))
         if whole:
             try:
                 return _cleaned(log, directory, found, settings)
@@ -69,14 +71,16 @@ def _cleaned(
     round, survivors, null_keys = plan_and_find(
         log, found, config, settings.now_ms, config.log_cleaner_dedupe_buffer_size, most_maps=1
     )
-    stats, staged = statistics.GroupStatistics(), []
+    done, staged = [], []
     for group in round.groups:
         attempt = staging(round.path, settings)
-        stats += rewrite_group(round, group, survivors, round.end_offset, attempt, CLEANED)
+        done.append(rewrite_group(round, group, survivors, round.end_offset, attempt, CLEANED))
         if attempt is not None:
             staged.append(Staged(group, attempt.name))
     was_cleaned = directory.checkpoints.first_dirty_offset is not None
+    stats = sum(done, statistics.GroupStatistics())
     told = statistics.cleaned(round, found, stats, null_keys, was_cleaned)
+    told = with_deletion(told, log, config, settings.now_ms, zip(round.groups, done, strict=True))
     return Looked(directory, statistics=told, staged=tuple(staged))
 
 

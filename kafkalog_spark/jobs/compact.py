@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 SHOWN = (
     *("topic", "partition", "status", "dirtyRatio", "segmentsBefore", "segmentsAfter"),
-    *("recordsBefore", "recordsAfter", "bytesBefore", "bytesAfter", "reason"),
+    *("recordsBefore", "recordsAfter", "bytesBefore", "bytesAfter", "segmentsDeleted", "bytesDeleted"),
+    "reason",
 )
 
 
@@ -21,10 +22,10 @@ def summary(told: pa.Table, dry_run: bool) -> str:
     done = [row for row in told.select(SHOWN).to_pylist() if row["status"] == "cleaned"]
     records = sum(row["recordsBefore"] - row["recordsAfter"] for row in done)
     won = sum(row["bytesBefore"] - row["bytesAfter"] for row in done)
-    return (
-        f"{len(done)} partitions {'would be ' if dry_run else ''}cleaned: {records} records less, "
-        f"{won} bytes won"
-    )
+    would_be = "would be " if dry_run else ""
+    words = f"{len(done)} partitions {would_be}cleaned: {records} records less, {won} bytes won"
+    deleted, size_bytes = (sum(told.column(name).to_pylist()) for name in ("segmentsDeleted", "bytesDeleted"))
+    return words + (f"; {deleted} old segments {would_be}deleted, {size_bytes} bytes" if deleted else "")
 
 
 if __name__ == "__main__":

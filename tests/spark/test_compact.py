@@ -74,6 +74,25 @@ def test_files_are_the_local_cleaners(
     assert mtimes(distributed) == mtimes(local)
 
 
+@pytest.mark.parametrize("ratio", [0, 1], ids=["cleaned", "not-worth-it"])
+@pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
+def test_old_segments_go_as_the_local_cleaners_do(
+    spark: SparkSession, tmp_path: Path, how: dict[str, int], ratio: int
+) -> None:
+    local, distributed = log_dir(tmp_path / "local", "round2"), log_dir(tmp_path / "distributed", "round2")
+    limits = {"cleanup.policy": "compact,delete", "retention.bytes": 9000, "retention.ms": -1}
+    config = CONFIG | limits | {"segment.bytes": 5000, "min.cleanable.dirty.ratio": ratio}
+    expected = native_log.compact(local, config=config, now_ms=NOW_MS).to_pylist()
+
+    foretold = rows(compact(spark, distributed, config=config, now_ms=NOW_MS, dry_run=True, **how))
+    found = rows(compact(spark, distributed, config=config, now_ms=NOW_MS, **how))
+
+    assert foretold == found == expected
+    assert {row["status"] for row in found} == {"skipped" if ratio else "cleaned"}
+    assert sum(row["segmentsDeleted"] for row in found) > 5
+    assert files(distributed) == files(local)
+
+
 def test_keys_beyond_a_tasks_memory(spark: SparkSession, tmp_path: Path) -> None:
     local, distributed = log_dir(tmp_path / "local", "round2"), log_dir(tmp_path / "distributed", "round2")
     native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
