@@ -10,9 +10,8 @@ over one partition:
    the offsets of records whose keys are not in the map;
 3. `rewrite` over everything: batches without the records that do not survive.
 
-Distributed, step 1 runs over splits: `OffsetMap.buckets` and, for the clean part, `KeyOffsets.buckets` give
-packed keys and offsets, split by a hash of the key; `merge` makes survivors of all packs of one bucket, and
-the union of the buckets' survivors is that of step 2.
+Distributed, steps 1 and 2 run over splits: `KeyBuckets` packs keys and offsets in buckets by key; `merge`
+makes survivors of all packs of one bucket, and the union of the buckets' survivors is that of step 2.
 
 Kafka: Cleaner.buildOffsetMap, Cleaner.shouldRetainRecord, MemoryRecords.filterTo; KIP-534.
 """
@@ -266,20 +265,80 @@ class OffsetMap(ABC):
         """The offsets in the map. Takes 8 bytes a key meanwhile."""
 
     @abstractmethod
-    def buckets(self, count: int) -> list[bytes]:
-        """The map's content in `count` packs, a key in the pack of its hash, the same in every process.
+    def buckets(self, count: int) -> list[Buffer]:
+        """The map's content in packs: see KeyBuckets.take."""
 
-        A pack, integers little-endian, u = LEB128 unsigned:
+
+class KeyBuckets(ABC):
+    """Keys and offsets of part of a log, packed in buckets by key, on their way to those who merge them.
+
+    Of the dirty part a key's greatest offset counts, so that of a key that comes again one entry may be left
+    (where keys seldom come again all are: to look for them would cost more than it saves). Of the clean part
+    each offset counts. `merge` finds the same survivors either way.
+    """
+
+    @abstractmethod
+    def __init__(self, count: int, max_bytes: int, *, dirty: bool) -> None:
+        """
+        Args:
+            count: of buckets, 1 to 65536.
+            max_bytes: what the packs may take together. Up to a quarter more is allocated.
+            dirty: whether the offsets are of the dirty part.
+        """
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Entries held: at least one for each key."""
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """Of the packs."""
+
+    @abstractmethod
+    def put_batches(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer = b"",
+        check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> MapProgress:
+        """As OffsetMap.put_batches. "full": an entry would take `size_bytes` beyond `max_bytes`. Take the
+        packs out, and go on at start_offset=next_offset."""
+
+    @abstractmethod
+    def take(self) -> list[Buffer]:
+        """The packs, one for each bucket, and holds nothing any more.
+
+        Without copies: their memory is used again once none of them is referenced. A bucket without keys has
+        zero bytes. A key is in the same bucket in every process. A pack, integers little-endian:
 
         | type | field |
         |---|---|
-        | u8 | version, 1 |
+        | u8 | version, 2 |
         | u8 | kind: 0 offsets of the dirty part, of which a key's greatest counts, 1 of the clean part |
         | i64 | number of entries |
-        | i64 | least offset in the pack (0 without entries) |
-        | | entries: u length of the key, u offset minus the least one, the key |
+        | i64 | base: offset of the first record put |
+        | | entries |
 
-        The bucket is CRC-32C(key) * count >> 32.
+        An entry is short, or long if it must be: of a key of 255 bytes or more, or of an offset that is not
+        within 2^32 from the base on.
+
+        | type | field of a short entry | type | field of a long one |
+        |---|---|---|---|
+        | u8 | length of the key, to 254 | u8 | 255 |
+        | u32 | offset - base | u32 | length of the key |
+        | | key | i64 | offset |
+        | | | | key |
+
+        The bucket is hash * count >> 64. The hash of a key: from its length on, hash = mix(hash ^ word) for
+        each 8 bytes of it, as a u64; if bytes are left, then for the key's last 8 bytes as well (a shorter
+        key is padded with zeros behind). mix(x): the lower half xor the upper half of the 128 bits of
+        x * 0x9e3779b97f4a7c15.
         """
 
 
@@ -315,4 +374,4 @@ class KeyOffsets(ABC):
     ) -> MapProgress: ...
 
     @abstractmethod
-    def buckets(self, count: int) -> list[bytes]: ...
+    def buckets(self, count: int) -> list[Buffer]: ...

@@ -147,8 +147,46 @@ class OffsetMap(cleaning.OffsetMap):
     def survivors(self) -> Survivors:
         return Survivors.of(self._map.survivors())
 
-    def buckets(self, count: int) -> list[bytes]:
-        return self._map.buckets(count)
+    def buckets(self, count: int) -> list[Buffer]:
+        return [memoryview(pack) for pack in self._map.buckets(count)]
+
+
+class KeyBuckets(cleaning.KeyBuckets):
+    def __init__(self, count: int, max_bytes: int, *, dirty: bool) -> None:
+        self._buckets = _kernel.KeyBuckets(count, max_bytes, dirty=dirty)
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._buckets.size_bytes
+
+    def put_batches(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer = b"",
+        check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> MapProgress:
+        return progress(
+            self._buckets.put_batches(
+                buffer,
+                base_position=base_position,
+                start_offset=start_offset,
+                end_offset=end_offset,
+                aborted=aborted,
+                check_crcs=check_crcs,
+                max_batch_bytes=max_batch_bytes,
+            )
+        )
+
+    def take(self) -> list[Buffer]:
+        return [memoryview(pack) for pack in self._buckets.take()]
 
 
 class KeyOffsets(cleaning.KeyOffsets):
@@ -185,8 +223,8 @@ class KeyOffsets(cleaning.KeyOffsets):
             )
         )
 
-    def buckets(self, count: int) -> list[bytes]:
-        return self._offsets.buckets(count)
+    def buckets(self, count: int) -> list[Buffer]:
+        return [memoryview(pack) for pack in self._offsets.buckets(count)]
 
 
 def merge(packs: Iterable[Buffer]) -> Survivors:

@@ -131,8 +131,7 @@ def test_mark_adds_what_the_dirty_part_does_not_shadow(impl) -> None:
 # ----------------------------------------------------------------------------------------------------------
 
 
-def merged(impl, *maps, count: int = 3) -> list[int]:
-    packs = [offsets.buckets(count) for offsets in maps]
+def merged(impl, *packs) -> list[int]:
     found = [impl.merge(of_bucket) for of_bucket in zip(*packs, strict=True)]
     return list(impl.Survivors().union(*found))
 
@@ -143,41 +142,88 @@ def put(offsets, data: bytes, **how):
 
 
 def test_merged_packs_of_splits(impl) -> None:
-    clean = put(impl.KeyOffsets(ROOM), v2(keyed(b"a", b"b", b"c", b"c", None)))
+    clean = put(impl.KeyBuckets(3, ROOM, dirty=False), v2(keyed(b"a", b"b", b"c", b"c", None)))
     assert len(clean) == 4
-    one = put(impl.OffsetMap(ROOM), v2(keyed(b"a", b"d"), 5))
-    two = put(impl.OffsetMap(ROOM), v2(keyed(b"d", b"e"), 7))
+    one = put(impl.KeyBuckets(3, ROOM, dirty=True), v2(keyed(b"a", b"d"), 5)).take()
+    two = put(impl.KeyBuckets(3, ROOM, dirty=True), v2(keyed(b"d", b"e"), 7)).take()
+    clean = clean.take()
     assert merged(impl, clean, one, two) == merged(impl, two, clean, one) == [1, 2, 3, 5, 7, 8]
     assert merged(impl, one) == [5, 6]
-    assert merged(impl, impl.OffsetMap(ROOM)) == []
+    assert merged(impl, impl.KeyBuckets(3, ROOM, dirty=True).take()) == []
 
 
 def test_the_format_of_a_pack(impl) -> None:
-    offsets = put(impl.OffsetMap(ROOM), v2(keyed(b"a", b"a"), 300) + v2(keyed(b"key", b"a"), 900))
-    packs = offsets.buckets(1)
-    assert packs[0].hex() == "0100" + "0200000000000000" + "8403000000000000" + "010161" + "03006b6579"
-    clean = put(impl.KeyOffsets(ROOM), v2(keyed(b"a"), 300))
-    assert clean.buckets(1)[0].hex() == "0101" + "0100000000000000" + "2c01000000000000" + "010061"
-    dirty = put(impl.KeyOffsets(ROOM, dirty=True), v2(keyed(b"a", b"a"), 300))
-    assert dirty.buckets(1)[0].hex() == "0100" + "0200000000000000" + "2c01000000000000" + "010061" + "010161"
-    # CRC-32C of b"a" is c1d04330: 0.757 of 2^32.
-    assert [len(pack) > 18 for pack in clean.buckets(4)] == [False, False, False, True]
-    assert impl.OffsetMap(ROOM).buckets(2) == [b"\x01\x00" + bytes(16)] * 2
+    dirty = impl.KeyBuckets(1, ROOM, dirty=True)
+    long, far = b"k" * 255, 300 + 2**32
+    put(dirty, v2(keyed(b"a", long), 300) + v2(keyed(b"key", b""), far - 1) + v2(keyed(b"b"), 5))
+    assert (len(dirty), dirty.size_bytes) == (5, 18 + 6 + 13 + 255 + 8 + 13 + 14)
+    (pack,) = dirty.take()
+    header = "0200" + "0500000000000000" + "2c01000000000000"
+    entries = ["01" + "00000000" + "61", "ff" + "ff000000" + "2d01000000000000" + long.hex()]
+    entries += ["03" + "ffffffff" + b"key".hex(), "ff" + "00000000" + far.to_bytes(8, "little").hex()]
+    entries += ["ff" + "01000000" + "0500000000000000" + "62"]
+    assert bytes(pack).hex() == header + "".join(entries)
+    assert (len(dirty), dirty.size_bytes, bytes(dirty.take()[0])) == (0, 0, b"")
+    # What was taken stays as it is, whatever comes then.
+    put(dirty, v2(keyed(b"other"), 7))
+    assert bytes(dirty.take()[0])[10:] == struct.pack("<qBI", 7, 5, 0) + b"other"
+    assert bytes(pack).hex() == header + "".join(entries)
+
+
+def test_the_bucket_of_a_key(impl) -> None:
+    """It is the same in all processes and versions: packs lie in files between them."""
+    keys = [b"", b"a", b"key-12", b"12345678", b"123456789", b"key-000017507604", bytes(range(100))]
+    found = {}
+    for key in keys:
+        buckets = put(impl.KeyBuckets(1 << 16, ROOM, dirty=False), v2(keyed(key)))
+        (found[key],) = (bucket for bucket, pack in enumerate(buckets.take()) if len(pack))
+    assert list(found.values()) == [0, 21709, 20016, 28084, 41684, 27642, 12232]
 
 
 def test_bytes_that_are_no_pack(impl) -> None:
-    pack = put(impl.OffsetMap(ROOM), v2(keyed(b"a", b"other"), 300)).buckets(1)[0]
-    for end in range(len(pack)):
+    (pack,) = put(impl.KeyBuckets(1, ROOM, dirty=True), v2(keyed(b"a", b"other"), 300)).take()
+    for end in range(1, len(pack)):
         with pytest.raises(ValueError, match="pack 1"):
             impl.merge([pack, pack[:end]])
-    for at, byte in [(0, 2), (1, 2), (2, 1), (2, 3), (9, 0x80), (18, 0xFF), (17, 0x7F)]:
+    assert list(impl.merge([b"", pack, b""])) == [300, 301]
+    for at, byte in [(0, 1), (1, 2), (2, 1), (2, 3), (9, 0x80), (18, 0xFF), (18, 0xFE), (24, 6)]:
         bad = bytearray(pack)
         bad[at] = byte
-        if (at, byte) != (17, 0x7F):  # a great offset, but one
-            with pytest.raises(ValueError, match="pack 0"):
-                impl.merge([bad])
-    with pytest.raises(ValueError, match="buckets"):
-        impl.OffsetMap(ROOM).buckets(0)
+        with pytest.raises(ValueError, match="pack 0"):
+            impl.merge([bad])
+    beyond = bytearray(pack)
+    beyond[10:18] = (2**63 - 1).to_bytes(8, "little")
+    with pytest.raises(ValueError, match="pack 0"):
+        impl.merge([beyond])
+
+
+@pytest.mark.parametrize("count", [-1, 0, (1 << 16) + 1])
+def test_how_many_buckets_there_can_be(impl, count: int) -> None:
+    with pytest.raises((ValueError, OverflowError)):
+        impl.KeyBuckets(count, ROOM, dirty=True)
+
+
+def test_buckets_are_bounded(impl) -> None:
+    buckets = impl.KeyBuckets(1, 18 + 6 + 6, dirty=False)
+    data = v2(keyed(b"a", b"a", b"a"), 5)
+    progress = buckets.put_batches(data)
+    assert (progress.status, progress.next_offset, len(buckets), buckets.size_bytes) == ("full", 7, 2, 30)
+    first = buckets.take()
+    assert buckets.put_batches(data, start_offset=7).status == "end"
+    assert merged(impl, first) == [5, 6]
+    assert merged(impl, first, buckets.take()) == [5, 6, 7]
+    progress = impl.KeyBuckets(3, 23, dirty=True).put_batches(v2(keyed(b"a"), 5))
+    assert (progress.status, progress.next_offset) == ("full", 5)
+
+
+def test_keys_that_come_again_make_room_for_others(impl) -> None:
+    buckets = impl.KeyBuckets(1, 18 + 4 * 6, dirty=True)
+    data = v2(keyed(b"a", b"a", b"a", b"a", b"b", b"b", b"b", b"b", b"c", b"d", b"e", b"f"), 5)
+    progress = buckets.put_batches(data)
+    assert (progress.status, progress.next_offset) == ("full", 15)
+    assert len(buckets) <= 4
+    first = buckets.take()
+    assert merged(impl, first) == [8, 12, 13, 14]
 
 
 def test_key_offsets_are_bounded(impl) -> None:

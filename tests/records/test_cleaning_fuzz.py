@@ -25,12 +25,14 @@ def test_maps(impl) -> None:
             "max_batch_bytes": chance.choice(LIMITS),
         }
         max_bytes = chance.choice([0, 100, 1 << 30])
-        offsets, every = impl.OffsetMap(max_bytes), impl.KeyOffsets(max_bytes)
+        offsets = impl.OffsetMap(max_bytes)
+        dirty, clean = (impl.KeyBuckets(2, max_bytes, dirty=dirty) for dirty in (True, False))
         check_result(offsets.put_batches(data, **how), data, {*STATUSES, "full"})
-        check_result(every.put_batches(data, **how), data, {*STATUSES, "full"})
+        check_result(dirty.put_batches(data, **how), data, {*STATUSES, "full"})
+        check_result(clean.put_batches(data, **how), data, {*STATUSES, "full"})
         survivors = offsets.survivors()
         check_result(offsets.mark(data, survivors, **how), data, STATUSES)
-        for one, two in zip(offsets.buckets(2), every.buckets(2), strict=True):
+        for one, two in zip(dirty.take(), clean.take(), strict=True):
             impl.merge([one, two])
 
     run(check)
@@ -76,12 +78,13 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 @pytest.mark.parametrize("what", ["pack", "bitmap"])
 def test_what_comes_from_other_processes(impl, what: str) -> None:
-    offsets = impl.OffsetMap(1 << 20)
+    offsets, buckets = impl.OffsetMap(1 << 20), impl.KeyBuckets(1, 1 << 20, dirty=True)
     for data in CORPUS:
         offsets.put_batches(data)
+        buckets.put_batches(data)
     survivors = offsets.survivors()
     survivors.add_range(100, 200_000)
-    good = offsets.buckets(1)[0] if what == "pack" else survivors.to_bytes()
+    good = bytes(buckets.take()[0]) if what == "pack" else survivors.to_bytes()
     read: Callable = (lambda data: impl.merge([data])) if what == "pack" else impl.Survivors.from_bytes
 
     def check(_: bytes, chance: random.Random) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -91,23 +90,59 @@ def test_packs_of_any_splits_are_the_whole(impl, records, data: st.DataObject) -
     first_dirty = data.draw(st.sampled_from([0, *(offset for offset, _, _ in records)]))
     cuts = data.draw(st.sets(st.sampled_from(range(len(records) + 1)), max_size=4))
     borders = [0, *sorted(cuts), len(records)]
-    log, packs, count = bytes_of(records), [], data.draw(st.integers(1, 5))
-    dirty_parts = [impl.OffsetMap, partial(impl.KeyOffsets, dirty=True)]
+    log, packs, count = bytes_of(records), [], data.draw(st.sampled_from([1, 2, 5, 1000]))
     for start, end in pairwise(borders):
         if start == end:
             continue
         lowest, highest = records[start][0], records[end - 1][0] + 1
-        parts = [
-            (impl.KeyOffsets(ROOM), lowest, min(highest, first_dirty)),
-            (data.draw(st.sampled_from(dirty_parts))(ROOM), max(lowest, first_dirty), highest),
-        ]
-        for part, from_offset, to_offset in parts:
-            assert part.put_batches(log, start_offset=from_offset, end_offset=to_offset).status == "end"
-            packs.append(part.buckets(count))
+        clean = {"start_offset": lowest, "end_offset": min(highest, first_dirty)}
+        dirty = {"start_offset": max(lowest, first_dirty), "end_offset": highest}
+        for is_dirty, how in ((False, clean), (True, dirty)):
+            buckets = impl.KeyBuckets(count, data.draw(st.sampled_from([50, 100, ROOM])), dirty=is_dirty)
+            packs += all_packs(buckets, log, how)
     data.draw(st.randoms()).shuffle(packs)
     merged = [impl.merge([of_split[bucket] for of_split in packs]) for bucket in range(count)]
     assert list(impl.Survivors().union(*merged)) == expected_survivors(records, first_dirty)
     assert sum(len(found) for found in merged) == len(impl.Survivors().union(*merged))
+
+
+def all_packs(buckets: Any, log: bytes, how: dict[str, Any]) -> list[list[Any]]:
+    """Of a log, in as many parts as there is room for at a time."""
+    found, position, start = [], 0, how.get("start_offset")
+    while True:
+        progress = buckets.put_batches(log[position:], **how | {"start_offset": start})
+        assert progress.status in ("end", "full")
+        assert progress.records - progress.null_keys >= len(buckets)
+        found.append(buckets.take())
+        if progress.status == "end":
+            return found
+        position, start = position + progress.position, progress.next_offset
+
+
+@needs_kernel
+@settings(deadline=None)
+@given(logs(), st.data())
+def test_packs_of_either_are_merged_by_the_other(batches: list[Batch], data: st.DataObject) -> None:
+    """Any format, codec, transaction and key, split anywhere, full at any bound: what an offset map says."""
+    log = b"".join(batch.data for batch in batches)
+    offsets = sorted({row["offset"] for batch in batches for row in batch.rows})
+    aborted = data.draw(st.sampled_from([b"", struct.pack("=qqq", PRODUCERS[0], 0, 1 << 62)]))
+    first_dirty = data.draw(st.sampled_from([-(1 << 63), *offsets]))
+    cuts = data.draw(st.sets(st.sampled_from([first_dirty, *offsets])))
+    count = data.draw(st.sampled_from([1, 3, 500]))
+    packs = []
+    for start, end in pairwise([-(1 << 63), *sorted(cuts | {first_dirty} - {-(1 << 63)}), None]):
+        impl = data.draw(st.sampled_from([KERNEL, REFERENCE]))
+        room = data.draw(st.sampled_from([3100, 6000, ROOM]))
+        buckets = impl.KeyBuckets(count, room, dirty=start >= first_dirty)
+        packs += all_packs(buckets, log, {"start_offset": start, "end_offset": end, "aborted": aborted})
+    expected = KERNEL.OffsetMap(ROOM)
+    expected.put_batches(log, start_offset=first_dirty, aborted=aborted)
+    survivors = expected.survivors()
+    expected.mark(log, survivors, end_offset=first_dirty, aborted=aborted)
+    for impl in (KERNEL, REFERENCE):
+        merged = [impl.merge(of_bucket) for of_bucket in zip(*packs, strict=True)]
+        assert list(impl.Survivors().union(*merged)) == list(survivors)
 
 
 @st.composite
@@ -216,13 +251,17 @@ def check_maps(log: bytes, data: st.DataObject) -> None:
     }
     max_bytes = data.draw(st.sampled_from([ROOM, 200]))
     maps = [impl.OffsetMap(max_bytes) for impl in (KERNEL, REFERENCE)]
-    every = [impl.KeyOffsets(max_bytes) for impl in (KERNEL, REFERENCE)]
-    for kernel, reference in (maps, every):
+    is_dirty, count = data.draw(st.booleans()), data.draw(st.sampled_from([1, 3, 100]))
+    buckets = [impl.KeyBuckets(count, max_bytes, dirty=is_dirty) for impl in (KERNEL, REFERENCE)]
+    for kernel, reference in (maps, buckets):
         one, two = kernel.put_batches(log, **how), reference.put_batches(log, **how)
         same_end(one, two)
         assert (one.records, one.null_keys) == (two.records, two.null_keys)
         assert (len(kernel), kernel.size_bytes) == (len(reference), reference.size_bytes)
-        assert kernel.buckets(3) == reference.buckets(3)
+    for _ in range(2):
+        assert buckets[0].take() == buckets[1].take()
+        one, two = (of_impl.put_batches(log, **how) for of_impl in buckets)
+        same_end(one, two)
     survivors = [offsets.survivors() for offsets in maps]
     assert list(survivors[0]) == list(survivors[1])
     ends = [

@@ -1,7 +1,7 @@
 //! Bytes given to Python where they are.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -47,15 +47,53 @@ impl Bytes {
     /// # Safety
     /// Called by Python only, with a view that may be filled.
     unsafe fn __getbuffer__(slf: PyRef<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        if view.is_null() {
-            return Err(PyBufferError::new_err("there is no view to fill"));
-        }
-        let (start, bytes) = (slf.bytes.as_ptr().cast_mut().cast::<c_void>(), slf.bytes.len());
-        // SAFETY: the bytes never change (the class is frozen) and live as long as the view's owner, of which
-        // PyBuffer_FillInfo takes a reference; the view is read-only.
-        match unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, bytes as isize, 1, flags) } {
-            0 => Ok(()),
-            _ => Err(PyErr::fetch(slf.py())),
-        }
+        // SAFETY: the bytes never change (the class is frozen) and live as long as the object.
+        unsafe { fill(view, flags, slf.as_ptr(), &slf.bytes, slf.py()) }
+    }
+}
+
+/// One of several that were made together.
+#[pyclass(frozen, module = "native_log._kernel")]
+pub struct Part {
+    all: Arc<Vec<Vec<u8>>>,
+    number: usize,
+}
+
+impl Part {
+    /// All of them.
+    pub fn each(all: &Arc<Vec<Vec<u8>>>) -> Vec<Self> {
+        (0..all.len()).map(|number| Part { all: Arc::clone(all), number }).collect()
+    }
+}
+
+#[pymethods]
+impl Part {
+    /// # Safety
+    /// Called by Python only, with a view that may be filled.
+    unsafe fn __getbuffer__(slf: PyRef<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        // SAFETY: the bytes never change (the class is frozen, and others have them to read) and live as long as the object.
+        unsafe { fill(view, flags, slf.as_ptr(), &slf.all[slf.number], slf.py()) }
+    }
+}
+
+/// Fills a view of `owner`, read-only.
+///
+/// # Safety
+/// `bytes` must live as long as `owner`, unchanged.
+unsafe fn fill(
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+    owner: *mut ffi::PyObject,
+    bytes: &[u8],
+    py: Python<'_>,
+) -> PyResult<()> {
+    if view.is_null() {
+        return Err(PyBufferError::new_err("there is no view to fill"));
+    }
+    let start = bytes.as_ptr().cast_mut().cast::<c_void>();
+    // SAFETY: the bytes stay as long as the view's owner, of which PyBuffer_FillInfo takes a reference.
+    match unsafe { ffi::PyBuffer_FillInfo(view, owner, start, bytes.len() as isize, 1, flags) } {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(py)),
     }
 }

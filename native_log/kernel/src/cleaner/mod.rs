@@ -6,10 +6,11 @@
 //! | [`spans`] | the records of a v2 batch, by where their fields are |
 //! | [`key_map`] | keys and their greatest offsets: a hash table over an arena |
 //! | [`keys`] | the keys of a buffer's records, fed to what collects them |
-//! | [`packs`] | keys and offsets in buckets, on their way between processes; what survives of them |
+//! | [`buckets`], [`packs`] | keys and offsets in buckets, on their way between processes; what survives of them |
 //! | [`survivors`] | a set of offsets |
 //! | [`rewrite`], [`filter`], [`write`] | batches without the records that do not survive |
 
+pub mod buckets;
 pub mod cursor;
 pub mod filter;
 pub mod key_map;

@@ -1,64 +1,138 @@
 //! Keys and offsets in buckets by key, on their way between processes, and what survives of them.
 //!
-//! The format is that of OffsetMap.buckets in native_log/records/cleaning.py.
+//! The format is that of KeyBuckets.take in native_log/records/cleaning.py.
 
 use roaring::RoaringTreemap;
 
-use super::key_map::{Entries, KeyMap};
+use super::key_map::KeyMap;
 use super::survivors::from_unsorted;
-use crate::crc::crc32c;
 
-const VERSION: u8 = 1;
-/// Version, kind, number of entries, least offset.
+const VERSION: u8 = 2;
+/// Version, kind, number of entries, base offset.
 const HEADER: usize = 18;
-/// A length, an offset, and no key.
-const SMALLEST_ENTRY: usize = 2;
+/// Of an entry: length of the key, offset behind the base.
+const SHORT_HEADER: usize = 5;
+/// LONG, length of the key, offset.
+const LONG_HEADER: usize = 13;
+/// In place of the length of a short entry.
+const LONG: u8 = 255;
 const BLOCK: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Greatest offsets of the dirty part.
+    /// Offsets of the dirty part, of which a key's greatest counts.
     Dirty = 0,
     /// All offsets of the clean part.
     Clean = 1,
 }
 
-/// One pack for each of `count` buckets.
-pub fn pack(kind: Kind, entries: Entries, count: usize) -> Vec<Vec<u8>> {
-    let mut least = vec![(0u64, i64::MAX, 0usize); count];
-    let bucket_of = |key: &[u8]| ((u64::from(crc32c(key)) * count as u64) >> 32) as usize;
-    for (key, offset) in entries.clone() {
-        let (number, lowest, bytes) = &mut least[bucket_of(key)];
-        *number += 1;
-        *lowest = offset.min(*lowest);
-        *bytes += key.len() + 6;
+/// What says in which bucket a key is, by its upper bits: the same in every process.
+#[inline(always)]
+pub fn bucket_hash(key: &[u8]) -> u64 {
+    let (words, rest) = key.as_chunks::<8>();
+    let hash = words.iter().fold(key.len() as u64, |hash, word| mixed(hash ^ u64::from_le_bytes(*word)));
+    match key.last_chunk::<8>() {
+        _ if rest.is_empty() => hash,
+        Some(last) => mixed(hash ^ u64::from_le_bytes(*last)),
+        None => mixed(hash ^ rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))),
     }
-    let mut packs: Vec<Vec<u8>> = least
-        .iter()
-        .map(|&(number, lowest, bytes)| {
-            let mut pack = Vec::with_capacity(HEADER + bytes);
-            pack.extend([VERSION, kind as u8]);
-            pack.extend(number.to_le_bytes());
-            pack.extend(if number == 0 { 0 } else { lowest }.to_le_bytes());
-            pack
-        })
-        .collect();
-    for (key, offset) in entries {
-        let bucket = bucket_of(key);
-        let pack = &mut packs[bucket];
-        leb128(key.len() as u64, pack);
-        leb128(offset.wrapping_sub(least[bucket].1) as u64, pack);
-        pack.extend_from_slice(key);
-    }
-    packs
 }
 
-fn leb128(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
+#[inline(always)]
+fn mixed(value: u64) -> u64 {
+    let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15;
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// A pack being filled.
+#[derive(Default)]
+pub struct Pack {
+    /// With a header that is filled in last; empty without entries.
+    bytes: Vec<u8>,
+    /// The first offset put.
+    base: i64,
+    count: usize,
+}
+
+impl Pack {
+    /// Number of entries.
+    pub fn count(&self) -> usize {
+        self.count
     }
-    out.push(value as u8);
+
+    pub fn size_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// By how many bytes an entry makes it longer.
+    #[inline(always)]
+    pub fn grows_by(&self, key: &[u8], offset: i64) -> usize {
+        if self.bytes.is_empty() {
+            return HEADER + if key.len() < LONG.into() { SHORT_HEADER } else { LONG_HEADER } + key.len();
+        }
+        key.len() + self.ahead(key, offset).map_or(LONG_HEADER, |_| SHORT_HEADER)
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, key: &[u8], offset: i64) {
+        if self.bytes.is_empty() {
+            self.bytes.resize(HEADER, 0);
+            self.base = offset;
+        }
+        match self.ahead(key, offset) {
+            Some(ahead) => {
+                self.bytes.push(key.len() as u8);
+                self.bytes.extend_from_slice(&ahead.to_le_bytes());
+            }
+            None => {
+                self.bytes.push(LONG);
+                self.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
+                self.bytes.extend_from_slice(&offset.to_le_bytes());
+            }
+        }
+        self.bytes.extend_from_slice(key);
+        self.count += 1;
+    }
+
+    /// The offset behind the base, of an entry that may be short.
+    #[inline(always)]
+    fn ahead(&self, key: &[u8], offset: i64) -> Option<u32> {
+        if key.len() >= LONG.into() {
+            return None;
+        }
+        u32::try_from(offset.checked_sub(self.base)?).ok()
+    }
+
+    pub fn entries(&self) -> Entries<'_> {
+        let rest = self.bytes.get(HEADER..).unwrap_or_default();
+        Entries { rest, left: self.count as u64, base: self.base, damaged: false }
+    }
+
+    /// Other entries in place of those it has; the base stays.
+    pub fn replace<'a>(&mut self, entries: impl Iterator<Item = (&'a [u8], i64)>) {
+        self.bytes.truncate(HEADER);
+        self.count = 0;
+        entries.for_each(|(key, offset)| self.push(key, offset));
+    }
+
+    /// Its bytes. It is empty then.
+    pub fn take(&mut self, kind: Kind) -> Vec<u8> {
+        if let Some(header) = self.bytes.first_chunk_mut::<HEADER>() {
+            header[..2].copy_from_slice(&[VERSION, kind as u8]);
+            header[2..10].copy_from_slice(&(self.count as u64).to_le_bytes());
+            header[10..].copy_from_slice(&self.base.to_le_bytes());
+        }
+        self.count = 0;
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Bytes of before, to be overwritten if it has no memory yet.
+    pub fn reuse(&mut self, mut memory: Vec<u8>) {
+        if self.bytes.capacity() == 0 {
+            memory.clear();
+            self.bytes = memory;
+        }
+    }
 }
 
 /// Of a key that any dirty pack has, the greatest offset there; of any other, all its offsets in clean packs.
@@ -107,9 +181,9 @@ fn look_up<'a>(
 }
 
 /// Hands the entries of each pack of this kind to `found`, which goes over all of them.
-fn for_each_of<'a>(packs: &[&'a [u8]], wanted: Kind, mut found: impl FnMut(&mut Unpacked<'a>)) -> Result<(), String> {
-    for (number, pack) in packs.iter().enumerate() {
-        let (kind, mut entries) = Unpacked::new(pack).map_err(|what| format!("pack {number}: {what}"))?;
+fn for_each_of<'a>(packs: &[&'a [u8]], wanted: Kind, mut found: impl FnMut(&mut Entries<'a>)) -> Result<(), String> {
+    for (number, pack) in packs.iter().enumerate().filter(|(_, pack)| !pack.is_empty()) {
+        let (kind, mut entries) = Entries::of(pack).map_err(|what| format!("pack {number}: {what}"))?;
         if kind == wanted {
             found(&mut entries);
             entries.finish().map_err(|what| format!("pack {number}: {what}"))?;
@@ -119,17 +193,17 @@ fn for_each_of<'a>(packs: &[&'a [u8]], wanted: Kind, mut found: impl FnMut(&mut 
 }
 
 /// The entries of a pack. It ends at the first that is none; `finish` tells.
-struct Unpacked<'a> {
+pub struct Entries<'a> {
     rest: &'a [u8],
     left: u64,
-    least: i64,
+    base: i64,
     damaged: bool,
 }
 
-impl<'a> Unpacked<'a> {
-    fn new(pack: &'a [u8]) -> Result<(Kind, Self), String> {
+impl<'a> Entries<'a> {
+    fn of(pack: &'a [u8]) -> Result<(Kind, Self), String> {
         let Some((header, rest)) = pack.split_first_chunk::<HEADER>() else {
-            return Err(format!("a pack has at least {HEADER} bytes, found {}", pack.len()));
+            return Err(format!("a pack has no bytes or at least {HEADER}, found {}", pack.len()));
         };
         let field = |at: usize| {
             let mut field = [0; 8];
@@ -144,37 +218,28 @@ impl<'a> Unpacked<'a> {
             1 => Kind::Clean,
             kind => return Err(format!("kind 0 or 1 was expected, found {kind}")),
         };
-        let (left, most) = (field(2), (rest.len() / SMALLEST_ENTRY) as u64);
+        let (left, most) = (field(2), (rest.len() / SHORT_HEADER) as u64);
         if left > most {
             return Err(format!("the pack claims {left} entries, its {} bytes hold at most {most}", pack.len()));
         }
-        Ok((kind, Unpacked { rest, left, least: field(10) as i64, damaged: false }))
+        Ok((kind, Entries { rest, left, base: field(10) as i64, damaged: false }))
     }
 
+    #[inline(always)]
     fn entry(&mut self) -> Option<(&'a [u8], i64)> {
-        let length = usize::try_from(self.leb128()?).ok()?;
-        let ahead = self.leb128()?;
-        let offset = i64::try_from(i128::from(self.least) + i128::from(ahead)).ok()?;
-        let (key, rest) = self.rest.split_at_checked(length)?;
+        let (&length, rest) = self.rest.split_first()?;
+        let (length, offset, rest) = if length < LONG {
+            let (ahead, rest) = rest.split_first_chunk()?;
+            let offset = self.base.checked_add(u32::from_le_bytes(*ahead).into())?;
+            (length.into(), offset, rest)
+        } else {
+            let (length, rest) = rest.split_first_chunk()?;
+            let (offset, rest) = rest.split_first_chunk()?;
+            (u32::from_le_bytes(*length) as usize, i64::from_le_bytes(*offset), rest)
+        };
+        let (key, rest) = rest.split_at_checked(length)?;
         self.rest = rest;
         Some((key, offset))
-    }
-
-    fn leb128(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.rest.split_first()?;
-            self.rest = rest;
-            let bits = u64::from(byte & 0x7f);
-            value |= bits << shift;
-            if bits << shift >> shift != bits {
-                return None;
-            }
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
     }
 
     fn finish(&self) -> Result<(), String> {
@@ -186,7 +251,7 @@ impl<'a> Unpacked<'a> {
     }
 }
 
-impl<'a> Iterator for Unpacked<'a> {
+impl<'a> Iterator for Entries<'a> {
     type Item = (&'a [u8], i64);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -205,39 +270,60 @@ impl<'a> Iterator for Unpacked<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cleaner::key_map::Arena;
+
+    fn pack_of(entries: &[(&[u8], i64)]) -> Vec<u8> {
+        let mut pack = Pack::default();
+        for (key, offset) in entries {
+            let before = pack.size_bytes();
+            let grown = before + pack.grows_by(key, *offset);
+            pack.push(key, *offset);
+            assert_eq!(pack.size_bytes(), grown);
+        }
+        pack.take(Kind::Dirty)
+    }
 
     #[test]
-    fn the_dirty_part_shadows_the_clean_one() {
-        let (mut dirty, mut clean) = (Arena::default(), Arena::default());
-        dirty.push(b"a", 100);
-        dirty.push(b"b", 101);
-        for (key, offset) in [("a", 1), ("c", 2), ("c", 3)] {
-            clean.push(key.as_bytes(), offset);
+    fn entries_short_and_long() {
+        let long = [b'k'; 255];
+        let entries: [(&[u8], i64); 6] = [
+            (b"", 1000),
+            (&long, 1001),
+            (&long[..254], 1000 + i64::from(u32::MAX)),
+            (b"behind", 1000 + (1 << 32)),
+            (b"before", i64::MIN),
+            (b"last", i64::MAX),
+        ];
+        let pack = pack_of(&entries);
+        assert_eq!(pack.len(), 18 + 5 + (13 + 255) + (5 + 254) + (13 + 6) + (13 + 6) + (13 + 4));
+        let (kind, mut found) = Entries::of(&pack).unwrap();
+        assert_eq!(kind, Kind::Dirty);
+        assert!(found.by_ref().eq(entries));
+        found.finish().unwrap();
+    }
+
+    #[test]
+    fn buckets_are_even() {
+        let mut buckets = [0; 64];
+        for number in 0..64_000 {
+            buckets[(bucket_hash(format!("key-{number:012}").as_bytes()) >> 58) as usize] += 1;
         }
-        let mut found = Vec::new();
-        let (dirty, clean) = (pack(Kind::Dirty, dirty.entries(), 3), pack(Kind::Clean, clean.entries(), 3));
-        for (clean, dirty) in clean.iter().zip(&dirty) {
-            found.extend(merge(&[clean, dirty]).unwrap());
-        }
-        found.sort_unstable();
-        assert_eq!(found, [2, 3, 100, 101]);
+        assert!(buckets.iter().all(|&keys| (800..1200).contains(&keys)), "{buckets:?}");
     }
 
     #[test]
     fn bytes_that_are_no_pack() {
-        let mut arena = Arena::default();
-        arena.push(b"key", 7);
-        arena.push(b"other", 300);
-        let good = pack(Kind::Dirty, arena.entries(), 1).remove(0);
-        assert_eq!(merge(&[&good]).unwrap().len(), 2);
-        for end in 0..good.len() {
+        let good = pack_of(&[(b"key", 7), (b"other", 300)]);
+        assert_eq!(merge(&[&good, &[]]).unwrap().len(), 2);
+        for end in 1..good.len() {
             assert!(merge(&[&good[..end]]).is_err(), "{end}");
         }
-        for (at, byte) in [(0, 2), (1, 2), (2, 1), (2, 3), (9, 0x80), (18, 0xff)] {
+        for (at, byte) in [(0, 1), (1, 2), (2, 1), (2, 3), (9, 0x80), (18, 254), (18, 255), (17, 0x80)] {
             let mut bad = good.clone();
             bad[at] = byte;
-            assert!(merge(&[&bad]).is_err(), "{at} {byte}");
+            assert_eq!(merge(&[&bad]).is_err(), at != 17, "{at} {byte}");
         }
+        let mut beyond = good;
+        beyond[10..18].copy_from_slice(&(i64::MAX - 1).to_le_bytes());
+        assert!(merge(&[&beyond]).is_err());
     }
 }

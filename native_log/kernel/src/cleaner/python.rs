@@ -1,16 +1,19 @@
 //! The cleaner's classes and functions in native_log._kernel: Python values in, tuples out.
 
+use std::sync::Arc;
+
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use roaring::RoaringTreemap;
 
+use super::buckets::MOST_BUCKETS;
 use super::key_map::{Arena, KeyMap};
 use super::keys::{Options, Progress, Unshadowed, feed};
-use super::packs::{Kind, merge, pack};
-use super::{keys, rewrite};
-use crate::bytes::{Bytes, recycled};
+use super::packs::{Kind, merge};
+use super::{buckets, keys, rewrite};
+use crate::bytes::{Bytes, Part, recycled};
 use crate::decode::Stopped;
 use crate::python::{
     ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, aborted_of, arrow_error, bytes_of, damage_tuple, written,
@@ -20,8 +23,6 @@ use crate::python::{
 type ProgressTuple = (&'static str, i64, Option<i64>, usize, Option<DamageTuple>, u64, u64);
 /// (data, batches, status, position, next_offset, needed_bytes, damage, stats)
 type RewrittenTuple = (Bytes, ArrowBatch, &'static str, i64, Option<i64>, usize, Option<DamageTuple>, [u64; 11]);
-
-const MOST_BUCKETS: usize = 1 << 16;
 
 fn progress(found: Progress) -> ProgressTuple {
     let Progress { stopped, records, null_keys } = found;
@@ -133,7 +134,7 @@ impl OffsetMap {
         Survivors { set: py.detach(|| super::survivors::from_unsorted(offsets())) }
     }
 
-    fn buckets<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    fn buckets(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Part>> {
         packs(py, Kind::Dirty, || self.map.entries(), count)
     }
 }
@@ -185,22 +186,95 @@ impl KeyOffsets {
         Ok(progress(py.detach(|| feed(bytes, &options, offsets))))
     }
 
-    fn buckets<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    fn buckets(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Part>> {
         packs(py, self.kind, || self.offsets.arena.entries(), count)
     }
 }
 
-fn packs<'py, 'a>(
-    py: Python<'py>,
+fn packs<'a>(
+    py: Python<'_>,
     kind: Kind,
-    entries: impl Fn() -> super::key_map::Entries<'a> + Sync,
+    entries: impl Fn() -> super::key_map::Entries<'a> + Send + Sync,
     count: usize,
-) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-    if !(1..=MOST_BUCKETS).contains(&count) {
-        return Err(PyValueError::new_err(format!("1 to {MOST_BUCKETS} buckets were expected, found {count}")));
+) -> PyResult<Vec<Part>> {
+    check_count(count)?;
+    let packs = py.detach(|| {
+        let mut buckets = buckets::KeyBuckets::new(kind, count, usize::MAX);
+        let mut sink = &mut buckets;
+        for (key, offset) in entries() {
+            let hash = keys::Sink::hash(&sink, key);
+            let _ = keys::Sink::put(&mut sink, key, hash, offset);
+        }
+        Arc::new(buckets.take())
+    });
+    Ok(Part::each(&packs))
+}
+
+fn check_count(count: usize) -> PyResult<()> {
+    match count {
+        1..=MOST_BUCKETS => Ok(()),
+        _ => Err(PyValueError::new_err(format!("1 to {MOST_BUCKETS} buckets were expected, found {count}"))),
     }
-    let packs = py.detach(|| pack(kind, entries(), count));
-    Ok(packs.into_iter().map(|pack| PyBytes::new(py, &pack)).collect())
+}
+
+#[pyclass(module = "native_log._kernel")]
+pub struct KeyBuckets {
+    buckets: buckets::KeyBuckets,
+    /// Packs that Python may still read.
+    taken: Option<Arc<Vec<Vec<u8>>>>,
+}
+
+#[pymethods]
+impl KeyBuckets {
+    #[new]
+    #[pyo3(signature = (count, max_bytes, *, dirty))]
+    fn new(count: usize, max_bytes: usize, dirty: bool) -> PyResult<Self> {
+        check_count(count)?;
+        let kind = if dirty { Kind::Dirty } else { Kind::Clean };
+        Ok(KeyBuckets { buckets: buckets::KeyBuckets::new(kind, count, max_bytes), taken: None })
+    }
+
+    fn __len__(&self) -> usize {
+        self.buckets.len()
+    }
+
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.buckets.size_bytes()
+    }
+
+    #[pyo3(signature = (
+        buffer, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, check_crcs = true,
+        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
+    fn put_batches(
+        &mut self,
+        py: Python<'_>,
+        buffer: PyBuffer<u8>,
+        base_position: i64,
+        start_offset: Option<i64>,
+        end_offset: Option<i64>,
+        aborted: Option<PyBuffer<u8>>,
+        check_crcs: bool,
+        max_batch_bytes: usize,
+    ) -> PyResult<ProgressTuple> {
+        let aborted = aborted.as_ref();
+        let Source { bytes, options } =
+            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
+        if let Some(packs) = self.taken.take().and_then(Arc::into_inner) {
+            self.buckets.reuse(packs);
+        }
+        let buckets = &mut self.buckets;
+        Ok(progress(py.detach(|| feed(bytes, &options, buckets))))
+    }
+
+    fn take(&mut self, py: Python<'_>) -> Vec<Part> {
+        let buckets = &mut self.buckets;
+        let packs = Arc::new(py.detach(|| buckets.take()));
+        self.taken = Some(Arc::clone(&packs));
+        Part::each(&packs)
+    }
 }
 
 /// Raises ValueError: bytes that are no pack.

@@ -2,16 +2,18 @@
 
 - `keys`: the records of a buffer that have keys, fed to what collects them;
 - `offset_map`: OffsetMap and KeyOffsets, which collect;
-- `packs`: their content in buckets by key, and what survives of it: `merge`;
+- `buckets`: KeyBuckets, which collects into packs by key;
+- `packs`: their format, and what survives of them: `merge`;
 - `survivors`, `roaring`: a set of offsets, and the format it is stored in;
 - `filtering`, `rewrite`: batches without the records that do not survive.
 """
 
 from __future__ import annotations
 
+from native_log.records.reference.cleaning.buckets import KeyBuckets
 from native_log.records.reference.cleaning.offset_map import KeyOffsets, OffsetMap
 from native_log.records.reference.cleaning.packs import merge
 from native_log.records.reference.cleaning.rewrite import rewrite
 from native_log.records.reference.cleaning.survivors import Survivors
 
-__all__ = ["KeyOffsets", "OffsetMap", "Survivors", "merge", "rewrite"]
+__all__ = ["KeyBuckets", "KeyOffsets", "OffsetMap", "Survivors", "merge", "rewrite"]

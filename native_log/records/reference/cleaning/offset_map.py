@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from native_log.records import cleaning
 from native_log.records.cleaning import KEY_OVERHEAD_BYTES, MapProgress
+from native_log.records.reference.cleaning.buckets import KeyBuckets
 from native_log.records.reference.cleaning.keys import feed
-from native_log.records.reference.cleaning.packs import CLEAN, DIRTY, pack
 from native_log.records.reference.cleaning.survivors import Survivors, own
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
 
@@ -104,14 +105,14 @@ class OffsetMap(cleaning.OffsetMap):
     def survivors(self) -> Survivors:
         return Survivors(offset for offset in self._offsets.values() if offset >= 0)
 
-    def buckets(self, count: int) -> list[bytes]:
-        return pack(DIRTY, list(self._offsets.items()), count)
+    def buckets(self, count: int) -> list[Buffer]:
+        return packed(list(self._offsets.items()), count, dirty=True)
 
 
 class KeyOffsets(cleaning.KeyOffsets):
     def __init__(self, max_bytes: int, *, dirty: bool = False) -> None:
         self._max_bytes = max_bytes
-        self._kind = DIRTY if dirty else CLEAN
+        self._dirty = dirty
         self._entries: list[tuple[bytes, int]] = []
         self._size_bytes = 0
 
@@ -151,5 +152,12 @@ class KeyOffsets(cleaning.KeyOffsets):
             max_batch_bytes=max_batch_bytes,
         )
 
-    def buckets(self, count: int) -> list[bytes]:
-        return pack(self._kind, self._entries, count)
+    def buckets(self, count: int) -> list[Buffer]:
+        return packed(self._entries, count, dirty=self._dirty)
+
+
+def packed(entries: list[tuple[bytes, int]], count: int, *, dirty: bool) -> list[Buffer]:
+    buckets = KeyBuckets(count, sys.maxsize, dirty=dirty)
+    for key, offset in entries:
+        buckets.put(key, offset)
+    return buckets.take()

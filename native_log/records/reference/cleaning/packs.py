@@ -1,53 +1,54 @@
 """Keys and offsets on their way from the tasks that read to the one that has a bucket. The format is that of
-OffsetMap.buckets."""
+KeyBuckets.take."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING
 
-import crc32c
-
 from native_log.records.reference.cleaning.survivors import Survivors
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Iterable, Iterator  # type: ignore[attr-defined]
 
-VERSION = 1
+VERSION = 2
 DIRTY, CLEAN = 0, 1
+MOST_BUCKETS = 1 << 16
 HEADER = struct.Struct("<BBqq")
-"""version, kind, number of entries, least offset"""
-SMALLEST_ENTRY_BYTES = 2
+"""version, kind, number of entries, base"""
+SHORT = struct.Struct("<BI")
+"""length of the key, offset - base"""
+LONG = struct.Struct("<BIq")
+"""IS_LONG, length of the key, offset"""
+IS_LONG = 255
+
+MULTIPLIER = 0x9E3779B97F4A7C15
+ONES_64 = (1 << 64) - 1
 
 
 def bucket_of(key: bytes, count: int) -> int:
-    return int(crc32c.crc32c(key)) * count >> 32
+    hash, whole = len(key), len(key) // 8 * 8
+    for at in range(0, whole, 8):
+        hash = mixed(hash ^ int.from_bytes(key[at : at + 8], "little"))
+    if whole < len(key):
+        hash = mixed(hash ^ int.from_bytes(key[-8:], "little"))
+    return hash * count >> 64
 
 
-def pack(kind: int, entries: list[tuple[bytes, int]], count: int) -> list[bytes]:
-    if not 1 <= count <= 1 << 16:
-        raise ValueError(f"1 to 65536 buckets were expected, found {count}")
-    buckets: list[list[tuple[bytes, int]]] = [[] for _ in range(count)]
-    for key, offset in entries:
-        buckets[bucket_of(key, count)].append((key, offset))
-    return [one_pack(kind, bucket) for bucket in buckets]
+def mixed(value: int) -> int:
+    product = value * MULTIPLIER
+    return product & ONES_64 ^ product >> 64
 
 
-def one_pack(kind: int, entries: list[tuple[bytes, int]]) -> bytes:
-    least = min((offset for _, offset in entries), default=0)
-    packed = bytearray(HEADER.pack(VERSION, kind, len(entries), least))
-    for key, offset in entries:
-        packed += leb128(len(key)) + leb128(offset - least) + key
-    return bytes(packed)
+def pack(kind: int, base: int, entries: Iterable[tuple[bytes, int]]) -> bytes:
+    packed = [entry(base, key, offset) for key, offset in entries]
+    return HEADER.pack(VERSION, kind, len(packed), base) + b"".join(packed)
 
 
-def leb128(value: int) -> bytes:
-    packed = bytearray()
-    while value >= 0x80:
-        packed.append(value & 0x7F | 0x80)
-        value >>= 7
-    packed.append(value)
-    return bytes(packed)
+def entry(base: int, key: bytes, offset: int) -> bytes:
+    if len(key) < IS_LONG and 0 <= offset - base < 1 << 32:
+        return SHORT.pack(len(key), offset - base) + key
+    return LONG.pack(IS_LONG, len(key), offset) + key
 
 
 def merge(packs: Iterable[Buffer]) -> Survivors:
@@ -75,42 +76,38 @@ def merge(packs: Iterable[Buffer]) -> Survivors:
     return Survivors(offset for offset in offsets if offset >= 0)
 
 
-def unpack(data: memoryview) -> tuple[int, Iterator[tuple[bytes, int]]]:
+def unpack(data: memoryview) -> tuple[int, Iterable[tuple[bytes, int]]]:
+    if not len(data):
+        return CLEAN, ()
     if len(data) < HEADER.size:
-        raise ValueError(f"a pack has at least {HEADER.size} bytes, found {len(data)}")
-    version, kind, count, least = HEADER.unpack_from(data)
+        raise ValueError(f"a pack has no bytes or at least {HEADER.size}, found {len(data)}")
+    version, kind, count, base = HEADER.unpack_from(data)
     if version != VERSION:
         raise ValueError(f"packs of version {VERSION} were expected, found {version}")
     if kind not in (DIRTY, CLEAN):
         raise ValueError(f"kind 0 or 1 was expected, found {kind}")
-    most = (len(data) - HEADER.size) // SMALLEST_ENTRY_BYTES
+    most = (len(data) - HEADER.size) // SHORT.size
     if not 0 <= count <= most:
         raise ValueError(f"the pack claims {count} entries, its {len(data)} bytes hold 0 to {most}")
-    return kind, entries_of(data, count, least)
+    return kind, entries_of(data, count, base)
 
 
-def entries_of(data: memoryview, count: int, least: int) -> Iterator[tuple[bytes, int]]:
+def entries_of(data: memoryview, count: int, base: int) -> Iterator[tuple[bytes, int]]:
     at = HEADER.size
     for number in range(count):
-        length, at = read_leb128(data, at, number)
-        ahead, at = read_leb128(data, at, number)
-        offset = least + ahead
+        try:
+            if data[at] == IS_LONG:
+                _, length, offset = LONG.unpack_from(data, at)
+                at += LONG.size
+            else:
+                length, ahead = SHORT.unpack_from(data, at)
+                offset = base + ahead
+                at += SHORT.size
+        except (struct.error, IndexError):
+            raise ValueError(f"entry {number} of {count} is cut short") from None
         if length > len(data) - at or offset >= 1 << 63:
             raise ValueError(f"entry {number} of {count} claims {length} key bytes and offset {offset}")
         yield bytes(data[at : at + length]), offset
         at += length
     if at != len(data):
         raise ValueError(f"{len(data) - at} bytes are left behind the {count} entries")
-
-
-def read_leb128(data: memoryview, at: int, number: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 64, 7):
-        if at == len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80 and value < 1 << 64:
-            return value, at
-    raise ValueError(f"entry {number} is cut short, or has a number of more than 64 bits")

@@ -1,0 +1,155 @@
+//! Keys and offsets put straight into packs, one for each bucket of keys.
+
+use super::key_map::{Full, KeyMap};
+use super::keys::Sink;
+use super::packs::{Kind, Pack, bucket_hash};
+
+pub const MOST_BUCKETS: usize = 1 << 16;
+
+pub struct KeyBuckets {
+    kind: Kind,
+    packs: Vec<Pack>,
+    size_bytes: usize,
+    max_bytes: usize,
+}
+
+impl KeyBuckets {
+    /// `count`: 1 to MOST_BUCKETS.
+    pub fn new(kind: Kind, count: usize, max_bytes: usize) -> Self {
+        KeyBuckets { kind, packs: (0..count).map(|_| Pack::default()).collect(), size_bytes: 0, max_bytes }
+    }
+
+    pub fn len(&self) -> usize {
+        self.packs.iter().map(Pack::count).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.size_bytes == 0
+    }
+
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// The bytes of the packs, in order; of a bucket without keys none.
+    pub fn take(&mut self) -> Vec<Vec<u8>> {
+        self.combine();
+        self.size_bytes = 0;
+        let kind = self.kind;
+        self.packs.iter_mut().map(|pack| pack.take(kind)).collect()
+    }
+
+    /// Packs that were taken and that nobody needs any more: their memory is known to the processor.
+    pub fn reuse(&mut self, taken: Vec<Vec<u8>>) {
+        self.packs.iter_mut().zip(taken).for_each(|(pack, memory)| pack.reuse(memory));
+    }
+
+    /// Leaves the greatest offset of each key, where that halves what there is. Keys lie in buckets by a hash: what the
+    /// fullest one loses tells what the others will.
+    #[cold]
+    fn combine(&mut self) {
+        // The first of those that are fullest.
+        let fullest = self.packs.iter_mut().rev().max_by_key(|pack| pack.size_bytes());
+        if let (Kind::Dirty, Some(fullest)) = (self.kind, fullest) {
+            let before = fullest.size_bytes();
+            combine(fullest);
+            if fullest.size_bytes() <= before / 2 {
+                self.packs.iter_mut().for_each(combine);
+            }
+            self.size_bytes = self.packs.iter().map(Pack::size_bytes).sum();
+        }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: &[u8], bucket: usize, offset: i64) -> Result<(), Full> {
+        let pack = &mut self.packs[bucket];
+        let grown = self.size_bytes + pack.grows_by(key, offset);
+        if grown > self.max_bytes {
+            return Err(Full);
+        }
+        pack.push(key, offset);
+        self.size_bytes = grown;
+        Ok(())
+    }
+}
+
+/// Leaves the greatest offset of each key, in the order in which the keys came.
+fn combine(pack: &mut Pack) {
+    let mut map = KeyMap::new(usize::MAX);
+    for (key, offset) in pack.entries() {
+        if map.put_hashed(key, map.hash(key), offset).is_err() {
+            return;
+        }
+    }
+    pack.replace(map.entries());
+}
+
+impl Sink for &mut KeyBuckets {
+    /// The number of the bucket.
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> u64 {
+        bucket_of(key, self.packs.len()) as u64
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full> {
+        let bucket = hash as usize;
+        KeyBuckets::put(self, key, bucket, offset).or_else(|Full| {
+            self.combine();
+            KeyBuckets::put(self, key, bucket, offset)
+        })
+    }
+}
+
+#[inline(always)]
+fn bucket_of(key: &[u8], count: usize) -> usize {
+    ((u128::from(bucket_hash(key)) * count as u128) >> 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packs::merge;
+    use super::*;
+
+    fn put(buckets: &mut KeyBuckets, key: &str, offset: i64) -> Result<(), Full> {
+        let bucket = bucket_of(key.as_bytes(), buckets.packs.len());
+        Sink::put(&mut &mut *buckets, key.as_bytes(), bucket as u64, offset)
+    }
+
+    #[test]
+    fn the_dirty_part_shadows_the_clean_one() {
+        let mut dirty = KeyBuckets::new(Kind::Dirty, 3, usize::MAX);
+        let mut clean = KeyBuckets::new(Kind::Clean, 3, usize::MAX);
+        for (key, offset) in [("a", 100), ("b", 101)] {
+            put(&mut dirty, key, offset).unwrap();
+        }
+        for (key, offset) in [("a", 1), ("c", 2), ("c", 3)] {
+            put(&mut clean, key, offset).unwrap();
+        }
+        let mut found = Vec::new();
+        for (clean, dirty) in clean.take().iter().zip(&dirty.take()) {
+            found.extend(merge(&[clean, dirty]).unwrap());
+        }
+        found.sort_unstable();
+        assert_eq!(found, [2, 3, 100, 101]);
+    }
+
+    #[test]
+    fn keys_that_come_again_make_room() {
+        let mut buckets = KeyBuckets::new(Kind::Dirty, 4, 1000);
+        for offset in 0..10_000 {
+            put(&mut buckets, &format!("key-{}", offset % 10), offset).unwrap();
+            assert!(buckets.size_bytes() <= 1000);
+        }
+        let packs = buckets.take();
+        let found: Vec<u64> = packs.iter().flat_map(|pack| merge(&[pack]).unwrap()).collect();
+        assert_eq!(found.len(), 10);
+        assert!(found.iter().all(|&offset| offset >= 9990));
+        for offset in 0..1000 {
+            if put(&mut buckets, &format!("other-{offset}"), offset).is_err() {
+                return;
+            }
+        }
+        panic!("keys that do not come again found room");
+    }
+}
