@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import struct
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from native_log.cli.java_text import json_text
+from native_log.cli.messages.reading import Buffer, MessageError, read_message
+from native_log.cli.messages.schema import Notation
 
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _NAMES = {
@@ -17,6 +16,21 @@ _NAMES = {
     5: "KRAFT_VERSION",
     6: "KRAFT_VOTERS",
 }
+MESSAGES = {
+    kind: (label, Notation(text).message(label))
+    for kind, label, text in (
+        (2, "LeaderChange:", """0-1 flexible 0+ {version int16, leaderId int32,
+            voters []{voterId int32, voterDirectoryId uuid 1+},
+            grantingVoters []{voterId int32, voterDirectoryId uuid 1+}}"""),
+        (3, "SnapshotHeader", "0 flexible 0+ {version int16, lastContainedLogTimestamp int64}"),
+        (4, "SnapshotFooter", "0 flexible 0+ {version int16}"),
+        (5, "KRaftVersion", "0 flexible 0+ {version int16, kRaftVersion int16}"),
+        (6, "KRaftVoters", """0 flexible 0+ {version int16, voters []{voterId int32, voterDirectoryId uuid,
+            endpoints []{name string, host string, port uint16},
+            kRaftVersionFeature {minSupportedVersion int16, maxSupportedVersion int16}}}"""),
+    )
+}  # fmt: skip
+"""Of the Raft quorum, by type: what stands before one, and its schema."""
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
@@ -25,43 +39,12 @@ def control_text(key: bytes | None, value: bytes | None) -> str:
     if kind in _MARKERS and value is not None and len(value) >= 6:
         (epoch,) = struct.unpack_from(">i", value, 2)
         return f"endTxnMarker: {_MARKERS[kind]} coordinatorEpoch: {epoch}"
-    if kind in _MESSAGES and value is not None and value[:2] == b"\0\0":  # version 0 is what is known
-        name, parse = _MESSAGES[kind]
-        return f"{name} {json.dumps(parse(value), separators=(',', ':'))}"
+    if kind in MESSAGES and value is not None:
+        label, message = MESSAGES[kind]
+        try:
+            # The version is the first field too; the newest that is known is read of a newer one.
+            version = min(Buffer(value).number("int16"), message.versions.last or 0)
+            return f"{label} {json_text(read_message(message, version, Buffer(value)))}"
+        except MessageError:
+            pass
     return f"controlType: {_NAMES.get(kind, 'UNKNOWN')}({kind})"
-
-
-def _leader_change(value: bytes) -> dict[str, Any]:
-    version, leader_id = struct.unpack_from(">hi", value)
-    voters, at = _voters(value, 6)
-    granting, _ = _voters(value, at)
-    return {"version": version, "leaderId": leader_id, "voters": voters, "grantingVoters": granting}
-
-
-def _voters(value: bytes, at: int) -> tuple[list[dict[str, int]], int]:
-    """A compact array: its length + 1, then a voter's id and its tagged fields (none in version 0)."""
-    count = value[at] - 1
-    ids = [struct.unpack_from(">i", value, at + 1 + 5 * i)[0] for i in range(count)]
-    return [{"voterId": one} for one in ids], at + 1 + 5 * count
-
-
-def _snapshot_header(value: bytes) -> dict[str, Any]:
-    version, time_ms = struct.unpack_from(">hq", value)
-    return {"version": version, "lastContainedLogTimestamp": time_ms}
-
-
-def _snapshot_footer(value: bytes) -> dict[str, Any]:
-    return {"version": struct.unpack_from(">h", value)[0]}
-
-
-def _kraft_version(value: bytes) -> dict[str, Any]:
-    version, level = struct.unpack_from(">hh", value)
-    return {"version": version, "kRaftVersion": level}
-
-
-_MESSAGES: dict[int, tuple[str, Callable[[bytes], dict[str, Any]]]] = {
-    2: ("LeaderChange:", _leader_change),
-    3: ("SnapshotHeader", _snapshot_header),
-    4: ("SnapshotFooter", _snapshot_footer),
-    5: ("KRaftVersion", _kraft_version),
-}

@@ -6,11 +6,14 @@ import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from conftest import GOLDEN
 
 from native_log.cli.app import kafkalog
+from native_log.cli.control_records import control_text
+from native_log.records import encode
 from tests.log.support import batch
 
 if TYPE_CHECKING:
@@ -51,6 +54,88 @@ def test_line_by_line_what_kafkas_tool_prints(dump: Path, monkeypatch: pytest.Mo
         assert said.rstrip("\n") == wanted.get("stderr", "").rstrip("\n"), file
         compared += 1
     assert compared > 3
+
+
+GROUP, COMMIT = b"\0\1\0\1g\0\1t\0\0\0\3", b"\0\3" + bytes(7) + b"\x64\0\0\0\5\0\0" + bytes(8)
+TOPIC = b"\1\2\0\2t" + bytes(16) + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("decoder", "key", "value", "said"),
+    [
+        ("offsets", GROUP, COMMIT, '"offset":100,"leaderEpoch":5,"metadata":"","commitTimestamp":0}}'),
+        (
+            "offsets",
+            GROUP,
+            COMMIT + b"more",
+            '"offset":100,"leaderEpoch":5,"metadata":"","commitTimestamp":0}}',
+        ),
+        (
+            "offsets",
+            GROUP,
+            COMMIT[:-1],
+            "key: Error at offset 7, skipping. Could not read the value: expected 8",
+        ),
+        (
+            "offsets",
+            GROUP,
+            b"\0\x09" + COMMIT[2:],
+            "Could not read the value: expected a version up to 4, found 9",
+        ),
+        ("offsets", GROUP, None, '"partition":3}} payload: <DELETE>'),
+        ("offsets", b"\0\x63", b"", "key: Unknown record type 99 at offset 7, skipping."),
+        ("offsets", None, COMMIT, "key: Error at offset 7, skipping. Expected a key, found none"),
+        (
+            "transaction-log",
+            b"\0\0\xff\xff",
+            b"",
+            "Could not read the key: expected a value of transactionalId",
+        ),
+        ("share-group-state", b"\0", b"", "Could not read the key: expected 2 more bytes, found 1"),
+        (
+            "cluster-metadata",
+            None,
+            TOPIC,
+            '{"type":"TOPIC_RECORD","version":0,"data":{"name":"t","topicId":"AAAA',
+        ),
+        (
+            "cluster-metadata",
+            None,
+            TOPIC + b"xx",
+            "payload: Error at 7, skipping. found 2 bytes behind a TOPIC_RECORD",
+        ),
+        (
+            "cluster-metadata",
+            None,
+            TOPIC[:-1],
+            "payload: Error at 7, skipping. expected 1 more bytes, found 0",
+        ),
+        ("cluster-metadata", None, b"\2" + TOPIC[1:], "expected frame version 1, found 2"),
+        ("cluster-metadata", None, b"\1\6\0", "unknown metadata record with id 6"),
+        ("cluster-metadata", None, b"\1\2" + b"\xff" * 9, "expected a varint of 5 bytes at most"),
+        (
+            "cluster-metadata",
+            None,
+            b"\1\3\0" + bytes(20) + b"\xff\xff\xff\xff\7",
+            "expected 2147483646 elements of",
+        ),
+    ],
+)
+def test_records_of_internal_topics(
+    tmp_path: Path, decoder: str, key: bytes | None, value: bytes | None, said: str
+) -> None:
+    rows = pa.record_batch({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
+    path = tmp_path / f"{7:020d}.log"
+    path.write_bytes(encode(rows, base_offset=7).data)
+    assert said in output(f"--{decoder}-decoder", path)[-1]
+
+
+def test_a_change_of_the_quorums_leader() -> None:
+    """Of version 1, which kafka-dump-log 4.1 cannot read."""
+    voter = b"\0\0\0\1" + b"\1" * 16 + b"\0"
+    said = control_text(b"\0\0\0\2", b"\0\1\0\0\0\1\2" + voter + b"\2" + voter + b"\0")
+    voters = '[{"voterId":1,"voterDirectoryId":"AQEBAQEBAQEBAQEBAQEBAQ"}]'
+    assert said == f'LeaderChange: {{"version":1,"leaderId":1,"voters":{voters},"grantingVoters":{voters}}}'
 
 
 def test_without_deep_iteration_there_are_batches_alone() -> None:

@@ -3,16 +3,16 @@ CoordinatorRecordSerde)."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from native_log.cli.java_text import json_text
-from native_log.cli.messages.reading import Buffer, MessageError, read_message
+from native_log.cli.messages.reading import Buffer, MessageError, read_message, read_versioned
 from native_log.cli.messages.schema import ALL, NONE, Message, Notation
-from native_log.errors import CorruptRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 TOMBSTONE = "<DELETE>"
 
@@ -37,7 +37,6 @@ def coordinator_records(text: str) -> dict[int, CoordinatorRecord]:
 
 def decode_record(
     records: Mapping[int, CoordinatorRecord],
-    topic: str,
     offset: int,
     key: bytes | None,
     value: bytes | None,
@@ -46,18 +45,10 @@ def decode_record(
     """Key and payload as kafka-dump-log prints them (Kafka: DumpLogSegments.CoordinatorRecordMessageParser).
 
     Args:
-        topic: how the tool names the decoder.
         opened: turns what is bytes in a value into what it means.
-
-    Raises:
-        CorruptRecordError: a record without a key.
     """
-    if key is None:
-        raise CorruptRecordError(
-            f"expected a key, found none: this is no log for the {topic} decoder", offset=offset
-        )
     try:
-        kind, message = _key(records, Buffer(key))
+        kind, message = _key(records, key)
         if message is None:
             return f"Unknown record type {kind} at offset {offset}, skipping.", None
         key_text = json_text({"type": str(kind), "data": message})
@@ -66,32 +57,27 @@ def decode_record(
         return f"Error at offset {offset}, skipping. {error}", None
 
 
-def _key(records: Mapping[int, CoordinatorRecord], buffer: Buffer) -> tuple[int, dict[str, Any] | None]:
-    kind = _version(buffer, "key")
-    record = records.get(kind)
-    return kind, None if record is None else _message(record.key, 0, buffer, "key")
+def _key(records: Mapping[int, CoordinatorRecord], key: bytes | None) -> tuple[int, dict[str, Any] | None]:
+    if key is None:
+        raise MessageError("Expected a key, found none")
+    with _said_of("Could not read the key"):
+        buffer = Buffer(key)
+        kind: int = buffer.number("int16")
+        record = records.get(kind)
+        return kind, None if record is None else read_message(record.key, 0, buffer)
 
 
 def _value(message: Message, buffer: Buffer, opened: Callable[[dict[str, Any]], None] | None) -> str:
-    version = _version(buffer, "value")
-    data = _message(message, version, buffer, "value")
+    with _said_of("Could not read the value"):
+        version, data = read_versioned(message, buffer)
     if opened is not None:
         opened(data)
     return json_text({"version": str(version), "data": data})
 
 
-def _version(buffer: Buffer, of: str) -> int:
+@contextmanager
+def _said_of(what: str) -> Iterator[None]:
     try:
-        version: int = buffer.number("int16")
+        yield
     except MessageError as error:
-        raise MessageError(f"Could not read version from {of}'s buffer.") from error
-    return version
-
-
-def _message(message: Message, version: int, buffer: Buffer, of: str) -> dict[str, Any]:
-    try:
-        return read_message(message, version, buffer)
-    except MessageError as error:
-        raise MessageError(
-            f"Could not read record with version {version} from {of}'s buffer due to: {error}."
-        ) from error
+        raise MessageError(f"{what}: {error}") from error

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from native_log.cli.messages.coordinators import coordinator_records, decode_record
-from native_log.cli.messages.reading import Buffer, MessageError, read_message
+from native_log.cli.messages.reading import Buffer, MessageError, read_versioned
 from native_log.cli.messages.schema import Notation
 
 RECORDS = coordinator_records("""
@@ -95,18 +96,14 @@ ASSIGNMENT = Notation("""
 
 def decode_group_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
     """Key and payload as kafka-dump-log --offsets-decoder prints them."""
-    return decode_record(RECORDS, "offset", offset, key, value, _open_members)
+    return decode_record(RECORDS, offset, key, value, _open_members)
 
 
 def _open_members(value: dict[str, Any]) -> None:
-    """What the consumers of a classic group wrote of themselves is a message of its own; that of other
-    clients stays bytes."""
+    """What the consumers of a classic group wrote of themselves is a message of its own. That of other
+    clients, and what cannot be read, stays bytes."""
     if value.get("protocolType") == "consumer":
         for member in value["members"]:
             for name, message in (("subscription", SUBSCRIPTION), ("assignment", ASSIGNMENT)):
-                buffer = Buffer(member[name])
-                version = buffer.number("int16")
-                try:
-                    member[name] = read_message(message, version, buffer)
-                except MessageError:
-                    continue
+                with suppress(MessageError):
+                    member[name] = read_versioned(message, Buffer(member[name]))[1]

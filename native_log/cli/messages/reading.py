@@ -40,6 +40,17 @@ def read_message(message: Message, version: int, buffer: Buffer) -> dict[str, An
     return _Reader(version, version in message.flexible, buffer).fields(message.fields)
 
 
+def read_versioned(message: Message, buffer: Buffer) -> tuple[int, dict[str, Any]]:
+    """The version that comes first, and the fields.
+
+    Raises MessageError, for a version too that is not known.
+    """
+    version: int = buffer.number("int16")
+    if version not in message.versions:
+        raise MessageError(f"expected a version up to {message.versions.last}, found {version}")
+    return version, read_message(message, version, buffer)
+
+
 class Buffer:
     """Bytes, and how far they were read."""
 

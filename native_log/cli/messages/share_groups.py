@@ -17,4 +17,4 @@ RECORDS = coordinator_records("""
 
 def decode_share_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
     """Key and payload as kafka-dump-log --share-group-state-decoder prints them."""
-    return decode_record(RECORDS, "share-group-state", offset, key, value)
+    return decode_record(RECORDS, offset, key, value)

@@ -17,4 +17,4 @@ RECORDS = coordinator_records("""
 
 def decode_transaction_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
     """Key and payload as kafka-dump-log --transaction-log-decoder prints them."""
-    return decode_record(RECORDS, "transaction-log", offset, key, value)
+    return decode_record(RECORDS, offset, key, value)

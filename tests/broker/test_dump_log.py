@@ -1,0 +1,106 @@
+"""kafkalog dump-log beside kafka-dump-log, on messages of every type and version that Kafka knows."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import TYPE_CHECKING
+
+import crc32c
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.broker import Broker
+from native_log.cli.app import kafkalog
+from native_log.cli.control_records import MESSAGES as CONTROL_RECORDS
+from native_log.cli.messages import cluster_metadata, groups, share_groups, transaction_log
+from native_log.records import encode
+from tests.cli.messages import unsigned_varint, versions_of, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from native_log.cli.messages.coordinators import CoordinatorRecord
+
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("class_path")]
+
+EACH = 12
+Record = tuple[bytes | None, bytes | None]
+
+
+def of_coordinator(records: dict[int, CoordinatorRecord], some: random.Random) -> Iterator[Record]:
+    for kind, record in records.items():
+        for version in versions_of(record.value):
+            for _ in range(EACH):
+                key = struct.pack(">h", kind) + written(record.key, 0, some)
+                yield key, struct.pack(">h", version) + written(record.value, version, some)
+        yield key, None
+
+
+def of_consumers(some: random.Random) -> Iterator[Record]:
+    """Classic groups whose members say what they subscribe to, some of it not readable."""
+    for version in versions_of(groups.SUBSCRIPTION):
+        for cut in (None, None, None, -1, 1, 0):
+            said, assigned = (
+                (struct.pack(">h", version) + written(message, version, some))[:cut]
+                for message in (groups.SUBSCRIPTION, groups.ASSIGNMENT)
+            )
+            client = some.choice([b"consumer", b"consumer", b"connect"])
+            head = struct.pack(">hh", 0, len(client)) + client + struct.pack(">ihhi", 1, -1, -1, 1)
+            member = struct.pack(">hhhi", 0, 0, 0, 10)
+            members = (struct.pack(">i", len(data)) + data for data in (said, assigned))
+            yield b"\0\2\0\1g", head + member + b"".join(members)
+
+
+def of_cluster(some: random.Random) -> Iterator[Record]:
+    for kind, message in cluster_metadata.RECORDS.items():
+        for version in versions_of(message):
+            for _ in range(EACH):
+                head = b"\1" + unsigned_varint(kind) + unsigned_varint(version)
+                yield None, head + written(message, version, some)
+
+
+def of_quorum(some: random.Random) -> Iterator[Record]:
+    for kind, (_, message) in CONTROL_RECORDS.items():
+        # Of version 0, the only one that Kafka's tool reads: it takes a LeaderChange of version 1 for one.
+        for _ in range(EACH):
+            yield struct.pack(">hh", 0, kind), bytes(2) + written(message, 0, some)[2:]
+
+
+def log_of(path: Path, records: list[Record], *, control: bool = False) -> Path:
+    """A .log; of control records each is a batch."""
+    keys, values = zip(*records, strict=True)
+    rows = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+    data = bytearray()
+    for first in range(0, len(rows), 1 if control else len(rows)):
+        one = bytearray(
+            encode(rows[first : first + 1] if control else rows, base_offset=first, now_ms=5).data
+        )
+        if control:
+            one[22] |= 0x20
+            one[17:21] = struct.pack(">I", crc32c.crc32c(bytes(one[21:])))
+        data += one
+    file = path / f"{0:020d}.log"
+    file.write_bytes(data)
+    return file
+
+
+RECORDS: dict[str, Callable[[random.Random], list[Record]]] = {
+    "offsets-decoder": lambda some: [*of_coordinator(groups.RECORDS, some), *of_consumers(some)],
+    "transaction-log-decoder": lambda some: [*of_coordinator(transaction_log.RECORDS, some)],
+    "share-group-state-decoder": lambda some: [*of_coordinator(share_groups.RECORDS, some)],
+    "cluster-metadata-decoder": lambda some: [*of_cluster(some)],
+    "deep-iteration": lambda some: [*of_quorum(some)],
+}
+
+
+@pytest.mark.parametrize("option", RECORDS)
+def test_the_same_lines(tmp_path: Path, option: str) -> None:
+    records = RECORDS[option](random.Random(option))
+    file = log_of(tmp_path, records, control=option == "deep-iteration")
+    wanted, _ = Broker(tmp_path).run_tool("kafka.tools.DumpLogSegments", f"--{option}", "--files", str(file))
+    found = CliRunner().invoke(kafkalog, ["dump-log", f"--{option}", str(file)])
+    assert found.stdout_bytes.decode().split("\n") == wanted.split("\n")
+    assert wanted.count("| offset: ") == len(records)
