@@ -30,6 +30,8 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     # Compiling takes longer than it saves where rows are few.
     "spark.sql.codegen.wholeStage": "false",
+    # A row that the driver gives is a task of its own: at most this many at a time.
+    "spark.sql.leafNodeDefaultParallelism": str(1 << 20),
 }
 
 
@@ -63,13 +65,23 @@ def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             )
 
 
+def by_number(batches: Iterable[pa.RecordBatch]) -> dict[int, list[Row]]:
+    """The rows of a task's batches, those of a number together in the order of their parts."""
+    found: dict[int, list[Row]] = {}
+    for one in rows(batches):
+        found.setdefault(one.number, []).append(one)
+    for chosen in found.values():
+        chosen.sort(key=lambda one: one.part)
+    return found
+
+
 def _view(buffer: pa.Buffer | None) -> memoryview | None:
     return None if buffer is None else memoryview(buffer).cast("B")
 
 
-def task_rows(spark: SparkSession, values: Iterable[object]) -> DataFrame:
-    """One row a value, numbered, the value pickled. On the driver still: see `dealt`."""
-    batches = [row(number, pickle.dumps(value)) for number, value in enumerate(values)]
+def task_rows(spark: SparkSession, values: Iterable[object], first: int = 0, part: int = 0) -> DataFrame:
+    """One row a value, numbered from `first` on, the value pickled: each a task of its own."""
+    batches = [row(number, pickle.dumps(value), part) for number, value in enumerate(values, first)]
     # From Arrow: Spark would run a job of its own to take rows in from Python.
     return spark.createDataFrame(pa.Table.from_batches(batches, SCHEMA))
 
@@ -91,7 +103,7 @@ def cores(spark: SparkSession) -> int:
 @contextmanager
 def made_for_few_rows(spark: SparkSession) -> Iterator[None]:
     """The session's settings as these queries need them, while they are planned and run."""
-    before = {name: spark.conf.get(name) for name in SETTINGS}
+    before = {name: spark.conf.get(name, None) for name in SETTINGS}
     _set(spark, SETTINGS)
     try:
         yield
@@ -101,4 +113,7 @@ def made_for_few_rows(spark: SparkSession) -> Iterator[None]:
 
 def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
     for name, value in settings.items():
-        spark.conf.set(name, str(value))
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)

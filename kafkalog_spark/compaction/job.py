@@ -7,34 +7,21 @@ import os
 import pickle
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from kafkalog_spark.compaction.groups import rewrite_groups
-from kafkalog_spark.compaction.keys import gather_keys, merge_packs
+from kafkalog_spark.compaction.cutting import SPLIT_BYTES
+from kafkalog_spark.compaction.large import clean_large
 from kafkalog_spark.compaction.looking import look
-from kafkalog_spark.compaction.planning import (
-    SPLIT_BYTES,
-    SURVEY_BYTES,
-    group_rounds,
-    jobs,
-    parts,
-    plan_rounds,
-    splits,
-    survey_parts,
-)
-from kafkalog_spark.compaction.publishing import publish
+from kafkalog_spark.compaction.publishing import publish, remove_staged
 from kafkalog_spark.compaction.values import Looked, Settings, Task, failed
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack, target_bytes
-from kafkalog_spark.spreading import DDL, SCHEMA, cores, dealt, made_for_few_rows, row, task_rows
+from kafkalog_spark.planning import FILE_COST_BYTES, pack, target_bytes
+from kafkalog_spark.spreading import DDL, cores, made_for_few_rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner import statistics
-from native_log.cleaner.deletion import delete_old_segments, with_deletion
+from native_log.cleaner.deletion import delete_old_segments
 from native_log.cleaner.local import compaction_config
 from native_log.cleaner.swap import finish_interrupted
 from native_log.errors import KafkaLogError
@@ -46,9 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalog_spark.compaction.groups import GroupResult
-    from kafkalog_spark.compaction.planning import Job
-    from kafkalog_spark.compaction.values import Planned
+    from kafkalog_spark.compaction.values import ToClean
     from native_log.cleaner.statistics import PartitionStatistics
     from native_log.logdir import LogDir, PartitionDir
 
@@ -104,7 +89,12 @@ def compact(
         chosen = chosen_partitions(log_dir, topics)
         directories, told = _directories(log_dir, chosen, dry_run)
         held.enter_context(made_for_few_rows(spark))
-        done = _cleaned(spark, directories, settings, small_bytes, split_bytes)
+        try:
+            done = _cleaned(spark, directories, settings, small_bytes, split_bytes)
+        except BaseException:
+            if not dry_run:
+                remove_staged(directory.path for directory, _ in directories)
+            raise
         if dry_run:
             told += [one.statistics for one in done if one.statistics]
         else:
@@ -151,12 +141,15 @@ def _cleaned(
     """All that can be done without a change to a log: what is to be published, or said."""
     logger.info("looking into %d partitions", len(directories))
     done: list[Looked] = []
-    large: list[Looked] = []
+    large: list[ToClean] = []
     for looked in _looked(spark, directories, settings, small_bytes):
         if looked.invisible_from is not None:
             raise PathNotVisibleError.seen_from(looked.invisible_from, looked.directory.path)
-        (done if looked.statistics is not None else large).append(looked)
-    return done + (_large_cleaned(spark, large, settings, split_bytes) if large else [])
+        if looked.to_clean is not None:
+            large.append(looked.to_clean)
+        else:
+            done.append(looked)
+    return done + clean_large(spark, large, settings, split_bytes)
 
 
 def _looked(
@@ -174,95 +167,6 @@ def _looked(
         for is_whole, chosen in groupby(ordered, lambda one: one[1] <= whole_bytes)
         for packed in pack(chosen, lambda one: one[1], task_bytes)
     ]
-    frame = dealt(task_rows(spark, tasks), len(tasks)).mapInArrow(partial(look, settings=settings), DDL)
+    frame = task_rows(spark, tasks).mapInArrow(partial(look, settings=settings), DDL)
     for found in frame.collect():
         yield pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
-
-
-def _large_cleaned(
-    spark: SparkSession, large: Sequence[Looked], settings: Settings, split_bytes: int
-) -> list[Looked]:
-    planned = _planned(spark, large, settings)
-    done = [
-        replace(looked, statistics=failed(looked.directory, plan.error or ""))
-        for looked, plan in zip(large, planned, strict=True)
-        if plan.round is None
-    ]
-    sound = [
-        (looked, plan.round, plan.records)
-        for looked, plan in zip(large, planned, strict=True)
-        if plan.round is not None
-    ]
-    if not sound:
-        return done
-    dedupe_bytes = settings.config.log_cleaner_dedupe_buffer_size
-    to_do = jobs([(round, records) for _, round, records in sound], dedupe_bytes, cores(spark))
-    results = _results(spark, to_do, settings, split_bytes)
-    for (looked, round, _), job in zip(sound, to_do, strict=True):
-        of_groups = [results[job.first_group + index] for index in range(len(round.groups))]
-        done.append(_told(looked, job, of_groups, settings))
-    return done
-
-
-def _planned(spark: SparkSession, large: Sequence[Looked], settings: Settings) -> list[Planned]:
-    sizes = [size for looked in large for _, size in looked.segments]
-    most_bytes = target_bytes(sizes, SURVEY_BYTES, 2 * cores(spark))
-    tasks = pack(parts(large, most_bytes), lambda part: part.size_bytes, most_bytes)
-    logger.info("planning %d large partitions of %d bytes", len(large), sum(sizes))
-    surveys = dealt(task_rows(spark, tasks), len(tasks)).mapInArrow(survey_parts, DDL)
-    asked = task_rows(spark, large).union(surveys)
-    plans = dealt(asked, len(large)).mapInArrow(partial(plan_rounds, settings=settings), DDL)
-    by_number = {found.number: found.payload for found in plans.collect()}
-    return [pickle.loads(by_number[number]) for number in range(len(large))]  # noqa: S301 (our own)
-
-
-def _results(
-    spark: SparkSession, to_do: Sequence[Job], settings: Settings, split_bytes: int
-) -> dict[int, GroupResult]:
-    """The groups, rewritten, by their numbers."""
-    sizes = [sum(group.size_bytes for group in job.round.groups) for job in to_do]
-    if split_bytes >= PACK_BYTES:
-        split_bytes = target_bytes(sizes, split_bytes, 2 * cores(spark))
-    work = [split for job in to_do for split in splits(job, split_bytes)]
-    bundles = to_do[-1].first_bundle + to_do[-1].bundles
-    groups = to_do[-1].first_group + len(to_do[-1].round.groups)
-    logger.info(
-        "compacting %d large partitions: %d splits, %d bundles of keys, %d groups of segments",
-        *(len(to_do), len(work), bundles, groups),
-    )
-    packs = dealt(task_rows(spark, work), len(work)).mapInArrow(
-        partial(gather_keys, max_bytes=settings.config.log_cleaner_dedupe_buffer_size), DDL
-    )
-    borders = [(job.first_bundle, job.first_group, job.borders) for job in to_do]
-    survivors = dealt(packs, bundles).mapInArrow(partial(merge_packs, borders=borders), DDL)
-    rounds = [row(number, pickle.dumps(round)) for job in to_do for number, round in group_rounds(job)]
-    asked = spark.createDataFrame(pa.Table.from_batches(rounds, SCHEMA)).union(survivors)
-    results = dealt(asked, groups).mapInArrow(partial(rewrite_groups, settings=settings), DDL)
-    return {found.number: pickle.loads(found.payload) for found in results.collect()}  # noqa: S301
-
-
-def _told(looked: Looked, job: Job, results: Sequence[GroupResult], settings: Settings) -> Looked:
-    round = job.round
-    error = next((result.error for result in results if result.error is not None), None)
-    if error is not None:
-        return _not_cleaned(looked, error)
-    assert looked.found is not None
-    stats = statistics.cleaned(
-        round,
-        looked.found,
-        sum((result.stats for result in results), statistics.GroupStatistics()),
-        sum(result.null_keys for result in results),
-        looked.directory.checkpoints.first_dirty_offset is not None,
-    )
-    try:
-        groups = zip(round.groups, (result.stats for result in results), strict=True)
-        stats = with_deletion(stats, looked.directory.open(), settings.config, settings.now_ms, groups)
-    except (KafkaLogError, OSError) as gone:
-        return _not_cleaned(looked, gone)
-    staged = tuple(result.staged for result in results if result.staged is not None)
-    return replace(looked, statistics=stats, staged=staged)
-
-
-def _not_cleaned(looked: Looked, error: Exception | str) -> Looked:
-    logger.warning("%s-%d is not cleaned: %s", looked.directory.topic, looked.directory.partition, error)
-    return replace(looked, statistics=failed(looked.directory, error))

@@ -9,16 +9,18 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.compaction.values import Looked, Staged, failed
+from kafkalog_spark.compaction.values import Looked, Staged, ToClean, failed
 from kafkalog_spark.spreading import row, rows
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import with_deletion
 from native_log.cleaner.local import not_worth_it
-from native_log.cleaner.plan import what_is_cleanable
+from native_log.cleaner.plan import plan_round, what_is_cleanable
 from native_log.cleaner.rewriting import rewrite_group
+from native_log.cleaner.survey import Survey
 from native_log.cleaner.survivors import TooManyKeysError, plan_and_find
 from native_log.cleaner.swap import STAGING_DIRECTORY
 from native_log.errors import KafkaLogError
+from native_log.segment.damage import DamagedRange
 from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
@@ -57,8 +59,7 @@ def look_at(directory: PartitionDirectory, settings: Settings, *, whole: bool) -
                 return _cleaned(log, directory, found, settings)
             except TooManyKeysError:
                 logger.info("%s: its keys do not fit in the memory of one task", log.path)
-        segments = tuple((segment.base_offset, segment.size_bytes) for segment in log.segments)
-        return Looked(directory, found=found, segments=segments)
+        return Looked(directory, to_clean=_to_clean(log, directory, found, settings))
     except (KafkaLogError, OSError) as error:
         return Looked(directory, statistics=failed(directory, error))
 
@@ -82,6 +83,25 @@ def _cleaned(
     told = statistics.cleaned(round, found, stats, null_keys, was_cleaned)
     told = with_deletion(told, log, config, settings.now_ms, zip(round.groups, done, strict=True))
     return Looked(directory, statistics=told, staged=tuple(staged))
+
+
+def _to_clean(
+    log: PartitionLog, directory: PartitionDirectory, found: Cleanable, settings: Settings
+) -> ToClean:
+    plain = plan_round(log, found, settings.config, settings.now_ms, Survey())
+    segments = tuple((segment.base_offset, segment.size_bytes) for segment in log.segments)
+    return ToClean(directory, found, plain, _seems_plain(log, found), segments)
+
+
+def _seems_plain(log: PartitionLog, found: Cleanable) -> bool:
+    """Whether there are no transactions among the first of what is to be cleaned."""
+    for _, scanned in log.headers(found.first_dirty_offset, DamagedRange.fail):
+        batches = scanned.batches
+        if batches.num_rows:
+            return not (
+                batches.column("isTransactional").true_count or batches.column("isControl").true_count
+            )
+    return True
 
 
 def staging(path: str, settings: Settings) -> Path | None:

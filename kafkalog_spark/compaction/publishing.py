@@ -13,7 +13,7 @@ from native_log.cleaner.swap import STAGING_DIRECTORY, move_to_cleaned, remove_d
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kafkalog_spark.compaction.values import Looked
     from native_log.cleaner.statistics import PartitionStatistics
@@ -47,8 +47,14 @@ def _put_in_place(looked: Looked) -> PartitionStatistics:
             swap_in(directory, one.group)
         if looked.staged:
             remove_deleted(directory)
-        shutil.rmtree(directory / STAGING_DIRECTORY, ignore_errors=True)
+        remove_staged([directory])
     except OSError as error:
         logger.warning("%s-%d: %s", looked.directory.topic, looked.directory.partition, error)
         return failed(looked.directory, error)
     return looked.statistics
+
+
+def remove_staged(directories: Iterable[str | Path]) -> None:
+    """What tasks left beside these logs, whatever became of them."""
+    for directory in directories:
+        shutil.rmtree(Path(directory, STAGING_DIRECTORY), ignore_errors=True)

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from kafkalog_spark.views import PartitionDirectory
     from native_log.cleaner.eligibility import Cleanable
     from native_log.cleaner.plan import Group, Round
-    from native_log.cleaner.statistics import PartitionStatistics
+    from native_log.cleaner.statistics import GroupStatistics, PartitionStatistics
+    from native_log.cleaner.survey import Survey
     from native_log.config import LogConfig
+    from native_log.log import LogRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +49,102 @@ class Staged:
 class Looked:
     """What a look at a partition came to.
 
-    `found` where it is still to be cleaned; else `statistics`, and what was staged.
-
-    Attributes:
-        segments: (base offset, size in bytes) of each, where it is still to be cleaned.
+    `to_clean` where it is still to be cleaned; else `statistics`, and what was staged.
     """
 
     directory: PartitionDirectory
     invisible_from: str | None = None
     statistics: PartitionStatistics | None = None
     staged: tuple[Staged, ...] = ()
-    found: Cleanable | None = None
-    segments: tuple[tuple[int, int], ...] = ()
+    to_clean: ToClean | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToClean:
+    """A partition too large for one task.
+
+    Attributes:
+        plain: the round over it, if there are no transactions in the log.
+        is_plain: there were none where it was looked at.
+        segments: (base offset, size in bytes) of each.
+    """
+
+    directory: PartitionDirectory
+    found: Cleanable
+    plain: Round
+    is_plain: bool
+    segments: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Segments first <= index < end of a partition, to be surveyed.
+
+    `number`, `place`: where the plan is made, and the part's place among all that it is made of.
+    """
+
+    number: int
+    place: int
+    directory: PartitionDirectory
+    first: int
+    end: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Part of a round to gather keys from.
+
+    Attributes:
+        number, place: as of a Part.
+        ends: the offsets before which each of the range's pieces ends.
+        aborted: the transactions that may have data in it; None: there are none, says the plan, and the
+            headers are yet to be surveyed.
+        buckets: in each bundle.
+    """
+
+    number: int
+    place: int
+    range: LogRange
+    ends: tuple[int, ...]
+    is_dirty: bool
+    aborted: bytes | None
+    first_bundle: int
+    bundles: int
+    buckets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a task tells of a part of a log.
+
+    `has_transactions`: there are some, where there were to be none; all else is of no use then.
+    """
+
+    survey: Survey | None = None
+    null_keys: int = 0
+    has_transactions: bool = False
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A round over a partition too large for one task, or why there is none."""
 
-    round: Round | None
-    records: int
+    round: Round | None = None
+    null_keys: int = 0
+    has_transactions: bool = False
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What goes along with keys and survivors to those who rewrite."""
+class GroupResult:
+    """What rewriting a group came to. `attempt`: where its files wait, within the staging directory."""
 
+    stats: GroupStatistics
+    attempt: str | None = None
     null_keys: int = 0
+    has_transactions: bool = False
     error: str | None = None
 
 

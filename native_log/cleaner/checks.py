@@ -23,13 +23,14 @@ class OffsetCheck:
     next segment begins. (A batch's offset is not covered by its CRC.)
 
     Args:
-        end_offset: the next segment's base offset; None: there is none.
+        end_offset: the next segment's base offset, or where a part of this one ends; None: there is none.
+        start_offset: where a part of the segment begins; None: at its base offset.
     """
 
-    def __init__(self, segment: LogSegment, end_offset: int | None) -> None:
+    def __init__(self, segment: LogSegment, end_offset: int | None, start_offset: int | None = None) -> None:
         self._segment = segment
         self._end_offset = end_offset
-        self._next_offset = segment.base_offset
+        self._next_offset = segment.base_offset if start_offset is None else start_offset
 
     def apply(self, batches: pa.RecordBatch) -> None:
         """Takes the batches (BATCH_SCHEMA) that follow. Raises CorruptRecordError."""

@@ -1,0 +1,124 @@
+"""Tasks that gather keys from splits, and what the headers tell on the way."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kafkalog_spark.compaction.exchange import PackWriter
+from kafkalog_spark.compaction.values import Part, Split, Told
+from kafkalog_spark.spreading import row, rows
+from native_log.cleaner.checks import OffsetCheck
+from native_log.cleaner.rewriting import gather
+from native_log.cleaner.survey import Survey, survey
+from native_log.errors import KafkaLogError
+from native_log.records import KeyBuckets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from kafkalog_spark.compaction.exchange import Bundle
+    from kafkalog_spark.compaction.values import Settings
+    from native_log.log.pieces import Piece
+    from native_log.records import MapProgress
+
+
+def gather_keys(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.RecordBatch]:
+    """Splits, and Parts -> Bundles by their number; of each also what it tells (Told), by number and place of
+    the split or part.
+
+    Keys take no more memory than log.cleaner.dedupe.buffer.size; a split that has more makes several of each
+    bundle.
+    """
+    for asked in rows(batches):
+        work: Split | Part = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
+        bundles: list[tuple[int, Bundle]] = []
+        try:
+            if isinstance(work, Part):
+                told = Told(survey(work.directory.open(), work.first, work.end))
+            else:
+                told, bundles = _gathered(work, settings)
+        except _TransactionMetError:
+            told = Told(has_transactions=True)
+        except (KafkaLogError, OSError) as error:
+            told = Told(error=str(error))
+        yield row(work.number, pickle.dumps(told), work.place)
+        for number, bundle in bundles:
+            yield row(number, pickle.dumps(bundle))
+
+
+class _TransactionMetError(Exception):
+    """The split was cut as of a log without."""
+
+
+def _gathered(split: Split, settings: Settings) -> tuple[Told, list[tuple[int, Bundle]]]:
+    max_bytes = settings.config.log_cleaner_dedupe_buffer_size
+    keys = KeyBuckets(split.bundles * split.buckets, max_bytes, dirty=split.is_dirty)
+    found: list[tuple[int, Bundle]] = []
+    with PackWriter(None if settings.dry_run else split.range.path, split.buckets) as writer:
+
+        def put(buffer: memoryview, *, base_position: int, start_offset: int | None, **where: Any) -> Any:
+            """Never comes back because the keys are too many: they are written, and there is room again."""
+            progress = keys.put_batches(
+                buffer, base_position=base_position, start_offset=start_offset, **where
+            )
+            while progress.status == "full":
+                if not len(keys):
+                    raise KafkaLogError(
+                        f"one key takes more than {max_bytes} bytes: raise log.cleaner.dedupe.buffer.size",
+                        path=split.range.path,
+                        position=progress.position,
+                    )
+                write()
+                rest = keys.put_batches(
+                    buffer[progress.position - base_position :],
+                    base_position=progress.position,
+                    start_offset=progress.next_offset,
+                    **where,
+                )
+                progress = _together(progress, rest)
+            return progress
+
+        def write() -> None:
+            found.extend(enumerate(writer.bundles(keys.take()), split.first_bundle))
+
+        headers = None if split.aborted is not None else _Headers(split)
+        gathered = gather(split.range, split.aborted or b"", put, headers)
+        if len(keys):
+            write()
+    surveyed = None if headers is None else headers.survey
+    return Told(surveyed, gathered.null_keys if split.is_dirty else 0), found
+
+
+def _together(first: MapProgress, rest: MapProgress) -> MapProgress:
+    next_offset = first.next_offset if rest.next_offset is None else rest.next_offset
+    return replace(
+        rest,
+        next_offset=next_offset,
+        records=first.records + rest.records,
+        null_keys=first.null_keys + rest.null_keys,
+    )
+
+
+class _Headers:
+    """Those of a split, surveyed while its keys are gathered."""
+
+    def __init__(self, split: Split) -> None:
+        self.survey = Survey()
+        range = split.range
+        self._checks = {
+            piece: OffsetCheck(
+                piece.lies_in(range.path), end, None if piece.start_position == 0 else range.start_offset
+            )
+            for piece, end in zip(range.pieces, split.ends, strict=True)
+        }
+
+    def __call__(self, piece: Piece, batches: pa.RecordBatch) -> None:
+        """Raises CorruptRecordError."""
+        self._checks[piece].apply(batches)
+        if batches.column("isTransactional").true_count or batches.column("isControl").true_count:
+            raise _TransactionMetError
+        self.survey.apply(batches)

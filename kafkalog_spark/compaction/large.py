@@ -1,0 +1,138 @@
+"""The driver of what is done about large partitions: by many tasks each."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafkalog_spark.compaction.cutting import SURVEY_BYTES, jobs, parts, work
+from kafkalog_spark.compaction.deciding import Outline, decide
+from kafkalog_spark.compaction.gathering import gather_keys
+from kafkalog_spark.compaction.groups import rewrite_groups
+from kafkalog_spark.compaction.planning import plan_rounds
+from kafkalog_spark.compaction.values import Looked, Staged, failed
+from kafkalog_spark.planning import PACK_BYTES, target_bytes
+from kafkalog_spark.spreading import DDL, cores, dealt, task_rows
+from native_log.cleaner import statistics
+from native_log.cleaner.deletion import with_deletion
+from native_log.errors import KafkaLogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from kafkalog_spark.compaction.cutting import Job
+    from kafkalog_spark.compaction.values import GroupResult, Planned, Settings, ToClean
+    from native_log.cleaner.plan import Round
+
+logger = logging.getLogger(__name__)
+
+ASKED = -1
+"""The part of a row that stands before what tasks tell."""
+GROUPS_BYTES = 1 << 30
+"""Groups go together to tasks up to this size."""
+TASKS_A_CORE = 4
+
+
+def clean_large(
+    spark: SparkSession, large: Sequence[ToClean], settings: Settings, split_bytes: int
+) -> list[Looked]:
+    """All but what changes logs. Those that have transactions are surveyed first."""
+    done: list[Looked] = []
+    rounds: list[tuple[ToClean, Round | None]] = [(one, None) for one in large if one.is_plain]
+    with_transactions = [one for one in large if not one.is_plain]
+    while rounds or with_transactions:
+        for one, plan in zip(with_transactions, _surveyed(spark, with_transactions, settings), strict=True):
+            if plan.round is None:
+                done.append(_failed(one, plan.error or ""))
+            else:
+                rounds.append((one, plan.round))
+        with_transactions = []
+        for job, results in _results(spark, rounds, settings, split_bytes) if rounds else ():
+            if any(result.has_transactions for result in results):
+                with_transactions.append(job.to_clean)
+            else:
+                done.append(_told(job, results, settings))
+        rounds = []
+    return done
+
+
+def _surveyed(spark: SparkSession, chosen: Sequence[ToClean], settings: Settings) -> list[Planned]:
+    if not chosen:
+        return []
+    sizes = [size for one in chosen for _, size in one.segments]
+    most_bytes = target_bytes(sizes, SURVEY_BYTES, 2 * cores(spark))
+    logger.info("surveying %d partitions with transactions, of %d bytes", len(chosen), sum(sizes))
+    asked = [part for number, one in enumerate(chosen) for part in parts(one, number, most_bytes)]
+    surveys = task_rows(spark, asked).mapInArrow(partial(gather_keys, settings=settings), DDL)
+    plans = dealt(task_rows(spark, chosen, part=ASKED).union(surveys), len(chosen)).mapInArrow(
+        partial(plan_rounds, settings=settings), DDL
+    )
+    by_number = {found.number: found.payload for found in plans.collect()}
+    return [pickle.loads(by_number[number]) for number in range(len(chosen))]  # noqa: S301 (our own)
+
+
+def _results(
+    spark: SparkSession,
+    rounds: Sequence[tuple[ToClean, Round | None]],
+    settings: Settings,
+    split_bytes: int,
+) -> Iterator[tuple[Job, list[GroupResult]]]:
+    """Of each round, its groups as they were rewritten."""
+    bundle_bytes = settings.config.log_cleaner_dedupe_buffer_size if settings.dry_run else None
+    to_do = jobs(rounds, cores(spark), bundle_bytes)
+    bundles = to_do[-1].first_bundle + to_do[-1].bundles
+    groups = to_do[-1].first_group + len(to_do[-1].round.groups)
+    sizes = [group.size_bytes for job in to_do for group in job.round.groups]
+    if split_bytes >= PACK_BYTES:
+        split_bytes = target_bytes(sizes, split_bytes, 2 * cores(spark))
+    asked = [one for number, job in enumerate(to_do, bundles) for one in work(job, number, split_bytes)]
+    logger.info(
+        "compacting %d large partitions of %d bytes: %d splits, %d bundles of keys, %d groups of segments",
+        *(len(to_do), sum(sizes), len(asked), bundles, groups),
+    )
+    gathered = task_rows(spark, asked).mapInArrow(partial(gather_keys, settings=settings), DDL)
+    plans = [job.round if job.is_surveyed else job.to_clean for job in to_do]
+    outlines = [Outline(job.first_bundle, job.first_group, tuple(job.borders)) for job in to_do]
+    decided = dealt(
+        task_rows(spark, plans, first=bundles, part=ASKED).union(gathered), bundles + len(plans)
+    ).mapInArrow(partial(decide, settings=settings, outlines=outlines, bundles=bundles), DDL)
+    tasks = -(-sum(sizes) // target_bytes(sizes, GROUPS_BYTES, TASKS_A_CORE * cores(spark)))
+    results = dealt(decided, min(groups, tasks)).mapInArrow(partial(rewrite_groups, settings=settings), DDL)
+    by_number = {found.number: found.payload for found in results.collect()}
+    for job in to_do:
+        numbers = range(job.first_group, job.first_group + len(job.round.groups))
+        yield job, [pickle.loads(by_number[number]) for number in numbers]  # noqa: S301 (of our own tasks)
+
+
+def _told(job: Job, results: Sequence[GroupResult], settings: Settings) -> Looked:
+    error = next((result.error for result in results if result.error is not None), None)
+    if error is not None:
+        return _failed(job.to_clean, error)
+    directory = job.to_clean.directory
+    stats = statistics.cleaned(
+        job.round,
+        job.to_clean.found,
+        sum((result.stats for result in results), statistics.GroupStatistics()),
+        sum(result.null_keys for result in results),
+        directory.checkpoints.first_dirty_offset is not None,
+    )
+    try:
+        groups = zip(job.round.groups, (result.stats for result in results), strict=True)
+        stats = with_deletion(stats, directory.open(), settings.config, settings.now_ms, groups)
+    except (KafkaLogError, OSError) as gone:
+        return _failed(job.to_clean, str(gone))
+    staged = tuple(
+        Staged(group, result.attempt)
+        for group, result in zip(job.round.groups, results, strict=True)
+        if result.attempt is not None
+    )
+    return Looked(directory, statistics=stats, staged=staged)
+
+
+def _failed(one: ToClean, error: str) -> Looked:
+    logger.warning("%s-%d is not cleaned: %s", one.directory.topic, one.directory.partition, error)
+    return Looked(one.directory, statistics=failed(one.directory, error))
