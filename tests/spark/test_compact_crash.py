@@ -13,8 +13,10 @@ import pytest
 import native_log
 from kafkalog_spark.compaction.groups import _Group
 from kafkalog_spark.compaction.looking import look_at
+from kafkalog_spark.compaction.merging import united
 from kafkalog_spark.compaction.publishing import _put_in_place
 from kafkalog_spark.compaction.values import Looked, Settings
+from kafkalog_spark.spreading import Row
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner.local import compaction_config
 from native_log.cleaner.swap import STAGING_DIRECTORY, finish_interrupted
@@ -126,12 +128,13 @@ def test_of_two_attempts_one_is_taken(tmp_path: Path) -> None:
     assert files(data) == files(whole)
 
 
-def test_survivors_of_no_group_are_none(tmp_path: Path) -> None:
+def test_survivors_of_many_bundles() -> None:
     group = _Group()
-    assert len(group.survivors()) == 0
     for number in range(100):
-        group.take(1, memoryview(Survivors([number]).to_bytes()), None)
-    assert list(group.survivors()) == list(range(100))
+        group.take(Row(0, 1 + number, memoryview(Survivors([number]).to_bytes()), None))
+    assert len(group.found) < 100
+    assert list(united(group.found)) == list(range(100))
+    assert len(united([])) == 0
 
 
 FLAKY = """
@@ -139,7 +142,7 @@ import sys
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from kafkalog_spark import compact
-from kafkalog_spark.compaction import job
+from kafkalog_spark.compaction import job, large
 
 def flaky(work):
     def first_in_vain(batches, **how):
@@ -150,8 +153,9 @@ def flaky(work):
                 raise RuntimeError("this attempt fails after it wrote")
     return first_in_vain
 
-for name in ("look", "survey_parts", "plan_rounds", "gather_keys", "merge_packs", "rewrite_groups"):
-    setattr(job, name, flaky(getattr(job, name)))
+setattr(job, "look", flaky(job.look))
+for name in ("gather_keys", "plan_rounds", "decide", "rewrite_groups"):
+    setattr(large, name, flaky(getattr(large, name)))
 spark = SparkSession.builder.getOrCreate()
 config, how = eval(sys.argv[2])
 told = compact(spark, sys.argv[1], config=config, **how).collect()

@@ -3,95 +3,128 @@
 from __future__ import annotations
 
 import pickle
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalog_spark.compaction import keys
-from kafkalog_spark.compaction.planning import jobs, splits
-from kafkalog_spark.spreading import row, rows
+from kafkalog_spark.compaction import exchange
+from kafkalog_spark.compaction.cutting import Job, jobs, work
+from kafkalog_spark.compaction.gathering import gather_keys
+from kafkalog_spark.compaction.looking import look_at
+from kafkalog_spark.compaction.merging import survivors_of
+from kafkalog_spark.compaction.planning import planned
+from kafkalog_spark.compaction.values import Settings, ToClean, Told
+from kafkalog_spark.spreading import Row, by_number, row
+from kafkalog_spark.views import PartitionDirectory
 from native_log import LogDir
 from native_log.cleaner.local import compaction_config
-from native_log.cleaner.plan import plan_round, what_is_cleanable
+from native_log.cleaner.plan import plan_round
 from native_log.cleaner.survivors import find_survivors
+from native_log.cleaner.swap import STAGING_DIRECTORY
 from native_log.records import Survivors
-from tests.cleaner.support import ALWAYS, rounds
+from tests.cleaner.support import ALWAYS, files, rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
-    from kafkalog_spark.compaction.values import Note
     from native_log.cleaner.plan import Round
 
 NEWEST = [one for one in rounds() if "4.1" in str(one.before)]
 ROOM = 1 << 20
+CONFIG = {**ALWAYS, "segment.bytes": "40000"}
 
 
-def planned() -> list[Round]:
-    config = compaction_config({**ALWAYS, "segment.bytes": "40000"})
-    logs = [LogDir(one.before / "data").partition(one.topic, 0) for one in NEWEST]
-    return [plan_round(log, what_is_cleanable(log, config, 0), config, 0) for log in logs]
+def settings(max_bytes: int = ROOM, dry_run: bool = False) -> Settings:
+    config = replace(compaction_config(CONFIG), log_cleaner_dedupe_buffer_size=max_bytes)
+    return Settings(config, 0, dry_run)
 
 
-def survivors(
-    found: list[Round], split_bytes: int, max_bytes: int, records: int = 1000
-) -> tuple[list[Survivors], int]:
-    """Of each round, and how many records have no key: by the tasks, were there that many records."""
-    to_do = jobs([(round, records) for round in found], dedupe_bytes=32 << 20, cores=16)
-    tasks = [row(0, pickle.dumps(split)) for job in to_do for split in splits(job, split_bytes)]
-    packs = rows(keys.gather_keys(iter(tasks), max_bytes))
-    borders = [(job.first_bundle, job.first_group, job.borders) for job in to_do]
-    by_group: dict[int, list[Survivors]] = {}
-    null_keys = 0
-    for _, of_bucket in groupby(sorted(packs, key=lambda one: one.number), lambda one: one.number):
-        for group, part, payload, note in rows(keys.merge_packs(_sent(of_bucket), borders)):
-            assert part > 0
-            if note is not None:
-                noted: Note = pickle.loads(note)
-                assert noted.error is None
-                null_keys += noted.null_keys
-            if payload is not None:
-                by_group.setdefault(group, []).append(Survivors.from_bytes(payload))
-    united = []
-    for job in to_do:
-        numbers = range(job.first_group, job.first_group + len(job.round.groups))
-        united.append(Survivors().union(*(one for number in numbers for one in by_group.get(number, []))))
-    return united, null_keys
+def to_clean(partition: Path) -> ToClean:
+    log = LogDir(partition.parent).partition(partition.name.rpartition("-")[0], 0)
+    directory = PartitionDirectory(str(log.path), log.topic, log.partition, log.checkpoints)
+    found = look_at(directory, settings(), whole=False).to_clean
+    assert found is not None
+    return found
 
 
-def _sent(packs: Any) -> Iterator[Any]:
-    return (row(one.number, one.payload, one.part, one.note) for one in packs)
+def copies(to: Path) -> list[ToClean]:
+    """Of all logs that brokers were about to clean."""
+    return [to_clean(one.copy(to / str(i)) / f"{one.topic}-0") for i, one in enumerate(NEWEST)]
 
 
-@pytest.mark.parametrize("worth_a_map", [-1.0, 0.5, 1e9], ids=["maps", "as it is", "lists"])
+def surveyed(one: ToClean) -> Round:
+    how = settings()
+    return plan_round(one.directory.open(), one.found, how.config, how.now_ms)
+
+
+def gathered(job: Job, how: Settings, split_bytes: int) -> tuple[list[Row], dict[int, list[Row]]]:
+    """What the tasks tell for the plan, and bundles by their number."""
+    number = job.first_bundle + job.bundles
+    asked = [row(0, pickle.dumps(one)) for one in work(job, number, split_bytes)]
+    found = by_number(gather_keys(iter(asked), how))
+    return found.pop(number), found
+
+
+def survivors(job: Job, how: Settings, split_bytes: int) -> tuple[Survivors, int]:
+    """Of a round, and how many records have no key: by the tasks."""
+    told, bundles = gathered(job, how, split_bytes)
+    values: list[Told] = [pickle.loads(one.payload) for one in told]
+    assert not [one for one in values if one.error is not None or one.has_transactions]
+    merged = [survivors_of([pickle.loads(one.payload) for one in rows]) for rows in bundles.values()]
+    return Survivors().union(*merged), sum(one.null_keys for one in values)
+
+
+@pytest.mark.parametrize("dry_run", [False, True], ids=["files", "dry run"])
 @pytest.mark.parametrize(("split_bytes", "max_bytes"), [(ROOM, ROOM), (3000, ROOM), (3000, 900), (ROOM, 300)])
 def test_as_found_by_one_map(
-    monkeypatch: pytest.MonkeyPatch, worth_a_map: float, split_bytes: int, max_bytes: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split_bytes: int, max_bytes: int, dry_run: bool
 ) -> None:
-    found = planned()
-    expected = [find_survivors(round, ROOM) for round in found]
-    monkeypatch.setattr(keys, "TRIAL_BYTES", 500)
-    monkeypatch.setattr(keys, "WORTH_A_MAP", worth_a_map)
-
-    by_tasks, null_keys = survivors(found, split_bytes, max_bytes)
-
-    assert by_tasks == [offsets for offsets, _ in expected]
-    assert null_keys == sum(without for _, without in expected)
-
-
-def test_bundles_of_many_buckets() -> None:
-    found = planned()
-    (job,) = jobs([(found[0], 3_000_000)], dedupe_bytes=32 << 20, cores=2)
-    assert (job.bundles, job.buckets) == (4, 6)
-    expected = [find_survivors(round, ROOM)[0] for round in found]
-    by_tasks, _ = survivors(found, 3000, ROOM, records=3_000_000)
-    assert by_tasks == expected
+    monkeypatch.setattr(exchange, "MERGED_BYTES", 2000)
+    logs = copies(tmp_path)
+    before = files(tmp_path)
+    how = settings(max_bytes, dry_run)
+    for one in logs:
+        round = surveyed(one)
+        (job,) = jobs([(one, round)], cores=16)
+        assert survivors(job, how, split_bytes) == find_survivors(round, ROOM)
+    left = {name: content for name, content in files(tmp_path).items() if STAGING_DIRECTORY not in name}
+    assert left == before
+    assert (files(tmp_path) == before) == dry_run
 
 
-def test_a_key_that_fits_in_no_map() -> None:
-    round = planned()[0]
-    (job,) = jobs([(round, 1)], dedupe_bytes=1000, cores=1)
-    tasks = [row(0, pickle.dumps(split)) for split in splits(job, ROOM)]
-    notes = [found.note for found in rows(keys.gather_keys(iter(tasks), 10)) if found.note is not None]
-    assert "log.cleaner.dedupe.buffer.size" in pickle.loads(notes[0]).error
+def test_a_round_is_planned_on_the_way(tmp_path: Path) -> None:
+    """As by a survey before; unless there are transactions, which are met wherever they are."""
+    how = settings()
+    met = 0
+    for one in copies(tmp_path):
+        round = surveyed(one)
+        (job,) = jobs([(one, None)], cores=1)
+        told, _ = gathered(job, how, 3000)
+        found = planned([Row(0, -1, pickle.dumps(one), None), *told], how)
+        assert found.has_transactions == (found.round is None)
+        assert found.error is None
+        if found.round is None:
+            met += 1
+        else:
+            assert found.round == round
+    assert 0 < met < len(NEWEST)
+
+
+def test_bundles_of_many_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = copies(tmp_path)[0]
+    round = surveyed(one)
+    monkeypatch.setattr("kafkalog_spark.compaction.cutting.KEYS_A_BUCKET", 40)
+    (job,) = jobs([(one, round)], cores=2)
+    assert job.bundles == 4
+    assert job.buckets > 2
+    assert survivors(job, settings(), 3000) == find_survivors(round, ROOM)
+
+
+def test_a_key_that_has_no_room(tmp_path: Path) -> None:
+    one = copies(tmp_path)[0]
+    (job,) = jobs([(one, surveyed(one))], cores=1)
+    told, bundles = gathered(job, settings(max_bytes=10), ROOM)
+    assert not bundles
+    errors = [pickle.loads(found.payload).error for found in told]
+    assert any("log.cleaner.dedupe.buffer.size" in (error or "") for error in errors)
