@@ -13,9 +13,9 @@
 | publishing | the driver | staged segments | logs changed, checkpoints saved |
 | large, job | the driver | | `compact` |
 
-The driver holds what grows with segments, never keys, offsets or records: keys go by files from the tasks that
-gather to those that merge, the offsets that survive through Spark's shuffle on to those that rewrite. It alone
-changes logs, once all of a partition's new segments are there.
+The driver holds what grows with segments, never keys, offsets or records: keys go by files from the tasks
+that gather to those that merge, the offsets that survive through Spark's shuffle on to those that rewrite. It
+alone changes logs, once all of a partition's new segments are there.
 """
 
 from __future__ import annotations
