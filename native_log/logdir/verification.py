@@ -14,7 +14,7 @@ from native_log.log.producer_state import parse_snapshot
 from native_log.log.producers import ProducerStates, newest_snapshot, read_batch
 from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX
-from native_log.segment.rebuild import CheckedSegment, rebuild
+from native_log.segment.rebuild import read_through
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import read_file
 
@@ -24,13 +24,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.log import PartitionLog
+    from native_log.segment.damage import DamagedRange
     from native_log.segment.health import IndexHealth
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
 
-_INDEXED_EVERY_BYTES = 1 << 30  # the indexes that would follow are not asked for
 _REINDEX = "kafkalog reindex makes it anew"
+_TORN = "kafkalog recover cuts it off, as a broker does"
+_DAMAGED = (
+    "Take the file from another replica: kafkalog recover, or a broker that finds it, cuts off all that "
+    "follows too. What follows can be read with mode dropMalformed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,8 @@ def verify_log(log: PartitionLog) -> Iterator[Problem]:
     (entries that cannot be, that point to no batch, that would mislead a reader; aborted transactions that
     are missing), snapshots of producers' state, leader epochs.
 
-    A segment is read up to its first damage. While a broker runs on the directory, the end of the last one
-    may still be in the making, and is not judged.
+    Behind damage it goes on with the next batch that is whole and right. While a broker runs on the
+    directory, the end of the last segment may still be in the making, and is not judged.
     """
     base = log.segments[0].base_offset if log.segments else 0
     states = newest_snapshot(log.path, log.snapshots, base, base)
@@ -65,15 +70,12 @@ def verify_log(log: PartitionLog) -> Iterator[Problem]:
     for segment in log.segments:
         is_last = segment is log.segments[-1]
         check = _SegmentCheck(segment, states, previous)
-        checked, _ = rebuild(segment, _INDEXED_EVERY_BYTES, check.take)
-        yield from check.problems
-        if not (is_last and log.checkpoints.live):
-            if checked.damage is not None:
-                yield Problem(
-                    str(segment.path), checked.valid_bytes, checked.next_offset, checked.damage.message
-                )
-            yield from check.missing_aborted(checked)
-        yield from check.of_offset_index(checked, is_last)
+        read_through(segment, check.take, check.take_damage)
+        is_written = is_last and log.checkpoints.live
+        yield from sorted((*check.problems, *check.of_damage(is_last, is_written)), key=_position)
+        if not is_written:
+            yield from check.missing_aborted()
+        yield from check.of_offset_index(is_last)
         yield from check.of_time_index(is_last)
         previous = check.previous
     yield from _of_snapshots(log)
@@ -91,6 +93,7 @@ class _SegmentCheck:
         previous: greatest offset so far, of the log.
         problems: of its batches.
         positions, last_offsets, timestamps_ms: of its good batches; the timestamps are their greatest.
+        damaged: the bytes between its good batches and behind them.
         aborted: the transactions whose ABORT marker is in it.
     """
 
@@ -101,6 +104,7 @@ class _SegmentCheck:
     positions: list[int] = field(default_factory=list)
     last_offsets: list[int] = field(default_factory=list)
     timestamps_ms: list[int] = field(default_factory=list)
+    damaged: list[DamagedRange] = field(default_factory=list)
     aborted: list[AbortedTxn] = field(default_factory=list)
 
     def take(self, file: DataFile, batches: pa.RecordBatch) -> None:
@@ -123,7 +127,17 @@ class _SegmentCheck:
         self.timestamps_ms += int64s(batches, "maxTimestamp").tolist()
         self.aborted += self.states.apply(batches, partial(read_batch, file))
 
-    def missing_aborted(self, checked: CheckedSegment) -> Iterator[Problem]:
+    def take_damage(self, damaged: DamagedRange) -> None:
+        self.damaged.append(damaged)
+
+    def of_damage(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
+        for one in self.damaged:
+            at_end = one.next_offset is None
+            if not (at_end and is_written):
+                message = f"{one.reason}. {_extent(one)}. {_TORN if at_end and is_last else _DAMAGED}"
+                yield Problem(one.path, one.position, one.offset, message)
+
+    def missing_aborted(self) -> Iterator[Problem]:
         """A broker knows of aborted transactions by this file alone, and misses nothing if it is not
         there."""
         index = self.segment.load_transaction_index()
@@ -138,14 +152,14 @@ class _SegmentCheck:
         if index.health.status in ("torn", "corrupt", "zero-filled"):
             yield self._unhealthy(TRANSACTION_INDEX, index.health)
 
-    def of_offset_index(self, checked: CheckedSegment, is_last: bool) -> Iterator[Problem]:
+    def of_offset_index(self, is_last: bool) -> Iterator[Problem]:
         index = self.segment.load_offset_index()
         health = index.health(self.segment.size_bytes)
         yield from self._health(INDEX, health, is_last)
         begins = set(self.positions)
         for entry in range(health.entries):
             offset, position = index.entry(entry)
-            if position < checked.valid_bytes and position not in begins:
+            if position not in begins and not self._is_damaged(position):
                 message = f"entry {entry} points to position {position} of the .log, where no batch begins"
                 yield Problem(self._path(INDEX), entry * 8, offset, message)
 
@@ -167,6 +181,9 @@ class _SegmentCheck:
                 )
                 yield Problem(self._path(TIME_INDEX), entry * 12, offset, message)
 
+    def _is_damaged(self, position: int) -> bool:
+        return any(one.position <= position < one.end_position for one in self.damaged)
+
     def _health(self, kind: str, health: IndexHealth, may_be_preallocated: bool) -> Iterator[Problem]:
         if health.status == "missing" and self.segment.size_bytes:
             message = f"the file is missing; {_REINDEX}"
@@ -182,6 +199,21 @@ class _SegmentCheck:
 
     def _path(self, kind: str) -> str:
         return str(self.segment.path.with_suffix(f".{kind}"))
+
+
+def _position(problem: Problem) -> int:
+    return problem.position or 0
+
+
+def _extent(damaged: DamagedRange) -> str:
+    """What cannot be read: `123 bytes, up to position 456, and with them offsets 7 to 9, cannot be read`."""
+    size = f"{damaged.end_position - damaged.position} bytes, up to position {damaged.end_position}"
+    first, behind = damaged.offset, damaged.next_offset
+    if behind is None:
+        return f"{size}, the end of the file, cannot be read"
+    if first is None or behind <= first:
+        return f"{size}, cannot be read; no offset is missing"
+    return f"{size}, and with them offsets {first} to {behind - 1}, cannot be read"
 
 
 def _are_right(data: memoryview, batches: pa.RecordBatch) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from native_log.records import MAX_BATCH_BYTES, Damage, Scanned, scan
-from native_log.segment.damage import damage_of, wrong_crc
+from native_log.segment.damage import damage_of, damaged_range, wrong_crc
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.indexing import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
@@ -121,14 +122,46 @@ def rebuild(
     return checked, SegmentIndexes(bytes(entries), bytes(time_entries))
 
 
+def read_through(
+    segment: LogSegment,
+    on_batches: Callable[[DataFile, pa.RecordBatch], None],
+    on_damage: Callable[[DamagedRange], None],
+) -> None:
+    """Read the whole segment with checksums, behind damage too, by the rules of `rebuild`.
+
+    Args:
+        on_batches: called with the file and good batches (BATCH_SCHEMA), in order.
+        on_damage: called with what lies between them, or behind the last.
+    """
+    base, position, next_offset = segment.base_offset, 0, segment.base_offset
+    with DataFile(str(segment.path)) as file:
+        while position < file.size_bytes:
+            damage = None
+            for found in _scanned(file, position):
+                good, damage = _good(found.batches, base)
+                if good.num_rows:
+                    on_batches(file, good)
+                    last = good.num_rows - 1
+                    position = int64s(good, "position")[last] + int32s(good, "sizeInBytes")[last]
+                    next_offset = int64s(good, "lastOffset")[last] + 1
+                if damage is not None:
+                    break
+            if damage is None and position < file.size_bytes:
+                damage = damage_of(found, file.size_bytes)
+            if damage is not None:
+                damaged = damaged_range(file, damage, file.size_bytes, next_offset, base, MAX_BATCH_BYTES)
+                on_damage(damaged)
+                position = damaged.end_position
+
+
 def _given_up(segment: LogSegment, offset: int, previous: int) -> CheckedSegment:
     message = f"expected offsets that increase, found {offset} behind {previous}"
     damage = Damage("records", 0, segment.size_bytes, offset, message)
     return CheckedSegment(segment, 0, segment.base_offset, damage)
 
 
-def _scanned(file: DataFile) -> Iterator[Scanned]:
-    end, position = file.size_bytes, 0
+def _scanned(file: DataFile, position: int = 0) -> Iterator[Scanned]:
+    end = file.size_bytes
     while True:
         for found in scan_file(
             file, position, end, Window(), check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES

@@ -126,6 +126,48 @@ def test_what_verify_says_of_batches(
     assert said in out
 
 
+def test_verify_goes_on_behind_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (made,) = LogDir.create(tmp_path / "logs").create_topic("t")
+    size = len(batch(0))
+    garbage = b"\xff" * 40
+    files = {
+        0: batch(0) + batch(3, crc=1) + batch(6) + garbage + batch(9) + batch(12)[:-5],
+        15: batch(15, crc=1) + batch(18) + batch(18) + batch(21)[:-1],
+    }
+    for base, data in files.items():
+        (made.path / f"{base:020d}.log").write_bytes(data)
+        for kind in ("index", "timeindex"):
+            (made.path / f"{base:020d}.{kind}").touch()
+    code, out = run(capsys, "verify", made.path)
+    replica, cut = "Take the file from another replica", "kafkalog recover cuts it off"
+    found: list[tuple[int, int, int, list[str]]] = [
+        (0, size, 3, ["checksum", f" {size} bytes, up to position {2 * size}", "offsets 3 to 5,", replica]),
+        (0, 3 * size, 9, [f" 40 bytes, up to position {3 * size + 40}", "no offset is missing", replica]),
+        (0, 4 * size + 40, 12, ["expected a batch of", f" {size - 5} bytes", "the end of the file", replica]),
+        (15, 0, 15, ["checksum", f" {size} bytes, up to position {size}", "offsets 15 to 17", replica]),
+        (15, 2 * size, 18, ["expected an offset above 20, found a batch from 18 to 20"]),
+        (15, 3 * size, 21, ["expected a batch of", f" {size - 1} bytes", "the end of the file", cut]),
+    ]
+    *lines, end = out.splitlines()
+    assert (code, end) == (1, "1 partition checked, 6 problems")
+    for line, (base, position, offset, said) in zip(lines, found, strict=True):
+        assert line.startswith(f"{made.path}/{base:020d}.log, position {position}, offset {offset}: ")
+        assert [one for one in said if one not in line] == [], line
+
+
+def test_verify_takes_no_index_entry_of_damaged_bytes_for_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (made,) = LogDir.create(tmp_path / "logs").create_topic("t")
+    size = len(batch(0))
+    (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3, crc=1) + batch(6))
+    index = made.path / f"{0:020d}.index"
+    index.write_bytes(entry(5, size, 8, 2 * size))
+    assert run(capsys, "verify", made.path)[1].endswith("1 problem\n")
+    index.write_bytes(entry(5, size, 8, 2 * size + 1))
+    assert "points to position 291 of the .log, where no batch begins" in run(capsys, "verify", made.path)[1]
+
+
 def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
     (made,) = log_dir.create_topic("t")
