@@ -30,8 +30,9 @@ FLUSH_BYTES = 4 << 20
 """Records of a partition that are encoded at a time."""
 MAX_BUFFERED_BYTES = 128 << 20
 """Records of all partitions that a task holds in memory."""
-OWN_SEGMENT_BYTES = 32 << 20
-"""Staged files from this size on become segments as they are; smaller ones are copied behind others."""
+OWN_SEGMENT_BYTES = 16 << 20
+"""Staged files from this size on become segments as they are; smaller ones are copied behind others. A copy
+has to be written to the disk when all is waiting for it; a segment was, for the most part, long before."""
 HEADERS = ".headers"
 _MOST_UNDER_WAY = 2
 _COLUMNS = ["position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
@@ -263,7 +264,7 @@ class _OpenFile:
 
     @classmethod
     def create(cls, path: Path) -> _OpenFile:
-        return cls(AppendFile(str(path)))
+        return cls(AppendFile(str(path), sent_from=OWN_SEGMENT_BYTES))
 
     def room_for(self, batches: pa.RecordBatch, config: LogConfig) -> int:
         """How many of the batches still go into a segment with those before."""

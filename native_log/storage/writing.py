@@ -46,17 +46,22 @@ class AppendFile:
         size_bytes: how much of it is written. A preallocated file is longer, zeros follow.
     """
 
-    __slots__ = ("_descriptor", "_preallocated_bytes", "path", "size_bytes")
+    __slots__ = ("_descriptor", "_preallocated_bytes", "_sent_bytes", "_sent_from", "path", "size_bytes")
 
-    def __init__(self, path: str, size_bytes: int = 0, *, allocated_bytes: int = 0) -> None:
+    def __init__(
+        self, path: str, size_bytes: int = 0, *, allocated_bytes: int = 0, sent_from: int = 0
+    ) -> None:
         """Open `path`, or create it, with its first `size_bytes` bytes kept, the rest cut off.
 
         Args:
             allocated_bytes: extend it to this with zeros, as a hole.
+            sent_from: of a file that has as many bytes, what is written is sent to the disk at once; a
+                smaller one is left to the system.
         """
         self.path = path
         self.size_bytes = size_bytes
         self._preallocated_bytes = allocated_bytes
+        self._sent_bytes, self._sent_from = size_bytes, sent_from
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
             self._resize()
@@ -74,9 +79,7 @@ class AppendFile:
         except BaseException:
             self._resize()
             raise
-        if position - self.size_bytes >= _WRITE_BACK_BYTES:
-            start_writing_back(self._descriptor, self.size_bytes, position - self.size_bytes)
-        self.size_bytes = position
+        self._written(position)
 
     def append_from(self, source: str, position: int, size_bytes: int) -> None:
         """Write what lies in the file `source`, without reading it where the system can copy by itself.
@@ -88,7 +91,7 @@ class AppendFile:
         except BaseException:
             self._resize()
             raise
-        self.size_bytes += copied
+        self._written(self.size_bytes + copied)
 
     def cut(self, size_bytes: int) -> None:
         """Keep the first `size_bytes` bytes; a preallocated file stays as long as it is."""
@@ -107,7 +110,14 @@ class AppendFile:
     def close(self) -> None:
         os.close(self._descriptor)
 
+    def _written(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        if size_bytes >= max(self._sent_from, self._sent_bytes + _WRITE_BACK_BYTES):
+            start_writing_back(self._descriptor, self._sent_bytes, size_bytes - self._sent_bytes)
+            self._sent_bytes = size_bytes
+
     def _resize(self) -> None:
+        self._sent_bytes = min(self._sent_bytes, self.size_bytes)
         if os.fstat(self._descriptor).st_size != self.size_bytes:
             os.ftruncate(self._descriptor, self.size_bytes)
         if self._preallocated_bytes > self.size_bytes:

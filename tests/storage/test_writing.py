@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from native_log.storage import writing
 from native_log.storage.writing import AppendFile, copy_range, replace_file
 
 if TYPE_CHECKING:
@@ -87,3 +88,19 @@ def test_replace_file_leaves_the_old_one_or_the_new(
     monkeypatch.undo()
     replace_file(path, b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_what_is_written_goes_to_the_disk_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = []
+    monkeypatch.setattr(
+        writing, "start_writing_back", lambda _, position, size: sent.append((position, size))
+    )
+    mib = 1 << 20
+    file = AppendFile(str(tmp_path / "f"), sent_from=4 * mib)
+    for size in (3 * mib, mib // 2, mib // 2, mib // 2, mib):
+        file.append(bytes(size))
+    assert sent == [(0, 4 * mib), (4 * mib, mib * 3 // 2)]
+    file.cut(4 * mib)
+    file.append_from(str(tmp_path / "f"), 0, 2 * mib)
+    assert sent[2:] == [(4 * mib, 2 * mib)]
+    file.close()
