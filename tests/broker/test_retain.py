@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from benchmarks.broker import CLUSTER_ID
-from native_log import LogDir, delete_records, retain
+from native_log import LogDir, compact, delete_records, retain
 
 from .cluster import Cluster, Consumed, eventually
 from .written import Written, row
@@ -59,9 +59,18 @@ def transactions(log: Written) -> None:
         log.end_transaction(20 + turn % 2, NOW + log.end, commit=turn % 2 == 0, epoch=turn // 2)
 
 
+def pairs(log: Written) -> None:
+    """Of each key two, the first of which a cleaning takes: half of the bytes."""
+    for first in range(0, 3500, 500):
+        some = (row(n, NOW + n, 1000)._replace(key=b"%d" % (n // 2)) for n in range(first, first + 500))
+        log.append(some, batch_size=8000)
+
+
 class Case(NamedTuple):
+    """What is written, and the settings by which segments are deleted of it."""
+
     write: Callable[[Written], None]
-    settings: dict[str, int]
+    settings: dict[str, int | float | str]
 
 
 CASES = {
@@ -72,6 +81,15 @@ CASES = {
     "records": Case(plain, {}),
     "records-of-transactions": Case(transactions, {}),
     "records-and-segments": Case(plain, {"retention.bytes": 50_000}),
+    "compacted-first": Case(
+        pairs,
+        {
+            "cleanup.policy": "compact,delete",
+            "min.cleanable.dirty.ratio": 0.001,
+            "retention.bytes": 1_000_000,
+            "segment.bytes": 2**20,
+        },
+    ),
 }
 RECORDS = [topic for topic in CASES if topic.startswith("records")]
 
@@ -114,8 +132,8 @@ def written(broker: Cluster) -> dict[str, Written]:
             CASES[topic.removesuffix("-by-the-broker")].write(one)
     delete_records(broker.log_dir, {(topic, 0): DELETED_BEFORE for topic in RECORDS})
     for topic, case in CASES.items():
-        told = retain(broker.log_dir, [topic], case.settings).to_pylist()
-        assert told
+        clean = compact if "cleanup.policy" in case.settings else retain
+        assert clean(broker.log_dir, [topic], case.settings).num_rows
     return made
 
 
@@ -133,6 +151,10 @@ def test_the_broker_deletes_the_same(
     ours, rows = first_served[topic], written[topic].rows
     start = ours.consumed["read_uncommitted"].start
     assert 0 < start <= ours.consumed["read_uncommitted"].end == written[topic].end
+    if topic == "compacted-first":
+        newest = {one.key: one.offset for one in rows if one.offset < ours.base_offsets[-1]}
+        rows = [one for one in rows if newest.get(one.key, 0) <= one.offset]
+        assert len(ours.base_offsets) > 2
     assert ours.consumed["read_uncommitted"].rows == [one for one in rows if one.offset >= start]
     if topic in RECORDS:
         broker.delete_records(twin(topic), DELETED_BEFORE)
