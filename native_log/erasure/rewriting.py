@@ -10,6 +10,7 @@ from native_log.cleaner.segment_output import SegmentOutput, flush_segment
 from native_log.cleaner.swap import swap_in
 from native_log.records import Survivors, Verdict, rewrite
 from native_log.segment.files import CLEANED
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.writer import SegmentWriter
 from native_log.storage import Window
 from native_log.storage.writing import fsync_directory
@@ -43,7 +44,8 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
         CorruptRecordError: a batch is damaged; the segment is as it was.
     """
     erased, kept = Survivors(offsets), Survivors()
-    kept.add_range(0, log.log_end_offset)
+    kept_end = min(log.log_end_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
+    kept.add_range(segment.base_offset, kept_end)
     if not nulled:
         kept = kept.difference(erased)
     end, position, needed = log.end_position(segment), 0, 1
@@ -57,7 +59,7 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
             found = rewrite(
                 view,
                 survivors=kept,
-                survivors_end=log.log_end_offset,
+                survivors_end=kept_end,
                 now_ms=-1,  # no tombstone's time is over
                 delete_horizon_ms=None,
                 verdicts=bytes([Verdict.RETAIN_EMPTY]) * (len(view) // _SMALLEST_BATCH_BYTES + 1),

@@ -36,6 +36,8 @@ FIXTURES = {
     "compact-idem": V41 / "compact-idem/round1-after",
     "compact-v0": GOLDEN / "kafka-2.8/compact-v0/round1-after",
     "compact-v1": GOLDEN / "kafka-2.8/compact-v1/round1-after",
+    "offsets-gap": V41 / "offsets-gap",
+    "offsets-huge": V41 / "offsets-huge",
 }
 
 
