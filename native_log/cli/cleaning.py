@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -11,7 +13,7 @@ from native_log.cli import changes
 from native_log.cli.times import format_time_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -220,7 +222,7 @@ def _show_deleted(table: pa.Table, dry_run: bool) -> None:
 @click.option(
     "--keys-file",
     type=click.File("rb"),
-    help="Records with one of these keys: a key a line, as it is (- is stdin).",
+    help="Records with one of these keys: a key a line, as it is, but for empty lines (- is stdin).",
 )
 @click.option("--key-prefix", multiple=True, help="Records whose key begins so (may be repeated).")
 @click.option(
@@ -248,10 +250,14 @@ def erase(
 
     For requests to be forgotten: all other offsets stay, and a report tells each record that went, by the
     SHA-256 of its key. It is shown first, and asked about.
+
+    What lies elsewhere is not touched: other replicas, tiered storage, backups, copies of the volume.
+    Directories that may hold copies beside the logs are named.
     """
     from native_log.erasure import erase as run
 
-    wanted: list[str | bytes] = [*keys, *(keys_file.read().splitlines() if keys_file else ())]
+    lines = keys_file.read().splitlines() if keys_file else []
+    wanted = [*(key.encode() for key in keys), *filter(None, lines)]
     pairs = [(name, value if equals else None) for name, equals, value in (h.partition("=") for h in headers)]
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
@@ -267,11 +273,15 @@ def erase(
         )
 
     changes.carry_out(
-        job, "erasing", _show_erased, lambda row: row["status"] in ("erased", "removed"), **consent
+        job,
+        "erasing",
+        partial(_show_erased, wanted),
+        lambda row: row["status"] in ("erased", "removed"),
+        **consent,
     )
 
 
-def _show_erased(table: pa.Table, dry_run: bool) -> None:
+def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
     head = ("TOPIC", "PARTITION", "", "SEGMENT", "OFFSET", "TIME", "SHA-256 OF KEY", "KEY BYTES", "WHY")
     rows = table.to_pylist()
     changes.print_table(
@@ -295,8 +305,15 @@ def _show_erased(table: pa.Table, dry_run: bool) -> None:
     copies = sum(row["status"] == "copy" for row in rows)
     click.echo(
         f"{changes.count(gone, 'record')} {'would be erased' if dry_run else 'erased'}"
-        + (f"; {changes.count(copies, 'directory')} not looked into may hold copies" if copies else "")
+        + (
+            f"; {copies} director{'y' if copies == 1 else 'ies'} not looked into may hold copies"
+            * bool(copies)
+        )
     )
+    digests = {hashlib.sha256(key).hexdigest() for key in keys}
+    missing = len(digests.difference(row["keySha256"] for row in rows))
+    if missing:
+        click.echo(f"there is no record of {missing} of the {changes.count(len(digests), 'key')}")
 
 
 def _time(time_ms: int | None) -> str | None:

@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 from native_log.logdir.discovery import find_partitions
-from native_log.segment.files import parse_file_name
+from native_log.segment.files import LOG, parse_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from native_log.logdir import LogDir, PartitionDir
@@ -24,7 +24,8 @@ def leftovers(directory: Path) -> list[str]:
 
 
 def copies(log_dir: LogDir, chosen: Sequence[PartitionDir]) -> Iterator[tuple[PartitionDir, Path, str]]:
-    """(partition, path, what it is) of directories that were not chosen though they are of chosen topics."""
+    """(partition, path, what it is) of directories that were not chosen though they are of chosen topics, and
+    of partitions whose log begins before what is there."""
     paths, topics = {one.path for one in chosen}, {one.topic for one in chosen}
     for directory in log_dir.directories:
         for one in find_partitions(directory.path).partitions:
@@ -32,6 +33,15 @@ def copies(log_dir: LogDir, chosen: Sequence[PartitionDir]) -> Iterator[tuple[Pa
                 yield one, one.path, f"a {one.kind} directory: erase there by its own path, or remove it"
     for one in chosen:
         with os.scandir(one.path) as entries:
-            inner = sorted(entry.path for entry in entries if entry.is_dir())
-        for path in inner:
-            yield one, one.path / path, "a directory within a partition's: what an unfinished write staged"
+            names = {entry.name: entry.is_dir() for entry in entries}
+        for name in sorted(name for name, is_directory in names.items() if is_directory):
+            yield one, one.path / name, "a directory within a partition's: what an unfinished write staged"
+        start, first = log_dir.checkpoints(one).log_start_offset, _first_offset(names)
+        if start is not None and first is not None and start < first:
+            what = f"its log starts at offset {start}, the files at {first}: is the rest in tiered storage?"
+            yield one, one.path, what
+
+
+def _first_offset(names: Iterable[str]) -> int | None:
+    files = (parse_file_name(name) for name in names)
+    return min((f.offset for f in files if f is not None and f.kind == LOG and not f.state), default=None)

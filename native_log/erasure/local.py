@@ -41,7 +41,7 @@ def erase(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     topics: str | Iterable[str] | None = None,
     *,
-    keys: pa.Array | pa.ChunkedArray | Iterable[Text] = (),
+    keys: Any = (),
     key_prefix: Text | Iterable[Text] = (),
     header: Header | Iterable[Header] = (),
     how: str = "drop",
@@ -59,11 +59,13 @@ def erase(
     Args:
         path: log directories, or single partition directories. No broker may run on them.
         topics: which; None: all but Kafka's internal ones.
-        keys: whole keys, as text or bytes, or as an Arrow array.
+        keys: whole keys: text or bytes, an iterable of such, an Arrow array, or the one column of a table or
+            DataFrame (of pyarrow, pandas, polars, Spark, ...). Nulls are passed over.
         key_prefix: what keys begin with; one or several.
         header: the name of a header, or (name, value); one or several.
         how: "drop": the records go. "tombstone": key and offset stay, value and headers go, as if the record
             had been deleted: consumers and compaction learn that it is gone, but the key is still to be read.
+            Records that are like this already are not touched, nor reported.
         dry_run: change nothing, only say what would be erased.
         on_progress: called with (steps done, of how many), from any thread.
 
@@ -71,7 +73,7 @@ def erase(
         The report, as ERASURE_SCHEMA. It holds no key, only the keys' SHA-256.
 
     Raises:
-        ValueError: no condition, or an unknown `how`.
+        ValueError: no condition, or one that cannot be meant, or an unknown `how`.
         LogDirInUseError: a broker, or another writer, works on the directory.
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
@@ -113,7 +115,9 @@ def _erased(log_dir: LogDir, run: _Run, progress: Progress, directory: Partition
         log = log_dir.partition(directory.topic, directory.partition)
         mine.begin(log.size_bytes)
         check_end(log)
-        found = pa.Table.from_batches(search(log, run.selection, mine.add), ERASURE_SCHEMA)
+        found = pa.Table.from_batches(search(log, run.selection, run.nulled, mine.add), ERASURE_SCHEMA)
+        if found.num_rows:
+            survey(log)  # no header is believed that cannot be right
         if not run.dry_run:
             if found.num_rows:
                 _rewrite(log, found, run.nulled)
@@ -128,7 +132,6 @@ def _erased(log_dir: LogDir, run: _Run, progress: Progress, directory: Partition
 
 
 def _rewrite(log: PartitionLog, found: pa.Table, nulled: bool) -> None:
-    survey(log)  # no header is believed that cannot be right
     offsets: dict[str, list[int]] = {}
     rows = (found.column(name).to_pylist() for name in ("segment", "offset"))
     for name, offset in zip(*rows, strict=True):

@@ -36,7 +36,8 @@ ERASURE_SCHEMA = pa.schema(
 hex, it and keyBytes are null where there is no key; `status` is "erased". Besides, the others null, a row
 
 - for each file that was left of other segments, its path as `segment`: "removed" (would be);
-- for each directory that may hold records of the topics too: "copy", not looked into, `reason` says why;
+- for each directory that may hold records of the topics too, and for each log whose beginning is elsewhere:
+  "copy", not looked into, `reason` says why;
 - for a partition that could not be dealt with: "failed", with `reason`. It is as it was.
 """
 
@@ -60,14 +61,19 @@ def check_end(log: PartitionLog) -> None:
 
 
 def search(
-    log: PartitionLog, selection: Selection, advance: Callable[[int], None] = lambda _: None
+    log: PartitionLog, selection: Selection, nulled: bool, advance: Callable[[int], None] = lambda _: None
 ) -> Iterator[pa.RecordBatch]:
     """The selected records as rows of ERASURE_SCHEMA, batch by batch.
 
     All that lies in the log's files is looked at: also below the log start offset, above the high watermark,
     and of aborted transactions. Raises CorruptRecordError.
+
+    Args:
+        nulled: but for those that are tombstones without headers.
     """
     columns = [*selection.columns, "offset", "timestamp", "segment"]
+    if nulled:
+        columns += {"value", "headers"}.difference(columns)
     for segment in log.segments:
         end = log.end_position(segment)
         if end == 0:
@@ -84,10 +90,18 @@ def search(
             log.max_batch_bytes,
         )
         for records in whole.read(columns, first_rows=None):
-            found = records.filter(selection.mask(records))
+            mask = selection.mask(records)
+            if nulled:
+                mask = pc.and_not(mask, _is_nulled(records))
+            found = records.filter(mask)
             if found.num_rows:
                 yield _rows(log, found)
         advance(end)
+
+
+def _is_nulled(records: pa.RecordBatch) -> pa.BooleanArray:
+    headers = pc.list_value_length(records.column("headers"))
+    return pc.and_(pc.is_null(records.column("value")), pc.equal(headers.fill_null(0), 0))
 
 
 def _rows(log: PartitionLog, found: pa.RecordBatch) -> pa.RecordBatch:

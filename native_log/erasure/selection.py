@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,20 +32,17 @@ class Selection:
     @classmethod
     def of(
         cls,
-        keys: pa.Array | pa.ChunkedArray | Iterable[Text],
+        keys: Any,
         key_prefix: Text | Iterable[Text],
         header: Header | Iterable[Header],
     ) -> Selection:
-        """Text stands for its UTF-8. Raises ValueError: nothing is selected, or all would be."""
-        if isinstance(keys, str | bytes):
-            keys = [keys]
-        if not isinstance(keys, pa.Array | pa.ChunkedArray):
-            keys = pa.array([_bytes(key) for key in keys], pa.binary())
+        """Text stands for its UTF-8. Raises ValueError: nothing is selected, or all would be, or what was
+        given is no key."""
         prefixes = [key_prefix] if isinstance(key_prefix, str | bytes) else list(key_prefix)
         is_one = isinstance(header, str | bytes | tuple) and len(header) > 0
         headers = cast("list[Header]", [header] if is_one else list(header))
         found = cls(
-            keys.cast(pa.binary()).drop_null(),
+            _keys(keys),
             tuple(map(_bytes, prefixes)),
             tuple(_header(one) for one in headers),
         )
@@ -83,7 +80,44 @@ class Selection:
         return pc.is_in(rows, value_set=parents.filter(hits).cast(pa.int64()))
 
 
+def _keys(keys: Any) -> pa.Array | pa.ChunkedArray:
+    """As binary, without nulls: of an Arrow array, a table with one column, a DataFrame likewise, or of
+    texts."""
+    if isinstance(keys, str | bytes):
+        keys = [keys]
+    if hasattr(keys, "toArrow"):  # a DataFrame of Spark's
+        keys = keys.toArrow()
+    if hasattr(keys, "__arrow_c_stream__"):
+        keys = pa.chunked_array(keys)
+    elif hasattr(keys, "__arrow_c_array__"):
+        keys = pa.array(keys)
+    else:
+        keys = pa.array([_bytes(key) for key in keys if key is not None], pa.binary())
+    if pa.types.is_struct(keys.type):
+        if keys.type.num_fields != 1:
+            names = ", ".join(field.name for field in keys.type)
+            raise ValueError(f"expected one column, of keys, found {keys.type.num_fields}: {names}")
+        keys = pc.struct_field(keys, 0)
+    value_type = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
+    if not (_is_text(value_type) or pa.types.is_null(value_type)):
+        raise ValueError(f"expected keys as text or bytes, found {value_type}")
+    return keys.cast(value_type).cast(pa.binary()).drop_null()
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return any(
+        is_type(type)
+        for is_type in (
+            *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+            *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+            pa.types.is_fixed_size_binary,
+        )
+    )
+
+
 def _bytes(text: Text) -> bytes:
+    if not isinstance(text, str | bytes | bytearray | memoryview):
+        raise ValueError(f"expected text or bytes, found {text!r}")
     return text.encode() if isinstance(text, str) else bytes(text)
 
 

@@ -177,3 +177,14 @@ def test_compact_tells_of_segments_that_go_by_retention(
     assert "old segments deleted" in result.stdout
     log = native_log.LogDir(data).partition("compact-codecs", 0)
     assert log.log_start_offset == log.log_end_offset
+
+
+def test_keys_to_erase_come_from_a_file_and_those_that_are_not_there_are_counted(tmp_path: Path) -> None:
+    data = shutil.copytree(V41 / "plain-none/data", tmp_path / "data")
+    file = tmp_path / "keys"
+    file.write_bytes(b"k1\r\n\nno such key\n\n")
+
+    result = run("erase", str(data), "--keys-file", str(file), "-n")
+
+    assert "29 records would be erased" in result.stdout
+    assert "no record of 1 of the 2 keys" in result.stdout

@@ -25,6 +25,7 @@ from tests.cleaner.support import files
 from tests.killing import survives
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 V41 = GOLDEN / "kafka-4.1"
@@ -130,6 +131,7 @@ def test_tombstones_take_the_place_of_records(data: Path) -> None:
         else:
             assert row["value"] == before[where]["value"]
     check_files(data)
+    assert native_log.erase(data, keys=keys, how="tombstone").num_rows == 0
 
 
 def test_no_byte_of_a_dropped_key_is_left(tmp_path: Path) -> None:
@@ -205,8 +207,33 @@ def test_keys_may_come_as_arrow() -> None:
     assert native_log.erase(data, keys=table.column("key"), dry_run=True) == expected
 
 
+class SparkDataFrame:
+    """As far as it matters."""
+
+    def __init__(self, columns: dict[str, Any]) -> None:
+        self._table = pa.table(columns)
+
+    def toArrow(self) -> pa.Table:
+        return self._table
+
+
+@pytest.mark.parametrize("table", [pa.table, pa.record_batch, SparkDataFrame])
+def test_keys_may_come_as_a_table_of_one_column(table: Callable[[dict[str, Any]], Any]) -> None:
+    data = FIXTURES["plain-none"] / "data"
+    keys = sorted(some_keys(data))
+    expected = native_log.erase(data, keys=keys, dry_run=True)
+    assert native_log.erase(data, keys=table({"id": pa.array([*keys, None])}), dry_run=True) == expected
+    with pytest.raises(ValueError, match=r"one column.*id, name"):
+        native_log.erase(data, keys=table({"id": keys, "name": keys}), dry_run=True)
+
+
+NO_KEYS = [[17], pa.array([17]), pa.table({"id": [17]}), [None], [1.5, "k1"]]
+
+
 @pytest.mark.parametrize(
-    "how", [{}, {"keys": []}, {"key_prefix": ""}, {"keys": ["a"], "how": "forget"}, {"key_prefix": ["a", ""]}]
+    "how",
+    [{}, {"keys": []}, {"key_prefix": ""}, {"keys": ["a"], "how": "forget"}, {"key_prefix": ["a", ""]}]
+    + [{"keys": keys} for keys in NO_KEYS],
 )
 def test_what_cannot_be_meant(how: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"expected|how is"):
@@ -234,19 +261,37 @@ def test_copies_are_named_and_leftovers_removed(tmp_path: Path) -> None:
     assert deleted.exists()
 
 
+def test_a_log_that_begins_elsewhere_is_told_of(tmp_path: Path) -> None:
+    """As where segments went to tiered storage."""
+    data = copy("plain-none", tmp_path)
+    partition = data / "plain-none-0"
+    first = min(partition.glob("*.log"))
+    for path in partition.glob(f"{first.stem}.*"):
+        path.unlink()
+    write_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT, {("plain-none", 0): 0})
+
+    (told,) = native_log.erase(data, keys=["no such key"], dry_run=True).to_pylist()
+
+    assert (told["status"], told["segment"]) == ("copy", str(partition))
+    assert "tiered storage" in told["reason"]
+
+
+@pytest.mark.parametrize("byte", [-3, 6], ids=["record", "base-offset"])
 @pytest.mark.parametrize("which", [0, -1])
-def test_damage_stops_its_partition_and_no_other(which: int, tmp_path: Path) -> None:
+def test_damage_stops_its_partition_and_no_other(which: int, byte: int, tmp_path: Path) -> None:
     data = copy("compact-idem", tmp_path)
     shutil.copytree(data / "compact-idem-0", data / "compact-idem-1")
     keys = some_keys(data)
     log = [path for path in sorted((data / "compact-idem-0").glob("*.log")) if path.stat().st_size][which]
     content = bytearray(log.read_bytes())
-    content[-3] ^= 1
+    content[byte] ^= 1
     log.write_bytes(content)
     before = files(data / "compact-idem-0")
 
+    foretold = native_log.erase(data, keys=keys, dry_run=True).to_pylist()
     report = native_log.erase(data, keys=keys).to_pylist()
 
+    assert foretold == report
     (failed,) = (row for row in report if row["partition"] == 0)
     assert failed["status"] == "failed"
     assert f"{log}, position" in failed["reason"]
