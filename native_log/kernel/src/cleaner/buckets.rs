@@ -1,6 +1,6 @@
 //! Keys and offsets put straight into packs, one for each bucket of keys.
 
-use super::key_map::{Full, KeyMap};
+use super::key_map::{Full, Guess, KeyMap};
 use super::keys::Sink;
 use super::packs::{Kind, Pack, bucket_hash};
 
@@ -77,7 +77,7 @@ impl KeyBuckets {
 fn combine(pack: &mut Pack) {
     let mut map = KeyMap::new(usize::MAX);
     for (key, offset) in pack.entries() {
-        if map.put_hashed(key, map.hash(key), offset).is_err() {
+        if map.put_hashed(key, map.hash(key), Guess::default(), offset).is_err() {
             return;
         }
     }
@@ -92,7 +92,7 @@ impl Sink for &mut KeyBuckets {
     }
 
     #[inline(always)]
-    fn put(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full> {
+    fn put(&mut self, key: &[u8], hash: u64, _guess: Guess, offset: i64) -> Result<(), Full> {
         let bucket = hash as usize;
         KeyBuckets::put(self, key, bucket, offset).or_else(|Full| {
             self.combine();
@@ -113,7 +113,7 @@ mod tests {
 
     fn put(buckets: &mut KeyBuckets, key: &str, offset: i64) -> Result<(), Full> {
         let bucket = bucket_of(key.as_bytes(), buckets.packs.len());
-        Sink::put(&mut &mut *buckets, key.as_bytes(), bucket as u64, offset)
+        Sink::put(&mut &mut *buckets, key.as_bytes(), bucket as u64, Guess::default(), offset)
     }
 
     #[test]

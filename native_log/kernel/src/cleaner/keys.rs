@@ -1,7 +1,7 @@
 //! The keys of a buffer's records, fed to what collects them.
 
 use super::cursor::{Cursor, Header, Stop};
-use super::key_map::{Arena, Full, KEY_OVERHEAD_BYTES, KeyMap};
+use super::key_map::{Arena, Full, Guess, KEY_OVERHEAD_BYTES, KeyMap};
 use super::spans;
 use crate::codec::{Codec, Decompressor, SLACK};
 use crate::damage::Fault;
@@ -45,11 +45,14 @@ pub struct Progress {
 pub trait Sink {
     /// A number that says where the key will be looked for.
     fn hash(&self, key: &[u8]) -> u64;
-    /// The key will soon be looked for: its place may be fetched, from further away first.
+    /// The key will soon be looked for: what tells its place may be fetched.
     fn expect_soon(&self, _hash: u64) {}
-    fn expect_next(&self, _hash: u64) {}
+    /// The key is one of the next: where it seems to be, which may be fetched.
+    fn expect_next(&self, _hash: u64) -> Guess {
+        Guess::default()
+    }
     /// Nothing is taken once it is full.
-    fn put(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full>;
+    fn put(&mut self, key: &[u8], hash: u64, guess: Guess, offset: i64) -> Result<(), Full>;
 }
 
 /// The greatest offset of each key.
@@ -61,17 +64,17 @@ impl Sink for &mut KeyMap {
 
     #[inline(always)]
     fn expect_soon(&self, hash: u64) {
-        self.prefetch_slot(hash);
+        self.prefetch(hash);
     }
 
     #[inline(always)]
-    fn expect_next(&self, hash: u64) {
-        self.prefetch_entry(hash);
+    fn expect_next(&self, hash: u64) -> Guess {
+        self.guess(hash)
     }
 
     #[inline(always)]
-    fn put(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full> {
-        self.put_hashed(key, hash, offset)
+    fn put(&mut self, key: &[u8], hash: u64, guess: Guess, offset: i64) -> Result<(), Full> {
+        self.put_hashed(key, hash, guess, offset)
     }
 }
 
@@ -89,17 +92,17 @@ impl Sink for &mut Unshadowed<'_> {
 
     #[inline(always)]
     fn expect_soon(&self, hash: u64) {
-        self.map.prefetch_slot(hash);
+        self.map.prefetch(hash);
     }
 
     #[inline(always)]
-    fn expect_next(&self, hash: u64) {
-        self.map.prefetch_entry(hash);
+    fn expect_next(&self, hash: u64) -> Guess {
+        self.map.guess(hash)
     }
 
     #[inline(always)]
-    fn put(&mut self, key: &[u8], hash: u64, offset: i64) -> Result<(), Full> {
-        let is_newest = self.map.get_hashed(key, hash).is_none_or(|greatest| offset >= greatest);
+    fn put(&mut self, key: &[u8], hash: u64, guess: Guess, offset: i64) -> Result<(), Full> {
+        let is_newest = self.map.get_hashed(key, hash, guess).is_none_or(|greatest| offset >= greatest);
         if let (true, Ok(offset)) = (is_newest, u64::try_from(offset)) {
             self.offsets.push(offset);
         }
@@ -119,7 +122,7 @@ impl Sink for &mut KeyOffsets {
     }
 
     #[inline(always)]
-    fn put(&mut self, key: &[u8], _hash: u64, offset: i64) -> Result<(), Full> {
+    fn put(&mut self, key: &[u8], _hash: u64, _guess: Guess, offset: i64) -> Result<(), Full> {
         if self.arena.size_bytes().saturating_add(KEY_OVERHEAD_BYTES + key.len()) > self.max_bytes {
             return Err(Full);
         }
@@ -173,6 +176,7 @@ struct KeyAt {
     bytes: i32,
     offset: i64,
     hash: u64,
+    guess: Guess,
 }
 
 /// How many keys ahead their entries are fetched.
@@ -227,17 +231,17 @@ impl<S: Sink> Feeder<'_, S> {
             if options.has(offset) {
                 let hash = span.key(section).map_or(0, |key| self.sink.hash(key));
                 self.sink.expect_soon(hash);
-                self.keys.push(KeyAt { at: span.key, bytes: span.key_bytes, offset, hash });
+                self.keys.push(KeyAt { at: span.key, bytes: span.key_bytes, offset, hash, guess: Guess::default() });
             }
         })
         .map_err(fault)?;
         for index in 0..self.keys.len() {
-            if let Some(ahead) = self.keys.get(index + AHEAD) {
-                self.sink.expect_next(ahead.hash);
+            if let Some(ahead) = self.keys.get_mut(index + AHEAD) {
+                ahead.guess = self.sink.expect_next(ahead.hash);
             }
-            let KeyAt { at, bytes, offset, hash } = self.keys[index];
+            let KeyAt { at, bytes, offset, hash, guess } = self.keys[index];
             let key = usize::try_from(bytes).ok().map(|bytes| &section[at as usize..at as usize + bytes]);
-            put(&mut self.sink, key, hash, offset, &mut self.records, &mut self.null_keys)?;
+            put(&mut self.sink, key, hash, guess, offset, &mut self.records, &mut self.null_keys)?;
         }
         Ok(behind)
     }
@@ -268,7 +272,7 @@ impl<S: Sink> Feeder<'_, S> {
             if options.has(record.offset) {
                 let hash = record.key.map_or(0, |key| self.sink.hash(key));
                 let counts = (&mut self.records, &mut self.null_keys);
-                put(&mut self.sink, record.key, hash, record.offset, counts.0, counts.1)?;
+                put(&mut self.sink, record.key, hash, Guess::default(), record.offset, counts.0, counts.1)?;
             }
         }
         Ok(if lacks_offset { last_offset } else { header.offset }.wrapping_add(1))
@@ -279,7 +283,7 @@ impl<S: Sink> Feeder<'_, S> {
             return Ok(());
         }
         let hash = key.map_or(0, |key| self.sink.hash(key));
-        put(&mut self.sink, key, hash, offset, &mut self.records, &mut self.null_keys)
+        put(&mut self.sink, key, hash, Guess::default(), offset, &mut self.records, &mut self.null_keys)
     }
 }
 
@@ -288,13 +292,14 @@ fn put(
     sink: &mut impl Sink,
     key: Option<&[u8]>,
     hash: u64,
+    guess: Guess,
     offset: i64,
     records: &mut u64,
     null_keys: &mut u64,
 ) -> Result<(), End> {
     match key {
         None => *null_keys += 1,
-        Some(key) => sink.put(key, hash, offset).map_err(|Full| End::Full { offset })?,
+        Some(key) => sink.put(key, hash, guess, offset).map_err(|Full| End::Full { offset })?,
     }
     *records += 1;
     Ok(())

@@ -4,18 +4,21 @@
 //! |---|---|
 //! | [`cursor`] | the batches of a buffer, one after the other, with their headers |
 //! | [`spans`] | the records of a v2 batch, by where their fields are |
-//! | [`key_map`] | keys and their greatest offsets: a hash table over an arena |
+//! | [`key_map`] | keys and their greatest offsets: [`places`] of entries in an [`arena`] |
 //! | [`keys`] | the keys of a buffer's records, fed to what collects them |
 //! | [`buckets`], [`packs`] | keys and offsets in buckets, on their way between processes; what survives of them |
 //! | [`survivors`] | a set of offsets |
 //! | [`rewrite`], [`filter`], [`write`] | batches without the records that do not survive |
 
+pub mod arena;
 pub mod buckets;
 pub mod cursor;
 pub mod filter;
 pub mod key_map;
 pub mod keys;
+mod memory;
 pub mod packs;
+pub mod places;
 #[cfg(feature = "python")]
 pub mod python;
 pub mod rewrite;

@@ -4,7 +4,7 @@
 
 use roaring::RoaringTreemap;
 
-use super::key_map::KeyMap;
+use super::key_map::{Guess, KeyMap};
 use super::survivors::from_unsorted;
 
 const VERSION: u8 = 2;
@@ -140,17 +140,17 @@ pub fn merge(packs: &[&[u8]]) -> Result<RoaringTreemap, String> {
     let mut newest = KeyMap::new(usize::MAX);
     let mut full = false;
     for_each_of(packs, Kind::Dirty, |entries| {
-        look_up(&mut newest, entries, |newest, key, hash, offset| {
-            full |= newest.put_hashed(key, hash, offset).is_err();
+        look_up(&mut newest, entries, |newest, key, hash, guess, offset| {
+            full |= newest.put_hashed(key, hash, guess, offset).is_err();
         });
     })?;
     if full {
-        return Err("the packs hold more than 2^40 bytes of keys; use more buckets".into());
+        return Err("the packs hold more than 2^48 bytes of keys; use more buckets".into());
     }
     let mut offsets: Vec<i64> = newest.entries().map(|(_, offset)| offset).collect();
     for_each_of(packs, Kind::Clean, |entries| {
-        look_up(&mut newest, entries, |newest, key, hash, offset| {
-            if newest.get_hashed(key, hash).is_none() {
+        look_up(&mut newest, entries, |newest, key, hash, guess, offset| {
+            if newest.get_hashed(key, hash, guess).is_none() {
                 offsets.push(offset);
             }
         });
@@ -163,20 +163,23 @@ pub fn merge(packs: &[&[u8]]) -> Result<RoaringTreemap, String> {
 fn look_up<'a>(
     map: &mut KeyMap,
     entries: &mut impl Iterator<Item = (&'a [u8], i64)>,
-    mut found: impl FnMut(&mut KeyMap, &[u8], u64, i64),
+    mut found: impl FnMut(&mut KeyMap, &[u8], u64, Guess, i64),
 ) {
     let mut block = Vec::with_capacity(BLOCK);
+    let mut guesses = Vec::with_capacity(BLOCK);
     loop {
         block.extend(entries.take(BLOCK).map(|(key, offset)| {
             let hash = map.hash(key);
-            map.prefetch_slot(hash);
+            map.prefetch(hash);
             (key, hash, offset)
         }));
         if block.is_empty() {
             return;
         }
-        block.iter().for_each(|&(_, hash, _)| map.prefetch_entry(hash));
-        block.drain(..).for_each(|(key, hash, offset)| found(map, key, hash, offset));
+        guesses.clear();
+        guesses.extend(block.iter().map(|&(_, hash, _)| map.guess(hash)));
+        let guessed = block.drain(..).zip(&guesses);
+        guessed.for_each(|((key, hash, offset), &guess)| found(map, key, hash, guess, offset));
     }
 }
 

@@ -9,7 +9,7 @@ use pyo3::types::PyBytes;
 use roaring::RoaringTreemap;
 
 use super::buckets::MOST_BUCKETS;
-use super::key_map::{Arena, KeyMap};
+use super::key_map::{Arena, Guess, KeyMap};
 use super::keys::{Options, Progress, Unshadowed, feed};
 use super::packs::{Kind, merge};
 use super::{buckets, keys, rewrite};
@@ -203,7 +203,7 @@ fn packs<'a>(
         let mut sink = &mut buckets;
         for (key, offset) in entries() {
             let hash = keys::Sink::hash(&sink, key);
-            let _ = keys::Sink::put(&mut sink, key, hash, offset);
+            let _ = keys::Sink::put(&mut sink, key, hash, Guess::default(), offset);
         }
         Arc::new(buckets.take())
     });
