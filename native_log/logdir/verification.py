@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 _REINDEX = "kafkalog reindex makes it anew"
 _TORN = "kafkalog recover cuts it off, as a broker does"
+_SERVED = (
+    "Brokers serve this batch of {} bytes, and consumers fail at it: take the file from another replica, or "
+    "read with mode dropMalformed"
+)
 _DAMAGED = (
     "Take the file from another replica: kafkalog recover, or a broker that finds it, cuts off all that "
     "follows too. What follows can be read with mode dropMalformed"
@@ -121,7 +125,8 @@ class _SegmentCheck:
             at = position - positions[0]
             wrong = None if whole else _wrong_records(data[at : at + size], base, last)
             if wrong is not None:
-                self.problems.append(Problem(file.path, position, first, wrong))
+                message = f"{wrong}. {_SERVED.format(size)}"
+                self.problems.append(Problem(file.path, position, first, message))
         self.positions += positions
         self.last_offsets += lasts
         self.timestamps_ms += int64s(batches, "maxTimestamp").tolist()

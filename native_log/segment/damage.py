@@ -62,14 +62,18 @@ class DamagedRange:
 
 def damage_of(found: Scanned | Decoded, end: int) -> Damage:
     """Why a scan or decode stopped before byte `end`, where it should not have."""
+    left, needed = end - found.position, found.needed_bytes
     if found.damage is not None:
-        return found.damage
-    left = end - found.position
+        # A batch that claims more than there is cannot be read with any max_batch_bytes.
+        if found.damage.kind != "too-large" or found.damage.size_bytes <= left:
+            return found.damage
+        needed = found.damage.size_bytes
     if found.status == "zeros":
         message = f"expected a batch, found nothing but zeros in the {left} bytes up to the segment's end"
         return Damage("size", found.position, 0, None, message)
-    message = f"expected a batch of {found.needed_bytes} bytes, found only {left} up to the segment's end"
-    return Damage("size", found.position, found.needed_bytes, None, message)
+    message = f"expected a batch of {needed} bytes, found only {left} up to the segment's end"
+    offset = None if found.damage is None else found.damage.offset
+    return Damage("size", found.position, needed, offset, message)
 
 
 def up_to_wrong_crc(found: Scanned) -> Scanned:
