@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from native_log.errors import InvalidRecordError
 from native_log.log.ahead import one_ahead
 from native_log.log.sequences import MAX_SEQUENCE, check_producer
 from native_log.log.validation import check_records, check_sizes
@@ -37,13 +38,23 @@ class Encoding:
     is_transactional: bool
 
 
-def encoded(
-    records: pa.RecordBatch | pa.Table, how: Encoding, at: Admission
-) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
+def encoded(records: object, how: Encoding, at: Admission) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
     """Pieces of encoded batches: their bytes and rows. Raises as PartitionLog.append says."""
-    pieces = _encoded(records, how, at)
+    rows = _arrow(records)
+    pieces = _encoded(rows, how, at)
     # Where there is more than one, the next is encoded while one is written.
-    return one_ahead(pieces) if records.nbytes > _SLICE_BYTES else pieces
+    return one_ahead(pieces) if rows.nbytes > _SLICE_BYTES else pieces
+
+
+def _arrow(records: object) -> pa.RecordBatch | pa.Table:
+    if isinstance(records, pa.RecordBatch | pa.Table):
+        return records
+    if hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__"):
+        return pa.table(records)
+    raise TypeError(
+        "expected a pyarrow RecordBatch or Table, or a DataFrame that Arrow can take, found "
+        f"{type(records).__name__}; pyarrow.RecordBatch.from_pylist makes one of a list of dicts"
+    )
 
 
 def _encoded(
@@ -62,23 +73,28 @@ def _encoded(
     offset, sequence, ratio = at.log_end_offset, how.base_sequence, 1.0
     for piece in _slices(records):
         if piece.num_rows:
-            done = encode(
-                piece,
-                compression=codec,
-                level=at.config.compression_level(codec) if how.level is None else how.level,
-                batch_size=how.batch_size,
-                max_message_bytes=at.config.max_message_bytes,
-                base_offset=offset,
-                leader_epoch=at.leader_epoch,
-                producer_id=how.producer_id,
-                producer_epoch=how.producer_epoch,
-                base_sequence=sequence,
-                is_transactional=how.is_transactional,
-                timestamp_type=0 if append_time_ms is None else 1,
-                append_time_ms=-1 if append_time_ms is None else append_time_ms,
-                now_ms=at.now_ms,
-                estimated_ratio=ratio,
-            )
+            try:
+                done = encode(
+                    piece,
+                    compression=codec,
+                    level=at.config.compression_level(codec) if how.level is None else how.level,
+                    batch_size=how.batch_size,
+                    max_message_bytes=at.config.max_message_bytes,
+                    base_offset=offset,
+                    leader_epoch=at.leader_epoch,
+                    producer_id=how.producer_id,
+                    producer_epoch=how.producer_epoch,
+                    base_sequence=sequence,
+                    is_transactional=how.is_transactional,
+                    timestamp_type=0 if append_time_ms is None else 1,
+                    append_time_ms=-1 if append_time_ms is None else append_time_ms,
+                    now_ms=at.now_ms,
+                    estimated_ratio=ratio,
+                )
+            except InvalidRecordError as error:  # it counts the rows of this piece
+                done_rows = offset - at.log_end_offset
+                counted = f"counted from row {done_rows} on, " if done_rows else ""
+                raise type(error)(f"{counted}{error.message}", path=at.path) from None
             rows = done.batches
             check_sizes(int32s(rows, "sizeInBytes").tolist(), at.config, at.path)
             yield done.data, rows

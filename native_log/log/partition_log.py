@@ -308,7 +308,8 @@ class PartitionLog:
         Args:
             records: columns by name, in any order: `value`, `key` (binary or string; null is null), `headers`
                 (list of structs of key and value), `timestamp` (any Arrow timestamp, or int64 ms; null or no
-                such column: now). Others are passed over.
+                such column: now). Others are passed over. A DataFrame of pandas (2.2 on) or Polars will do,
+                as all that Arrow's PyCapsule interface takes.
             leader_epoch: of the batches; by default that of the batches before, 0 in a new log.
             now_ms: the time now, epoch ms; by default the clock's.
             compression: none, gzip, snappy, lz4 or zstd; by default what compression.type says, none where

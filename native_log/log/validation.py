@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
+from native_log.records.encode import known_timestamps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,7 @@ def check_timestamps(
 ) -> None:
     """Raises InvalidTimestampError for the first one that is negative (but not -1), or further from `now_ms`
     than `message.timestamp.before.max.ms` or `message.timestamp.after.max.ms` allow."""
+    timestamps = known_timestamps(timestamps)
     if pa.types.is_null(timestamps.type):
         return
     factor, divisor = 1, 1

@@ -133,6 +133,11 @@ def known_binary(name: str, column: pa.Array) -> pa.Array:
     return _known(name, column)
 
 
+def known_timestamps(column: pa.Array) -> pa.Array:
+    """The column as timestamps, int64 (ms) or null. Raises ValueError."""
+    return _known("timestamp", column)
+
+
 def _known(name: str, column: pa.Array) -> pa.Array:
     try:
         if name == "headers":
@@ -153,13 +158,33 @@ def _known_headers(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_null(kind):
         return column
-    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
-        fields = list(kind.value_type)
-        if [field.name for field in fields] == ["key", "value"] and all(
-            field.type in _BINARY for field in fields
-        ):
-            return column
+    if isinstance(kind, pa.ListViewType | pa.LargeListViewType | pa.FixedSizeListType):
+        column = _as_list(column)  # pyarrow's own cast makes an invalid array of views
+        kind = column.type
+    if pa.types.is_list(kind) and _is_header(kind.value_type):
+        return column
+    if not isinstance(kind, pa.MapType):
+        entry = getattr(kind, "value_type", kind)
+        # A cast would make nulls of a field that is not there.
+        if not pa.types.is_struct(entry) or {field.name for field in entry} != {"key", "value"}:
+            raise pa.ArrowInvalid("no list of such structs")
     return column.cast(pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])))
+
+
+def _is_header(entry: pa.DataType) -> bool:
+    """Whether an entry of a list of headers is as the kernel knows it."""
+    if not pa.types.is_struct(entry) or [field.name for field in entry] != ["key", "value"]:
+        return False
+    return all(field.type in _BINARY for field in entry)
+
+
+def _as_list(lists: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    is_null = lists.is_null()
+    lengths = pc.if_else(is_null, 0, pc.list_value_length(lists)).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    return pa.ListArray.from_arrays(offsets, lists.flatten(), mask=is_null)
 
 
 def refuse(kind: str, first_row: int, last_row: int, found: int, max_message_bytes: int | None) -> NoReturn:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -74,6 +75,46 @@ def contents(path: Path) -> dict[str, bytes]:
         else file.read_bytes()
         for file in files
     }
+
+
+@pytest.mark.parametrize("given", ["pandas", "reader", "array interface"])
+def test_whatever_arrow_can_take_is_appended(logs: Path, given: str) -> None:
+    some = records(5)
+    with opened(logs) as log:
+        if given == "pandas":
+            log.append(some.to_pandas())  # type: ignore[arg-type]
+        elif given == "reader":
+            log.append(pa.RecordBatchReader.from_batches(some.schema, [some[:2], some[2:]]))  # type: ignore[arg-type]
+        else:
+            log.append(type("Batch", (), {"__arrow_c_array__": some.__arrow_c_array__})())  # type: ignore[arg-type]
+        assert values(log) == some["value"].to_pylist()
+
+
+@pytest.mark.parametrize("given", [[{"value": b"v"}], {"value": [b"v"]}, "v", None])
+def test_what_arrow_cannot_take_is_refused(logs: Path, given: Any) -> None:
+    with opened(logs) as log, pytest.raises(TypeError, match="expected a pyarrow RecordBatch or Table"):
+        log.append(given)
+    assert opened(logs).log_end_offset == 0
+
+
+@pytest.mark.parametrize("times", [pa.array([1.5]), pa.array([5], pa.date32()), pa.array(["2025-01-01"])])
+def test_times_of_other_types_are_refused(logs: Path, times: pa.Array) -> None:
+    rows = pa.record_batch({"value": [b"v"], "timestamp": times})
+    with (
+        opened(logs) as log,
+        pytest.raises(ValueError, match="column timestamp: expected timestamps or int64"),
+    ):
+        log.append(rows)
+
+
+def test_an_error_far_behind_tells_from_where_its_row_is_counted(logs: Path) -> None:
+    many = [*[b"v" * 4000] * 2000, b"v" * 2_000_000]
+    with opened(logs) as log, pytest.raises(RecordTooLargeError) as raised:
+        log.append(pa.record_batch({"value": many}))
+    counted = re.match("counted from row ([0-9]+) on, row ([0-9]+): expected a batch", raised.value.message)
+    assert counted is not None
+    assert int(counted[1]) + int(counted[2]) == 2000
+    assert raised.value.path == str(logs / "t-0")
 
 
 def test_what_was_appended_is_read_at_once_and_after_close(logs: Path) -> None:

@@ -158,9 +158,23 @@ def test_types_of_headers(impl, names: pa.DataType) -> None:
     records = pa.record_batch({"value": [b"v"] * 5, "headers": pa.array([None, *given], kind)}).slice(1)
     decoded = rows(impl.decode(impl.encode(records).data, SEVEN).batch)
     assert [row["headers"] for row in decoded] == [[("h", b"w")], None, None, [("ä", None)]]
-    as_map = records["headers"].cast(pa.large_list(kind.value_type))
-    again = pa.record_batch({"value": records["value"], "headers": as_map})
+    as_large = records["headers"].cast(pa.large_list(kind.value_type))
+    again = pa.record_batch({"value": records["value"], "headers": as_large})
     assert impl.encode(again).data == impl.encode(records).data
+
+
+@pytest.mark.parametrize("list_of", [pa.list_view, pa.large_list_view, lambda entry: pa.list_(entry, 1)])
+def test_headers_in_lists_of_other_kinds(impl, list_of: Any) -> None:
+    given = [
+        [{"key": "a", "value": b"1"}],
+        None,
+        [{"key": "b", "value": None}],
+        [{"key": "c", "value": b"3"}],
+    ]
+    headers = pa.array(given, list_of(HEADERS.value_type))
+    for some in (headers, headers[1:], headers[2:3], headers[:0]):
+        encoded = impl.encode(pa.record_batch({"value": [b"v"] * len(some), "headers": some}))
+        assert impl.decode(encoded.data, ["headers"]).batch["headers"].to_pylist() == some.to_pylist()
 
 
 def test_a_batch_takes_records_up_to_its_size(impl) -> None:
@@ -224,6 +238,13 @@ def test_too_large_a_batch_is_refused_by_its_rows(impl) -> None:
         ({"timestamp": ["a", "b"]}, ValueError, "column timestamp: .*string"),
         ({"key": [1, 2]}, ValueError, "column key: .*int64"),
         ({"headers": [1, 2]}, ValueError, "column headers: .*int64"),
+        # A cast would make null of what has another name.
+        ({"headers": [[{"key": "k", "val": b"v"}], None]}, ValueError, "column headers: expected a list of"),
+        (
+            {"headers": [[{"name": "k", "value": b"v"}], None]},
+            ValueError,
+            "column headers: expected a list of",
+        ),
     ],
 )
 def test_records_that_cannot_be(impl, column: dict[str, Any], error: type[Exception], message: str) -> None:
