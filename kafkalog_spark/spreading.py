@@ -93,6 +93,11 @@ def dealt(frame: DataFrame, tasks: int) -> DataFrame:
     return frame.repartition(tasks, "number")  # Spark 4.0: by a hash, so some tasks get more, some none
 
 
+def collected(frame: DataFrame) -> Iterator[Row]:
+    """The rows, on the driver: as Arrow, which takes less time and memory than Spark's rows do."""
+    return rows(frame.toArrow().to_batches())
+
+
 def cores(spark: SparkSession) -> int:
     try:
         return max(1, int(spark.sparkContext.defaultParallelism))

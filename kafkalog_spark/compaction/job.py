@@ -18,7 +18,7 @@ from kafkalog_spark.compaction.publishing import publish, remove_staged
 from kafkalog_spark.compaction.values import Looked, Settings, Task, failed
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import FILE_COST_BYTES, pack, target_bytes
-from kafkalog_spark.spreading import DDL, cores, made_for_few_rows, task_rows
+from kafkalog_spark.spreading import DDL, collected, cores, made_for_few_rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import delete_old_segments
@@ -168,5 +168,5 @@ def _looked(
         for packed in pack(chosen, lambda one: one[1], task_bytes)
     ]
     frame = task_rows(spark, tasks).mapInArrow(partial(look, settings=settings), DDL)
-    for found in frame.collect():
+    for found in collected(frame):
         yield pickle.loads(found.payload)  # noqa: S301 (of our own tasks)

@@ -14,7 +14,7 @@ from kafkalog_spark.compaction.groups import rewrite_groups
 from kafkalog_spark.compaction.planning import plan_rounds
 from kafkalog_spark.compaction.values import Looked, Staged, failed
 from kafkalog_spark.planning import PACK_BYTES, target_bytes
-from kafkalog_spark.spreading import DDL, cores, dealt, task_rows
+from kafkalog_spark.spreading import DDL, collected, cores, dealt, task_rows
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import with_deletion
 from native_log.errors import KafkaLogError
@@ -71,7 +71,7 @@ def _surveyed(spark: SparkSession, chosen: Sequence[ToClean], settings: Settings
     plans = dealt(task_rows(spark, chosen, part=ASKED).union(surveys), len(chosen)).mapInArrow(
         partial(plan_rounds, settings=settings), DDL
     )
-    by_number = {found.number: found.payload for found in plans.collect()}
+    by_number = {found.number: found.payload for found in collected(plans)}
     return [pickle.loads(by_number[number]) for number in range(len(chosen))]  # noqa: S301 (our own)
 
 
@@ -102,7 +102,7 @@ def _results(
     ).mapInArrow(partial(decide, settings=settings, outlines=outlines, bundles=bundles), DDL)
     tasks = -(-sum(sizes) // target_bytes(sizes, GROUPS_BYTES, TASKS_A_CORE * cores(spark)))
     results = dealt(decided, min(groups, tasks)).mapInArrow(partial(rewrite_groups, settings=settings), DDL)
-    by_number = {found.number: found.payload for found in results.collect()}
+    by_number = {found.number: found.payload for found in collected(results)}
     for job in to_do:
         numbers = range(job.first_group, job.first_group + len(job.round.groups))
         yield job, [pickle.loads(by_number[number]) for number in numbers]  # noqa: S301 (of our own tasks)
@@ -126,7 +126,7 @@ def _told(job: Job, results: Sequence[GroupResult], settings: Settings) -> Looke
     except (KafkaLogError, OSError) as gone:
         return _failed(job.to_clean, str(gone))
     staged = tuple(
-        Staged(group, result.attempt)
+        Staged(group.base_offsets, result.attempt)
         for group, result in zip(job.round.groups, results, strict=True)
         if result.attempt is not None
     )

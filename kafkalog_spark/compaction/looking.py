@@ -77,7 +77,7 @@ def _cleaned(
         attempt = staging(round.path, settings)
         done.append(rewrite_group(round, group, survivors, round.end_offset, attempt, CLEANED))
         if attempt is not None:
-            staged.append(Staged(group, attempt.name))
+            staged.append(Staged(group.base_offsets, attempt.name))
     was_cleaned = directory.checkpoints.first_dirty_offset is not None
     stats = sum(done, statistics.GroupStatistics())
     told = statistics.cleaned(round, found, stats, null_keys, was_cleaned)

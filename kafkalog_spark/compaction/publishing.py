@@ -43,8 +43,8 @@ def _put_in_place(looked: Looked) -> PartitionStatistics:
     directory = Path(looked.directory.path)
     try:
         for one in looked.staged:
-            move_to_cleaned(directory, directory / STAGING_DIRECTORY / one.attempt, one.group.base_offset)
-            swap_in(directory, one.group)
+            move_to_cleaned(directory, directory / STAGING_DIRECTORY / one.attempt, one.base_offsets[0])
+            swap_in(directory, one.base_offsets)
         if looked.staged:
             remove_deleted(directory)
         remove_staged([directory])

@@ -10,7 +10,7 @@ from native_log.cleaner import statistics
 if TYPE_CHECKING:
     from kafkalog_spark.views import PartitionDirectory
     from native_log.cleaner.eligibility import Cleanable
-    from native_log.cleaner.plan import Group, Round
+    from native_log.cleaner.plan import Round
     from native_log.cleaner.statistics import GroupStatistics, PartitionStatistics
     from native_log.cleaner.survey import Survey
     from native_log.config import LogConfig
@@ -39,9 +39,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A group, rewritten: its files wait in the directory `attempt` within the staging directory."""
+    """A group, rewritten: its files wait in the directory `attempt` within the staging directory, to take the
+    place of the segments of these base offsets."""
 
-    group: Group
+    base_offsets: tuple[int, ...]
     attempt: str
 
 

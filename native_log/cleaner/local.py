@@ -208,7 +208,7 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
 
 def _put_in_place(directory: Path, group: Group) -> None:
     flush_segment(directory, group.base_offset, CLEANED)
-    swap_in(directory, group)
+    swap_in(directory, group.base_offsets)
 
 
 def not_worth_it(log: PartitionLog, found: Cleanable, config: LogConfig) -> statistics.PartitionStatistics:

@@ -48,6 +48,10 @@ class Group:
         return self.sources[0].segment.base_offset
 
     @property
+    def base_offsets(self) -> tuple[int, ...]:
+        return tuple(source.segment.base_offset for source in self.sources)
+
+    @property
     def size_bytes(self) -> int:
         return sum(source.segment.size_bytes for source in self.sources)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -115,13 +115,10 @@ STATISTICS_SCHEMA = pa.schema(
 """One row a partition: the fields of PartitionStatistics in camelCase."""
 
 
-def row(statistics: PartitionStatistics) -> dict[str, Any]:
-    return {_camel_case(f.name): getattr(statistics, f.name) for f in fields(statistics)}
-
-
 def table(statistics: Iterable[PartitionStatistics]) -> pa.Table:
     ordered = sorted(statistics, key=lambda one: (one.topic, one.partition))
-    return pa.Table.from_pylist([row(one) for one in ordered], schema=STATISTICS_SCHEMA)
+    columns = [[getattr(one, f.name) for one in ordered] for f in fields(PartitionStatistics)]
+    return pa.table(columns, schema=STATISTICS_SCHEMA)
 
 
 def skipped(topic: str, partition: int, reason: str, found: Cleanable | None = None) -> PartitionStatistics:

@@ -37,19 +37,16 @@ class Survey:
     """What consecutive segments tell.
 
     Attributes:
-        records: as the headers count them; those of compressed batches of magic 0 and 1 they do not.
         turns: of the transactional batches those that change what is open: each transaction's first one (of
             this part of the log) and the markers.
     """
 
-    records: int = 0
     producers: ProducerEnds = field(default_factory=ProducerEnds)
     turns: list[TransactionalRow] = field(default_factory=list)
     _open: set[int] = field(default_factory=set)
 
     def apply(self, batches: pa.RecordBatch) -> None:
         """Takes the batches (BATCH_SCHEMA) that follow."""
-        self.records += pc.sum(batches.column("recordCount")).as_py() or 0
         greatest_id = pc.max(batches.column("producerId")).as_py()
         if greatest_id is None or greatest_id < 0:
             return
@@ -66,7 +63,6 @@ class Survey:
 
     def add(self, following: Survey) -> None:
         """Takes what is known of the segments that follow."""
-        self.records += following.records
         self.producers.add(following.producers)
         self.turns += following.turns
         self._open = following._open

@@ -23,9 +23,8 @@ from native_log.segment.files import (
 from native_log.storage.writing import fsync_directory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from native_log.cleaner.plan import Group
 
 
 def move_to_cleaned(directory: Path, staging: Path, base_offset: int) -> None:
@@ -36,20 +35,18 @@ def move_to_cleaned(directory: Path, staging: Path, base_offset: int) -> None:
             staged.rename(directory / staged.name)
 
 
-def swap_in(directory: Path, group: Group) -> None:
-    """Puts the `.cleaned` files of a group's base offset in the place of its segments."""
-    base = group.base_offset
+def swap_in(directory: Path, base_offsets: Sequence[int]) -> None:
+    """Puts the `.cleaned` files of the first of these base offsets in the place of the segments of all."""
+    base = base_offsets[0]
     new = [k for k in OUTPUT_KINDS if (directory / file_name(base, k, CLEANED)).exists()]
     for kind in new:
         (directory / file_name(base, kind, CLEANED)).rename(directory / file_name(base, kind, SWAP))
     fsync_directory(directory)
-    for source in group.sources:
-        segment = source.segment
-        snapshot = file_name(segment.base_offset, SNAPSHOT) if segment.base_offset != base else None
-        old = (segment.log, segment.index, segment.time_index, segment.transaction_index, snapshot)
-        for name in old:
-            if name is not None and (directory / name).exists():
-                (directory / name).rename(directory / f"{name}.{DELETED}")
+    for replaced in base_offsets:
+        for kind in OUTPUT_KINDS if replaced == base else (*OUTPUT_KINDS, SNAPSHOT):
+            old = directory / file_name(replaced, kind)
+            if old.exists():
+                old.rename(directory / f"{old.name}.{DELETED}")
     for kind in new:
         (directory / file_name(base, kind, SWAP)).rename(directory / file_name(base, kind))
     fsync_directory(directory)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.cleaner.plan import Group, Source
 from native_log.cleaner.rewriting import checked, planned_file
 from native_log.cleaner.segment_output import SegmentOutput, flush_segment
 from native_log.cleaner.swap import swap_in
@@ -74,4 +73,4 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
         entries = segment.load_transaction_index().entries
         output.finish(entries, segment.mtime_ms)
     flush_segment(log.path, segment.base_offset, CLEANED)
-    swap_in(log.path, Group((Source(segment, True),), log.log_end_offset, entries, None))
+    swap_in(log.path, [segment.base_offset])

@@ -86,7 +86,7 @@ def test_a_driver_killed_at_any_change(tmp_path: Path) -> None:
     after = records(whole)
     assert 0 < len(after) < len(before)
     bases = sorted(int(p.stem) for p in original.glob(f"{TOPIC}-0/*.log"))
-    cleaned = [group.group.base_offset for group in look(original).staged]
+    cleaned = [group.base_offsets[0] for group in look(original).staged]
     shutil.rmtree(original / f"{TOPIC}-0" / STAGING_DIRECTORY)
     borders = [*cleaned, bases[-1]]
 
