@@ -20,7 +20,7 @@ from kafkalog_spark.spreading import DDL, cores, dealt, made_for_few_rows, row, 
 from kafkalog_spark.views import PartitionDirectory
 from native_log.config import LogConfig
 from native_log.logdir.changing import chosen_partitions, open_to_change
-from native_log.retention.local import settled
+from native_log.retention.local import settled, warn_of_compacted
 from native_log.retention.plan import RetentionPlan, look, table
 from native_log.retention.removal import apply
 
@@ -69,6 +69,7 @@ def retain(
     with ExitStack() as held:
         log_dir = open_to_change(path, dry_run, held)
         chosen = chosen_partitions(log_dir, topics)
+        warn_of_compacted(log_dir, chosen, config or {})
         held.enter_context(made_for_few_rows(spark))
         to_do: list[RetentionPlan] = []
         told: list[pa.Table] = []

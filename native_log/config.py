@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Self
 
 _MAX_INT, _MAX_LONG = 2**31 - 1, 2**63 - 1
@@ -67,9 +67,8 @@ class LogConfig:
         a name that looks like a slip of a known one.
         """
         values: dict[str, object] = {}
-        for name in config:
-            if name not in SETTINGS_BY_NAME:
-                _check_name(name)
+        for name in unknown_settings(config):
+            _check_name(name)
         for field, setting in _SETTINGS.items():
             for name, unit in setting.names:
                 if name in config:
@@ -94,6 +93,11 @@ class LogConfig:
             "lz4": self.compression_lz4_level,
             "zstd": self.compression_zstd_level,
         }.get(codec)
+
+
+def unknown_settings(names: Iterable[str]) -> list[str]:
+    """Those that LogConfig.parse passes over, if it does: settings of other concern, or slips."""
+    return [name for name in names if name not in SETTINGS_BY_NAME]
 
 
 def _check_name(name: str) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.config import unknown_settings
 from native_log.errors import KafkaLogError
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def run(
         config = {**_properties(asked.conf_file), **dict(asked.conf)}
     except (OSError, ValueError) as error:
         parser.error(str(error))
+    for setting in unknown_settings(setting for setting, _ in asked.conf):
+        _say(name, f"{setting} is no setting of this job: it has no effect")
 
     from pyspark.sql import SparkSession
 

@@ -25,6 +25,8 @@ def summary(told: pa.Table, dry_run: bool) -> str:
     would_be = "would be " if dry_run else ""
     words = f"{len(done)} partitions {would_be}cleaned: {records} records less, {won} bytes won"
     deleted, size_bytes = (sum(told.column(name).to_pylist()) for name in ("segmentsDeleted", "bytesDeleted"))
+    without_key = sum(told.column("nullKeys").to_pylist())
+    words += f"; {without_key} of them without a key" if without_key else ""
     return words + (f"; {deleted} old segments {would_be}deleted, {size_bytes} bytes" if deleted else "")
 
 

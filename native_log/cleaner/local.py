@@ -137,9 +137,8 @@ def cores() -> int:
 def compaction_config(config: Mapping[str, object] | None) -> LogConfig:
     settings = LogConfig.parse({"cleanup.policy": "compact", **(config or {})})
     if "compact" not in settings.cleanup_policy:
-        raise ValueError(
-            f"cleanup.policy is {','.join(sorted(settings.cleanup_policy))}: to compact, it has compact"
-        )
+        found = ",".join(sorted(settings.cleanup_policy)) or "empty"
+        raise ValueError(f"cleanup.policy is {found}: to compact, it has compact")
     return settings
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import click
 from native_log.cli.listing import human_size
 from native_log.cli.progress import reporting
 from native_log.cli.runner import DATA_ERROR
+from native_log.config import unknown_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Job = Callable[[bool, Callable[[int, int], None]], pa.Table]
+
+
+logger = logging.getLogger(__name__)
 
 
 class Setting(click.ParamType[tuple[str, str]]):
@@ -93,7 +98,8 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[str, str]:
-    """Those of the file, overruled by those of the command line."""
+    """Those of the file, overruled by those of the command line. What has no effect there is told of: it is
+    given on purpose, unlike in a file, which may be a broker's."""
     found: dict[str, str] = {}
     lines = [] if conf_file is None else conf_file.read_text().splitlines()
     for number, line in enumerate(lines, 1):
@@ -103,6 +109,8 @@ def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[st
             if not equals:
                 raise click.UsageError(f"{conf_file}, line {number}: NAME=VALUE was expected, found {text!r}")
             found[name.strip()] = value.strip()
+    for name in unknown_settings(name for name, _ in conf):
+        logger.warning("%s is no setting of these commands: it has no effect", name)
     return {**found, **dict(conf)}
 
 

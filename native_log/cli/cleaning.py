@@ -155,6 +155,12 @@ def _show_compacted(table: pa.Table, dry_run: bool) -> None:
         f"{changes.count(len(done), 'partition')} {'would be cleaned' if dry_run else 'cleaned'}: "
         f"{changes.count(records, 'record')} less, {changes.size(won)} won"
     )
+    without_key = sum(row["nullKeys"] for row in rows)
+    if without_key:
+        click.echo(
+            f"{changes.count(without_key, 'record')} without a key: compaction drops them, and brokers take "
+            "none in topics that are compacted"
+        )
     deleted = sum(row["segmentsDeleted"] for row in rows)
     if deleted:
         click.echo(
@@ -197,6 +203,8 @@ def delete_records(paths: tuple[str, ...], offsets: Any, **consent: bool) -> Non
     from native_log.retention import delete_records as run
 
     wanted = {(topic, partition): offset for topic, partition, offset in offsets}
+    if len(wanted) < len(offsets):
+        raise click.UsageError("one --offset a partition was expected, found several")
 
     def job(dry_run: bool, _: Callable[[int, int], None]) -> pa.Table:
         return run(paths, wanted, dry_run)

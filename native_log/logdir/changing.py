@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from native_log.errors import InvalidTopicError
 from native_log.logdir.logdir import LogDir
-from native_log.logdir.names import INTERNAL_TOPICS, PartitionKind
+from native_log.logdir.names import INTERNAL_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.logdir.session import WriteSession
 
 if TYPE_CHECKING:
@@ -35,15 +36,25 @@ def open_to_change(
     return LogDir(paths, high_watermark="checkpoint")
 
 
+def check_can_be_changed(topics: Iterable[str]) -> None:
+    """Raises InvalidTopicError for the log of a cluster's metadata."""
+    if METADATA_TOPIC in topics:
+        raise InvalidTopicError(
+            f"{METADATA_TOPIC} is not a topic's log but the controllers': its records have no keys, and they "
+            "delete of it what their snapshots hold. It is left alone"
+        )
+
+
 def chosen_partitions(log_dir: LogDir, topics: Iterable[str] | None) -> list[PartitionDir]:
     """Partitions of these topics; None: of all but Kafka's internal ones.
 
-    Raises UnknownTopicOrPartitionError.
+    Raises UnknownTopicOrPartitionError; InvalidTopicError.
     """
     partitions = [one for one in log_dir.partitions() if one.kind is PartitionKind.NORMAL]
     if topics is None:
         return [one for one in partitions if one.topic not in INTERNAL_TOPICS]
     wanted = [topics] if isinstance(topics, str) else list(topics)
+    check_can_be_changed(wanted)
     known = {one.topic for one in partitions}
     for topic in wanted:
         if topic not in known:

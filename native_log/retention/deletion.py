@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import OffsetOutOfRangeError
-from native_log.logdir.changing import open_to_change
+from native_log.logdir.changing import check_can_be_changed, open_to_change
 from native_log.logdir.checkpoints import LOG_START_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.retention.removal import truncate_epochs
 
@@ -52,6 +52,7 @@ def delete_records(
         OffsetOutOfRangeError: an offset above the high watermark; nothing is changed.
         LogDirInUseError, FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError.
     """
+    check_can_be_changed(topic for topic, _ in offsets)
     rows: list[tuple[object, ...]] = []
     moved: dict[Path, tuple[str, int, int]] = {}
     with ExitStack() as locks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.log import PartitionCheckpoints
-    from native_log.logdir import PartitionDir
+    from native_log.logdir import LogDir, PartitionDir
     from native_log.retention.plan import RetentionPlan
+
+logger = logging.getLogger(__name__)
 
 
 def retain(
@@ -64,6 +67,7 @@ def retain(
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
         chosen = chosen_partitions(log_dir, topics)
+        warn_of_compacted(log_dir, chosen, config or {})
         plans = []
         for done, directory in enumerate(chosen, 1):
             checkpoints = log_dir.checkpoints(directory)
@@ -74,6 +78,19 @@ def retain(
             if on_progress is not None:
                 on_progress(done, len(chosen))
         return table(plans if dry_run else apply(plans, settings, now))
+
+
+def warn_of_compacted(log_dir: LogDir, chosen: Iterable[PartitionDir], config: Mapping[str, object]) -> None:
+    """Of topics that a cleaner has compacted, where nothing says that they are to be deleted of."""
+    if not {"cleanup.policy", "log.cleanup.policy"}.isdisjoint(config):
+        return
+    compacted = {one.topic for one in chosen if log_dir.checkpoints(one).first_dirty_offset is not None}
+    if compacted:
+        logger.warning(
+            "cleanup.policy is not given and taken for delete, but a cleaner has compacted %s: give it, or "
+            "choose other topics",
+            ", ".join(sorted(compacted)),
+        )
 
 
 def settled(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -188,3 +189,39 @@ def test_keys_to_erase_come_from_a_file_and_those_that_are_not_there_are_counted
 
     assert "29 records would be erased" in result.stdout
     assert "no record of 1 of the 2 keys" in result.stdout
+
+
+def test_settings_without_effect_are_told_of(tmp_path: Path) -> None:
+    data = V41 / "ret-size/before/data"
+    result = run("retain", str(data), "-n", "-c", "retention.hours=1", "-c", "retention.bytes=-1")
+    assert "retention.hours is no setting" in result.stderr
+    assert "retention.bytes" not in result.stderr
+
+
+@pytest.mark.parametrize("policy", ["", "cleanup.policy=delete", "log.cleanup.policy=compact"])
+def test_retention_of_what_was_compacted_is_warned_of_unless_it_is_meant(policy: str) -> None:
+    data = V41 / "compact-codecs/round2-before/data"
+    result = run("retain", str(data), "-n", *(("-c", policy) if policy else ()))
+    assert ("a cleaner has compacted compact-codecs" in result.stderr) == (not policy)
+
+
+def test_records_without_key_that_compaction_drops_are_counted() -> None:
+    data = V41 / "compact-nullkeys/round1-before/data"
+    result = run("compact", str(data), "-n")
+    assert re.search(r"[1-9]\d* records without a key: compaction drops them", result.stdout)
+
+
+@pytest.mark.parametrize("command", ["retain", "compact", "erase"])
+def test_the_controllers_log_is_left_alone(command: str) -> None:
+    data = V41 / "whole-broker/data"
+    options = ("--header", "h") if command == "erase" else ()
+    result = run(command, str(data), "-t", "__cluster_metadata", "-n", *options)
+    assert (result.exit_code, "It is left alone" in result.stderr) == (1, True)
+    result = run("delete-records", str(data), "--offset", "__cluster_metadata:0:5", "-n")
+    assert (result.exit_code, "It is left alone" in result.stderr) == (1, True)
+
+
+def test_delete_records_takes_one_offset_a_partition() -> None:
+    options = [o for offset in ("5", "7") for o in ("--offset", f"delete-records:0:{offset}")]
+    result = run("delete-records", str(V41 / "delete-records/before/data"), *options, "-n")
+    assert (result.exit_code, "found several" in result.stderr) == (2, True)
