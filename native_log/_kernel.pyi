@@ -1,6 +1,6 @@
 """The compiled kernel (crate native_log/kernel). native_log.records.kernel turns its tuples into values."""
 
-from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
+from collections.abc import Buffer, Iterable, Sequence  # type: ignore[attr-defined]
 from typing import Any, TypeAlias
 
 API_VERSION: int
@@ -170,7 +170,7 @@ class KeyBuckets:
     ) -> _Progress: ...
     def take(self) -> list[Part]: ...
 
-def merge(packs: Sequence[Buffer]) -> Survivors: ...
+def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors: ...
 def rewrite(
     buffer: Buffer,
     *,

@@ -18,12 +18,7 @@ UNITED_AT_ONCE = 64
 
 def survivors_of(bundles: Sequence[Bundle]) -> Survivors:
     """Of all packs of one bundle. Raises OSError: they cannot be read."""
-    found: list[Survivors] = []
-    for packs in by_bucket(bundles):
-        found.append(merge(packs))
-        if len(found) == UNITED_AT_ONCE:
-            found = [united(found)]
-    return united(found)
+    return merge(by_bucket(bundles))
 
 
 def united(found: Sequence[Survivors]) -> Survivors:

@@ -227,8 +227,8 @@ class KeyOffsets(cleaning.KeyOffsets):
         return [memoryview(pack) for pack in self._offsets.buckets(count)]
 
 
-def merge(packs: Iterable[Buffer]) -> Survivors:
-    return Survivors.of(_kernel.merge(list(packs)))
+def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors:
+    return Survivors.of(_kernel.merge(buckets))
 
 
 def rewrite(

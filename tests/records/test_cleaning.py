@@ -132,8 +132,7 @@ def test_mark_adds_what_the_dirty_part_does_not_shadow(impl) -> None:
 
 
 def merged(impl, *packs) -> list[int]:
-    found = [impl.merge(of_bucket) for of_bucket in zip(*packs, strict=True)]
-    return list(impl.Survivors().union(*found))
+    return list(impl.merge(zip(*packs, strict=True)))
 
 
 def put(offsets, data: bytes, **how):
@@ -183,18 +182,19 @@ def test_the_bucket_of_a_key(impl) -> None:
 def test_bytes_that_are_no_pack(impl) -> None:
     (pack,) = put(impl.KeyBuckets(1, ROOM, dirty=True), v2(keyed(b"a", b"other"), 300)).take()
     for end in range(1, len(pack)):
-        with pytest.raises(ValueError, match="pack 1"):
-            impl.merge([pack, pack[:end]])
-    assert list(impl.merge([b"", pack, b""])) == [300, 301]
+        with pytest.raises(ValueError, match="bucket 2: pack 1"):
+            impl.merge([[], [pack], [pack, pack[:end]]])
+    assert list(impl.merge([[b"", pack, b""]])) == [300, 301]
+    assert list(impl.merge([])) == []
     for at, byte in [(0, 1), (1, 2), (2, 1), (2, 3), (9, 0x80), (18, 0xFF), (18, 0xFE), (24, 6)]:
         bad = bytearray(pack)
         bad[at] = byte
         with pytest.raises(ValueError, match="pack 0"):
-            impl.merge([bad])
+            impl.merge([[bad]])
     beyond = bytearray(pack)
     beyond[10:18] = (2**63 - 1).to_bytes(8, "little")
     with pytest.raises(ValueError, match="pack 0"):
-        impl.merge([beyond])
+        impl.merge([[beyond]])
 
 
 @pytest.mark.parametrize("count", [-1, 0, (1 << 16) + 1])

@@ -32,8 +32,7 @@ def test_maps(impl) -> None:
         check_result(clean.put_batches(data, **how), data, {*STATUSES, "full"})
         survivors = offsets.survivors()
         check_result(offsets.mark(data, survivors, **how), data, STATUSES)
-        for one, two in zip(dirty.take(), clean.take(), strict=True):
-            impl.merge([one, two])
+        impl.merge(zip(dirty.take(), clean.take(), strict=True))
 
     run(check)
 
@@ -85,7 +84,7 @@ def test_what_comes_from_other_processes(impl, what: str) -> None:
     survivors = offsets.survivors()
     survivors.add_range(100, 200_000)
     good = bytes(buckets.take()[0]) if what == "pack" else survivors.to_bytes()
-    read: Callable = (lambda data: impl.merge([data])) if what == "pack" else impl.Survivors.from_bytes
+    read: Callable = (lambda data: impl.merge([[data]])) if what == "pack" else impl.Survivors.from_bytes
 
     def check(_: bytes, chance: random.Random) -> None:
         try:

@@ -21,7 +21,7 @@ use crate::find::find_batch;
 use crate::scan::{scan, scan_headers, to_arrow};
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 7;
+const API_VERSION: u32 = 8;
 
 /// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
 pub(crate) const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;

@@ -1,8 +1,11 @@
 //! Keys and offsets put straight into packs, one for each bucket of keys.
 
-use super::key_map::{Full, Guess, KeyMap};
+use super::key_map::{Full, Guess};
 use super::keys::Sink;
-use super::packs::{Kind, Pack, bucket_hash};
+use super::memory::prefetch;
+use super::newest::Newest;
+use super::packs::{Kind, Pack};
+use super::words::hash;
 
 pub const MOST_BUCKETS: usize = 1 << 16;
 
@@ -52,9 +55,10 @@ impl KeyBuckets {
         let fullest = self.packs.iter_mut().rev().max_by_key(|pack| pack.size_bytes());
         if let (Kind::Dirty, Some(fullest)) = (self.kind, fullest) {
             let before = fullest.size_bytes();
-            combine(fullest);
+            let newest = &mut Newest::default();
+            combine(fullest, newest);
             if fullest.size_bytes() <= before / 2 {
-                self.packs.iter_mut().for_each(combine);
+                self.packs.iter_mut().for_each(|pack| combine(pack, newest));
             }
             self.size_bytes = self.packs.iter().map(Pack::size_bytes).sum();
         }
@@ -74,14 +78,11 @@ impl KeyBuckets {
 }
 
 /// Leaves the greatest offset of each key, in the order in which the keys came.
-fn combine(pack: &mut Pack) {
-    let mut map = KeyMap::new(usize::MAX);
-    for (key, offset) in pack.entries() {
-        if map.put_hashed(key, map.hash(key), Guess::default(), offset).is_err() {
-            return;
-        }
+fn combine(pack: &mut Pack, newest: &mut Newest) {
+    newest.clear();
+    if newest.put(&mut pack.entries()).is_ok() {
+        pack.replace(newest.entries());
     }
-    pack.replace(map.entries());
 }
 
 impl Sink for &mut KeyBuckets {
@@ -92,8 +93,19 @@ impl Sink for &mut KeyBuckets {
     }
 
     #[inline(always)]
-    fn put(&mut self, key: &[u8], hash: u64, _guess: Guess, offset: i64) -> Result<(), Full> {
-        let bucket = hash as usize;
+    fn expect_soon(&self, bucket: u64) {
+        prefetch(self.packs.as_ptr().wrapping_add(bucket as usize).cast());
+    }
+
+    #[inline(always)]
+    fn expect_next(&self, bucket: u64) -> Guess {
+        prefetch(self.packs[bucket as usize].end());
+        Guess::default()
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: &[u8], bucket: u64, _guess: Guess, offset: i64) -> Result<(), Full> {
+        let bucket = bucket as usize;
         KeyBuckets::put(self, key, bucket, offset).or_else(|Full| {
             self.combine();
             KeyBuckets::put(self, key, bucket, offset)
@@ -103,12 +115,12 @@ impl Sink for &mut KeyBuckets {
 
 #[inline(always)]
 fn bucket_of(key: &[u8], count: usize) -> usize {
-    ((u128::from(bucket_hash(key)) * count as u128) >> 64) as usize
+    ((u128::from(hash(key, 0)) * count as u128) >> 64) as usize
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::packs::merge;
+    use super::super::packs::Merger;
     use super::*;
 
     fn put(buckets: &mut KeyBuckets, key: &str, offset: i64) -> Result<(), Full> {
@@ -126,12 +138,11 @@ mod tests {
         for (key, offset) in [("a", 1), ("c", 2), ("c", 3)] {
             put(&mut clean, key, offset).unwrap();
         }
-        let mut found = Vec::new();
+        let mut merger = Merger::default();
         for (clean, dirty) in clean.take().iter().zip(&dirty.take()) {
-            found.extend(merge(&[clean, dirty]).unwrap());
+            merger.add(&[clean, dirty]).unwrap();
         }
-        found.sort_unstable();
-        assert_eq!(found, [2, 3, 100, 101]);
+        assert!(merger.survivors().iter().eq([2, 3, 100, 101]));
     }
 
     #[test]
@@ -141,10 +152,9 @@ mod tests {
             put(&mut buckets, &format!("key-{}", offset % 10), offset).unwrap();
             assert!(buckets.size_bytes() <= 1000);
         }
-        let packs = buckets.take();
-        let found: Vec<u64> = packs.iter().flat_map(|pack| merge(&[pack]).unwrap()).collect();
-        assert_eq!(found.len(), 10);
-        assert!(found.iter().all(|&offset| offset >= 9990));
+        let mut merger = Merger::default();
+        buckets.take().iter().for_each(|pack| merger.add(&[pack]).unwrap());
+        assert!(merger.survivors().iter().eq(9990..10_000));
         for offset in 0..1000 {
             if put(&mut buckets, &format!("other-{offset}"), offset).is_err() {
                 return;

@@ -7,6 +7,8 @@
 //! | [`key_map`] | keys and their greatest offsets: [`places`] of entries in an [`arena`] |
 //! | [`keys`] | the keys of a buffer's records, fed to what collects them |
 //! | [`buckets`], [`packs`] | keys and offsets in buckets, on their way between processes; what survives of them |
+//! | [`newest`] | the greatest offset of each key of a bucket: a small hash table |
+//! | [`words`] | keys, eight bytes at a time |
 //! | [`survivors`] | a set of offsets |
 //! | [`rewrite`], [`filter`], [`write`] | batches without the records that do not survive |
 
@@ -17,6 +19,7 @@ pub mod filter;
 pub mod key_map;
 pub mod keys;
 mod memory;
+pub mod newest;
 pub mod packs;
 pub mod places;
 #[cfg(feature = "python")]
@@ -24,4 +27,5 @@ pub mod python;
 pub mod rewrite;
 pub mod spans;
 pub mod survivors;
+pub mod words;
 pub mod write;

@@ -4,8 +4,9 @@
 
 use roaring::RoaringTreemap;
 
-use super::key_map::{Guess, KeyMap};
+use super::newest::Newest;
 use super::survivors::from_unsorted;
+use super::words::append;
 
 const VERSION: u8 = 2;
 /// Version, kind, number of entries, base offset.
@@ -16,7 +17,8 @@ const SHORT_HEADER: usize = 5;
 const LONG_HEADER: usize = 13;
 /// In place of the length of a short entry.
 const LONG: u8 = 255;
-const BLOCK: usize = 32;
+/// As many as take a few megabytes.
+const OFFSETS_AT_ONCE: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -24,24 +26,6 @@ pub enum Kind {
     Dirty = 0,
     /// All offsets of the clean part.
     Clean = 1,
-}
-
-/// What says in which bucket a key is, by its upper bits: the same in every process.
-#[inline(always)]
-pub fn bucket_hash(key: &[u8]) -> u64 {
-    let (words, rest) = key.as_chunks::<8>();
-    let hash = words.iter().fold(key.len() as u64, |hash, word| mixed(hash ^ u64::from_le_bytes(*word)));
-    match key.last_chunk::<8>() {
-        _ if rest.is_empty() => hash,
-        Some(last) => mixed(hash ^ u64::from_le_bytes(*last)),
-        None => mixed(hash ^ rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))),
-    }
-}
-
-#[inline(always)]
-fn mixed(value: u64) -> u64 {
-    let product = u128::from(value) * 0x9e37_79b9_7f4a_7c15;
-    product as u64 ^ (product >> 64) as u64
 }
 
 /// A pack being filled.
@@ -64,6 +48,12 @@ impl Pack {
         self.bytes.len()
     }
 
+    /// Where the next entry begins.
+    #[inline(always)]
+    pub fn end(&self) -> *const u8 {
+        self.bytes.as_ptr().wrapping_add(self.bytes.len())
+    }
+
     /// By how many bytes an entry makes it longer.
     #[inline(always)]
     pub fn grows_by(&self, key: &[u8], offset: i64) -> usize {
@@ -80,17 +70,12 @@ impl Pack {
             self.base = offset;
         }
         match self.ahead(key, offset) {
-            Some(ahead) => {
-                self.bytes.push(key.len() as u8);
-                self.bytes.extend_from_slice(&ahead.to_le_bytes());
-            }
+            Some(ahead) => append(&mut self.bytes, u64::from(ahead) << 8 | key.len() as u64, SHORT_HEADER, key),
             None => {
-                self.bytes.push(LONG);
-                self.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
-                self.bytes.extend_from_slice(&offset.to_le_bytes());
+                append(&mut self.bytes, (key.len() as u64) << 8 | u64::from(LONG), LONG_HEADER - 8, &[]);
+                append(&mut self.bytes, offset as u64, 8, key);
             }
         }
-        self.bytes.extend_from_slice(key);
         self.count += 1;
     }
 
@@ -135,51 +120,41 @@ impl Pack {
     }
 }
 
-/// Of a key that any dirty pack has, the greatest offset there; of any other, all its offsets in clean packs.
-pub fn merge(packs: &[&[u8]]) -> Result<RoaringTreemap, String> {
-    let mut newest = KeyMap::new(usize::MAX);
-    let mut full = false;
-    for_each_of(packs, Kind::Dirty, |entries| {
-        look_up(&mut newest, entries, |newest, key, hash, guess, offset| {
-            full |= newest.put_hashed(key, hash, guess, offset).is_err();
-        });
-    })?;
-    if full {
-        return Err("the packs hold more than 2^48 bytes of keys; use more buckets".into());
-    }
-    let mut offsets: Vec<i64> = newest.entries().map(|(_, offset)| offset).collect();
-    for_each_of(packs, Kind::Clean, |entries| {
-        look_up(&mut newest, entries, |newest, key, hash, guess, offset| {
-            if newest.get_hashed(key, hash, guess).is_none() {
-                offsets.push(offset);
-            }
-        });
-    })?;
-    Ok(from_unsorted(offsets.into_iter().filter_map(|offset| u64::try_from(offset).ok()).collect()))
+/// Finds the survivors of packs, bucket by bucket.
+#[derive(Default)]
+pub struct Merger {
+    newest: Newest,
+    offsets: Vec<u64>,
+    survivors: RoaringTreemap,
 }
 
-/// Calls `found` with each entry and its key's hash. They are looked for in blocks, to fetch from slow memory what one
-/// needs while others are dealt with.
-fn look_up<'a>(
-    map: &mut KeyMap,
-    entries: &mut impl Iterator<Item = (&'a [u8], i64)>,
-    mut found: impl FnMut(&mut KeyMap, &[u8], u64, Guess, i64),
-) {
-    let mut block = Vec::with_capacity(BLOCK);
-    let mut guesses = Vec::with_capacity(BLOCK);
-    loop {
-        block.extend(entries.take(BLOCK).map(|(key, offset)| {
-            let hash = map.hash(key);
-            map.prefetch(hash);
-            (key, hash, offset)
-        }));
-        if block.is_empty() {
-            return;
+impl Merger {
+    /// All packs of a bucket: of a key that any dirty pack has, the greatest offset there; of any other, all its offsets in
+    /// clean packs.
+    pub fn add(&mut self, packs: &[&[u8]]) -> Result<(), String> {
+        let (newest, offsets) = (&mut self.newest, &mut self.offsets);
+        newest.clear();
+        let mut full = false;
+        for_each_of(packs, Kind::Dirty, |entries| full |= newest.put(entries).is_err())?;
+        if full {
+            return Err("the packs hold more than 2^40 bytes of keys; use more buckets".into());
         }
-        guesses.clear();
-        guesses.extend(block.iter().map(|&(_, hash, _)| map.guess(hash)));
-        let guessed = block.drain(..).zip(&guesses);
-        guessed.for_each(|((key, hash, offset), &guess)| found(map, key, hash, guess, offset));
+        let mut survives = |offset: i64| offsets.extend(u64::try_from(offset));
+        newest.entries().for_each(|(_, offset)| survives(offset));
+        for_each_of(packs, Kind::Clean, |entries| newest.missing(entries, &mut survives))?;
+        if offsets.len() > OFFSETS_AT_ONCE {
+            self.collect();
+        }
+        Ok(())
+    }
+
+    pub fn survivors(mut self) -> RoaringTreemap {
+        self.collect();
+        self.survivors
+    }
+
+    fn collect(&mut self) {
+        self.survivors |= from_unsorted(std::mem::take(&mut self.offsets));
     }
 }
 
@@ -304,13 +279,10 @@ mod tests {
         found.finish().unwrap();
     }
 
-    #[test]
-    fn buckets_are_even() {
-        let mut buckets = [0; 64];
-        for number in 0..64_000 {
-            buckets[(bucket_hash(format!("key-{number:012}").as_bytes()) >> 58) as usize] += 1;
-        }
-        assert!(buckets.iter().all(|&keys| (800..1200).contains(&keys)), "{buckets:?}");
+    fn merge(packs: &[&[u8]]) -> Result<RoaringTreemap, String> {
+        let mut merger = Merger::default();
+        merger.add(packs)?;
+        Ok(merger.survivors())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use roaring::RoaringTreemap;
 use super::buckets::MOST_BUCKETS;
 use super::key_map::{Arena, Guess, KeyMap};
 use super::keys::{Options, Progress, Unshadowed, feed};
-use super::packs::{Kind, merge};
+use super::packs::{Kind, Merger};
 use super::{buckets, keys, rewrite};
 use crate::bytes::{Bytes, Part, recycled};
 use crate::decode::Stopped;
@@ -277,13 +277,18 @@ impl KeyBuckets {
     }
 }
 
-/// Raises ValueError: bytes that are no pack.
+/// Raises what the iterables raise, and ValueError: bytes that are no pack.
 #[pyfunction]
 #[pyo3(name = "merge")]
-pub fn merge_packs(py: Python<'_>, packs: Vec<PyBuffer<u8>>) -> PyResult<Survivors> {
-    let packs = packs.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
-    let set = py.detach(|| merge(&packs)).map_err(PyValueError::new_err)?;
-    Ok(Survivors { set })
+pub fn merge_packs(py: Python<'_>, buckets: &Bound<'_, PyAny>) -> PyResult<Survivors> {
+    let mut merger = Merger::default();
+    for (number, bucket) in buckets.try_iter()?.enumerate() {
+        let packs = bucket?.try_iter()?.map(|pack| pack?.extract()).collect::<PyResult<Vec<PyBuffer<u8>>>>()?;
+        let packs = packs.iter().map(bytes_of).collect::<PyResult<Vec<_>>>()?;
+        let added = py.detach(|| merger.add(&packs));
+        added.map_err(|what| PyValueError::new_err(format!("bucket {number}: {what}")))?;
+    }
+    Ok(Survivors { set: py.detach(|| merger.survivors()) })
 }
 
 #[pyclass(module = "native_log._kernel")]

@@ -1,13 +1,22 @@
 //! A set of offsets, and a look at it that is quick for offsets that rise.
 
-use roaring::RoaringTreemap;
+use roaring::{RoaringBitmap, RoaringTreemap};
 
 const WINDOW_BITS: u32 = 16;
 const WINDOW: u64 = 1 << WINDOW_BITS;
 
+/// Offsets among which at least one of so many is there are cheaper to set as plain bits than to sort. The bits take no
+/// more than twice the list's memory.
+const DENSE: u64 = 128;
+
 /// The offsets of an unsorted list.
 pub fn from_unsorted(mut offsets: Vec<u64>) -> RoaringTreemap {
     if !offsets.is_sorted() {
+        if let (Some(&first), Some(&last)) = (offsets.iter().min(), offsets.iter().max())
+            && (last - first) / DENSE < offsets.len() as u64
+        {
+            return from_dense(&offsets, first, last);
+        }
         offsets.sort_unstable();
     }
     offsets.dedup();
@@ -15,6 +24,23 @@ pub fn from_unsorted(mut offsets: Vec<u64>) -> RoaringTreemap {
     // They rise, so that all of them are appended.
     let _ = found.append(offsets);
     found
+}
+
+/// Offsets from `first` to `last`, both included.
+fn from_dense(offsets: &[u64], first: u64, last: u64) -> RoaringTreemap {
+    let first = first & !(WINDOW - 1);
+    let mut bits = vec![0u8; ((last - first) / 8 + 1) as usize];
+    for offset in offsets {
+        let bit = offset - first;
+        bits[(bit / 8) as usize] |= 1 << (bit % 8);
+    }
+    let halves = (first >> 32..=last >> 32).map(|half| {
+        let start = first.max(half << 32);
+        let until = (((half + 1) << 32) - first) / 8;
+        let bits = &bits[((start - first) / 8) as usize..bits.len().min(until as usize)];
+        (half as u32, RoaringBitmap::from_lsb0_bytes(start as u32, bits))
+    });
+    RoaringTreemap::from_bitmaps(halves.filter(|(_, bitmap)| !bitmap.is_empty()))
 }
 
 /// 2^16 offsets of a set at a time, as plain bits.
@@ -102,6 +128,22 @@ fn set_bits(words: &mut [u64], first: usize, last: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unsorted_lists() {
+        for (first, step, count) in
+            [(0, 1, 70_000), (65_530, 7, 20_000), ((3 << 32) - 90_000, 100, 2000), (5, 1 << 31, 9), (1 << 62, 1, 1)]
+        {
+            let offsets: Vec<u64> = (0..count).map(|number| first + number * step).collect();
+            let twice = offsets.iter().rev().chain(&offsets).copied().collect();
+            let found = from_unsorted(twice);
+            assert!(found.iter().eq(offsets.iter().copied()), "{first} {step}");
+            let mut inserted = RoaringTreemap::new();
+            inserted.extend(offsets);
+            assert_eq!(found, inserted);
+        }
+        assert!(from_unsorted(Vec::new()).is_empty());
+    }
 
     #[test]
     fn windows_see_what_the_set_has() {

@@ -51,15 +51,26 @@ def entry(base: int, key: bytes, offset: int) -> bytes:
     return LONG.pack(IS_LONG, len(key), offset) + key
 
 
-def merge(packs: Iterable[Buffer]) -> Survivors:
-    """Survivors of one bucket.
+def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors:
+    """Survivors of buckets, each given as all its packs.
 
     Of a key that any pack of the dirty part has: the greatest offset there. Of any other: all its offsets in
-    packs of the clean part. The order of the packs does not matter.
+    packs of the clean part. The order of the packs does not matter. A bucket is done with when the next is
+    asked for.
 
     Raises:
         ValueError: bytes that are no pack.
     """
+    found = Survivors()
+    for number, packs in enumerate(buckets):
+        try:
+            found.update(survivors_of(packs))
+        except ValueError as error:
+            raise ValueError(f"bucket {number}: {error}") from None
+    return found
+
+
+def survivors_of(packs: Iterable[Buffer]) -> Iterator[int]:
     newest: dict[bytes, int] = {}
     clean: list[tuple[bytes, int]] = []
     for number, data in enumerate(packs):
@@ -73,7 +84,7 @@ def merge(packs: Iterable[Buffer]) -> Survivors:
         except ValueError as error:
             raise ValueError(f"pack {number}: {error}") from None
     offsets = [*newest.values(), *(offset for key, offset in clean if key not in newest)]
-    return Survivors(offset for offset in offsets if offset >= 0)
+    return (offset for offset in offsets if offset >= 0)
 
 
 def unpack(data: memoryview) -> tuple[int, Iterable[tuple[bytes, int]]]:
