@@ -32,7 +32,7 @@ Found = TypeVar("Found", MapProgress, Rewritten)
 
 
 class Put(Protocol):
-    """`put_batches` of OffsetMap and KeyOffsets, `mark` with its survivors bound."""
+    """`put_batches` of OffsetMap and KeyBuckets, `mark` with its survivors bound."""
 
     def __call__(
         self,

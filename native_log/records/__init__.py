@@ -14,8 +14,7 @@ chooses the reference on purpose.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
-- `OffsetMap`, `KeyBuckets`, `KeyOffsets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see
-  `cleaning`).
+- `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ IMPLEMENTATION: str
 if os.environ.get("KAFKALOG_KERNEL") == "reference":
     from native_log.records.reference import (
         KeyBuckets,
-        KeyOffsets,
         OffsetMap,
         Survivors,
         decode,
@@ -74,7 +72,6 @@ else:
         )
         from native_log.records.kernel_cleaning import (  # type: ignore[assignment]
             KeyBuckets,
-            KeyOffsets,
             OffsetMap,
             Survivors,
             merge,
@@ -85,7 +82,6 @@ else:
     except ImportError as error:
         from native_log.records.reference import (
             KeyBuckets,
-            KeyOffsets,
             OffsetMap,
             Survivors,
             decode,
@@ -120,7 +116,6 @@ __all__ = [
     "Decoded",
     "Encoded",
     "KeyBuckets",
-    "KeyOffsets",
     "MapProgress",
     "OffsetMap",
     "RewriteStats",

@@ -264,10 +264,6 @@ class OffsetMap(ABC):
     def survivors(self) -> Survivors:
         """The offsets in the map. Takes 8 bytes a key meanwhile."""
 
-    @abstractmethod
-    def buckets(self, count: int) -> list[Buffer]:
-        """The map's content in packs: see KeyBuckets.take."""
-
 
 class KeyBuckets(ABC):
     """Keys and offsets of part of a log, packed in buckets by key, on their way to those who merge them.
@@ -340,38 +336,3 @@ class KeyBuckets(ABC):
         key is padded with zeros behind). mix(x): the lower half xor the upper half of the 128 bits of
         x * 0x9e3779b97f4a7c15.
         """
-
-
-class KeyOffsets(ABC):
-    """Keys with each of their offsets, in the order they come: the clean part of a split, where a record
-    survives unless the dirty part has its key. Interface as OffsetMap's; `__len__` counts records.
-
-    `dirty`: of the dirty part; then `merge` finds the greatest offset of each key. Where keys seldom come
-    again this takes a third of the time that an OffsetMap takes, and hardly more bytes.
-    """
-
-    @abstractmethod
-    def __init__(self, max_bytes: int, *, dirty: bool = False) -> None: ...
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def size_bytes(self) -> int: ...
-
-    @abstractmethod
-    def put_batches(
-        self,
-        buffer: Buffer,
-        *,
-        base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    ) -> MapProgress: ...
-
-    @abstractmethod
-    def buckets(self, count: int) -> list[Buffer]: ...

@@ -147,9 +147,6 @@ class OffsetMap(cleaning.OffsetMap):
     def survivors(self) -> Survivors:
         return Survivors.of(self._map.survivors())
 
-    def buckets(self, count: int) -> list[Buffer]:
-        return [memoryview(pack) for pack in self._map.buckets(count)]
-
 
 class KeyBuckets(cleaning.KeyBuckets):
     def __init__(self, count: int, max_bytes: int, *, dirty: bool) -> None:
@@ -187,44 +184,6 @@ class KeyBuckets(cleaning.KeyBuckets):
 
     def take(self) -> list[Buffer]:
         return [memoryview(pack) for pack in self._buckets.take()]
-
-
-class KeyOffsets(cleaning.KeyOffsets):
-    def __init__(self, max_bytes: int, *, dirty: bool = False) -> None:
-        self._offsets = _kernel.KeyOffsets(max_bytes, dirty=dirty)
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    @property
-    def size_bytes(self) -> int:
-        return self._offsets.size_bytes
-
-    def put_batches(
-        self,
-        buffer: Buffer,
-        *,
-        base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    ) -> MapProgress:
-        return progress(
-            self._offsets.put_batches(
-                buffer,
-                base_position=base_position,
-                start_offset=start_offset,
-                end_offset=end_offset,
-                aborted=aborted,
-                check_crcs=check_crcs,
-                max_batch_bytes=max_batch_bytes,
-            )
-        )
-
-    def buckets(self, count: int) -> list[Buffer]:
-        return [memoryview(pack) for pack in self._offsets.buckets(count)]
 
 
 def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors:

@@ -226,13 +226,6 @@ def test_keys_that_come_again_make_room_for_others(impl) -> None:
     assert merged(impl, first) == [8, 12, 13, 14]
 
 
-def test_key_offsets_are_bounded(impl) -> None:
-    offsets = impl.KeyOffsets(2 * (KEY_OVERHEAD_BYTES + 1))
-    progress = offsets.put_batches(v2(keyed(b"a", b"a", b"a"), 5))
-    assert (progress.status, progress.next_offset, len(offsets)) == ("full", 7, 2)
-    assert offsets.size_bytes == 2 * (KEY_OVERHEAD_BYTES + 1)
-
-
 # Survivors
 # ------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ than the format, the comments say whom this one follows.
 
 from __future__ import annotations
 
-from native_log.records.reference.cleaning import KeyBuckets, KeyOffsets, OffsetMap, Survivors, merge, rewrite
+from native_log.records.reference.cleaning import KeyBuckets, OffsetMap, Survivors, merge, rewrite
 from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.find import find_batch
@@ -25,7 +25,6 @@ from native_log.records.reference.scan import scan, scan_headers
 
 __all__ = [
     "KeyBuckets",
-    "KeyOffsets",
     "OffsetMap",
     "Survivors",
     "decode",

@@ -17,12 +17,6 @@ pub struct Arena {
     max_bytes: usize,
 }
 
-impl Default for Arena {
-    fn default() -> Self {
-        Arena::within(usize::MAX)
-    }
-}
-
 impl Arena {
     /// One that is never asked to take more than `max_bytes`.
     pub fn within(max_bytes: usize) -> Self {

@@ -1,7 +1,7 @@
 //! The keys of a buffer's records, fed to what collects them.
 
 use super::cursor::{Cursor, Header, Stop};
-use super::key_map::{Arena, Full, Guess, KEY_OVERHEAD_BYTES, KeyMap};
+use super::key_map::{Full, Guess, KeyMap};
 use super::spans;
 use crate::codec::{Codec, Decompressor, SLACK};
 use crate::damage::Fault;
@@ -106,27 +106,6 @@ impl Sink for &mut Unshadowed<'_> {
         if let (true, Ok(offset)) = (is_newest, u64::try_from(offset)) {
             self.offsets.push(offset);
         }
-        Ok(())
-    }
-}
-
-/// All offsets of each key, as they come.
-pub struct KeyOffsets {
-    pub arena: Arena,
-    pub max_bytes: usize,
-}
-
-impl Sink for &mut KeyOffsets {
-    fn hash(&self, _key: &[u8]) -> u64 {
-        0
-    }
-
-    #[inline(always)]
-    fn put(&mut self, key: &[u8], _hash: u64, _guess: Guess, offset: i64) -> Result<(), Full> {
-        if self.arena.size_bytes().saturating_add(KEY_OVERHEAD_BYTES + key.len()) > self.max_bytes {
-            return Err(Full);
-        }
-        self.arena.push(key, offset);
         Ok(())
     }
 }

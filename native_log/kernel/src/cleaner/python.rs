@@ -9,10 +9,10 @@ use pyo3::types::PyBytes;
 use roaring::RoaringTreemap;
 
 use super::buckets::MOST_BUCKETS;
-use super::key_map::{Arena, Guess, KeyMap};
+use super::key_map::KeyMap;
 use super::keys::{Options, Progress, Unshadowed, feed};
 use super::packs::{Kind, Merger};
-use super::{buckets, keys, rewrite};
+use super::{buckets, rewrite};
 use crate::bytes::{Bytes, Part, recycled};
 use crate::decode::Stopped;
 use crate::python::{
@@ -133,81 +133,6 @@ impl OffsetMap {
         let offsets = || map.entries().filter_map(|(_, offset)| u64::try_from(offset).ok()).collect();
         Survivors { set: py.detach(|| super::survivors::from_unsorted(offsets())) }
     }
-
-    fn buckets(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Part>> {
-        packs(py, Kind::Dirty, || self.map.entries(), count)
-    }
-}
-
-#[pyclass(module = "native_log._kernel")]
-pub struct KeyOffsets {
-    offsets: keys::KeyOffsets,
-    kind: Kind,
-}
-
-#[pymethods]
-impl KeyOffsets {
-    #[new]
-    #[pyo3(signature = (max_bytes, *, dirty = false))]
-    fn new(max_bytes: usize, dirty: bool) -> Self {
-        let kind = if dirty { Kind::Dirty } else { Kind::Clean };
-        KeyOffsets { offsets: keys::KeyOffsets { arena: Arena::default(), max_bytes }, kind }
-    }
-
-    fn __len__(&self) -> usize {
-        self.offsets.arena.len()
-    }
-
-    #[getter]
-    fn size_bytes(&self) -> usize {
-        self.offsets.arena.size_bytes()
-    }
-
-    #[pyo3(signature = (
-        buffer, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, check_crcs = true,
-        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
-    fn put_batches(
-        &mut self,
-        py: Python<'_>,
-        buffer: PyBuffer<u8>,
-        base_position: i64,
-        start_offset: Option<i64>,
-        end_offset: Option<i64>,
-        aborted: Option<PyBuffer<u8>>,
-        check_crcs: bool,
-        max_batch_bytes: usize,
-    ) -> PyResult<ProgressTuple> {
-        let aborted = aborted.as_ref();
-        let Source { bytes, options } =
-            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
-        let offsets = &mut self.offsets;
-        Ok(progress(py.detach(|| feed(bytes, &options, offsets))))
-    }
-
-    fn buckets(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Part>> {
-        packs(py, self.kind, || self.offsets.arena.entries(), count)
-    }
-}
-
-fn packs<'a>(
-    py: Python<'_>,
-    kind: Kind,
-    entries: impl Fn() -> super::key_map::Entries<'a> + Send + Sync,
-    count: usize,
-) -> PyResult<Vec<Part>> {
-    check_count(count)?;
-    let packs = py.detach(|| {
-        let mut buckets = buckets::KeyBuckets::new(kind, count, usize::MAX);
-        let mut sink = &mut buckets;
-        for (key, offset) in entries() {
-            let hash = keys::Sink::hash(&sink, key);
-            let _ = keys::Sink::put(&mut sink, key, hash, Guess::default(), offset);
-        }
-        Arc::new(buckets.take())
-    });
-    Ok(Part::each(&packs))
 }
 
 fn check_count(count: usize) -> PyResult<()> {

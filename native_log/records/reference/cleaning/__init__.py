@@ -1,7 +1,7 @@
 """What compaction does to bytes, in plain Python. The interface is that of native_log.records.cleaning.
 
 - `keys`: the records of a buffer that have keys, fed to what collects them;
-- `offset_map`: OffsetMap and KeyOffsets, which collect;
+- `offset_map`: OffsetMap, the greatest offset of each key;
 - `buckets`: KeyBuckets, which collects into packs by key;
 - `packs`: their format, and what survives of them: `merge`;
 - `survivors`, `roaring`: a set of offsets, and the format it is stored in;
@@ -11,9 +11,9 @@
 from __future__ import annotations
 
 from native_log.records.reference.cleaning.buckets import KeyBuckets
-from native_log.records.reference.cleaning.offset_map import KeyOffsets, OffsetMap
+from native_log.records.reference.cleaning.offset_map import OffsetMap
 from native_log.records.reference.cleaning.packs import merge
 from native_log.records.reference.cleaning.rewrite import rewrite
 from native_log.records.reference.cleaning.survivors import Survivors
 
-__all__ = ["KeyBuckets", "KeyOffsets", "OffsetMap", "Survivors", "merge", "rewrite"]
+__all__ = ["KeyBuckets", "OffsetMap", "Survivors", "merge", "rewrite"]

@@ -1,13 +1,11 @@
-"""Keys and their offsets: the greatest of each, or all of them."""
+"""Keys and the greatest offset of each."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from native_log.records import cleaning
 from native_log.records.cleaning import KEY_OVERHEAD_BYTES, MapProgress
-from native_log.records.reference.cleaning.buckets import KeyBuckets
 from native_log.records.reference.cleaning.keys import feed
 from native_log.records.reference.cleaning.survivors import Survivors, own
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
@@ -104,60 +102,3 @@ class OffsetMap(cleaning.OffsetMap):
 
     def survivors(self) -> Survivors:
         return Survivors(offset for offset in self._offsets.values() if offset >= 0)
-
-    def buckets(self, count: int) -> list[Buffer]:
-        return packed(list(self._offsets.items()), count, dirty=True)
-
-
-class KeyOffsets(cleaning.KeyOffsets):
-    def __init__(self, max_bytes: int, *, dirty: bool = False) -> None:
-        self._max_bytes = max_bytes
-        self._dirty = dirty
-        self._entries: list[tuple[bytes, int]] = []
-        self._size_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    @property
-    def size_bytes(self) -> int:
-        return self._size_bytes
-
-    def put(self, key: bytes, offset: int) -> bool:
-        if self._size_bytes + KEY_OVERHEAD_BYTES + len(key) > self._max_bytes:
-            return False
-        self._entries.append((key, offset))
-        self._size_bytes += KEY_OVERHEAD_BYTES + len(key)
-        return True
-
-    def put_batches(
-        self,
-        buffer: Buffer,
-        *,
-        base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    ) -> MapProgress:
-        return feed(
-            self.put,
-            buffer,
-            base_position=base_position,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            aborted=aborted,
-            check_crcs=check_crcs,
-            max_batch_bytes=max_batch_bytes,
-        )
-
-    def buckets(self, count: int) -> list[Buffer]:
-        return packed(self._entries, count, dirty=self._dirty)
-
-
-def packed(entries: list[tuple[bytes, int]], count: int, *, dirty: bool) -> list[Buffer]:
-    buckets = KeyBuckets(count, sys.maxsize, dirty=dirty)
-    for key, offset in entries:
-        buckets.put(key, offset)
-    return buckets.take()
