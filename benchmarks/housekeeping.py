@@ -19,9 +19,10 @@ from benchmarks.places import scratch
 from benchmarks.spark import in_session
 from native_log import LogDir
 from native_log.config import LogConfig
+from native_log.log.encoding import Encoding
 from native_log.publish.commit import commit
 from native_log.publish.job import WriteJob
-from native_log.publish.staging import Encoding, StagedFile, StagingWriter
+from native_log.publish.staging import Attempt, StagedFile, StagingWriter
 
 COMMIT = "commit a job of {tasks} tasks x {partitions} partitions"
 TASKS, PARTITIONS, JOB_BYTES = 200, 10, 1 << 30
@@ -75,10 +76,10 @@ def _commit_once(tasks: int, batch_kib: int) -> dict[str, object]:
         log_dir.create_topic("t", partitions=PARTITIONS)
     job = WriteJob.begin(folder)
     records = _records(JOB_BYTES // TASKS // PARTITIONS)
-    encoding = Encoding("none", None, batch_kib * KIB, LogConfig(), 0)
+    encoding = Encoding("none", None, batch_kib * KIB)
     staged: list[StagedFile] = []
     for task in range(tasks):
-        writer = StagingWriter(job, f"task-{task}", encoding)
+        writer = StagingWriter(Attempt(job, f"task-{task}", encoding, LogConfig(), 0))
         for partition in range(PARTITIONS):
             writer.append("t", partition, f"t-{partition}", records)
         staged += writer.close()

@@ -14,13 +14,14 @@ from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.write.columns import SinkColumns
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, NotALogDirError
+from native_log.log.encoding import Encoding
 from native_log.logdir import LogDir
 from native_log.logdir.create import checked_topic
 from native_log.logdir.discovery import find_partitions, local_path
 from native_log.logdir.lock import LogDirLock, lock_holder
 from native_log.logdir.names import METADATA_TOPIC
 from native_log.publish.job import Owner, WriteJob, other_jobs
-from native_log.publish.staging import Encoding
+from native_log.publish.staging import Attempt
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -83,15 +84,14 @@ class WritePlan:
                 path=self.job.log_dir,
             )
 
-    def encoding(self) -> Encoding:
+    def attempt(self, name: str) -> Attempt:
+        """One at a task. `name`: see there."""
         options = self.options
         config = LogConfig.parse(options.config)
         of_topic = config.compression_type
         codec = options.compression if of_topic == "producer" else of_topic
         level = options.level if codec == options.compression else None
-        if level is None:
-            level = config.compression_level(codec)
-        return Encoding(codec, level, options.batch_size, config, self.now_ms)
+        return Attempt(self.job, name, Encoding(codec, level, options.batch_size), config, self.now_ms)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, or will have. Raises InvalidTopicError."""

@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from native_log.errors import InvalidRecordError
+from native_log.log.ahead import one_ahead
 from native_log.publish.staging import StagedFile, StagingWriter
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit
     context = TaskContext.get()
     # Spark numbers attempts within an application only.
     number = f"{context.partitionId():06d}-{context.taskAttemptId()}-" if context is not None else ""
-    writer = StagingWriter(plan.job, f"{number}{os.getpid()}{uuid.uuid4().hex[:8]}", plan.encoding())
+    writer = StagingWriter(plan.attempt(f"{number}{os.getpid()}{uuid.uuid4().hex[:8]}"))
     try:
         rows = _Rows(plan, writer)
-        for batch in batches:
+        # Spark's JVM makes the next rows only while someone takes those it has made.
+        for batch in one_ahead(batches):
             rows.write(batch)
         staged = writer.close()
     except BaseException:

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.errors import InvalidRecordError
+from native_log.errors import InvalidRecordError, RecordTooLargeError
 from native_log.log.ahead import one_ahead
 from native_log.log.sequences import MAX_SEQUENCE, check_producer
-from native_log.log.validation import check_records, check_sizes
+from native_log.log.validation import LOG_APPEND_TIME, check_records
 from native_log.records import encode
-from native_log.segment.scan import int32s
+from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import Buffer
 
+    from native_log.config import LogConfig
     from native_log.log.admission import Admission
+    from native_log.records import Encoded
 
 _SLICE_BYTES = 4 << 20
 """Records encoded at a time: enough for a large write, few enough to stay in the CPU's cache."""
@@ -27,15 +29,72 @@ _SLICE_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How records become batches; see PartitionLog.append."""
+    """How records become batches.
+
+    Attributes:
+        compression: codec; None: what compression.type says, none where that is "producer".
+        level: of the codec; None: the topic's.
+        batch_size: about how many bytes a batch has before compression.
+        producer_id, producer_epoch, base_sequence, is_transactional: what the batches say of their producer.
+    """
 
     compression: str | None
     level: int | None
     batch_size: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    is_transactional: bool
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    is_transactional: bool = False
+
+    def encode(
+        self,
+        records: pa.RecordBatch,
+        config: LogConfig,
+        now_ms: int,
+        path: object,
+        *,
+        base_offset: int,
+        leader_epoch: int = -1,
+        first_row: int = 0,
+        estimated_ratio: float = 1.0,
+    ) -> Encoded:
+        """Some of the records, as batches that a topic of these settings takes.
+
+        Args:
+            path: of the log, for errors.
+            first_row: how many records came before: the number of the first of these, and their distance
+                from `base_sequence`.
+
+        Raises:
+            InvalidRecordError, InvalidTimestampError, RecordTooLargeError.
+        """
+        wanted = config.compression_type
+        codec = self.compression or ("none" if wanted == "producer" else wanted)
+        is_append_time = config.message_timestamp_type == LOG_APPEND_TIME
+        sequence = self.base_sequence
+        try:
+            done = encode(
+                records,
+                compression=codec,
+                level=config.compression_level(codec) if self.level is None else self.level,
+                batch_size=self.batch_size,
+                max_message_bytes=config.max_message_bytes,
+                base_offset=base_offset,
+                leader_epoch=leader_epoch,
+                producer_id=self.producer_id,
+                producer_epoch=self.producer_epoch,
+                base_sequence=sequence if sequence < 0 else (sequence + first_row) % (MAX_SEQUENCE + 1),
+                is_transactional=self.is_transactional,
+                timestamp_type=1 if is_append_time else 0,
+                append_time_ms=now_ms if is_append_time else -1,
+                now_ms=now_ms,
+                estimated_ratio=estimated_ratio,
+                first_row=first_row,
+            )
+        except InvalidRecordError as error:
+            raise type(error)(error.message, path=path) from None
+        _check_segment_bytes(done.batches, config, path, first_row - base_offset)
+        return done
 
 
 def encoded(records: object, how: Encoding, at: Admission) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
@@ -67,39 +126,34 @@ def _encoded(
     check_producer(
         at.producers, how.producer_id, how.producer_epoch, how.base_sequence, how.is_transactional, at.path
     )
-    wanted = at.config.compression_type
-    codec = how.compression or ("none" if wanted == "producer" else wanted)
-    append_time_ms = at.append_time_ms
-    offset, sequence, ratio = at.log_end_offset, how.base_sequence, 1.0
+    row, ratio = 0, 1.0
     for piece in _slices(records):
         if piece.num_rows:
-            try:
-                done = encode(
-                    piece,
-                    compression=codec,
-                    level=at.config.compression_level(codec) if how.level is None else how.level,
-                    batch_size=how.batch_size,
-                    max_message_bytes=at.config.max_message_bytes,
-                    base_offset=offset,
-                    leader_epoch=at.leader_epoch,
-                    producer_id=how.producer_id,
-                    producer_epoch=how.producer_epoch,
-                    base_sequence=sequence,
-                    is_transactional=how.is_transactional,
-                    timestamp_type=0 if append_time_ms is None else 1,
-                    append_time_ms=-1 if append_time_ms is None else append_time_ms,
-                    now_ms=at.now_ms,
-                    estimated_ratio=ratio,
-                )
-            except InvalidRecordError as error:  # it counts the rows of this piece
-                done_rows = offset - at.log_end_offset
-                counted = f"counted from row {done_rows} on, " if done_rows else ""
-                raise type(error)(f"{counted}{error.message}", path=at.path) from None
-            rows = done.batches
-            check_sizes(int32s(rows, "sizeInBytes").tolist(), at.config, at.path)
-            yield done.data, rows
-            offset, ratio = offset + piece.num_rows, done.estimated_ratio
-            sequence = -1 if sequence < 0 else (sequence + piece.num_rows) % (MAX_SEQUENCE + 1)
+            done = how.encode(
+                piece,
+                at.config,
+                at.now_ms,
+                at.path,
+                base_offset=at.log_end_offset + row,
+                leader_epoch=at.leader_epoch,
+                first_row=row,
+                estimated_ratio=ratio,
+            )
+            yield done.data, done.batches
+            row, ratio = row + piece.num_rows, done.estimated_ratio
+
+
+def _check_segment_bytes(batches: pa.RecordBatch, config: LogConfig, path: object, shift: int) -> None:
+    """`shift`: from offsets to rows."""
+    sizes = int32s(batches, "sizeInBytes").tolist()
+    largest = max(sizes, default=0)
+    if largest > config.segment_bytes:
+        row = int64s(batches, "baseOffset")[sizes.index(largest)] + shift
+        raise RecordTooLargeError(
+            f"row {row}: expected a batch of at most {config.segment_bytes} bytes (segment.bytes), found one "
+            f"of {largest} that begins with it; raise that, or make batches or values smaller",
+            path=path,
+        )
 
 
 def _slices(records: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:

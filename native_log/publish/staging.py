@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.errors import InvalidRecordError
-from native_log.log.validation import LOG_APPEND_TIME, check_records, check_sizes
-from native_log.records import encode
-from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
+from native_log.log.roll import ActiveSegment, batches_that_fit
+from native_log.log.validation import check_records
+from native_log.segment.indexing import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.scan import int32s, int64s
 from native_log.storage.writing import AppendFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from native_log.config import LogConfig
+    from native_log.log.encoding import Encoding
     from native_log.publish.job import WriteJob
 
 FLUSH_BYTES = 4 << 20
@@ -64,19 +63,20 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
-    """How a producer makes batches of records.
+class Attempt:
+    """One attempt at a task of a job.
 
     Attributes:
-        compression, level: codec, and its level (None: its default).
-        batch_size: about the bytes of a batch before compression.
-        config: settings of the topic.
+        job: whose files they are.
+        name: part of the files' names that no other attempt at any task of the job has.
+        encoding: how its records become batches.
+        config: settings of the topics.
         now_ms: the time of records without one, and of appending.
     """
 
-    compression: str
-    level: int | None
-    batch_size: int
+    job: WriteJob
+    name: str
+    encoding: Encoding
     config: LogConfig
     now_ms: int
 
@@ -88,11 +88,8 @@ class StagingWriter:
     of its own, while the next records come in.
     """
 
-    def __init__(self, job: WriteJob, attempt: str, encoding: Encoding) -> None:
-        """`attempt`: part of the files' names that no other attempt at any task of the job has."""
-        self._job = job
+    def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._encoding = encoding
         self._logs: dict[tuple[str, int], _StagedLog] = {}
         self._buffered_bytes = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kafkalog-encode")
@@ -103,11 +100,9 @@ class StagingWriter:
 
         Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError: records that a broker refuses.
         """
-        check_records(records, self._encoding.config, self._encoding.now_ms, f"{topic}-{partition}")
         log = self._logs.get((topic, partition))
         if log is None:
-            log = _StagedLog(topic, partition, partition_dir, self._job, self._attempt, self._encoding)
-            self._logs[topic, partition] = log
+            log = self._logs[topic, partition] = _StagedLog(topic, partition, partition_dir, self._attempt)
         self._buffered_bytes += log.append(records)
         if log.buffered_bytes >= FLUSH_BYTES:
             self._flush(log)
@@ -125,7 +120,7 @@ class StagingWriter:
         self._wait(0)
         self._thread.shutdown()
         staged = [file for log in self._logs.values() for file in log.close()]
-        self._job.check()
+        self._attempt.job.check()
         return staged
 
     def abandon(self) -> None:
@@ -133,9 +128,11 @@ class StagingWriter:
         self._thread.shutdown(cancel_futures=True)
         for log in self._logs.values():
             log.abandon()
-        if not self._job.mark.exists():  # the job has ended, and may have tidied up before these were made
+        if (
+            not self._attempt.job.mark.exists()
+        ):  # the job has ended, and may have tidied up before these were made
             for log in self._logs.values():
-                folder = self._job.folder(log.partition_dir)
+                folder = self._attempt.job.folder(log.partition_dir)
                 with contextlib.suppress(OSError):
                     folder.rmdir()
                     if log.partition_dir.endswith("-delete"):
@@ -160,18 +157,19 @@ class _StagedLog:
     topic: str
     partition: int
     partition_dir: str
-    job: WriteJob
-    attempt: str
-    encoding: Encoding
+    attempt: Attempt
     buffered_bytes: int = 0
     _buffer: list[pa.RecordBatch] = field(default_factory=list)
     _file: _OpenFile | None = None
     _done: list[StagedFile] = field(default_factory=list)
-    _records: int = 0
+    _taken: int = 0
+    _written: int = 0
     _ratio: float = 1.0
 
     def append(self, records: pa.RecordBatch) -> int:
         """Keep records until they are taken; how many bytes they are."""
+        check_records(records, self.attempt.config, self.attempt.now_ms, self._name, self._taken)
+        self._taken += records.num_rows
         size_bytes = int(records.nbytes)
         self._buffer.append(records)
         self.buffered_bytes += size_bytes
@@ -185,35 +183,26 @@ class _StagedLog:
     def write(self, parts: Sequence[pa.RecordBatch]) -> None:
         """Encode records and write them."""
         records = _as_one(parts)
-        how = self.encoding
-        is_append_time = how.config.message_timestamp_type == LOG_APPEND_TIME
-        try:
-            encoded = encode(
-                records,
-                compression=how.compression,
-                level=how.level,
-                batch_size=how.batch_size,
-                max_message_bytes=how.config.max_message_bytes,
-                base_offset=self._records,
-                timestamp_type=1 if is_append_time else 0,
-                append_time_ms=how.now_ms if is_append_time else -1,
-                now_ms=how.now_ms,
-                estimated_ratio=self._ratio,
-            )
-        except InvalidRecordError as error:
-            raise type(error)(error.message, path=self._name) from None
-        check_sizes(int32s(encoded.batches, "sizeInBytes").tolist(), how.config, self._name)
-        self._records, self._ratio = self._records + records.num_rows, encoded.estimated_ratio
+        encoded = self.attempt.encoding.encode(
+            records,
+            self.attempt.config,
+            self.attempt.now_ms,
+            self._name,
+            base_offset=self._written,
+            first_row=self._written,
+            estimated_ratio=self._ratio,
+        )
+        self._written, self._ratio = self._written + records.num_rows, encoded.estimated_ratio
         data, batches = memoryview(encoded.data).cast("B"), encoded.batches
         while batches.num_rows:
-            file = self._file = self._file or self._open()
-            count = file.room_for(batches, how.config) or (0 if file.records else 1)
-            if count:
-                size = sum(int32s(batches.slice(0, count), "sizeInBytes"))
-                file.append(data[:size], batches.slice(0, count))
-                data, batches = data[size:], batches.slice(count)
-            if batches.num_rows:
+            file = self._file = self._file or self._open(int64s(batches, "baseOffset")[0])
+            count = file.room_for(batches, self.attempt) or (0 if file.records else 1)
+            if count == 0:
                 self._close_file()
+                continue
+            size = sum(int32s(batches.slice(0, count), "sizeInBytes"))
+            file.append(data[:size], batches.slice(0, count))
+            data, batches = data[size:], batches.slice(count)
 
     def close(self) -> list[StagedFile]:
         self._close_file()
@@ -231,11 +220,13 @@ class _StagedLog:
     def _name(self) -> str:
         return f"{self.topic}-{self.partition}"
 
-    def _open(self) -> _OpenFile:
-        self.job.check()
-        folder = self.job.folder(self.partition_dir)
+    def _open(self, first_offset: int) -> _OpenFile:
+        job = self.attempt.job
+        job.check()
+        folder = job.folder(self.partition_dir)
         folder.mkdir(parents=self.partition_dir.endswith("-delete"), exist_ok=True)
-        return _OpenFile.create(folder / f"{self.attempt}-{len(self._done)}.batches")
+        path = folder / f"{self.attempt.name}-{len(self._done)}.batches"
+        return _OpenFile(AppendFile(str(path), sent_from=OWN_SEGMENT_BYTES), first_offset)
 
     def _close_file(self) -> None:
         if self._file is not None:
@@ -256,42 +247,35 @@ class _StagedLog:
 @dataclass(slots=True)
 class _OpenFile:
     log: AppendFile
+    first_offset: int
     records: int = 0
     first_ms: int = -1
-    first_offset: int = 0
     batches: int = 0
     headers: list[pa.RecordBatch] = field(default_factory=list)
 
-    @classmethod
-    def create(cls, path: Path) -> _OpenFile:
-        return cls(AppendFile(str(path), sent_from=OWN_SEGMENT_BYTES))
-
-    def room_for(self, batches: pa.RecordBatch, config: LogConfig) -> int:
+    def room_for(self, batches: pa.RecordBatch, attempt: Attempt) -> int:
         """How many of the batches still go into a segment with those before."""
-        most_entries = min(config.segment_index_bytes // 8, config.segment_index_bytes // 12 - 1)
-        sizes, times = int32s(batches, "sizeInBytes"), int64s(batches, "maxTimestamp")
-        lasts = int64s(batches, "lastOffset")
-        size, first_ms = self.log.size_bytes, self.first_ms
-        room = 0
-        for size_bytes, time_ms, last in zip(sizes, times, lasts, strict=True):
-            if size:
-                entries = min(self.batches + room, size // (config.index_interval_bytes + 1))
-                too_long = first_ms >= 0 and time_ms - first_ms > config.max_segment_ms
-                if size + size_bytes > config.segment_bytes or too_long or entries >= most_entries:
-                    break
-                if last - self.first_offset > MAX_RELATIVE_OFFSET:
-                    break
-            else:
-                first_ms = time_ms
-            size += size_bytes
-            room += 1
-        return room
+        config, size_bytes = attempt.config, self.log.size_bytes
+        most_entries = min(
+            config.segment_index_bytes // OFFSET_ENTRY.size, config.segment_index_bytes // TIME_ENTRY.size - 1
+        )
+        entries = min(self.batches, size_bytes // (config.index_interval_bytes + 1))
+        segment = ActiveSegment(
+            self.first_offset, size_bytes, max(0, most_entries - entries), self.first_ms, attempt.now_ms
+        )
+        return batches_that_fit(
+            segment,
+            config,
+            int32s(batches, "sizeInBytes"),
+            int64s(batches, "maxTimestamp"),
+            int64s(batches, "lastOffset"),
+            attempt.now_ms,
+        )
 
     def append(self, data: memoryview, batches: pa.RecordBatch) -> None:
         position, first = self.log.size_bytes, int64s(batches, "baseOffset")[0]
         if position == 0:
             self.first_ms = int64s(batches, "maxTimestamp")[0]
-            self.first_offset = first
         self.log.append(data)
         rows = batches.select(_COLUMNS)
         in_file = pc.add(rows.column("position"), position - int64s(rows, "position")[0])

@@ -187,9 +187,17 @@ def _as_list(lists: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, lists.flatten(), mask=is_null)
 
 
-def refuse(kind: str, first_row: int, last_row: int, found: int, max_message_bytes: int | None) -> NoReturn:
-    """Raises what tells of these rows (both inclusive): InvalidRecordError, or one of its kind."""
-    rows = f"row {first_row}" if first_row == last_row else f"rows {first_row} to {last_row}"
+def refuse(refused: tuple[str, int, int, int], first_row: int, max_message_bytes: int | None) -> NoReturn:
+    """Raises what tells of these rows: InvalidRecordError, or one of its kind.
+
+    Args:
+        refused: kind, first row, last row (inclusive), what was found.
+        first_row: the number of what `refused` has as row 0.
+    """
+    kind, first, last, found = refused
+    rows = f"row {first_row + first}"
+    if last > first:
+        rows = f"rows {first_row + first} to {first_row + last}"
     if kind == "too-large":
         limit = MOST_BYTES if max_message_bytes is None else max_message_bytes
         raise RecordTooLargeError(

@@ -118,6 +118,7 @@ def encode(
     now_ms: int = -1,
     base_position: int = 0,
     estimated_ratio: float = 1.0,
+    first_row: int = 0,
 ) -> Encoded:
     check_settings(
         magic=magic,
@@ -154,7 +155,7 @@ def encode(
         estimated_ratio=estimated_ratio,
     )
     if encoded is None:
-        refuse(*refused, max_message_bytes)
+        refuse(refused, first_row, max_message_bytes)
     data, batches, ratio = encoded
     return Encoded(memoryview(data), batches, ratio)
 

@@ -558,3 +558,19 @@ def test_preallocated_segments_are_trimmed(logs: Path) -> None:
     assert len(values(log)) == 210
     log.close()
     assert all(segment.path.stat().st_size == segment.size_bytes for segment in log.segments)
+
+
+@pytest.mark.parametrize(
+    ("config", "size"), [({"max.message.bytes": 3 << 20}, 4 << 20), ({"segment.bytes": 3 << 20}, 4 << 20)]
+)
+def test_a_record_too_large_is_named_by_its_row_of_all(logs: Path, config: dict[str, int], size: int) -> None:
+    """Whatever pieces they were given in, or are encoded in."""
+    sizes = [[1 << 20] * 9, [1 << 20, size], [1]]
+    table = pa.Table.from_batches([pa.record_batch({"value": [b"v" * n for n in part]}) for part in sizes])
+    if "segment.bytes" in config:
+        config = config | {"max.message.bytes": 5 << 20}
+    for given_ in (table, table.combine_chunks().to_batches()[0]):
+        with LogDir(logs).partition("t", 0, config=config) as log:
+            with pytest.raises(RecordTooLargeError, match=rf"^(?!.*rows).*row 10: .*{next(iter(config))}"):
+                log.append(given_)
+            assert log.log_end_offset == 0

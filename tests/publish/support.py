@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from native_log import LogDir
 from native_log.config import LogConfig
+from native_log.log.encoding import Encoding
 from native_log.publish import commit as publishing
 from native_log.publish.job import WriteJob
-from native_log.publish.staging import Encoding, StagedFile, StagingWriter
+from native_log.publish.staging import Attempt, StagedFile, StagingWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +37,8 @@ def stage(
     batch_size: int = 500,
 ) -> list[StagedFile]:
     """What one task stages: (partition, records)."""
-    encoding = Encoding(compression, None, batch_size, LogConfig.parse(config or {}), NOW_MS)
-    writer = StagingWriter(job, attempt, encoding)
+    encoding = Encoding(compression, None, batch_size)
+    writer = StagingWriter(Attempt(job, attempt, encoding, LogConfig.parse(config or {}), NOW_MS))
     is_there = topic in LogDir(job.log_dir, allow_empty=True).topics()
     for partition, part in rows:
         directory = f"{topic}-{partition}" if is_there else job.new_partition(topic, partition)

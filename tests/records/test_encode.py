@@ -223,6 +223,8 @@ def test_too_large_a_batch_is_refused_by_its_rows(impl) -> None:
         impl.encode(values(180, 100, 101), max_message_bytes=279, batch_size=280)
     with pytest.raises(RecordTooLargeError, match=r"row 1: .* found 1070"):
         impl.encode(values(10, 1000), max_message_bytes=1000, batch_size=100)
+    with pytest.raises(RecordTooLargeError, match=r"rows 41 to 42: .* found 280"):
+        impl.encode(values(180, 100, 101), max_message_bytes=279, batch_size=280, first_row=40)
     assert counts(impl.encode(values(1000), max_message_bytes=1070)) == [1]
 
 

@@ -8,7 +8,7 @@ from native_log.records.encode import Encoded, check_settings, refuse
 from native_log.records.reference.codec import NAMES
 from native_log.records.reference.encode.batches import Form, legacy_batches, v2_batches
 from native_log.records.reference.encode.ratio import Ratio
-from native_log.records.reference.encode.rows import rows
+from native_log.records.reference.encode.rows import RefusedError, rows
 from native_log.records.reference.scan import scan
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def encode(
     now_ms: int = -1,
     base_position: int = 0,
     estimated_ratio: float = 1.0,
+    first_row: int = 0,
 ) -> Encoded:
     """Records as batches with consecutive offsets from `base_offset` on.
 
@@ -70,6 +71,7 @@ def encode(
         base_position: position in the file of the first byte, for `Encoded.batches`.
         estimated_ratio: of the size of compressed batches to that before, as it is expected at first: where
             encoding goes on, `Encoded.estimated_ratio` of the call before.
+        first_row: by which number errors call the first record.
 
     Raises:
         RecordTooLargeError: a batch is larger than `max_message_bytes`; it names the rows. A record may have
@@ -106,14 +108,17 @@ def encode(
         is_transactional,
         append_time_ms if timestamp_type else None,
     )
-    records = list(rows(records, base_offset, now_ms))
     most_bytes = _MOST if max_message_bytes is None else min(max_message_bytes, _MOST)
     written = bytearray()
     row, ratio = 0, Ratio(estimated_ratio, compressed=form.codec != 0)
-    for count, batch in (v2_batches if magic == 2 else legacy_batches)(records, form, ratio):
-        if len(batch) > most_bytes:
-            refuse("too-large", row, row + count - 1, len(batch), max_message_bytes)
-        written += batch
-        row += count
+    try:
+        records = list(rows(records, base_offset, now_ms))
+        for count, batch in (v2_batches if magic == 2 else legacy_batches)(records, form, ratio):
+            if len(batch) > most_bytes:
+                raise RefusedError("too-large", row, row + count - 1, len(batch))
+            written += batch
+            row += count
+    except RefusedError as refused:
+        refuse(refused.args, first_row, max_message_bytes)
     data = bytes(written)
     return Encoded(data, scan(data, base_position=base_position, check_crcs=True).batches, ratio.value)

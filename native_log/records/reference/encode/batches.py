@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.records.encode import refuse
 from native_log.records.reference import write
 from native_log.records.reference.codec.compress import compress
+from native_log.records.reference.encode.rows import RefusedError
 from native_log.records.reference.entry import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG, V2_HEADER, wrap64
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def legacy_batches(
     append_time = form.append_time_ms if magic else None  # magic 0 has no timestamps at all
     for row, (_, headers) in enumerate(rows):
         if headers:
-            refuse("headers", row, row, 0, None)
+            raise RefusedError("headers", row, row, 0)
     records = [record for record, _ in rows]
     if not form.codec:
         flags = 0 if append_time is None else TIMESTAMP_TYPE_FLAG

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from native_log.records.encode import known_columns, refuse
+from native_log.records.encode import known_columns
 from native_log.records.reference.record import Record
 
 if TYPE_CHECKING:
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 _NO_TIMESTAMP = -1
 Headers: TypeAlias = list[tuple[bytes, bytes | None]]
+
+
+class RefusedError(Exception):
+    """Records that cannot be encoded: see native_log.records.encode.refuse."""
 
 
 def rows(given: pa.RecordBatch, base_offset: int, now_ms: int) -> Iterator[tuple[Record, Headers]]:
@@ -28,9 +32,9 @@ def rows(given: pa.RecordBatch, base_offset: int, now_ms: int) -> Iterator[tuple
     )
     for number, (key, value, headers, timestamp) in enumerate(zip(*columns, strict=True)):
         if timestamp < _NO_TIMESTAMP:
-            refuse("timestamp", number, number, timestamp, None)
+            raise RefusedError("timestamp", number, number, timestamp)
         if any(name is None for name, _ in headers):
-            refuse("header-key", number, number, 0, None)
+            raise RefusedError("header-key", number, number, 0)
         yield Record(base_offset + number, timestamp, 0, key, value), headers
 
 
