@@ -138,5 +138,5 @@ def _read(path: str, position: int, into: memoryview) -> None:
         while into:
             count = os.preadv(file.fileno(), [into], position)
             if not count:
-                raise EOFError(f"{path} ends at {position}, and {len(into)} bytes are missing")
+                raise OSError(f"{path} ends at {position}: {len(into)} bytes of packed keys are missing")
             position, into = position + count, into[count:]

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
+import struct
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PythonException
 
 import native_log
 from kafkalog_spark import compact
+from kafkalog_spark.compaction import large
+from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.values import Settings
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.spreading import SETTINGS
+from native_log.cleaner.swap import STAGING_DIRECTORY
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
 from native_log.logdir.lock import LogDirLock
+from native_log.records import scan
 from tests.cleaner.support import ALWAYS, files, rounds
 
 if TYPE_CHECKING:
@@ -137,6 +144,7 @@ def test_a_corrupt_batch_stops_its_partition_alone(
 
     assert (corrupt["topic"], corrupt["status"]) == ("compact-idem", "failed")
     assert str(path) in corrupt["reason"]
+    assert "position 0, offset" in corrupt["reason"]
     assert files(partition) == before
     assert other["status"] == "cleaned"
     assert list(read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT)) == [("compact-txn", 0)]
@@ -151,10 +159,62 @@ def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Pa
         attempt = staging(str(partition), settings)
         assert attempt is not None
         (attempt / "00000000000000000000.log.cleaned").write_bytes(b"half a seg")
+        with PackWriter(str(partition), 2) as keys:
+            assert len(list(keys.bundles([b"half ", b"a pack"]))) == 1
+        assert sorted(partition.glob(f"{STAGING_DIRECTORY}/*.keys"))
 
     compact(spark, distributed, config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
 
     assert files(distributed) == files(local)
+
+
+def test_a_run_that_fails_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("this task fails")
+
+    data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
+    before = files(data)
+    monkeypatch.setattr(large, "rewrite_groups", fail)
+    with pytest.raises(PythonException, match="this task fails"):
+        compact(spark, data, config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
+    assert files(data) == before
+    assert not list(data.glob(f"*/{STAGING_DIRECTORY}"))
+
+
+def test_transactions_late_in_a_log(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are met when its keys are gathered already: it is begun again."""
+    topics = ("compact-idem", "compact-txn")
+    local, distributed = (log_dir(tmp_path / name, "round1", topics) for name in ("local", "distributed"))
+    for data in (local, distributed):
+        append_log(data / "compact-idem-0", data / "compact-txn-0")
+    expected = native_log.compact(local, config=CONFIG, now_ms=NOW_MS).to_pylist()
+
+    with caplog.at_level(logging.INFO, "kafkalog_spark"):
+        found = rows(compact(spark, distributed, config=CONFIG, now_ms=NOW_MS, **IN_PARTS))
+
+    assert len([said for said in caplog.messages if said.startswith("surveying 1 ")]) == 2
+    assert found == expected
+    assert {row["status"] for row in found} == {"cleaned"}
+    assert files(distributed) == files(local)
+
+
+def append_log(partition: Path, other: Path) -> None:
+    """The segments of the other behind those of `partition`, under the offsets that follow."""
+    by = native_log.LogDir(partition.parent).partition(partition.name[:-2], 0).log_end_offset
+    for path in sorted(other.glob("*.log")):
+        data = bytearray(path.read_bytes())
+        batches = scan(bytes(data)).batches
+        for position, offset in zip(
+            batches.column("position").to_pylist(), batches.column("baseOffset").to_pylist(), strict=True
+        ):
+            struct.pack_into(">q", data, position, offset + by)
+        new = partition / f"{int(path.stem) + by:020}.log"
+        new.write_bytes(data)
+        shutil.copystat(path, new)
 
 
 def test_a_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,8 @@ from native_log.cleaner.local import compaction_config
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.survivors import find_survivors
 from native_log.cleaner.swap import STAGING_DIRECTORY
-from native_log.records import Survivors
+from native_log.errors import CorruptRecordError
+from native_log.records import Survivors, scan
 from tests.cleaner.support import ALWAYS, files, rounds
 
 if TYPE_CHECKING:
@@ -128,3 +131,50 @@ def test_a_key_that_has_no_room(tmp_path: Path) -> None:
     assert not bundles
     errors = [pickle.loads(found.payload).error for found in told]
     assert any("log.cleaner.dedupe.buffer.size" in (error or "") for error in errors)
+
+
+def test_of_attempts_one_is_referred_to(tmp_path: Path) -> None:
+    """Tasks tried again, or twice at a time: each attempt has files of its own."""
+    one = copies(tmp_path)[0]
+    round = surveyed(one)
+    (job,) = jobs([(one, round)], cores=2)
+    asked = [row(0, pickle.dumps(part)) for part in work(job, job.bundles, 3000)]
+    cut_short = gather_keys(iter(asked), settings())
+    assert next(cut_short).num_rows == 1
+    cut_short.close()
+    first, second = (by_number(gather_keys(iter(asked), settings())) for _ in range(2))
+    for number in range(job.bundles):
+        for found in first[number]:
+            os.truncate(pickle.loads(found.payload).source, 1)
+
+    bundles = [[pickle.loads(one.payload) for one in second[number]] for number in range(job.bundles)]
+    merged = map(survivors_of, bundles)
+
+    assert Survivors().union(*merged) == find_survivors(round, ROOM)[0]
+    with pytest.raises(OSError, match="bytes of packed keys are missing"):
+        survivors_of([pickle.loads(one.payload) for one in first[0]])
+
+
+@pytest.mark.parametrize("by", [-5, 100_000], ids=["back", "ahead"])
+def test_offsets_out_of_order_wherever_the_log_is_cut(tmp_path: Path, by: int) -> None:
+    """A batch's offset is not covered by its CRC. Where it is wrong in one split, or between two."""
+    whole = next(one for one in NEWEST if one.topic == "compact-idem")
+    partition = whole.copy(tmp_path / "data") / f"{whole.topic}-0"
+    one = to_clean(partition)
+    path = max(partition.glob("*.log"), key=lambda path: path.stat().st_size)
+    sound = path.read_bytes()
+    scanned = scan(sound).batches
+    positions, offsets = (scanned.column(name).to_pylist()[1:] for name in ("position", "baseOffset"))
+    assert len(positions) > 5
+    for position, offset in zip(positions, offsets, strict=True):
+        data = bytearray(sound)
+        struct.pack_into(">q", data, position, offset + by)
+        path.write_bytes(data)
+        with pytest.raises(CorruptRecordError):
+            surveyed(one)
+        for split_bytes in (500, 3000, ROOM):
+            (job,) = jobs([(one, None)], cores=1)
+            told, _ = gathered(job, settings(), split_bytes)
+            error = planned([Row(0, -1, pickle.dumps(one), None), *told], settings()).error or ""
+            assert path.name in error
+            assert "expected offsets from" in error
