@@ -10,7 +10,7 @@ from native_log.cleaner.segment_output import SegmentOutput, flush_segment
 from native_log.cleaner.statistics import GroupStatistics
 from native_log.cleaner.verdicts import GroupVerdicts
 from native_log.errors import CorruptRecordError, LogTruncatedError
-from native_log.records import MapProgress, Rewritten, rewrite, scan
+from native_log.records import Headers, MapProgress, Rewritten, rewrite, scan
 from native_log.segment.scan import HEADER_PREFIX_BYTES, greatest_timestamp_ms
 from native_log.storage import DataFile, Window
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 4 << 20
 """Given to the kernel at a time: so much that what is done once a call does not count."""
+
+_MOST_HEADERS = 1 << 16
+"""Gathered before they are told."""
 
 Found = TypeVar("Found", MapProgress, Rewritten)
 
@@ -64,7 +67,8 @@ def gather(
     """Hands the batches of `range` to `put`, until the end or until it has no more room.
 
     Args:
-        headers: told the headers (BATCH_SCHEMA) of what `put` took, too.
+        headers: told the headers (BATCH_SCHEMA) of what `put` took, too: soon of transactions, else now and
+            then. When there is no more room, not of the last ones.
 
     Raises:
         CorruptRecordError, LogTruncatedError, FileNotFoundError.
@@ -72,6 +76,7 @@ def gather(
     window = Window(_READ_BYTES)
     records = null_keys = 0
     for piece in range.pieces:
+        gathered = Headers()
         with planned_file(f"{range.path}/{piece.segment}", piece.inode, piece.segment_bytes) as file:
             position, needed = piece.start_position, 1
             while position < piece.end_position:
@@ -87,21 +92,21 @@ def gather(
                 records += found.records
                 null_keys += found.null_keys
                 if headers is not None:
-                    headers(piece, _headers(view, position, found.position, range.max_batch_bytes))
+                    gathered.add(
+                        view,
+                        base_position=position,
+                        end=found.position,
+                        max_batch_bytes=range.max_batch_bytes,
+                    )
+                    if gathered.has_transactions or len(gathered) >= _MOST_HEADERS or found.damage:
+                        headers(piece, gathered.take())
                 if found.status == "full":
                     return Gathered(records, null_keys, found.next_offset)
                 found = checked(found, file.path, position + len(view), piece.end_position)
                 position, needed = found.position, max(1, found.needed_bytes)
+        if headers is not None and len(gathered):
+            headers(piece, gathered.take())
     return Gathered(records, null_keys, None)
-
-
-def _headers(view: memoryview, position: int, end: int, max_batch_bytes: int) -> pa.RecordBatch:
-    """Of the batches that begin before `end`."""
-    batches = scan(view, base_position=position, max_batch_bytes=max_batch_bytes).batches
-    rows = batches.num_rows
-    if rows and batches.column("position")[rows - 1].as_py() >= end:
-        rows -= 1
-    return batches.slice(0, rows)
 
 
 def rewrite_group(
@@ -205,6 +210,10 @@ def _verdicts(
 ) -> tuple[bytes | None, int]:
     """The verdicts of the batches that lie wholly in `view`, None if they are just filtered; and how many
     bytes are needed to judge one that is cut off at its end. Each is judged once: the next depends on it."""
+    headers = Headers()
+    headers.add(view, base_position=position, max_batch_bytes=max_batch_bytes)
+    if not headers.has_transactions and not verdicts.retains_one_of(headers.last_offsets):
+        return None, 0
     scanned = scan(view, base_position=position, max_batch_bytes=max_batch_bytes)
     batches, cut_bytes = scanned.batches, scanned.needed_bytes
     whole = batches.num_rows

@@ -134,11 +134,15 @@ class GroupVerdicts:
         """Batches of a transaction, or one that is retained. A look at columns, for there are seldom any."""
         if batches.column("isTransactional").true_count or batches.column("isControl").true_count:
             return True
-        last_offsets = pc.min_max(batches.column("lastOffset")).as_py()
-        if last_offsets["min"] is None:
+        found = pc.min_max(batches.column("lastOffset")).as_py()
+        return self.retains_one_of(None if found["min"] is None else (found["min"], found["max"]))
+
+    def retains_one_of(self, last_offsets: tuple[int, int] | None) -> bool:
+        """Whether a batch that ends within these offsets, the last one included, may have to be retained."""
+        if last_offsets is None:
             return False
-        at = bisect_left(self._retained, last_offsets["min"])
-        return at < len(self._retained) and self._retained[at] <= last_offsets["max"]
+        at = bisect_left(self._retained, last_offsets[0])
+        return at < len(self._retained) and self._retained[at] <= last_offsets[1]
 
     def _verdict(
         self,

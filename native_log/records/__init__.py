@@ -14,7 +14,7 @@ chooses the reference on purpose.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
-- `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
+- `Headers`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ IMPLEMENTATION: str
 
 if os.environ.get("KAFKALOG_KERNEL") == "reference":
     from native_log.records.reference import (
+        Headers,
         KeyBuckets,
         OffsetMap,
         Survivors,
@@ -71,6 +72,7 @@ else:
             scan_headers,
         )
         from native_log.records.kernel_cleaning import (  # type: ignore[assignment]
+            Headers,
             KeyBuckets,
             OffsetMap,
             Survivors,
@@ -81,6 +83,7 @@ else:
         IMPLEMENTATION = "kernel"
     except ImportError as error:
         from native_log.records.reference import (
+            Headers,
             KeyBuckets,
             OffsetMap,
             Survivors,
@@ -115,6 +118,7 @@ __all__ = [
     "Damage",
     "Decoded",
     "Encoded",
+    "Headers",
     "KeyBuckets",
     "MapProgress",
     "OffsetMap",

@@ -187,6 +187,48 @@ class Survivors(ABC):
         """Raises ValueError: not the bytes of such a bitmap."""
 
 
+class Headers(ABC):
+    """The headers of batches, gathered over several buffers, to be looked at all at once: columns of a few
+    rows cost more than what they are made of.
+    """
+
+    @abstractmethod
+    def __init__(self) -> None: ...
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Batches gathered and not yet taken."""
+
+    @abstractmethod
+    def add(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        end: int | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> None:
+        """Gathers what `scan(buffer, base_position=base_position)` finds, and does not tell what it stops at.
+
+        Args:
+            end: only of batches that begin before this position.
+        """
+
+    @property
+    @abstractmethod
+    def has_transactions(self) -> bool:
+        """Whether one of the batches not yet taken is of a transaction, or is a control batch."""
+
+    @property
+    @abstractmethod
+    def last_offsets(self) -> tuple[int, int] | None:
+        """The least and the greatest last offset of the batches not yet taken; None: there are none."""
+
+    @abstractmethod
+    def take(self) -> pa.RecordBatch:
+        """BATCH_SCHEMA, one row for each batch gathered since the last time, in their order."""
+
+
 class OffsetMap(ABC):
     """Keys and the greatest offset of each, within a bound of memory.
 

@@ -22,7 +22,7 @@ from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
 
-API_VERSION = 9
+API_VERSION = 10
 if _kernel.API_VERSION != API_VERSION:
     raise ImportError(
         f"native_log._kernel has interface {_kernel.API_VERSION}, this native_log needs {API_VERSION}: "

@@ -82,6 +82,35 @@ class Survivors(cleaning.Survivors):
         return cls.of(_kernel.Survivors.from_bytes(data))
 
 
+class Headers(cleaning.Headers):
+    def __init__(self) -> None:
+        self._headers = _kernel.Headers()
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+    def add(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        end: int | None = None,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    ) -> None:
+        self._headers.add(buffer, base_position=base_position, end=end, max_batch_bytes=max_batch_bytes)
+
+    @property
+    def has_transactions(self) -> bool:
+        return self._headers.has_transactions
+
+    @property
+    def last_offsets(self) -> tuple[int, int] | None:
+        return self._headers.last_offsets
+
+    def take(self) -> pa.RecordBatch:
+        return pa.record_batch(self._headers.take())
+
+
 class OffsetMap(cleaning.OffsetMap):
     def __init__(self, max_bytes: int) -> None:
         self._map = _kernel.OffsetMap(max_bytes)

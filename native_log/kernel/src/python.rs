@@ -21,7 +21,7 @@ use crate::find::find_batch;
 use crate::scan::{scan, scan_headers, to_arrow};
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 9;
+const API_VERSION: u32 = 10;
 
 /// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
 pub(crate) const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
@@ -42,6 +42,8 @@ mod _kernel {
     use super::ArrowBatch;
     #[pymodule_export]
     use crate::bytes::Bytes;
+    #[pymodule_export]
+    use crate::cleaner::headers::Headers;
     #[pymodule_export]
     use crate::cleaner::python::{KeyBuckets, OffsetMap, Survivors, merge_packs, rewrite_batches};
 

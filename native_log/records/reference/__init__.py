@@ -15,7 +15,14 @@ than the format, the comments say whom this one follows.
 
 from __future__ import annotations
 
-from native_log.records.reference.cleaning import KeyBuckets, OffsetMap, Survivors, merge, rewrite
+from native_log.records.reference.cleaning import (
+    Headers,
+    KeyBuckets,
+    OffsetMap,
+    Survivors,
+    merge,
+    rewrite,
+)
 from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.find import find_batch
@@ -24,6 +31,7 @@ from native_log.records.reference.patch import patch
 from native_log.records.reference.scan import scan, scan_headers
 
 __all__ = [
+    "Headers",
     "KeyBuckets",
     "OffsetMap",
     "Survivors",

@@ -2,6 +2,7 @@
 //!
 //! | module | idea |
 //! |---|---|
+//! | `headers` | what headers say, gathered over several buffers |
 //! | [`cursor`] | the batches of a buffer, one after the other, with their headers |
 //! | [`spans`] | the records of a v2 batch, by where their fields are |
 //! | [`key_map`] | keys and their greatest offsets: [`places`] of entries in an [`arena`] |
@@ -16,6 +17,8 @@ pub mod arena;
 pub mod buckets;
 pub mod cursor;
 pub mod filter;
+#[cfg(feature = "python")]
+pub mod headers;
 pub mod key_map;
 pub mod keys;
 mod memory;

@@ -1,6 +1,7 @@
 """What compaction does to bytes, in plain Python. The interface is that of native_log.records.cleaning.
 
 - `keys`: the records of a buffer that have keys, fed to what collects them;
+- `headers`: headers, gathered;
 - `offset_map`: OffsetMap, the greatest offset of each key;
 - `buckets`: KeyBuckets, which collects into packs by key;
 - `packs`: their format, and what survives of them: `merge`;
@@ -11,9 +12,10 @@
 from __future__ import annotations
 
 from native_log.records.reference.cleaning.buckets import KeyBuckets
+from native_log.records.reference.cleaning.headers import Headers
 from native_log.records.reference.cleaning.offset_map import OffsetMap
 from native_log.records.reference.cleaning.packs import merge
 from native_log.records.reference.cleaning.rewrite import rewrite
 from native_log.records.reference.cleaning.survivors import Survivors
 
-__all__ = ["KeyBuckets", "OffsetMap", "Survivors", "merge", "rewrite"]
+__all__ = ["Headers", "KeyBuckets", "OffsetMap", "Survivors", "merge", "rewrite"]
