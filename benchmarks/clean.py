@@ -12,6 +12,7 @@ from pathlib import Path
 import native_log
 from benchmarks.broker import Broker
 from benchmarks.corpus import COMPACT, GIANT, SEED, Corpus, Topic, warm
+from benchmarks.growth import Growth
 from benchmarks.jvm import KAFKA, JavaError, jars, tool
 from benchmarks.measure import Measurement, Pass, in_turn
 from benchmarks.places import scratch
@@ -21,6 +22,10 @@ LOG_CLEANER = "Kafka's LogCleaner"
 CLEANER_SECONDS = 400
 CORES = 4
 SPARK = f"kafkalog_spark.compact, local[{CORES}]"
+SCALING = (1, 2, CORES)
+"""Cores that work on one partition."""
+DRIVER_MEMORY = "2g"
+"""Of the driver, which with local[] is the executor as well; Python workers come on top, and are measured."""
 TOPICS = (*COMPACT, GIANT, SEED)
 # Of a log directory, beside its partitions: what a broker wants to find to load it as its own.
 BROKERS_OWN = ("__cluster_metadata-0", "meta.properties", "bootstrap.checkpoint", ".kafka_cleanshutdown")
@@ -31,8 +36,9 @@ def work(topic: Topic) -> str:
     return f"compact {topic.records // 10**6} M records in {where}"
 
 
-def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
-    """Kafka's cleaner is timed by what it logs, without the broker's start."""
+def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement | Growth]:
+    """Kafka's cleaner is timed by what it logs, without the broker's start; Spark in a session that has
+    compacted a log before."""
     for topic in COMPACT:
         contenders = {
             "native_log.compact": _native_log(corpus, topic),
@@ -40,8 +46,9 @@ def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Meas
         }
         yield from _in_turn(corpus, topic, contenders, runs)
     for topic in (one for one in COMPACT if one.partitions > 1):
-        yield from _in_spark(corpus, topic, runs, conf)
-    yield from _in_spark(corpus, GIANT, 1, conf)
+        yield from _in_spark(corpus, topic, runs, conf, CORES)
+    for cores in SCALING:
+        yield from _in_spark(corpus, GIANT, 1, conf, cores)
     yield from _in_turn(corpus, GIANT, {LOG_CLEANER: _log_cleaner(corpus, GIANT)}, 1)
 
 
@@ -74,8 +81,10 @@ def _native_log(corpus: Corpus, topic: Topic) -> Callable[[], Pass]:
     return run
 
 
-def _in_spark(corpus: Corpus, topic: Topic, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
-    """kafkalog_spark.compact: all cores at work, inside one partition too."""
+def _in_spark(
+    corpus: Corpus, topic: Topic, runs: int, conf: Mapping[str, str], cores: int
+) -> Iterator[Measurement | Growth]:
+    """kafkalog_spark.compact: all cores at work, inside one partition too; and the memory that it takes."""
     asked = {
         "do": "compaction",
         "work": work(topic),
@@ -84,14 +93,18 @@ def _in_spark(corpus: Corpus, topic: Topic, runs: int, conf: Mapping[str, str]) 
         "size_bytes": corpus.size_bytes(topic.name),
         "segment_bytes": topic.segment_bytes,
         "log_dir": str(corpus.log_dir),
+        "before": COMPACT[0].name,
         "partitions": [str(partition) for partition in corpus.partitions(topic.name)],
-        "contender": SPARK,
-        "cores": CORES,
+        "contender": f"kafkalog_spark.compact, local[{cores}]",
+        "cores": cores,
         "runs": runs,
-        "conf": dict(conf),
+        "conf": {"spark.driver.memory": DRIVER_MEMORY, **conf},
     }
     for told in in_session(asked):
-        yield Measurement(**(told | {"seconds": tuple(told["seconds"])}))
+        if "peak_bytes" in told:
+            yield Growth(**told)
+        else:
+            yield Measurement(**(told | {"seconds": tuple(told["seconds"])}))
 
 
 def _log_cleaner(corpus: Corpus, topic: Topic) -> Callable[[], Pass]:

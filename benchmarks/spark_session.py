@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks import clean, spark_sinks
-from benchmarks.growth import Growth, peak_reset, peaks
+from benchmarks.growth import Growth, peak_of_self, peak_reset, peaks, reset_self
 from benchmarks.measure import Pass, in_turn
 from benchmarks.places import ROOT
 from benchmarks.toy import ToySource
@@ -157,11 +157,14 @@ def memory(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
         )
         started = peak_reset(WORKER)
         to_noop(spark.read.format("kafkalog").option("subscribe", topic).load(asked["log_dir"]))
-        grown = peaks(WORKER)
-        first = min(started.values())  # a worker that was forked since began no larger
-        worker = max(grown, key=lambda pid: grown[pid] - started.get(pid, first))
-        yield asdict(Growth("Spark worker", topic, started.get(worker, first), grown[worker]))
+        yield asdict(_most_grown("Spark worker", topic, started, peaks(WORKER)))
         spark.stop()
+
+
+def _most_grown(who: str, topic: str, started: dict[int, int], grown: dict[int, int]) -> Growth:
+    first = min(started.values())  # a worker that was forked since began no larger
+    worker = max(grown, key=lambda pid: grown[pid] - started.get(pid, first))
+    return Growth(who, topic, started.get(worker, first), grown[worker])
 
 
 def sinks(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -172,9 +175,13 @@ def sinks(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def compaction(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same partitions compacted, a copy each time."""
+    """The same partitions compacted, a copy each time; and by how much the worker that grew most did, and the
+    driver's Python."""
     spark = session(asked["cores"], asked["conf"])
     _start_workers(spark)
+    driver, started = reset_self(), peak_reset(WORKER)
+    # What a session's first run waits for (classes, modules) is no part of the work.
+    compact(spark, asked["log_dir"], [asked["before"]], dry_run=True, small_bytes=0).collect()
     topic, partitions = asked["corpus"], [Path(partition) for partition in asked["partitions"]]
 
     def run() -> Pass:
@@ -192,6 +199,8 @@ def compaction(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     sizes = {"size_bytes": asked["size_bytes"], "rows": asked["rows"]}
     for one in in_turn(asked["work"], topic, contenders, **sizes, runs=asked["runs"], warmups=0):
         yield asdict(one)
+    yield asdict(_most_grown(f"{asked['contender']}: worker", topic, started, peaks(WORKER)))
+    yield asdict(Growth(f"{asked['contender']}: driver's Python", topic, driver, peak_of_self()))
     spark.stop()
 
 
