@@ -5,11 +5,13 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import resource
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _CALLS = ("rename", "replace", "unlink", "remove", "rmdir", "mkdir", "ftruncate", "utime", "fsync")
 _WRITES = ("write", "pwrite")
@@ -81,3 +83,14 @@ def _count_down(left: int) -> None:
         setattr(os, name, killing(getattr(os, name)))
     for name in _WRITES:
         setattr(os, name, half_writing(getattr(os, name)))
+
+
+@contextmanager
+def no_file_grows_beyond(size_bytes: int) -> Iterator[None]:
+    """As on a disk that is nearly full: writes beyond that fail, by an OSError that names no file."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.values import failed
-from native_log.cleaner.swap import STAGING_DIRECTORY, move_to_cleaned, remove_deleted, swap_in
+from native_log.cleaner.swap import STAGING_DIRECTORY, move_to_cleaned, swap_in
+from native_log.log.interrupted import tidy_up
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,11 +47,10 @@ def _put_in_place(looked: Looked) -> PartitionStatistics:
         for one in looked.staged:
             move_to_cleaned(directory, directory / STAGING_DIRECTORY / one.attempt, one.base_offsets[0])
             swap_in(directory, one.base_offsets)
-        if looked.staged:
-            remove_deleted(directory)
         remove_staged([directory])
     except OSError as error:
         logger.warning("%s-%d: %s", looked.directory.topic, looked.directory.partition, error)
+        tidy_up(directory, DEFAULT_MAX_BATCH_BYTES)
         return failed(looked.directory, error)
     return looked.statistics
 

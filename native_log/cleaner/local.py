@@ -18,10 +18,10 @@ from native_log.cleaner.progress import Progress
 from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.segment_output import flush_segment
 from native_log.cleaner.survivors import plan_and_find
-from native_log.cleaner.swap import remove_deleted, swap_in
+from native_log.cleaner.swap import swap_in
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
-from native_log.log.interrupted import finish_interrupted
+from native_log.log.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -171,6 +171,8 @@ def _clean_or_tell(log_dir: LogDir, run: _Run, directory: PartitionDir) -> stati
         return clean(log, run, progress)
     except (KafkaLogError, OSError) as error:
         logger.warning("%s-%d is not cleaned: %s", directory.topic, directory.partition, error)
+        if not run.dry_run:
+            tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
         return statistics.PartitionStatistics(directory.topic, directory.partition, "failed", str(error))
     finally:
         progress.end()
@@ -198,8 +200,6 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
             progress.add(group.size_bytes)
         for one in flushed:
             one.result()
-    if directory is not None:
-        remove_deleted(directory)
     was_cleaned = log.checkpoints.first_dirty_offset is not None
     told = statistics.cleaned(round, found, sum(done, statistics.GroupStatistics()), null_keys, was_cleaned)
     return with_deletion(told, log, run.config, run.now_ms, zip(round.groups, done, strict=True))

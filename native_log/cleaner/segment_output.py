@@ -11,7 +11,7 @@ from native_log.segment.indexing import IndexState, entries_of
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int64s
 from native_log.segment.writer import transaction_index_bytes
-from native_log.storage.writing import flush_file
+from native_log.storage.writing import flush_file, naming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +54,9 @@ class SegmentOutput:
         """
         self._check_span(batches)
         written = 0
-        while written < len(data):
-            written += self._log.write(data[written:])
+        with naming(self._path(LOG)):
+            while written < len(data):
+                written += self._log.write(data[written:])
         index, time_index, self._indexing = entries_of(
             _with_timestamps(batches),
             self._indexing,
@@ -92,7 +93,7 @@ class SegmentOutput:
             )
 
     def _write(self, kind: str, data: bytes | bytearray) -> None:
-        with open(self._path(kind), "wb") as file:
+        with naming(self._path(kind)), open(self._path(kind), "wb") as file:
             file.write(data)
 
     def _path(self, kind: str) -> Path:

@@ -6,7 +6,6 @@ LocalLog.replaceSegments, LogLoader). Hold the log directory's lock.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from native_log.cleaner.segment_output import OUTPUT_KINDS
@@ -18,7 +17,6 @@ from native_log.segment.files import (
     SNAPSHOT,
     SWAP,
     file_name,
-    parse_file_name,
 )
 from native_log.storage.writing import fsync_directory
 
@@ -36,27 +34,23 @@ def move_to_cleaned(directory: Path, staging: Path, base_offset: int) -> None:
 
 
 def swap_in(directory: Path, base_offsets: Sequence[int]) -> None:
-    """Puts the `.cleaned` files of the first of these base offsets in the place of the segments of all."""
+    """Puts the `.cleaned` files of the first of these base offsets in the place of the segments of all.
+
+    These go at once: a log is often cleaned because there is little room left.
+    """
     base = base_offsets[0]
     new = [k for k in OUTPUT_KINDS if (directory / file_name(base, k, CLEANED)).exists()]
     for kind in new:
         (directory / file_name(base, kind, CLEANED)).rename(directory / file_name(base, kind, SWAP))
     fsync_directory(directory)
+    deleted = []
     for replaced in base_offsets:
         for kind in OUTPUT_KINDS if replaced == base else (*OUTPUT_KINDS, SNAPSHOT):
             old = directory / file_name(replaced, kind)
             if old.exists():
-                old.rename(directory / f"{old.name}.{DELETED}")
+                deleted.append(old.rename(directory / f"{old.name}.{DELETED}"))
     for kind in new:
         (directory / file_name(base, kind, SWAP)).rename(directory / file_name(base, kind))
     fsync_directory(directory)
-
-
-def remove_deleted(directory: Path) -> None:
-    """Unlinks what was renamed to `.deleted`."""
-    with os.scandir(directory) as entries:
-        names = [entry.name for entry in entries]
-    for name in names:
-        file = parse_file_name(name)
-        if file is not None and file.state == DELETED:
-            (directory / name).unlink()
+    for old in deleted:
+        old.unlink()

@@ -10,17 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from native_log.cleaner.local import cores
 from native_log.cleaner.progress import Progress
 from native_log.cleaner.survey import survey
-from native_log.cleaner.swap import remove_deleted
 from native_log.erasure.copies import copies, leftovers
 from native_log.erasure.rewriting import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
 from native_log.erasure.selection import Selection
 from native_log.errors import KafkaLogError
-from native_log.log.interrupted import finish_interrupted
+from native_log.log.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
@@ -108,30 +108,36 @@ class _Run:
 
 def _erased(log_dir: LogDir, run: _Run, progress: Progress, directory: PartitionDir) -> pa.Table:
     mine = progress.partition()
+    found, removed, erased = _table([]), _table([]), set[str]()
     try:
         left = leftovers(directory.path)
         if not run.dry_run:
             finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
+        removed = _table(
+            _row(directory, segment=one, status="removed", reason="left of a segment") for one in left
+        )
         log = log_dir.partition(directory.topic, directory.partition)
         mine.begin(log.size_bytes)
         check_end(log)
         found = pa.Table.from_batches(search(log, run.selection, run.nulled, mine.add), ERASURE_SCHEMA)
         if found.num_rows:
             survey(log)  # no header is believed that cannot be right
-        if not run.dry_run:
-            if found.num_rows:
-                _rewrite(log, found, run.nulled)
-            remove_deleted(directory.path)
-        rows = [_row(directory, segment=one, status="removed", reason="left of a segment") for one in left]
-        return pa.concat_tables([found, _table(rows)])
+        if found.num_rows and not run.dry_run:
+            _rewrite(log, found, run.nulled, erased.add)
+        return pa.concat_tables([found, removed])
     except (KafkaLogError, OSError) as error:
         logger.warning("%s-%d is not erased from: %s", directory.topic, directory.partition, error)
-        return _table([_row(directory, status="failed", reason=str(error))])
+        if not run.dry_run:
+            tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
+        gone = found.filter(pc.is_in(found.column("segment"), pa.array(erased, pa.string())))
+        failed = _table([_row(directory, status="failed", reason=str(error))])
+        return pa.concat_tables([gone, removed, failed])
     finally:
         mine.end()
 
 
-def _rewrite(log: PartitionLog, found: pa.Table, nulled: bool) -> None:
+def _rewrite(log: PartitionLog, found: pa.Table, nulled: bool, done: Callable[[str], None]) -> None:
+    """`done` is told the segments that are rewritten."""
     offsets: dict[str, list[int]] = {}
     rows = (found.column(name).to_pylist() for name in ("segment", "offset"))
     for name, offset in zip(*rows, strict=True):
@@ -141,6 +147,7 @@ def _rewrite(log: PartitionLog, found: pa.Table, nulled: bool) -> None:
     for segment in log.segments:
         if segment.log in offsets:
             erase_records(log, segment, offsets[segment.log], nulled)
+            done(segment.log)
 
 
 def _row(directory: PartitionDir, **values: str) -> dict[str, Any]:

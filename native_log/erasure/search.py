@@ -38,7 +38,8 @@ hex, it and keyBytes are null where there is no key; `status` is "erased". Besid
 - for each file that was left of other segments, its path as `segment`: "removed" (would be);
 - for each directory that may hold records of the topics too, and for each log whose beginning is elsewhere:
   "copy", not looked into, `reason` says why;
-- for a partition that could not be dealt with: "failed", with `reason`. It is as it was.
+- for a partition that could not be dealt with: "failed", with `reason`. Nothing is erased of it but what is
+  told to be.
 """
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import TYPE_CHECKING
 
+from native_log.errors import KafkaLogError
 from native_log.log.listing import list_log, next_offset
 from native_log.log.load import segment_files, swapped_logs
 from native_log.segment.files import (
@@ -77,6 +79,12 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
             if file.state == SWAP and file.kind == kind:
                 (directory / file.name).rename(directory / file.name.removesuffix(f".{SWAP}"))
     fsync_directory(directory)
+
+
+def tidy_up(directory: Path, max_batch_bytes: int) -> None:
+    """`finish_interrupted` after a failure, which may be what stops this, too."""
+    with contextlib.suppress(KafkaLogError, OSError):
+        finish_interrupted(directory, max_batch_bytes)
 
 
 def _names(directory: Path) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
@@ -64,7 +64,8 @@ class AppendFile:
         self._sent_bytes, self._sent_from = size_bytes, sent_from
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
-            self._resize()
+            with naming(path):
+                self._resize()
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -76,8 +77,9 @@ class AppendFile:
             while len(view):
                 written = os.pwrite(self._descriptor, view, position)
                 position, view = position + written, view[written:]
-        except BaseException:
+        except BaseException as error:
             self._resize()
+            _name(error, self.path)
             raise
         self._written(position)
 
@@ -167,18 +169,38 @@ def replace_file(path: str | Path, data: bytes) -> None:
     """
     temporary = f"{path}.tmp"
     try:
-        file = AppendFile(temporary)
-        try:
-            file.append(data)
-            file.flush()
-        finally:
-            file.close()
+        with naming(path):
+            _write_whole(temporary, data)
         os.replace(temporary, path)  # noqa: PTH105
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
         raise
     fsync_directory(Path(path).parent)
+
+
+def _write_whole(path: str, data: bytes) -> None:
+    file = AppendFile(path)
+    try:
+        file.append(data)
+        file.flush()
+    finally:
+        file.close()
+
+
+@contextlib.contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Have an OSError that names no file, as of a full disk, name this one."""
+    try:
+        yield
+    except OSError as error:
+        _name(error, path)
+        raise
+
+
+def _name(error: BaseException, path: str | Path) -> None:
+    if isinstance(error, OSError) and error.filename is None:
+        error.filename = str(path)
 
 
 def flush_files(paths: Sequence[str]) -> None:
@@ -192,7 +214,8 @@ def flush_file(path: str) -> None:
     """Wait until what was written to the file is on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        with naming(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -21,7 +21,7 @@ from native_log.logdir.checkpoints import (
 from native_log.logdir.session import WriteSession
 from native_log.records import scan
 from native_log.segment.files import parse_file_name
-from tests.killing import survives
+from tests.killing import no_file_grows_beyond, survives
 
 from .support import files, logs, round_id, rounds
 
@@ -209,3 +209,23 @@ def test_rounds_follow_one_another_as_with_the_broker(tmp_path: Path) -> None:
         (row,) = native_log.compact(data, config=one.config, now_ms=one.now_ms).to_pylist()
         assert row["status"] == "cleaned"
         assert records(data, one.topic) == first
+
+
+@pytest.mark.parametrize("room_bytes", [100, 1500, 3000])
+def test_a_full_disk_is_told_of_and_nothing_is_left_on_it(room_bytes: int, tmp_path: Path) -> None:
+    one = ROUNDS["kafka-4.1-compact-codecs-round1"]
+    data = one.copy(tmp_path / "data")
+    config = one.config | {"segment.bytes": 4000, "log.cleaner.threads": 1}
+    before = records(data, one.topic)
+
+    with no_file_grows_beyond(room_bytes):
+        (row,) = native_log.compact(data, config=config, now_ms=one.now_ms).to_pylist()
+
+    assert row["status"] == "failed"
+    assert f"{data}/{one.topic}-0/" in row["reason"]
+    assert leftovers(data) == []
+    left = records(data, one.topic)
+    assert left.items() <= before.items()
+    assert newest(left) == newest(before)
+    (row,) = native_log.compact(data, config=config, now_ms=one.now_ms).to_pylist()
+    assert row["status"] == "cleaned"

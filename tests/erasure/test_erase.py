@@ -15,6 +15,7 @@ import pytest
 from conftest import GOLDEN
 
 import native_log
+from native_log.cleaner.segment_output import SegmentOutput
 from native_log.logdir.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     read_offset_checkpoint,
@@ -319,6 +320,29 @@ def test_killed_at_any_change_a_record_is_there_or_not_and_the_next_run_finishes
             break
         shutil.rmtree(data)
     assert step > 10
+
+
+def test_what_is_stopped_half_way_is_reported_as_far_as_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = copy("plain-none", tmp_path)
+    keys, before = some_keys(data), rows(data)
+    append = SegmentOutput.append
+
+    def full(output: SegmentOutput, content: memoryview, batches: pa.RecordBatch) -> None:
+        if batches.column("lastOffset")[-1].as_py() > 200:
+            raise OSError(28, "No space left on device")
+        append(output, content, batches)
+
+    monkeypatch.setattr(SegmentOutput, "append", full)
+
+    report = native_log.erase(data, keys=keys).to_pylist()
+
+    assert [row["partition"] for row in report if row["status"] == "failed"] == [0, 1]
+    gone = {(row["topic"], row["partition"], row["offset"]) for row in report if row["status"] == "erased"}
+    assert 0 < len(gone) < sum(row["key"] in keys for row in before.values())
+    assert rows(data).keys() == before.keys() - gone
+    check_files(data)
 
 
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
