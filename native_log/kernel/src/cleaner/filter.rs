@@ -43,6 +43,7 @@ struct Found {
 
 impl<'a> Filter<'a> {
     pub fn new(options: &'a Options<'a>, decompressor: &'a mut Decompressor, out: &'a mut Vec<u8>) -> Self {
+        COMPRESSOR.with_borrow_mut(|compressor| compressor.begin(None));
         Filter {
             options,
             decompressor,

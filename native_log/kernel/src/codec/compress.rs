@@ -7,7 +7,8 @@ use libdeflate_sys as deflate;
 use xxhash_rust::xxh32::xxh32;
 use zstd_safe::{CCtx, CParameter};
 
-use super::Codec;
+use super::choice::Choice;
+use super::{Codec, lz4_write, snappy_write};
 
 /// What level -1 of zlib stands for.
 const GZIP_LEVEL: i32 = 6;
@@ -34,15 +35,18 @@ pub struct Compressor {
     level: Option<i32>,
     gzip: Option<Gzip>,
     snappy: Option<snap::raw::Encoder>,
+    choice: Choice,
     zstd: Option<CCtx<'static>>,
 }
 
 impl Compressor {
-    /// Compresses at this level from now on; None is each codec's default in Kafka. It is one that the codec has.
-    pub fn set_level(&mut self, level: Option<i32>) {
+    /// Compresses at this level from now on, and as if nothing had been compressed before; None is each codec's default
+    /// in Kafka. It is one that the codec has.
+    pub fn begin(&mut self, level: Option<i32>) {
         if level != self.level {
             *self = Compressor { level, ..Compressor::default() };
         }
+        self.choice.begin();
     }
 
     /// Appends the compressed payload of a batch of format `magic`. `codec` is a known one.
@@ -51,7 +55,7 @@ impl Compressor {
             Codec::None | Codec::Unknown(_) => out.extend_from_slice(input),
             Codec::Gzip => self.gzip(input, out),
             Codec::Snappy => self.snappy(input, out),
-            Codec::Lz4 => lz4(magic, self.level.filter(|&level| level != LZ4_FAST_LEVEL), input, out),
+            Codec::Lz4 => self.lz4(magic, input, out),
             Codec::Zstd => self.zstd(input, out),
         }
     }
@@ -67,11 +71,38 @@ impl Compressor {
         for block in input.chunks(XERIAL_BLOCK) {
             let length_at = out.len();
             out.extend([0; 4]);
-            let compressed = append(out, snap::raw::max_compress_len(block.len()), |room| {
-                encoder.compress(block, room).expect("the room is what the encoder asks for")
+            self.choice.compress(block, out, snappy_write::compress, |block, out| {
+                append(out, snap::raw::max_compress_len(block.len()), |room| {
+                    encoder.compress(block, room).expect("the room is what the encoder asks for")
+                });
             });
-            out[length_at..length_at + 4].copy_from_slice(&(compressed as u32).to_be_bytes());
+            let compressed = (out.len() - length_at - 4) as u32;
+            out[length_at..length_at + 4].copy_from_slice(&compressed.to_be_bytes());
         }
+    }
+
+    fn lz4(&mut self, magic: i8, input: &[u8], out: &mut Vec<u8>) {
+        out.extend(LZ4_HEADER);
+        // KAFKA-3160: clients of magic 0 want the checksum over the frame's magic too.
+        let checked = if magic == 0 { &LZ4_HEADER[..] } else { &LZ4_HEADER[4..] };
+        out.push((xxh32(checked, 0) >> 8) as u8);
+        for block in input.chunks(LZ4_BLOCK) {
+            let length_at = out.len();
+            out.extend([0; 4]);
+            match self.level.filter(|&level| level != LZ4_FAST_LEVEL) {
+                None => self.choice.compress(block, out, lz4_write::compress, |block, out| lz4_block(None, block, out)),
+                high => lz4_block(high, block, out),
+            }
+            let compressed = out.len() - length_at - 4;
+            let mut length = compressed as u32;
+            if !(1..block.len()).contains(&compressed) {
+                out.truncate(length_at + 4);
+                out.extend_from_slice(block);
+                length = block.len() as u32 | LZ4_STORED;
+            }
+            out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+        }
+        out.extend([0; 4]);
     }
 
     fn zstd(&mut self, input: &[u8], out: &mut Vec<u8>) {
@@ -103,36 +134,21 @@ fn append(out: &mut Vec<u8>, most: usize, write: impl FnOnce(&mut [u8]) -> usize
     written
 }
 
-/// `high`: the level of high compression, if it is that.
-fn lz4(magic: i8, high: Option<i32>, input: &[u8], out: &mut Vec<u8>) {
-    out.extend(LZ4_HEADER);
-    // KAFKA-3160: clients of magic 0 want the checksum over the frame's magic too.
-    let checked = if magic == 0 { &LZ4_HEADER[..] } else { &LZ4_HEADER[4..] };
-    out.push((xxh32(checked, 0) >> 8) as u8);
-    for block in input.chunks(LZ4_BLOCK) {
-        let length_at = out.len();
-        out.extend([0; 4]);
-        // One that does not become smaller is stored: there is no room for more.
-        let compressed = append(out, block.len() - 1, |room| {
-            let (from, to) = (block.as_ptr().cast(), room.as_mut_ptr().cast());
-            let (bytes, most) = (block.len() as c_int, room.len() as c_int);
-            // SAFETY: both ranges are valid for their lengths, which fit c_int, and do not overlap.
-            let written = unsafe {
-                match high {
-                    None => lz4_sys::LZ4_compress_default(from, to, bytes, most),
-                    Some(level) => lz4_sys::LZ4_compress_HC(from, to, bytes, most, level),
-                }
-            };
-            written.max(0) as usize
-        });
-        let mut length = compressed as u32;
-        if compressed == 0 {
-            out.extend_from_slice(block);
-            length = block.len() as u32 | LZ4_STORED;
-        }
-        out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
-    }
-    out.extend([0; 4]);
+/// Appends the block compressed at `high`, the level of high compression, or else by the fast compressor. Nothing, if
+/// it does not become smaller.
+fn lz4_block(high: Option<i32>, block: &[u8], out: &mut Vec<u8>) {
+    append(out, block.len() - 1, |room| {
+        let (from, to) = (block.as_ptr().cast(), room.as_mut_ptr().cast());
+        let (bytes, most) = (block.len() as c_int, room.len() as c_int);
+        // SAFETY: both ranges are valid for their lengths, which fit c_int, and do not overlap.
+        let written = unsafe {
+            match high {
+                None => lz4_sys::LZ4_compress_default(from, to, bytes, most),
+                Some(level) => lz4_sys::LZ4_compress_HC(from, to, bytes, most, level),
+            }
+        };
+        written.max(0) as usize
+    });
 }
 
 struct Gzip(NonNull<deflate::libdeflate_compressor>);
@@ -205,7 +221,7 @@ mod tests {
         for (codec, low, high) in [(Codec::Gzip, 1, 9), (Codec::Lz4, 9, 17), (Codec::Zstd, -5, 19)] {
             let size = |level| {
                 let (mut compressor, mut out) = (Compressor::default(), Vec::new());
-                compressor.set_level(Some(level));
+                compressor.begin(Some(level));
                 compressor.compress(codec, 2, &text, &mut out);
                 out.len()
             };

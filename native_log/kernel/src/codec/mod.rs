@@ -1,13 +1,17 @@
 //! The compression codecs, as Kafka frames them.
 
+mod choice;
 mod compress;
 mod gzip;
 mod lz4;
 mod lz4_block;
+mod lz4_write;
+mod repeats;
 #[cfg(test)]
 mod samples;
 mod snappy;
 mod snappy_block;
+mod snappy_write;
 mod zstd;
 
 pub use compress::Compressor;

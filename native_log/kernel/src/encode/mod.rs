@@ -97,7 +97,7 @@ thread_local! {
 /// compressed, and becomes what the next ones are.
 pub fn encode(records: &Records, options: &Options, ratio: &mut Ratio, out: &mut Vec<u8>) -> Result<(), Refusal> {
     WORKSPACE.with_borrow_mut(|workspace| {
-        workspace.compressor.set_level(options.level);
+        workspace.compressor.begin(options.level);
         let batches = if options.magic < 2 { legacy::batches } else { v2::batches };
         let encoded = batches(records, options, ratio, workspace, out);
         workspace.plain.clear();

@@ -1,0 +1,92 @@
+//! Which compressor blocks are given to: the one made for records, or the library.
+
+use super::repeats::{Finder, Shape};
+
+/// By so much of a block is seen which one suits it,
+const SAMPLE: usize = 16 << 10;
+/// and it stays with that for so many blocks.
+const BLOCKS: usize = 64;
+
+/// The compressor for blocks of records, where these are alike enough for it.
+#[derive(Default)]
+pub struct Choice {
+    finder: Finder,
+    suits: bool,
+    /// How many blocks there were since a sample was taken; 0: none was.
+    blocks: usize,
+}
+
+impl Choice {
+    /// Forgets what came before.
+    pub fn begin(&mut self) {
+        self.finder.clear();
+        (self.suits, self.blocks) = (false, 0);
+    }
+
+    /// Appends the block compressed by `ours` if it is of records that are alike, and else by `library`, which may
+    /// append nothing where it finds nothing to compress.
+    pub fn compress(
+        &mut self,
+        block: &[u8],
+        out: &mut Vec<u8>,
+        ours: impl Fn(&mut Finder, &[u8], &mut Vec<u8>) -> Shape,
+        mut library: impl FnMut(&[u8], &mut Vec<u8>),
+    ) {
+        if self.blocks == BLOCKS {
+            self.blocks = 0;
+        }
+        if self.blocks > 0 {
+            self.blocks += 1;
+        } else if let Some(sample) = block.get(..SAMPLE) {
+            let begins = out.len();
+            let shape = ours(&mut self.finder, sample, out);
+            let our_bytes = out.len() - begins;
+            out.truncate(begins);
+            library(sample, out);
+            let library_bytes = out.len() - begins;
+            out.truncate(begins);
+            // Ours is the faster one only where most of what it finds is what it expected. And what it overlooks is more
+            // in a whole block than in a sample.
+            self.suits = 3 * shape.expected > 2 * shape.sequences && 1000 * our_bytes < 997 * library_bytes;
+            self.blocks = 1;
+        }
+        if self.suits {
+            ours(&mut self.finder, block, out);
+        } else {
+            library(block, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lz4_write;
+    use super::super::repeats::tests::{Noise, records};
+    use super::*;
+
+    /// What is appended for each of the blocks, where the library appends one byte for two.
+    fn compressed(choice: &mut Choice, blocks: &[&[u8]]) -> Vec<usize> {
+        let mut bytes = |block: &[u8]| {
+            let mut out = Vec::new();
+            choice.compress(block, &mut out, lz4_write::compress, |block, out| out.extend(&block[..block.len() / 2]));
+            out.len()
+        };
+        blocks.iter().map(|block| bytes(block)).collect()
+    }
+
+    #[test]
+    fn a_sample_decides_until_the_next_one() {
+        let mut noise = Noise(3);
+        let (noise, records) = (&noise.bytes(20_000)[..], &records(&mut noise, 20_000)[..]);
+        let mut choice = Choice::default();
+        let short = &records[..1000];
+        let found = compressed(&mut choice, &[short, noise, records, records]);
+        assert_eq!(found, [500, 10_000, 10_000, 10_000]);
+        let found = compressed(&mut choice, &[noise; BLOCKS - 3]);
+        assert_eq!(found, [10_000; BLOCKS - 3]);
+        let found = compressed(&mut choice, &[records, short, noise]);
+        assert!(found[0] < 10_000 && found[1] != 500 && found[2] > 20_000, "{found:?}");
+        choice.begin();
+        assert_eq!(compressed(&mut choice, &[short]), [500]);
+    }
+}

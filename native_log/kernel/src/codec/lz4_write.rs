@@ -1,0 +1,116 @@
+//! The writer of LZ4 blocks of records.
+
+use super::repeats::{Finder, Sequence, Shape};
+use crate::wide;
+
+/// A length that does not fit into the four bits it has in the token.
+const LONG: usize = 15;
+const SHORTEST_MATCH: usize = 4;
+/// Written behind the end by a copy, at most.
+const SLACK: usize = 32;
+
+/// No block comes to more (LZ4_compressBound).
+fn most_bytes(block_bytes: usize) -> usize {
+    block_bytes + block_bytes / 255 + 16
+}
+
+/// Appends a block of at most 64 KiB, compressed.
+pub fn compress(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
+    out.reserve(most_bytes(block.len()) + SLACK);
+    // SAFETY: the block comes to most_bytes at most, and so much and SLACK are reserved.
+    unsafe {
+        let mut to = out.as_mut_ptr().add(out.len());
+        let shape = finder.sequences(block, |Sequence { literals, start, distance, bytes }| {
+            let more = bytes - SHORTEST_MATCH;
+            to = put_literals(block, literals, start, more.min(LONG) as u8, to);
+            to.cast::<[u8; 2]>().write((distance as u16).to_le_bytes());
+            to = put_length(more, to.add(2));
+        });
+        to = put_literals(block, shape.literals, block.len(), 0, to);
+        out.set_len(to.offset_from_unsigned(out.as_ptr()));
+        shape
+    }
+}
+
+/// Writes the token, whose lower half is given, and literals.
+///
+/// # Safety
+/// There is room for them and SLACK bytes.
+#[inline(always)]
+unsafe fn put_literals(block: &[u8], from: usize, to: usize, token: u8, out: *mut u8) -> *mut u8 {
+    let bytes = to - from;
+    // SAFETY: the caller's promise.
+    unsafe {
+        out.write((bytes.min(LONG) << 4) as u8 | token);
+        put_bytes(block, from, bytes, put_length(bytes, out.add(1)))
+    }
+}
+
+/// Copies bytes of the block.
+///
+/// # Safety
+/// There is room for them and SLACK bytes.
+#[inline(always)]
+pub unsafe fn put_bytes(block: &[u8], from: usize, bytes: usize, out: *mut u8) -> *mut u8 {
+    // SAFETY: the caller's promise; what is read is within the block.
+    unsafe {
+        let start = block.as_ptr().add(from);
+        if bytes <= SLACK && from + SLACK <= block.len() {
+            wide::copy32(start, out);
+        } else {
+            start.copy_to_nonoverlapping(out, bytes);
+        }
+        out.add(bytes)
+    }
+}
+
+/// Writes what the token has not of a length.
+///
+/// # Safety
+/// There is room for `length` / 255 + 1 bytes.
+#[inline(always)]
+unsafe fn put_length(length: usize, mut out: *mut u8) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut rest = length.wrapping_sub(LONG);
+        if length >= LONG + 255 {
+            while rest >= 255 {
+                out.write(255);
+                (out, rest) = (out.add(1), rest - 255);
+            }
+        }
+        out.write(rest as u8);
+        out.add(usize::from(length >= LONG))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::raw::c_int;
+
+    use super::super::{lz4_block, repeats};
+    use super::*;
+
+    #[test]
+    fn liblz4_and_our_reader_read_it() {
+        let mut finder = Finder::default();
+        for block in repeats::tests::blocks() {
+            let mut out = b"before".to_vec();
+            compress(&mut finder, &block, &mut out);
+            let compressed = &out[6..];
+            assert!(compressed.len() <= most_bytes(block.len()));
+            let mut again = vec![1; block.len() + 1];
+            // SAFETY: both ranges are valid for their lengths and do not overlap.
+            let read = unsafe {
+                let (from, to) = (compressed.as_ptr().cast(), again.as_mut_ptr().cast());
+                lz4_sys::LZ4_decompress_safe(from, to, compressed.len() as c_int, again.len() as c_int)
+            };
+            assert_eq!((read, &again[..block.len()]), (block.len() as c_int, &block[..]));
+            let mut again = vec![1; block.len()];
+            let bytes = again.len();
+            if let Some(end) = lz4_block::decompress(compressed, &mut again, 0, 0, bytes) {
+                assert_eq!((end, &again), (bytes, &block));
+            }
+        }
+    }
+}
