@@ -320,7 +320,8 @@ class KeyBuckets(ABC):
         """
         Args:
             count: of buckets, 1 to 65536.
-            max_bytes: what the packs may take together. Up to a quarter more is allocated.
+            max_bytes: what the packs may take together. Up to a quarter more is allocated, and the rest of a
+                page for each.
             dirty: whether the offsets are of the dirty part.
         """
 

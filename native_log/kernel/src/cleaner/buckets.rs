@@ -9,6 +9,11 @@ use super::words::hash;
 
 pub const MOST_BUCKETS: usize = 1 << 16;
 
+/// Each pack's bytes get their share at once: what is not used of it takes no memory, and what is used is not moved.
+const MOST_RESERVED: usize = 1 << 20;
+/// Of the processor's cache.
+const LINE: usize = 64;
+
 pub struct KeyBuckets {
     kind: Kind,
     packs: Vec<Pack>,
@@ -19,7 +24,10 @@ pub struct KeyBuckets {
 impl KeyBuckets {
     /// `count`: 1 to MOST_BUCKETS.
     pub fn new(kind: Kind, count: usize, max_bytes: usize) -> Self {
-        KeyBuckets { kind, packs: (0..count).map(|_| Pack::default()).collect(), size_bytes: 0, max_bytes }
+        let each = (max_bytes / count).min(MOST_RESERVED);
+        let mut packs: Vec<Pack> = (0..count).map(|_| Pack::default()).collect();
+        packs.iter_mut().for_each(|pack| pack.reuse(Vec::with_capacity(each)));
+        KeyBuckets { kind, packs, size_bytes: 0, max_bytes }
     }
 
     pub fn len(&self) -> usize {
@@ -99,7 +107,10 @@ impl Sink for &mut KeyBuckets {
 
     #[inline(always)]
     fn expect_next(&self, bucket: u64) -> Guess {
-        prefetch(self.packs[bucket as usize].end());
+        // The line where the entry begins, and the next one: it may end there.
+        let end = self.packs[bucket as usize].end();
+        prefetch(end);
+        prefetch(end.wrapping_add(LINE));
         Guess::default()
     }
 

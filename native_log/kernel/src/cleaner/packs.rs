@@ -66,8 +66,7 @@ impl Pack {
     #[inline(always)]
     pub fn push(&mut self, key: &[u8], offset: i64) {
         if self.bytes.is_empty() {
-            self.bytes.resize(HEADER, 0);
-            self.base = offset;
+            self.begin(offset);
         }
         match self.ahead(key, offset) {
             Some(ahead) => append(&mut self.bytes, u64::from(ahead) << 8 | key.len() as u64, SHORT_HEADER, key),
@@ -77,6 +76,12 @@ impl Pack {
             }
         }
         self.count += 1;
+    }
+
+    #[cold]
+    fn begin(&mut self, offset: i64) {
+        self.bytes.resize(HEADER, 0);
+        self.base = offset;
     }
 
     /// The offset behind the base, of an entry that may be short.
@@ -111,7 +116,7 @@ impl Pack {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Bytes of before, to be overwritten if it has no memory yet.
+    /// Puts its bytes there, over what the memory holds, if it has none yet.
     pub fn reuse(&mut self, mut memory: Vec<u8>) {
         if self.bytes.capacity() == 0 {
             memory.clear();
