@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.config import LogConfig
-    from native_log.log.partition_log import PartitionLog
+    from native_log.log.local_log import LocalLog
 
 _INT_MAX = 2**31 - 1
 
@@ -43,7 +43,7 @@ class LogAppender:
         recovery_point: the offset up to which everything is on the disk.
     """
 
-    def __init__(self, log: PartitionLog, config: LogConfig, now_ms: int) -> None:
+    def __init__(self, log: LocalLog, config: LogConfig, now_ms: int) -> None:
         """`log` has to be whole: see PartitionLog.append."""
         self._path = Path(log.path)
         self._config = config

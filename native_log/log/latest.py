@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.log.reader import READ_BYTES, Reader
+from native_log.log.reader import DEFAULT_MAX_BYTES, READ_BYTES, Reader
+from native_log.log.split import split_by_offsets
 from native_log.records import RECORD_SCHEMA, Decoded, MapProgress, OffsetMap, Survivors
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from native_log.log.log_range import LogRange
-    from native_log.log.pieces import Piece
+    from native_log.log.pieces import LocatedRange, Piece
     from native_log.storage import DataFile
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field("isTransactional")]))
@@ -63,7 +63,7 @@ class _KeyReader(Reader):
     """Reads a range as any Reader does, damage, transactions and cleaners under it included; but hands the
     batches to `put`, and gives no rows."""
 
-    def __init__(self, range: LogRange, put: Put, how: How) -> None:
+    def __init__(self, range: LocatedRange, put: Put, how: How) -> None:
         super().__init__(
             range,
             [],
@@ -107,12 +107,21 @@ class _KeyReader(Reader):
 
 
 def latest_rows(
-    range: LogRange, columns: Sequence[str], how: How, map_bytes: int
+    range: LocatedRange, columns: Sequence[str], how: How, map_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """See LogRange.latest."""
     latest = latest_offsets(range, how, map_bytes)
     read = list(dict.fromkeys((*columns, "offset")))
-    for batch in range.read(read, **asdict(how)):
+    rows = Reader(
+        range,
+        read,
+        **asdict(how),
+        max_rows=None,
+        max_bytes=DEFAULT_MAX_BYTES,
+        first_rows=None,
+        on_damage=None,
+    )
+    for batch in rows.batches():
         offsets = batch.column("offset")
         bounds = pc.min_max(offsets)
         among = latest.between(bounds["min"].as_py(), bounds["max"].as_py() + 1)
@@ -120,7 +129,7 @@ def latest_rows(
             yield batch.filter(pc.is_in(offsets, pa.array(among, pa.int64()))).select(columns)
 
 
-def latest_offsets(range: LogRange, how: How, map_bytes: int) -> Survivors:
+def latest_offsets(range: LocatedRange, how: How, map_bytes: int) -> Survivors:
     """The offsets of the newest records, those that have a key.
 
     In rounds as a broker's cleaner works where a map cannot hold all keys: each takes what fits into one, and
@@ -149,10 +158,10 @@ def latest_offsets(range: LogRange, how: How, map_bytes: int) -> Survivors:
         start = full_at
 
 
-def _cut(range: LogRange, offset: int) -> tuple[LogRange | None, LogRange]:
+def _cut(range: LocatedRange, offset: int) -> tuple[LocatedRange | None, LocatedRange]:
     if offset <= range.start_offset:
         return None, range
-    before, rest = range.split_at([offset])
+    before, rest = split_by_offsets(range, [offset])
     return before, rest
 
 

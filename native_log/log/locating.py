@@ -10,10 +10,10 @@ from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
 
 if TYPE_CHECKING:
-    from native_log.log.partition_log import PartitionLog
+    from native_log.log.local_log import LocalLog
 
 
-def locate(log: PartitionLog, start: int, end: int) -> tuple[tuple[Piece, ...], tuple[int, ...]]:
+def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[Piece, ...], tuple[int, ...]]:
     """The pieces of the records from `start` to before `end`, and the inodes of the segments before them: see
     LogRange.earlier.
 
@@ -25,7 +25,7 @@ def locate(log: PartitionLog, start: int, end: int) -> tuple[tuple[Piece, ...], 
     return pieces, tuple(s.inode for s in log.segments[first:before])
 
 
-def _pieces(log: PartitionLog, start: int, end: int) -> list[Piece]:
+def _pieces(log: LocalLog, start: int, end: int) -> list[Piece]:
     log.check_offset(start)
     if start >= end or not log.segments:
         return []

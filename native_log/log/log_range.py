@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.log.reader import Reader
+from native_log.log.pieces import LocatedRange
+from native_log.log.reader import DEFAULT_MAX_BYTES, Reader
 from native_log.log.split import split_by_bytes, split_by_offsets
 from native_log.records import RECORD_SCHEMA
 
@@ -14,45 +15,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.log.pieces import Piece
     from native_log.segment.damage import DamagedRange
-
-DEFAULT_MAX_BYTES = 8 << 20
-"""Of Arrow memory, of one batch of records: what is well compressed would else make batches of any size."""
 
 DEFAULT_MAP_BYTES = 128 << 20
 """Of keys that `latest` holds, as for a broker's cleaner (log.cleaner.dedupe.buffer.size)."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogRange:
-    """The records of a partition from `start_offset` to before `end_offset`. Plain values: it can be pickled.
-
-    Attributes:
-        path: the partition's directory.
-        topic, partition: what the records' columns say.
-        start_offset, end_offset: end exclusive. The ranges that `split` gives tile them.
-        isolation_level: "read_uncommitted" or "read_committed".
-        pieces: the bytes of the segments, in order.
-        max_batch_bytes: ceiling for one batch, as stored and as decompressed.
-        earlier: inodes of the last segments before the first piece's, EARLIER_SEGMENTS at most. They tell
-            whether a segment that is gone was merged into one before it, or lost.
-    """
-
-    path: str
-    topic: str
-    partition: int
-    start_offset: int
-    end_offset: int
-    isolation_level: str
-    pieces: tuple[Piece, ...]
-    max_batch_bytes: int
-    earlier: tuple[int, ...] = ()
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the .log files to be read."""
-        return sum(piece.size_bytes for piece in self.pieces)
+class LogRange(LocatedRange):
+    """The records of a partition from `start_offset` to before `end_offset`, to be split and read."""
 
     def split(self, max_bytes: int) -> list[LogRange]:
         """Ranges of about equal size and of about `max_bytes` at most, cut between batches."""

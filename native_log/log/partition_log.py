@@ -1,37 +1,23 @@
-"""One partition of a topic (Kafka: UnifiedLog).
-
-Its segments in order, and the offsets that bound what is read of it.
-"""
+"""One partition of a topic (Kafka: UnifiedLog): what is read of its log, and what is appended to it."""
 
 from __future__ import annotations
 
 import logging
-import os
-import re
-from bisect import bisect_right
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from native_log.config import LogConfig
-from native_log.errors import LogTruncatedError, OffsetOutOfRangeError
-from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
-from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
-from native_log.log.listing import Listing, list_with_tail
+from native_log.errors import LogTruncatedError
+from native_log.log.local_log import LocalLog
 from native_log.log.locating import locate
 from native_log.log.log_range import LogRange
-from native_log.log.partition_metadata import read_topic_id
 from native_log.log.tail import Tail
 from native_log.log.transactions import all_transactions, last_stable_offset, transactions_table
-from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.damage import DamagedRange
-from native_log.segment.lookup import SegmentLookup
-from native_log.storage import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
     from typing_extensions import Buffer
@@ -40,137 +26,23 @@ if TYPE_CHECKING:
     from native_log.log.append import LogAppender
     from native_log.log.incoming import EncodedPiece
     from native_log.log.writing import Writing
-    from native_log.records import Scanned
-    from native_log.segment.segment import LogSegment
 
 # What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-_DEFAULT_CONFIG = LogConfig()
-_DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
 
+class PartitionLog(LocalLog):
+    """A log to read and to append to; what LocalLog knows is as it was when the log was opened."""
 
-class PartitionLog:
-    """The log in one partition directory, as it was when it was opened.
-
-    Attributes:
-        path: the directory.
-        topic, partition: from the directory's name, unless they were given.
-        segments: all segments, by ascending base offset.
-        snapshots: (offset, file name) of the snapshots of producer state, newest first.
-        log_start_offset: first offset of the log. It may lie within a batch.
-        log_end_offset: the offset after the last record.
-        config: settings of the topic that appending goes by.
-        high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the
-            directory open, else the log end offset, as after the broker's restart.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        topic: str,
-        partition: int,
-        listing: Listing,
-        tail: Tail,
-        checkpoints: PartitionCheckpoints,
-        max_batch_bytes: int,
-        config: LogConfig = _DEFAULT_CONFIG,
-    ) -> None:
-        """Use PartitionLog.open."""
-        self.path = path
-        self.topic = topic
-        self.partition = partition
-        self.segments = listing.segments
-        self.snapshots = listing.snapshots
-        self.checkpoints = checkpoints
-        self.config = config
-        self._writing: Writing | None = None
-        self._tail = tail
-        self.max_batch_bytes = max_batch_bytes
-        first = self.segments[0].base_offset if self.segments else 0
-        self.log_start_offset = max(first, checkpoints.log_start_offset or 0)
-        # A log that ends before its start is emptied by the broker: it goes on at the start.
-        self.log_end_offset = max(tail.next_offset, self.log_start_offset)
-        self.high_watermark = self.log_end_offset
-        if checkpoints.live and checkpoints.high_watermark is not None:
-            self.high_watermark = max(
-                self.log_start_offset, min(checkpoints.high_watermark, self.log_end_offset)
-            )
-
-    @classmethod
-    def open(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        checkpoints: PartitionCheckpoints | None = None,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        config: Mapping[str, object] | None = None,
-    ) -> PartitionLog:
-        """Open the partition directory `path`: list its files and look at the end of the last segment.
-
-        Args:
-            topic, partition: what to call it; by default as its directory is named.
-            checkpoints: what the checkpoint files of the log directory say of it.
-            max_batch_bytes: a batch that claims, or decompresses to, more is taken for damaged.
-            config: settings for appending, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig.
-
-        Raises:
-            InvalidConfigError: a setting that cannot be meant.
-            FileNotFoundError, NotADirectoryError, PermissionError, OSError: the directory or a file cannot be
-            read.
-            KafkaLogError: a segment is larger than one can be.
-        """
-        directory = os.fspath(path)
-        match = _DIRECTORY.fullmatch(os.path.basename(os.path.abspath(directory)))  # noqa: PTH100, PTH119
-        checkpoints = checkpoints or NO_CHECKPOINTS
-        settings = LogConfig.parse(config) if config else _DEFAULT_CONFIG
-        listing, tail = list_with_tail(directory, checkpoints.clean_shutdown, max_batch_bytes)
-        return cls(
-            Path(directory),
-            topic if topic is not None else match[1] if match else Path(directory).name,
-            partition if partition is not None else int(match[2]) if match else 0,
-            listing,
-            tail,
-            checkpoints,
-            max_batch_bytes,
-            settings,
-        )
-
-    @property
-    def end_of_last_batch(self) -> int:
-        """The log end offset by what lies in the last segment, were it below the log's start."""
-        return self._tail.next_offset
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of all .log files."""
-        return sum(segment.size_bytes for segment in self.segments)
+    _writing: Writing | None = None
 
     @cached_property
     def last_stable_offset(self) -> int:
         """First offset that a read_committed consumer does not get: the high watermark, or the first offset
         of the oldest transaction that is undecided below it."""
         return self._retried(last_stable_offset)
-
-    @cached_property
-    def leader_epochs(self) -> tuple[EpochEntry, ...]:
-        """The leader epochs and where each began, from `leader-epoch-checkpoint`.
-
-        Empty if that is missing or unreadable.
-        """
-        return read_leader_epochs(self.path)
-
-    @cached_property
-    def topic_id(self) -> str | None:
-        """The topic's id, 22 characters of base64url, from `partition.metadata`.
-
-        None if that is missing or unreadable.
-        """
-        return read_topic_id(self.path)
 
     def range(
         self,
@@ -259,30 +131,6 @@ class PartitionLog:
         """
         on_damage = _damage_handler(mode)
         return transactions_table(self._retried(lambda log: all_transactions(log, on_damage)))
-
-    def headers(
-        self,
-        start_offset: int | None,
-        on_damage: Callable[[DamagedRange], None],
-        *,
-        check_crcs: bool = False,
-    ) -> Iterator[tuple[LogSegment, Scanned]]:
-        """The headers of all batches from the one with `start_offset` on, with their segments.
-
-        None: all that is there.
-        """
-        window = Window()
-        bases = [segment.base_offset for segment in self.segments]
-        first = 0 if start_offset is None else max(0, bisect_right(bases, start_offset) - 1)
-        for segment in self.segments[first:]:
-            end = self.end_position(segment)
-            if end == 0:
-                continue
-            with SegmentLookup(segment, end, window, max_batch_bytes=self.max_batch_bytes) as lookup:
-                within = start_offset is not None and start_offset > segment.base_offset
-                position = lookup.find_offset(start_offset or 0).position if within else 0
-                for scanned in lookup.batches(position, on_damage, check_crcs=check_crcs):
-                    yield segment, scanned
 
     def append(
         self,
@@ -416,23 +264,7 @@ class PartitionLog:
         for name in ("last_stable_offset", "leader_epochs"):
             self.__dict__.pop(name, None)
 
-    def opened_again(self) -> PartitionLog:
-        """The log as it lies there now."""
-        log = PartitionLog.open(
-            self.path,
-            topic=self.topic,
-            partition=self.partition,
-            checkpoints=self.checkpoints,
-            max_batch_bytes=self.max_batch_bytes,
-        )
-        log.config = self.config
-        return log
-
-    def end_position(self, segment: LogSegment) -> int:
-        """Where reading `segment` stops: its size, for the last one where what is written of it ends."""
-        return self._tail.end_position if segment is self.segments[-1] else segment.size_bytes
-
-    def _retried(self, work: Callable[[PartitionLog], Result]) -> Result:
+    def _retried(self, work: Callable[[LocalLog], Result]) -> Result:
         """`work` on this log; once more on the log as it is now if its files were moved or cut meanwhile."""
         try:
             return work(self)
@@ -447,16 +279,6 @@ class PartitionLog:
                 f"isolation_level must be read_uncommitted or read_committed, found {isolation_level!r}"
             )
         return self.high_watermark
-
-    def check_offset(self, offset: int) -> None:
-        """Raises OffsetOutOfRangeError for one that the log never had, or has no more."""
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise OffsetOutOfRangeError(
-                f"expected an offset from the log start offset {self.log_start_offset} to the log end "
-                f"offset {self.log_end_offset}, found {offset}",
-                path=self.path,
-                offset=offset,
-            )
 
 
 def _damage_handler(mode: str) -> Callable[[DamagedRange], None]:

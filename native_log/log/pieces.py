@@ -71,3 +71,34 @@ class Piece:
         return LogSegment(
             directory, self.base_offset, self.segment, self.segment_bytes, self.inode, 0, *names
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedRange:
+    """The records of a partition from `start_offset` to before `end_offset`. Plain values: it can be pickled.
+
+    Attributes:
+        path: the partition's directory.
+        topic, partition: what the records' columns say.
+        start_offset, end_offset: end exclusive. The ranges that `split` gives tile them.
+        isolation_level: "read_uncommitted" or "read_committed".
+        pieces: the bytes of the segments, in order.
+        max_batch_bytes: ceiling for one batch, as stored and as decompressed.
+        earlier: inodes of the last segments before the first piece's, EARLIER_SEGMENTS at most. They tell
+            whether a segment that is gone was merged into one before it, or lost.
+    """
+
+    path: str
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    isolation_level: str
+    pieces: tuple[Piece, ...]
+    max_batch_bytes: int
+    earlier: tuple[int, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the .log files to be read."""
+        return sum(piece.size_bytes for piece in self.pieces)

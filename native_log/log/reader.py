@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
+from native_log.log.locating import locate
 from native_log.log.transactions import aborted_ranges
 from native_log.records import RECORD_SCHEMA, Damage, decode_file
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
@@ -22,9 +23,8 @@ from native_log.storage import DataFile, Window
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from native_log.log.log_range import LogRange
-    from native_log.log.partition_log import PartitionLog
-    from native_log.log.pieces import Piece
+    from native_log.log.local_log import LocalLog
+    from native_log.log.pieces import LocatedRange, Piece
     from native_log.records import Decoded
 
 logger = logging.getLogger(__name__)
@@ -36,6 +36,9 @@ READ_BYTES = 4 << 20
 """How much of a file is decoded in one call, so that rows come some ten thousand at a time: whoever takes a
 batch of them has a cost for each (Spark's JVM most of a millisecond)."""
 
+DEFAULT_MAX_BYTES = 8 << 20
+"""Of Arrow memory, of one batch of records: what is well compressed would else make batches of any size."""
+
 _IS_TRANSACTIONAL = "isTransactional"
 
 
@@ -44,7 +47,7 @@ class Reader:
 
     def __init__(
         self,
-        range: LogRange,
+        range: LocatedRange,
         columns: list[str],
         *,
         mode: str,
@@ -206,9 +209,9 @@ class Reader:
                 raise loss from error
             logger.warning("%s. What is left is read, for data loss is not to fail the read", loss)
             start, end = max(start, log.log_start_offset), min(end, log.log_end_offset)
-        return log.range(start, end).pieces if start < end else ()
+        return locate(log, start, end)[0] if start < end else ()
 
-    def _is_lost(self, error: Exception, log: PartitionLog, offset: int) -> bool:
+    def _is_lost(self, error: Exception, log: LocalLog, offset: int) -> bool:
         """Whether a segment was removed, and not merged with others.
 
         A cleaner merges segments into a new file, under the name of the first of them. If what is now before
@@ -222,11 +225,11 @@ class Reader:
             return False
         return before.inode in {*self._range.earlier, *(piece.inode for piece in self._range.pieces)}
 
-    def _open_log(self) -> PartitionLog:
-        from native_log.log.partition_log import PartitionLog
+    def _open_log(self) -> LocalLog:
+        from native_log.log.local_log import LocalLog
 
         range = self._range
-        return PartitionLog.open(
+        return LocalLog.open(
             range.path, topic=range.topic, partition=range.partition, max_batch_bytes=range.max_batch_bytes
         )
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 import builtins
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from native_log.log.pieces import EARLIER_SEGMENTS
+from native_log.log.pieces import EARLIER_SEGMENTS, LocatedRange
 from native_log.segment.lookup import Boundary, Place, SegmentLookup
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from native_log.log.log_range import LogRange
     from native_log.log.pieces import Piece
 
+Range = TypeVar("Range", bound=LocatedRange)
 Cut = tuple[list["Piece"], list["Piece"]]
 
 
-def split_by_bytes(range: LogRange, max_bytes: int) -> list[LogRange]:
+def split_by_bytes(range: Range, max_bytes: int) -> list[Range]:
     """See LogRange.split."""
     if max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, found {max_bytes}")
     size = range.size_bytes
     count = -(-size // max_bytes)
-    parts: list[LogRange] = []
+    parts: list[Range] = []
     rest = range
     with _Lookups(range) as lookups:
         for number in builtins.range(1, count):
@@ -41,9 +41,9 @@ def split_by_bytes(range: LogRange, max_bytes: int) -> list[LogRange]:
     return [*parts, rest]
 
 
-def split_by_offsets(range: LogRange, offsets: Iterable[int]) -> list[LogRange]:
+def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
     """See LogRange.split_at."""
-    parts: list[LogRange] = []
+    parts: list[Range] = []
     rest = range
     with _Lookups(range) as lookups:
         for offset in sorted(set(offsets)):
@@ -54,7 +54,7 @@ def split_by_offsets(range: LogRange, offsets: Iterable[int]) -> list[LogRange]:
     return [*parts, rest]
 
 
-def _behind(range: LogRange, offset: int, left: list[Piece], right: list[Piece]) -> LogRange:
+def _behind(range: Range, offset: int, left: list[Piece], right: list[Piece]) -> Range:
     passed = dict.fromkeys((*range.earlier, *(piece.inode for piece in left)))
     return replace(range, start_offset=offset, pieces=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
 
@@ -62,7 +62,7 @@ def _behind(range: LogRange, offset: int, left: list[Piece], right: list[Piece])
 class _Lookups(ExitStack):
     """Lookups by segment, each opened once."""
 
-    def __init__(self, range: LogRange) -> None:
+    def __init__(self, range: LocatedRange) -> None:
         super().__init__()
         self._range = range
         self._window = Window()

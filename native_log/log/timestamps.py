@@ -16,14 +16,14 @@ from native_log.storage import Window
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from native_log.log.partition_log import PartitionLog
+    from native_log.log.local_log import LocalLog
     from native_log.segment.damage import DamagedRange
 
 _MAX_MS = (2**63 - 1) // 1000
 
 
 def offset_for_timestamp(
-    log: PartitionLog, timestamp_ms: int, on_damage: Callable[[DamagedRange], None]
+    log: LocalLog, timestamp_ms: int, on_damage: Callable[[DamagedRange], None]
 ) -> int | None:
     """Offset of the first record from the log's start on with a timestamp of at least `timestamp_ms`.
 
@@ -54,7 +54,7 @@ def offset_for_timestamp(
     return None
 
 
-def _first_in_batch(log: PartitionLog, batch: memoryview, position: int, timestamp_ms: int) -> int | None:
+def _first_in_batch(log: LocalLog, batch: memoryview, position: int, timestamp_ms: int) -> int | None:
     found = decode(
         batch,
         ["offset", "timestamp"],

@@ -28,8 +28,8 @@ from native_log.storage import Window, read_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from native_log.log.log_range import LogRange
-    from native_log.log.partition_log import PartitionLog
+    from native_log.log.local_log import LocalLog
+    from native_log.log.pieces import LocatedRange
     from native_log.segment.damage import DamagedRange
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ _TRIPLE = struct.Struct("=qqq")
 _NO_MARKER = 2**63 - 1
 
 
-def all_transactions(log: PartitionLog, on_damage: Callable[[DamagedRange], None]) -> list[Transaction]:
+def all_transactions(log: LocalLog, on_damage: Callable[[DamagedRange], None]) -> list[Transaction]:
     """Every transaction that the log has data of:
 
     the ended ones by the offset of their markers, then the open ones.
@@ -80,7 +80,7 @@ def transactions_table(transactions: list[Transaction]) -> pa.Table:
     return pa.table(arrays, schema=TRANSACTION_SCHEMA)
 
 
-def last_stable_offset(log: PartitionLog) -> int:
+def last_stable_offset(log: LocalLog) -> int:
     """The high watermark, or below it the first offset of the oldest transaction that is open, or ends at or
     above it.
     """
@@ -93,7 +93,7 @@ def last_stable_offset(log: PartitionLog) -> int:
     return max(log.log_start_offset, min([log.high_watermark, *undecided]))
 
 
-def _state_to_begin_with(log: PartitionLog) -> tuple[int, OpenTransactions]:
+def _state_to_begin_with(log: LocalLog) -> tuple[int, OpenTransactions]:
     """The newest snapshot that can be read, and the offset it tells of; else the log's start and nothing.
 
     None from above the high watermark: it has forgotten the transactions that ended between the two, and what
@@ -118,7 +118,7 @@ def _state_to_begin_with(log: PartitionLog) -> tuple[int, OpenTransactions]:
 
 
 def aborted_ranges(
-    range: LogRange, open_log: Callable[[], PartitionLog], on_damage: Callable[[DamagedRange], None]
+    range: LocatedRange, open_log: Callable[[], LocalLog], on_damage: Callable[[DamagedRange], None]
 ) -> bytes:
     """The aborted transactions that have data in `range`, as `records.decode` takes them.
 

@@ -16,7 +16,7 @@ from native_log.segment.scan import scan_file
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
-    from native_log.log.partition_log import PartitionLog
+    from native_log.log.local_log import LocalLog
     from native_log.log.recover import LogRecovery
     from native_log.logdir.session import WriteSession
 
@@ -31,7 +31,7 @@ class Writing:
     session: WriteSession
 
     @classmethod
-    def begin(cls, log: PartitionLog, now_ms: int) -> Writing:
+    def begin(cls, log: LocalLog, now_ms: int) -> Writing:
         """Raises as PartitionLog.append says."""
         # The log directory is the layer above; what it owes a log that is opened by itself is asked for here.
         from native_log.logdir.session import WriteSession
@@ -57,7 +57,7 @@ class Writing:
             session.leave()
             raise
 
-    def close(self, log: PartitionLog) -> None:
+    def close(self, log: LocalLog) -> None:
         """Raises OSError: what could not be written is then left to recovery."""
         from native_log.logdir.session import ClosedLog
 
@@ -73,7 +73,7 @@ class Writing:
             self.session.leave()
 
 
-def _check_end(log: PartitionLog) -> None:
+def _check_end(log: LocalLog) -> None:
     """After a clean shutdown: does the last segment end with a whole batch, its indexes with real entries?"""
     if not log.segments:
         return
@@ -105,7 +105,7 @@ def _check_end(log: PartitionLog) -> None:
         )
 
 
-def _mend_indexes(log: PartitionLog) -> None:
+def _mend_indexes(log: LocalLog) -> None:
     """Without the mark of a clean shutdown: recover what is derived, refuse where data would be cut."""
 
     def refuse(plan: LogRecovery) -> None:
