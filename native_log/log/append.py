@@ -61,7 +61,7 @@ class LogAppender:
             else SegmentWriter.create(self._path, log.log_end_offset, config, now_ms=now_ms)
         )
         self._jitter_ms = self._drawn_jitter()
-        self._unflushed: list[str] = []
+        self._unflushed: list[str | Path] = []
 
     @property
     def latest_epoch(self) -> int:
@@ -128,7 +128,7 @@ class LogAppender:
             before.seal(flush=False)
             self._unflushed += before.paths
             self._states.end_offset = base
-            self._states.write_snapshot(self._path)
+            self._unflushed.append(self._states.write_snapshot(self._path, flush=False))
             self._segments.append(_listed(before))
         before.abandon()
         self._active = SegmentWriter.adopt(self._path, base, path, batches, self._config, now_ms=now_ms)
@@ -140,20 +140,26 @@ class LogAppender:
         self.recovery_point = self.log_end_offset
         self._flushed_ms = now_ms
 
-    def close(self) -> None:
-        """Everything to the disk, indexes complete and trimmed, a snapshot of the producers' state."""
-        flush_files(self._unflushed)
-        self._active.close()
-        if self.leader_epochs != read_leader_epochs(self._path):
-            write_leader_epochs(self._path, self.leader_epochs)
+    def close(self, *, flush: bool = True) -> None:
+        """Everything to the disk, indexes complete and trimmed, a snapshot of the producers' state.
+
+        Args:
+            flush: without, who made the log's directory flushes all of it.
+        """
+        self._active.close(flush=False)
         snapshots = self._snapshots()
         if self._states.end_offset > max(snapshots, default=-1):
-            self._states.write_snapshot(self._path)
+            self._unflushed.append(self._states.write_snapshot(self._path, flush=False))
+        if flush:
+            flush_files([*self._active.paths, *self._unflushed])
+        if self.leader_epochs != read_leader_epochs(self._path):
+            write_leader_epochs(self._path, self.leader_epochs, flush=flush)
         bases = {segment.base_offset for segment in self._segments} | {self._active.base_offset}
         for offset in snapshots:  # of earlier closes: brokers keep those of segments' base offsets
             if offset not in bases and offset < self._states.end_offset:
                 remove_file(self._path / file_name(offset, SNAPSHOT))
-        fsync_directory(self._path)
+        if flush:
+            fsync_directory(self._path)
         self.recovery_point = self.log_end_offset
 
     def trim(self) -> None:

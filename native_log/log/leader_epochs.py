@@ -59,10 +59,10 @@ def read_leader_epochs(directory: Path) -> tuple[EpochEntry, ...]:
         return ()
 
 
-def write_leader_epochs(directory: Path, entries: Sequence[EpochEntry]) -> None:
-    """Write the whole file; after a crash the old one is there or the new."""
+def write_leader_epochs(directory: Path, entries: Sequence[EpochEntry], *, flush: bool = True) -> None:
+    """Write the whole file; after a crash the old one is there or the new. `flush`: see replace_file."""
     lines = "".join(f"{entry.epoch} {entry.start_offset}\n" for entry in entries)
-    replace_file(directory / LEADER_EPOCH_CHECKPOINT, f"0\n{len(entries)}\n{lines}".encode())
+    replace_file(directory / LEADER_EPOCH_CHECKPOINT, f"0\n{len(entries)}\n{lines}".encode(), flush=flush)
 
 
 def assign(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tuple[EpochEntry, ...]:

@@ -173,10 +173,10 @@ class ProducerStates:
         first = (e.current_txn_first_offset for e in self.entries.values())
         return min((offset for offset in first if offset >= 0), default=none)
 
-    def write_snapshot(self, directory: Path) -> Path:
-        """Write `<end offset>.snapshot`."""
+    def write_snapshot(self, directory: Path, *, flush: bool = True) -> Path:
+        """Write `<end offset>.snapshot`. `flush`: see replace_file."""
         path = directory / file_name(self.end_offset, SNAPSHOT)
-        replace_file(path, snapshot_bytes(self.entries.values()))
+        replace_file(path, snapshot_bytes(self.entries.values()), flush=flush)
         return path
 
 

@@ -22,7 +22,7 @@ from native_log.logdir.meta_properties import META_PROPERTIES
 from native_log.logdir.names import METADATA_TOPIC, deleted_name, is_legal_topic, parse_partition_name
 from native_log.logdir.session import CLEAN_SHUTDOWN, ClosedLog, WriteSession
 from native_log.segment.writer import SegmentWriter
-from native_log.storage.writing import fsync_directory, replace_file
+from native_log.storage.writing import flush_files, fsync_directory, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -125,6 +125,7 @@ def create_partition(
         try:
             session.begin()
             fill_partition(made, topic_id, config or LogConfig())
+            flush_partition(made)
             made.rename(path)
             fsync_directory(log_dir)
         except BaseException:
@@ -139,12 +140,18 @@ def create_partition(
 
 
 def fill_partition(path: Path, topic_id: str, config: LogConfig) -> None:
-    """Make a directory an empty partition."""
+    """Make a directory an empty partition. Nothing of it is flushed yet: see flush_partition."""
     path.mkdir(exist_ok=True)
     # Two lines, and no line end behind the second, as brokers write it.
-    replace_file(path / PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}".encode())
-    write_leader_epochs(path, ())
-    SegmentWriter.create(path, 0, config).close()
+    metadata = f"version: 0\ntopic_id: {topic_id}".encode()
+    replace_file(path / PARTITION_METADATA, metadata, flush=False)
+    write_leader_epochs(path, (), flush=False)
+    SegmentWriter.create(path, 0, config).close(flush=False)
+
+
+def flush_partition(path: Path) -> None:
+    """Have a directory that was made a partition on the disk, all of its files."""
+    flush_files([one for one in path.iterdir() if one.is_file()])
     fsync_directory(path)
 
 

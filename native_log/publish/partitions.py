@@ -12,13 +12,12 @@ from native_log.errors import TopicExistsError
 from native_log.log import PartitionLog
 from native_log.log.append import LogAppender
 from native_log.log.writing import Writing
-from native_log.logdir.create import checked_topic, fill_partition
+from native_log.logdir.create import checked_topic, fill_partition, flush_partition
 from native_log.logdir.session import ClosedLog
 from native_log.logdir.unfinished import PartitionBefore
 from native_log.publish.job import remove_folder, sweep_partition
 from native_log.publish.offsets import assign_offsets, break_seal, seal
 from native_log.publish.staging import OWN_SEGMENT_BYTES
-from native_log.storage.writing import fsync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,11 +69,11 @@ class NewLog:
         try:
             for file, batches in assign_offsets(files, 0, appender.latest_epoch):
                 appender.append_file(file.path, batches, OWN_SEGMENT_BYTES, now_ms)
-            appender.close()
+            appender.close(flush=False)
         finally:
             appender.abandon()
         remove_folder(job.folder(made_as))
-        fsync_directory(path)
+        flush_partition(path)
         return cls(log_dir, name, made_as, Published(topic, number, 0, appender.log_end_offset))
 
     def publish(self) -> None:

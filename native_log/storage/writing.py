@@ -162,28 +162,34 @@ def copy_range(source: str, position: int, size_bytes: int, descriptor: int, at:
     return done
 
 
-def replace_file(path: str | Path, data: bytes) -> None:
+def replace_file(path: str | Path, data: bytes, *, flush: bool = True) -> None:
     """Put a file of this content in the place of `path`: after a crash there is the old one or the new.
 
     Through `<name>.tmp`, as brokers write their checkpoints (Kafka: CheckpointFile).
+
+    Args:
+        flush: have it on the disk. Without, a crash may leave a part of it: flush the file, and its
+            directory, before anything relies on it.
     """
     temporary = f"{path}.tmp"
     try:
         with naming(path):
-            _write_whole(temporary, data)
+            _write_whole(temporary, data, flush=flush)
         os.replace(temporary, path)  # noqa: PTH105
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
         raise
-    fsync_directory(Path(path).parent)
+    if flush:
+        fsync_directory(Path(path).parent)
 
 
-def _write_whole(path: str, data: bytes) -> None:
+def _write_whole(path: str, data: bytes, *, flush: bool) -> None:
     file = AppendFile(path)
     try:
         file.append(data)
-        file.flush()
+        if flush:
+            file.flush()
     finally:
         file.close()
 
@@ -203,14 +209,14 @@ def _name(error: BaseException, path: str | Path) -> None:
         error.filename = str(path)
 
 
-def flush_files(paths: Sequence[str]) -> None:
+def flush_files(paths: Sequence[str | Path]) -> None:
     """Have files on the disk, several at a time: each waits for the disk."""
     if paths:
         with ThreadPoolExecutor(min(_FLUSHES, len(paths))) as threads:
             list(threads.map(flush_file, paths))
 
 
-def flush_file(path: str) -> None:
+def flush_file(path: str | Path) -> None:
     """Wait until what was written to the file is on the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
