@@ -12,7 +12,9 @@ from native_log.cleaner.verdicts import AbortedRange, ProducerEnd, Surroundings
 from native_log.log.log_range import LogRange
 from native_log.log.pieces import Piece
 from native_log.log.transactions import packed_ranges
+from native_log.retention.timestamps import largest_timestamp_ms
 from native_log.segment.damage import DamagedRange
+from native_log.segment.scan import greatest_timestamp_ms
 from native_log.segment.transaction_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -108,18 +110,13 @@ class Round:
 def what_is_cleanable(log: PartitionLog, config: LogConfig, now_ms: int) -> Cleanable:
     """See `eligibility.cleanable`. Raises CorruptRecordError."""
 
-    def largest_timestamp_ms(index: int) -> int:
-        segment = log.segments[index]
-        index_file = segment.load_time_index()
-        last = index_file.entry(len(index_file) - 1)[0] if len(index_file) else -1
-        return last if last >= 0 else segment.mtime_ms
-
     def first_timestamp_ms(index: int) -> int:
-        for _, scanned in log.headers(log.segments[index].base_offset, DamagedRange.fail):
-            if scanned.batches.num_rows:
-                row = scanned.batches.slice(0, 1)
-                first: int | None = row.column("baseTimestamp")[0].as_py()
-                return row.column("maxTimestamp")[0].as_py() if first is None else first
+        """The first batch's greatest. (Kafka: LogSegment.getFirstBatchTimestamp)"""
+        segment = log.segments[index]
+        if segment.size_bytes:
+            for _, scanned in log.headers(segment.base_offset, DamagedRange.fail):
+                if scanned.batches.num_rows:
+                    return greatest_timestamp_ms(scanned.batches.slice(0, 1))
         return -1
 
     return cleanable(
@@ -130,7 +127,9 @@ def what_is_cleanable(log: PartitionLog, config: LogConfig, now_ms: int) -> Clea
         last_stable_offset=log.last_stable_offset,
         config=config,
         now_ms=now_ms,
-        largest_timestamp_ms=largest_timestamp_ms,
+        largest_timestamp_ms=lambda index: largest_timestamp_ms(
+            log, index, now_ms - config.min_compaction_lag_ms
+        ),
         first_timestamp_ms=first_timestamp_ms,
     )
 
