@@ -14,7 +14,8 @@ chooses the reference on purpose.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
-- `Headers`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`: what compaction needs (see `cleaning`).
+- `Headers`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`: what compaction needs
+  (see `cleaning`).
 """
 
 from __future__ import annotations
