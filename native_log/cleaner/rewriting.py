@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from native_log.log.pieces import Piece
     from native_log.records.cleaning import Survivors
 
-_READ_BYTES = 4 << 20
+_READ_BYTES = 8 << 20
 """Given to the kernel at a time: so much that what is done once a call does not count."""
 
 _MOST_HEADERS = 1 << 16

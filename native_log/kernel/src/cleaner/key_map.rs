@@ -6,12 +6,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 pub use super::arena::{Arena, Entries};
 use super::places::{PLACE_BITS, Places};
+use super::words::same;
 
 /// What a key takes beside its bytes: at most 27.5 in the table (slots of 8 bytes, between 7/16 and 7/8 of them in use, and
 /// half as many again while it grows) and 12 in the arena. As KEY_OVERHEAD_BYTES of native_log.records.cleaning.
 pub const KEY_OVERHEAD_BYTES: usize = 40;
-
-const SHORT_KEY: usize = 64;
 
 /// The map has no room for one more key.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,13 +21,23 @@ pub struct KeyMap {
     places: Places,
     arena: Arena,
     max_bytes: usize,
-    /// Another one in each map: nobody can choose keys that collide.
-    seed: u64,
+    /// Others in each map: nobody can choose keys that collide.
+    seeds: [u64; 2],
 }
 
 /// Where a key may be found. Made ahead of its use, when it may not be there yet.
-#[derive(Clone, Copy, Default)]
-pub struct Guess(Option<usize>);
+#[derive(Clone, Copy)]
+pub struct Guess(usize);
+
+impl Guess {
+    const NONE: usize = usize::MAX;
+}
+
+impl Default for Guess {
+    fn default() -> Self {
+        Guess(Guess::NONE)
+    }
+}
 
 impl KeyMap {
     pub fn new(max_bytes: usize) -> Self {
@@ -36,7 +45,7 @@ impl KeyMap {
             places: Places::default(),
             arena: Arena::within(max_bytes),
             max_bytes,
-            seed: RandomState::new().hash_one(0),
+            seeds: [0, 1].map(|number| RandomState::new().hash_one(number)),
         }
     }
 
@@ -59,7 +68,7 @@ impl KeyMap {
 
     #[inline(always)]
     pub fn hash(&self, key: &[u8]) -> u64 {
-        xxh3_64_with_seed(key, self.seed)
+        hash_of(key, self.seeds)
     }
 
     /// The greatest offset of a key.
@@ -91,8 +100,8 @@ impl KeyMap {
             return Err(Full);
         }
         if self.places.is_full() {
-            let seed = self.seed;
-            let hashed = |(place, (key, _)): (usize, (&[u8], i64))| (xxh3_64_with_seed(key, seed), place);
+            let seeds = self.seeds;
+            let hashed = |(place, (key, _)): (usize, (&[u8], i64))| (hash_of(key, seeds), place);
             self.places.grow(self.arena.places().map(hashed));
         }
         self.places.add(hash, self.arena.push(key, offset));
@@ -103,7 +112,7 @@ impl KeyMap {
     fn find(&self, key: &[u8], hash: u64, guess: Guess) -> Option<usize> {
         let is_it = |place: usize| same(self.arena.key(place), key);
         match guess.0 {
-            Some(place) if is_it(place) => Some(place),
+            place if place != Guess::NONE && is_it(place) => Some(place),
             _ => self.places.find(hash, is_it),
         }
     }
@@ -121,19 +130,30 @@ impl KeyMap {
         if let Some(place) = place {
             self.arena.prefetch(place);
         }
-        Guess(place)
+        Guess(place.unwrap_or(Guess::NONE))
     }
 }
 
-/// Whether two keys are equal; most are short, and a call of memcmp costs more than they do.
+/// Keys of 8 to 16 bytes, as most are, by their first and their last eight.
 #[inline(always)]
-fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() || a.len() > SHORT_KEY {
-        return a == b;
+fn hash_of(key: &[u8], seeds: [u64; 2]) -> u64 {
+    match (key.first_chunk(), key.last_chunk()) {
+        (Some(first), Some(last)) if key.len() <= 16 => {
+            let first = u64::from_le_bytes(*first) ^ seeds[0];
+            let last = u64::from_le_bytes(*last).wrapping_add(key.len() as u64) ^ seeds[1];
+            folded(folded(first, last), MIX)
+        }
+        _ => xxh3_64_with_seed(key, seeds[0]),
     }
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    a.iter().zip(b).all(|(a, b)| u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b))
-        && a_rest.iter().zip(b_rest).all(|(a, b)| a == b)
+}
+
+/// An odd number with as many ones as zeros.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[inline(always)]
+fn folded(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

@@ -159,7 +159,7 @@ struct KeyAt {
 }
 
 /// How many keys ahead their entries are fetched.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 struct Feeder<'a, S> {
     options: &'a Options,
@@ -214,6 +214,9 @@ impl<S: Sink> Feeder<'_, S> {
             }
         })
         .map_err(fault)?;
+        for first in self.keys.iter_mut().take(AHEAD) {
+            first.guess = self.sink.expect_next(first.hash);
+        }
         for index in 0..self.keys.len() {
             if let Some(ahead) = self.keys.get_mut(index + AHEAD) {
                 ahead.guess = self.sink.expect_next(ahead.hash);

@@ -1,7 +1,8 @@
 //! Where keys are, by their hashes: a table of lines, each a line of the processor's cache.
 //!
 //! A line has eight slots: 16 bits of a hash (0: free), which are compared all at once, and behind them 48 bits of a place.
-//! Slots are taken in order, in the line of the hash or, where that is full, in those that follow.
+//! Slots are taken in order, in the line of the hash or, where that is full, in its neighbour, which processors like to fetch
+//! with it, or in the pairs that follow.
 
 use super::memory::{advise_large_pages, prefetch};
 
@@ -84,26 +85,23 @@ impl Places {
     /// Adds a place; there is room.
     #[inline]
     pub fn add(&mut self, hash: u64, place: usize) {
-        let mask = self.lines.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let free = self.lines[at].having(0);
+        for number in 0.. {
+            let line = self.line(hash, number);
+            let free = self.lines[line].having(0);
             if free != 0 {
-                self.lines[at].set(free.trailing_zeros(), tag(hash), place);
+                self.lines[line].set(free.trailing_zeros(), tag(hash), place);
                 self.taken += 1;
                 return;
             }
-            at = (at + 1) & mask;
         }
     }
 
     /// The first place of this hash, or of another that looks like it, for which `is_it`.
     #[inline(always)]
     pub fn find(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
-        let mask = self.lines.len().wrapping_sub(1);
-        let mut at = hash as usize & mask;
+        let mut number = 0;
         loop {
-            let line = self.lines.get(at)?;
+            let line = self.lines.get(self.line(hash, number))?;
             let mut found = line.having(tag(hash));
             while found != 0 {
                 let place = line.place(found.trailing_zeros());
@@ -115,22 +113,35 @@ impl Places {
             if line.having(0) != 0 {
                 return None;
             }
-            at = (at + 1) & mask;
+            number += 1;
         }
     }
 
-    /// The first place that a look-up of this hash would come to, in the first line: where the key is, nearly always.
+    /// The first place that a look-up of this hash would come to, if that is near: where the key is, nearly always.
     #[inline(always)]
     pub fn guess(&self, hash: u64) -> Option<usize> {
-        let line = self.lines.get(hash as usize & self.lines.len().wrapping_sub(1))?;
-        let found = line.having(tag(hash));
+        let mut line = self.lines.get(self.line(hash, 0))?;
+        let mut found = line.having(tag(hash));
+        if found == 0 {
+            if line.having(0) != 0 {
+                return None;
+            }
+            line = self.lines.get(self.line(hash, 1))?;
+            found = line.having(tag(hash));
+        }
         (found != 0).then(|| line.place(found.trailing_zeros()))
+    }
+
+    /// Where the line lies that a look-up of this hash comes to first, second, and so on.
+    #[inline(always)]
+    fn line(&self, hash: u64, number: usize) -> usize {
+        (hash as usize ^ (number & 1)).wrapping_add(number & !1) & self.lines.len().wrapping_sub(1)
     }
 
     /// Asks for the line of a hash ahead of its use.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
-        prefetch(self.lines.as_ptr().wrapping_add(hash as usize & self.lines.len().wrapping_sub(1)).cast());
+        prefetch(self.lines.as_ptr().wrapping_add(self.line(hash, 0)).cast());
     }
 }
 

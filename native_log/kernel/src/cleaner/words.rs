@@ -32,6 +32,9 @@ fn last_word(key: &[u8]) -> u64 {
 /// Whether two keys are equal.
 #[inline(always)]
 pub fn same(a: &[u8], b: &[u8]) -> bool {
+    if let (Some(first), Some(other), 9..=16) = (a.first_chunk::<WORD>(), b.first_chunk::<WORD>(), a.len()) {
+        return a.len() == b.len() && first == other && last_word(a) == last_word(b);
+    }
     let (words, others) = (a.as_chunks::<WORD>().0, b.as_chunks::<WORD>().0);
     a.len() == b.len()
         && words.iter().zip(others).all(|(a, b)| u64::from_ne_bytes(*a) == u64::from_ne_bytes(*b))
