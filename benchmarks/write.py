@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 import pyarrow as pa
+from typing_extensions import Buffer
 
 from benchmarks.broker import Broker
 from benchmarks.corpus import CODECS, KIB, Corpus
@@ -16,10 +17,12 @@ from benchmarks.places import HERE, scratch
 from benchmarks.spark import connector, in_session
 from native_log import LogDir
 from native_log.records import encode
+from native_log.storage.writing import AppendFile
 
 ENCODE = "encode to batches of 64 KB"
 APPEND = "append to a partition"
 BUILDER = "Java MemoryRecordsBuilder"
+DISK = "write and fsync of the same bytes"
 BATCH_BYTES = 64 * KIB
 SINK_ROWS = 4_000_000
 
@@ -68,7 +71,11 @@ def _append(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
         yield from in_turn(
             APPEND,
             f"{one.topic.split('-')[0]}, {codec}",
-            {"kernel": _kernel(records, codec), "PartitionLog.append": _partition_log(records, codec)},
+            {
+                "kernel": _kernel(records, codec),
+                DISK: _disk(records, codec),
+                "PartitionLog.append": _partition_log(records, codec),
+            },
             size_bytes=_content_bytes(records),
             rows=records.num_rows,
             runs=runs,
@@ -118,18 +125,41 @@ def _content_bytes(records: pa.RecordBatch) -> int:
 
 
 def _kernel(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
+    def run() -> Pass:
+        written = sum(len(data) for data in _encoded(records, codec))
+        return Pass(records.num_rows, written_bytes=written)
+
+    return run
+
+
+def _encoded(records: pa.RecordBatch, codec: str) -> Iterator[Buffer]:
     """About a MiB a call, as the writers do it."""
     step = max(1, records.num_rows * (1 << 20) // max(1, _content_bytes(records)))
+    ratio = 1.0
+    for start in range(0, records.num_rows, step):
+        encoded = encode(
+            records.slice(start, step), compression=codec, batch_size=BATCH_BYTES, estimated_ratio=ratio
+        )
+        ratio = encoded.estimated_ratio
+        yield encoded.data
+
+
+def _disk(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
+    """What no log on this disk can be faster than: one file, sent to the disk while it is written."""
+    pieces = [bytes(data) for data in _encoded(records, codec)]
+    path = scratch() / "append.bytes"
 
     def run() -> Pass:
-        written, ratio = 0, 1.0
-        for start in range(0, records.num_rows, step):
-            encoded = encode(
-                records.slice(start, step), compression=codec, batch_size=BATCH_BYTES, estimated_ratio=ratio
-            )
-            ratio = encoded.estimated_ratio
-            written += len(encoded.data)
-        return Pass(records.num_rows, written_bytes=written)
+        path.unlink(missing_ok=True)
+        started = perf_counter()
+        file = AppendFile(str(path))
+        for piece in pieces:
+            file.append(piece)
+        file.flush()
+        file.close()
+        seconds = perf_counter() - started
+        path.unlink()
+        return Pass(records.num_rows, seconds, file.size_bytes)
 
     return run
 
