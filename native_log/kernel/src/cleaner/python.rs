@@ -12,7 +12,7 @@ use super::buckets::MOST_BUCKETS;
 use super::key_map::KeyMap;
 use super::keys::{Options, Progress, Unshadowed, feed};
 use super::packs::{Kind, Merger};
-use super::{buckets, rewrite};
+use super::{buckets, rewrite, survivors};
 use crate::bytes::{Bytes, Part, recycled};
 use crate::decode::Stopped;
 use crate::python::{
@@ -271,14 +271,7 @@ impl Survivors {
     }
 
     fn between(&self, py: Python<'_>, start_offset: u64, end_offset: u64) -> Self {
-        let within = || {
-            let mut set = RoaringTreemap::new();
-            let mut offsets = self.set.iter();
-            offsets.advance_to(start_offset);
-            let _ = set.append(offsets.take_while(|&offset| offset < end_offset));
-            set
-        };
-        Survivors { set: py.detach(within) }
+        Survivors { set: py.detach(|| survivors::between(&self.set, start_offset, end_offset)) }
     }
 
     fn union(&self, py: Python<'_>, others: Vec<PyRef<'_, Survivors>>) -> Self {

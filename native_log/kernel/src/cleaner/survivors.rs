@@ -43,6 +43,23 @@ fn from_dense(offsets: &[u64], first: u64, last: u64) -> RoaringTreemap {
     RoaringTreemap::from_bitmaps(halves.filter(|(_, bitmap)| !bitmap.is_empty()))
 }
 
+/// Those from `start` to before `end`.
+pub fn between(set: &RoaringTreemap, start: u64, end: u64) -> RoaringTreemap {
+    let of_half = |(half, bitmap): (u32, &RoaringBitmap)| {
+        let first = u64::from(half) << 32;
+        // Not wider than the bitmap: all of the range is made first.
+        let from = start.max(first + u64::from(bitmap.min()?));
+        let last = end.checked_sub(1)?.min(first + u64::from(bitmap.max()?));
+        let mut found = RoaringBitmap::new();
+        if from <= last {
+            found.insert_range(from as u32..=last as u32);
+            found &= bitmap;
+        }
+        Some((half, found))
+    };
+    RoaringTreemap::from_bitmaps(set.bitmaps().filter_map(of_half).filter(|(_, bitmap)| !bitmap.is_empty()))
+}
+
 /// 2^16 offsets of a set at a time, as plain bits.
 pub struct Window<'a> {
     set: &'a RoaringTreemap,
@@ -143,6 +160,19 @@ mod tests {
             assert_eq!(found, inserted);
         }
         assert!(from_unsorted(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn parts() {
+        let offsets = [0, 1, 65_535, 65_536, 1 << 20, u64::from(u32::MAX), 1 << 32, (1 << 32) + 7, 3 << 40];
+        let set: RoaringTreemap = offsets.into_iter().collect();
+        let borders = offsets.iter().flat_map(|&offset| [offset, offset + 1]).chain([u64::MAX]);
+        for start in borders.clone() {
+            for end in borders.clone() {
+                let expected = offsets.into_iter().filter(|offset| (start..end).contains(offset));
+                assert_eq!(between(&set, start, end), expected.collect(), "{start} {end}");
+            }
+        }
     }
 
     #[test]
