@@ -218,12 +218,24 @@ def test_buckets_are_bounded(impl) -> None:
 
 def test_keys_that_come_again_make_room_for_others(impl) -> None:
     buckets = impl.KeyBuckets(1, 18 + 4 * 6, dirty=True)
-    data = v2(keyed(b"a", b"a", b"a", b"a", b"b", b"b", b"b", b"b", b"c", b"d", b"e", b"f"), 5)
-    progress = buckets.put_batches(data)
-    assert (progress.status, progress.next_offset) == ("full", 15)
-    assert len(buckets) <= 4
-    first = buckets.take()
-    assert merged(impl, first) == [8, 12, 13, 14]
+    keys = [b"a", b"b", b"a", b"b", b"a", b"b", b"c", b"d", b"e"]
+    progress = buckets.put_batches(v2(keyed(*keys), 5))
+    # Where it would not leave at most half of them, it is full.
+    assert (progress.status, progress.next_offset) == ("full", 13)
+    assert len(buckets) == 4
+    assert merged(impl, buckets.take()) == [9, 10, 11, 12]
+    # Of the clean part all offsets are needed.
+    progress = impl.KeyBuckets(1, 18 + 4 * 6, dirty=False).put_batches(v2(keyed(*keys), 5))
+    assert (progress.status, progress.next_offset) == ("full", 9)
+
+
+def test_what_comes_again_does_not_travel(impl) -> None:
+    keys = [b"%d" % (number % 5) for number in range(100)]
+    buckets = put(impl.KeyBuckets(2, ROOM, dirty=True), v2(keyed(*keys)))
+    assert len(buckets) == 100
+    packs = buckets.take()
+    assert sum(map(len, packs)) == 2 * 18 + 5 * 6
+    assert merged(impl, packs) == [95, 96, 97, 98, 99]
 
 
 # Survivors

@@ -55,21 +55,23 @@ impl KeyBuckets {
         self.packs.iter_mut().zip(taken).for_each(|(pack, memory)| pack.reuse(memory));
     }
 
-    /// Leaves the greatest offset of each key, where that halves what there is. Keys lie in buckets by a hash: what the
-    /// fullest one loses tells what the others will.
+    /// Leaves the greatest offset of each key, if that halves the entries; whether it did. Keys lie in buckets by a hash:
+    /// what the fullest one loses tells what the others will.
     #[cold]
-    fn combine(&mut self) {
-        // The first of those that are fullest.
-        let fullest = self.packs.iter_mut().rev().max_by_key(|pack| pack.size_bytes());
-        if let (Kind::Dirty, Some(fullest)) = (self.kind, fullest) {
-            let before = fullest.size_bytes();
-            let newest = &mut Newest::default();
-            combine(fullest, newest);
-            if fullest.size_bytes() <= before / 2 {
-                self.packs.iter_mut().for_each(|pack| combine(pack, newest));
-            }
-            self.size_bytes = self.packs.iter().map(Pack::size_bytes).sum();
+    fn combine(&mut self) -> bool {
+        if self.kind == Kind::Clean || self.is_empty() {
+            return false;
         }
+        // The first of those that are fullest.
+        let Some(fullest) = self.packs.iter_mut().rev().max_by_key(|pack| pack.size_bytes()) else { return false };
+        let (before, newest) = (fullest.count(), &mut Newest::default());
+        combine(fullest, newest);
+        let halved = fullest.count() <= before / 2;
+        if halved {
+            self.packs.iter_mut().for_each(|pack| combine(pack, newest));
+        }
+        self.size_bytes = self.packs.iter().map(Pack::size_bytes).sum();
+        halved
     }
 
     #[inline(always)]
@@ -117,10 +119,10 @@ impl Sink for &mut KeyBuckets {
     #[inline(always)]
     fn put(&mut self, key: &[u8], bucket: u64, _guess: Guess, offset: i64) -> Result<(), Full> {
         let bucket = bucket as usize;
-        KeyBuckets::put(self, key, bucket, offset).or_else(|Full| {
-            self.combine();
-            KeyBuckets::put(self, key, bucket, offset)
-        })
+        match KeyBuckets::put(self, key, bucket, offset) {
+            Err(Full) if self.combine() => KeyBuckets::put(self, key, bucket, offset),
+            done => done,
+        }
     }
 }
 

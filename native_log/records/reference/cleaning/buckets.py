@@ -69,11 +69,9 @@ class KeyBuckets(cleaning.KeyBuckets):
     def put(self, key: bytes, offset: int) -> bool:
         """False: there is no room for one more entry."""
         bucket = self._buckets[bucket_of(key, len(self._buckets))]
-        if self._size_bytes + bucket.grows_by(key, offset) > self._max_bytes:
-            self._combine()
         grows_by = bucket.grows_by(key, offset)
         if self._size_bytes + grows_by > self._max_bytes:
-            return False
+            return self._combine() and self.put(key, offset)
         bucket.put(key, offset)
         self._size_bytes += grows_by
         return True
@@ -110,16 +108,18 @@ class KeyBuckets(cleaning.KeyBuckets):
         self._size_bytes = 0
         return taken
 
-    def _combine(self) -> None:
-        """Leaves the greatest offset of each key, where that halves what there is. Keys lie in buckets by a
-        hash: what the fullest one loses tells what the others will."""
+    def _combine(self) -> bool:
+        """Leaves the greatest offset of each key, if that halves the entries; whether it did. Keys lie in
+        buckets by a hash: what the fullest one loses tells what the others will."""
         fullest = max(self._buckets, key=lambda bucket: bucket.size_bytes)
         if self._kind == CLEAN or not fullest.entries:
-            return
-        before = fullest.size_bytes
+            return False
+        before = len(fullest.entries)
         fullest.combine()
-        if fullest.size_bytes <= before // 2:
+        halved = len(fullest.entries) <= before // 2
+        if halved:
             for bucket in self._buckets:
                 if bucket.entries:
                     bucket.combine()
         self._size_bytes = sum(bucket.size_bytes for bucket in self._buckets)
+        return halved
