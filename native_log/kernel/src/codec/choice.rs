@@ -1,6 +1,6 @@
 //! Which compressor blocks are given to: the one made for records, or the library.
 
-use super::repeats::{Finder, Shape};
+use super::repeats::{Finder, Format, compress, compress_two};
 
 /// By so much of a block is seen which one suits it,
 const SAMPLE: usize = 16 << 10;
@@ -10,7 +10,9 @@ const BLOCKS: usize = 64;
 /// The compressor for blocks of records, where these are alike enough for it.
 #[derive(Default)]
 pub struct Choice {
-    finder: Finder,
+    finders: [Finder; 2],
+    /// Of two blocks, the second one compressed.
+    second: Vec<u8>,
     suits: bool,
     /// How many blocks there were since a sample was taken; 0: none was.
     blocks: usize,
@@ -19,27 +21,53 @@ pub struct Choice {
 impl Choice {
     /// Forgets what came before.
     pub fn begin(&mut self) {
-        self.finder.clear();
+        self.finders.iter_mut().for_each(Finder::clear);
         (self.suits, self.blocks) = (false, 0);
     }
 
-    /// Appends the block compressed by `ours` if it is of records that are alike, and else by `library`, which may
-    /// append nothing where it finds nothing to compress.
-    pub fn compress(
+    /// Appends the input in blocks of so many bytes, compressed by ours if they are of records that are alike, and else
+    /// by `library`, which may append nothing where it finds nothing to compress. In front of each block are four bytes
+    /// that `frame`, told the block and where these are, fills in.
+    pub fn compress<F: Format>(
         &mut self,
-        block: &[u8],
+        input: &[u8],
+        block_bytes: usize,
         out: &mut Vec<u8>,
-        ours: impl Fn(&mut Finder, &[u8], &mut Vec<u8>) -> Shape,
         mut library: impl FnMut(&[u8], &mut Vec<u8>),
+        frame: impl Fn(&[u8], usize, &mut Vec<u8>),
     ) {
-        if self.blocks == BLOCKS {
+        let mut blocks = input.chunks(block_bytes);
+        while let Some(block) = blocks.next() {
+            let suits = self.suits::<F>(block, out, &mut library);
+            let begins = out.len();
+            out.extend([0; 4]);
+            match suits.then(|| blocks.next()) {
+                None => library(block, out),
+                Some(None) => drop(compress::<F>(&mut self.finders[0], block, out)),
+                Some(Some(next)) => {
+                    self.blocks += 1;
+                    self.second.clear();
+                    self.second.extend([0; 4]);
+                    compress_two::<F>(&mut self.finders, [block, next], [out, &mut self.second]);
+                    frame(next, 0, &mut self.second);
+                    frame(block, begins, out);
+                    out.extend_from_slice(&self.second);
+                    continue;
+                }
+            }
+            frame(block, begins, out);
+        }
+    }
+
+    fn suits<F: Format>(&mut self, block: &[u8], out: &mut Vec<u8>, library: impl FnOnce(&[u8], &mut Vec<u8>)) -> bool {
+        if self.blocks >= BLOCKS {
             self.blocks = 0;
         }
         if self.blocks > 0 {
             self.blocks += 1;
         } else if let Some(sample) = block.get(..SAMPLE) {
             let begins = out.len();
-            let shape = ours(&mut self.finder, sample, out);
+            let shape = compress::<F>(&mut self.finders[0], sample, out);
             let our_bytes = out.len() - begins;
             out.truncate(begins);
             library(sample, out);
@@ -47,20 +75,16 @@ impl Choice {
             out.truncate(begins);
             // Ours is the faster one only where most of what it finds is what it expected. And what it overlooks is more
             // in a whole block than in a sample.
-            self.suits = 3 * shape.expected > 2 * shape.sequences && 1000 * our_bytes < 997 * library_bytes;
+            self.suits = 3 * shape.expected > 2 * shape.sequences && 1000 * our_bytes < 999 * library_bytes;
             self.blocks = 1;
         }
-        if self.suits {
-            ours(&mut self.finder, block, out);
-        } else {
-            library(block, out);
-        }
+        self.suits
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::lz4_write;
+    use super::super::lz4_write::Lz4;
     use super::super::repeats::tests::{Noise, records};
     use super::*;
 
@@ -68,8 +92,9 @@ mod tests {
     fn compressed(choice: &mut Choice, blocks: &[&[u8]]) -> Vec<usize> {
         let mut bytes = |block: &[u8]| {
             let mut out = Vec::new();
-            choice.compress(block, &mut out, lz4_write::compress, |block, out| out.extend(&block[..block.len() / 2]));
-            out.len()
+            let library = |block: &[u8], out: &mut Vec<u8>| out.extend(&block[..block.len() / 2]);
+            choice.compress::<Lz4>(block, block.len(), &mut out, library, |_, _, _| ());
+            out.len() - 4
         };
         blocks.iter().map(|block| bytes(block)).collect()
     }

@@ -7,8 +7,10 @@ use libdeflate_sys as deflate;
 use xxhash_rust::xxh32::xxh32;
 use zstd_safe::{CCtx, CParameter};
 
+use super::Codec;
 use super::choice::Choice;
-use super::{Codec, lz4_write, snappy_write};
+use super::lz4_write::Lz4;
+use super::snappy_write::Snappy;
 
 /// What level -1 of zlib stands for.
 const GZIP_LEVEL: i32 = 6;
@@ -68,17 +70,15 @@ impl Compressor {
     fn snappy(&mut self, input: &[u8], out: &mut Vec<u8>) {
         let encoder = self.snappy.get_or_insert_with(snap::raw::Encoder::new);
         out.extend(XERIAL_HEADER);
-        for block in input.chunks(XERIAL_BLOCK) {
-            let length_at = out.len();
-            out.extend([0; 4]);
-            self.choice.compress(block, out, snappy_write::compress, |block, out| {
-                append(out, snap::raw::max_compress_len(block.len()), |room| {
-                    encoder.compress(block, room).expect("the room is what the encoder asks for")
-                });
+        let library = |block: &[u8], out: &mut Vec<u8>| {
+            append(out, snap::raw::max_compress_len(block.len()), |room| {
+                encoder.compress(block, room).expect("the room is what the encoder asks for")
             });
-            let compressed = (out.len() - length_at - 4) as u32;
-            out[length_at..length_at + 4].copy_from_slice(&compressed.to_be_bytes());
-        }
+        };
+        self.choice.compress::<Snappy>(input, XERIAL_BLOCK, out, library, |_, begins, out| {
+            let compressed = (out.len() - begins - 4) as u32;
+            out[begins..begins + 4].copy_from_slice(&compressed.to_be_bytes());
+        });
     }
 
     fn lz4(&mut self, magic: i8, input: &[u8], out: &mut Vec<u8>) {
@@ -86,21 +86,18 @@ impl Compressor {
         // KAFKA-3160: clients of magic 0 want the checksum over the frame's magic too.
         let checked = if magic == 0 { &LZ4_HEADER[..] } else { &LZ4_HEADER[4..] };
         out.push((xxh32(checked, 0) >> 8) as u8);
-        for block in input.chunks(LZ4_BLOCK) {
-            let length_at = out.len();
-            out.extend([0; 4]);
-            match self.level.filter(|&level| level != LZ4_FAST_LEVEL) {
-                None => self.choice.compress(block, out, lz4_write::compress, |block, out| lz4_block(None, block, out)),
-                high => lz4_block(high, block, out),
+        match self.level.filter(|&level| level != LZ4_FAST_LEVEL) {
+            None => {
+                self.choice.compress::<Lz4>(input, LZ4_BLOCK, out, |block, out| lz4_block(None, block, out), lz4_frame)
             }
-            let compressed = out.len() - length_at - 4;
-            let mut length = compressed as u32;
-            if !(1..block.len()).contains(&compressed) {
-                out.truncate(length_at + 4);
-                out.extend_from_slice(block);
-                length = block.len() as u32 | LZ4_STORED;
+            high => {
+                for block in input.chunks(LZ4_BLOCK) {
+                    let begins = out.len();
+                    out.extend([0; 4]);
+                    lz4_block(high, block, out);
+                    lz4_frame(block, begins, out);
+                }
             }
-            out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
         }
         out.extend([0; 4]);
     }
@@ -149,6 +146,18 @@ fn lz4_block(high: Option<i32>, block: &[u8], out: &mut Vec<u8>) {
         };
         written.max(0) as usize
     });
+}
+
+/// Fills in the length of a block, or stores it as it is if it did not become smaller.
+fn lz4_frame(block: &[u8], begins: usize, out: &mut Vec<u8>) {
+    let compressed = out.len() - begins - 4;
+    let mut length = compressed as u32;
+    if !(1..block.len()).contains(&compressed) {
+        out.truncate(begins + 4);
+        out.extend_from_slice(block);
+        length = block.len() as u32 | LZ4_STORED;
+    }
+    out[begins..begins + 4].copy_from_slice(&length.to_le_bytes());
 }
 
 struct Gzip(NonNull<deflate::libdeflate_compressor>);

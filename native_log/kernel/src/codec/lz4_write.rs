@@ -1,34 +1,42 @@
 //! The writer of LZ4 blocks of records.
 
-use super::repeats::{Finder, Sequence, Shape};
+use super::repeats::{Format, SLACK, Sequence};
 use crate::wide;
 
 /// A length that does not fit into the four bits it has in the token.
 const LONG: usize = 15;
 const SHORTEST_MATCH: usize = 4;
-/// Written behind the end by a copy, at most.
-const SLACK: usize = 32;
 
-/// No block comes to more (LZ4_compressBound).
-fn most_bytes(block_bytes: usize) -> usize {
-    block_bytes + block_bytes / 255 + 16
-}
+pub struct Lz4;
 
-/// Appends a block of at most 64 KiB, compressed.
-pub fn compress(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
-    out.reserve(most_bytes(block.len()) + SLACK);
-    // SAFETY: the block comes to most_bytes at most, and so much and SLACK are reserved.
-    unsafe {
-        let mut to = out.as_mut_ptr().add(out.len());
-        let shape = finder.sequences(block, |Sequence { literals, start, distance, bytes }| {
-            let more = bytes - SHORTEST_MATCH;
-            to = put_literals(block, literals, start, more.min(LONG) as u8, to);
+impl Format for Lz4 {
+    /// LZ4_compressBound
+    fn most_bytes(block_bytes: usize) -> usize {
+        block_bytes + block_bytes / 255 + 16
+    }
+
+    #[inline(always)]
+    unsafe fn begin(_: &[u8], to: *mut u8) -> *mut u8 {
+        to
+    }
+
+    #[inline(always)]
+    unsafe fn sequence(block: &[u8], sequence: Sequence, to: *mut u8) -> *mut u8 {
+        let Sequence { literals, start, distance, bytes } = sequence;
+        let more = bytes - SHORTEST_MATCH;
+        // SAFETY: the caller's promise. A sequence comes to no more bytes than it stands for, but for those of its
+        // length, which most_bytes counts.
+        unsafe {
+            let to = put_literals(block, literals, start, more.min(LONG) as u8, to);
             to.cast::<[u8; 2]>().write((distance as u16).to_le_bytes());
-            to = put_length(more, to.add(2));
-        });
-        to = put_literals(block, shape.literals, block.len(), 0, to);
-        out.set_len(to.offset_from_unsigned(out.as_ptr()));
-        shape
+            put_length(more, to.add(2))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn end(block: &[u8], literals: usize, to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { put_literals(block, literals, block.len(), 0, to) }
     }
 }
 
@@ -49,9 +57,10 @@ unsafe fn put_literals(block: &[u8], from: usize, to: usize, token: u8, out: *mu
 /// Copies bytes of the block.
 ///
 /// # Safety
-/// There is room for them and SLACK bytes.
+/// They are within it. There is room for them and SLACK bytes.
 #[inline(always)]
 pub unsafe fn put_bytes(block: &[u8], from: usize, bytes: usize, out: *mut u8) -> *mut u8 {
+    debug_assert!(from + bytes <= block.len());
     // SAFETY: the caller's promise; what is read is within the block.
     unsafe {
         let start = block.as_ptr().add(from);
@@ -69,18 +78,29 @@ pub unsafe fn put_bytes(block: &[u8], from: usize, bytes: usize, out: *mut u8) -
 /// # Safety
 /// There is room for `length` / 255 + 1 bytes.
 #[inline(always)]
-unsafe fn put_length(length: usize, mut out: *mut u8) -> *mut u8 {
+unsafe fn put_length(length: usize, out: *mut u8) -> *mut u8 {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut rest = length.wrapping_sub(LONG);
         if length >= LONG + 255 {
-            while rest >= 255 {
-                out.write(255);
-                (out, rest) = (out.add(1), rest - 255);
-            }
+            return put_long_length(length - LONG, out);
+        }
+        out.write(length.wrapping_sub(LONG) as u8);
+        out.add(usize::from(length >= LONG))
+    }
+}
+
+/// # Safety
+/// There is room for `rest` / 255 + 1 bytes.
+#[cold]
+unsafe fn put_long_length(mut rest: usize, mut out: *mut u8) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        while rest >= 255 {
+            out.write(255);
+            (out, rest) = (out.add(1), rest - 255);
         }
         out.write(rest as u8);
-        out.add(usize::from(length >= LONG))
+        out.add(1)
     }
 }
 
@@ -88,17 +108,18 @@ unsafe fn put_length(length: usize, mut out: *mut u8) -> *mut u8 {
 mod tests {
     use std::os::raw::c_int;
 
-    use super::super::{lz4_block, repeats};
+    use super::super::lz4_block;
+    use super::super::repeats::{Finder, compress, tests::blocks};
     use super::*;
 
     #[test]
     fn liblz4_and_our_reader_read_it() {
         let mut finder = Finder::default();
-        for block in repeats::tests::blocks() {
+        for block in blocks() {
             let mut out = b"before".to_vec();
-            compress(&mut finder, &block, &mut out);
+            compress::<Lz4>(&mut finder, &block, &mut out);
             let compressed = &out[6..];
-            assert!(compressed.len() <= most_bytes(block.len()));
+            assert!(compressed.len() <= Lz4::most_bytes(block.len()));
             let mut again = vec![1; block.len() + 1];
             // SAFETY: both ranges are valid for their lengths and do not overlap.
             let read = unsafe {

@@ -8,7 +8,11 @@
 //! overlooked, and saves a sequence.
 //!
 //! Nearly all branches go one way, or the way they went a record ago; the time goes into waiting for what tells where
-//! the next sequence is.
+//! the next sequence is. So two blocks at once take little longer than one.
+
+use std::marker::PhantomData;
+
+use crate::wide;
 
 /// Blocks are no longer than this.
 pub const MOST_BYTES: usize = 1 << 16;
@@ -17,7 +21,8 @@ const LAST_START: usize = 12;
 /// and so many at its end in no match.
 const LAST_LITERALS: usize = 5;
 const SHORTEST_MATCH: usize = 4;
-const TABLE_BITS: u32 = 13;
+/// The tables for two blocks and what is looked at of these fit into the nearest cache.
+const TABLE_BITS: u32 = 12;
 /// Bytes that are compared at once, and the least of them that are worth a match.
 const WINDOW: usize = 64;
 const SHORTEST_RUN: u32 = 5;
@@ -27,7 +32,7 @@ const SHORTEST_RECORD: usize = 16;
 const PATIENCE: u32 = 6;
 
 /// A match, and the bytes before it that are in none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence {
     /// Where the bytes begin that are in no match.
     pub literals: usize,
@@ -39,13 +44,147 @@ pub struct Sequence {
     pub bytes: usize,
 }
 
+/// Written behind the end of a block by copies, at most.
+pub const SLACK: usize = 32;
+
+/// How sequences are written.
+pub trait Format {
+    /// No block comes to more.
+    fn most_bytes(block_bytes: usize) -> usize;
+
+    /// Writes what a block begins with; where that ends.
+    ///
+    /// # Safety
+    /// There is room for `most_bytes` of the whole block and SLACK, as for what follows.
+    unsafe fn begin(block: &[u8], to: *mut u8) -> *mut u8;
+
+    /// # Safety
+    /// All before it of the block was written in front of `to`.
+    unsafe fn sequence(block: &[u8], sequence: Sequence, to: *mut u8) -> *mut u8;
+
+    /// Writes the bytes from `literals` on, which end the block.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn end(block: &[u8], literals: usize, to: *mut u8) -> *mut u8;
+}
+
 /// How a block was found to be.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Shape {
-    /// Where the bytes begin that are in no match at its end.
-    pub literals: usize,
     pub sequences: usize,
     /// Those of them that were where they were expected.
     pub expected: usize,
+}
+
+/// Appends a block of at most MOST_BYTES, compressed.
+pub fn compress<F: Format>(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
+    #[cfg(target_arch = "x86_64")]
+    if wide::has_avx2() {
+        // SAFETY: the processor has it.
+        return unsafe { one_avx2::<F>(finder, block, out) };
+    }
+    one::<F, false>(finder, block, out)
+}
+
+/// Appends two blocks, each to one of `outs`.
+pub fn compress_two<F: Format>(finders: &mut [Finder; 2], blocks: [&[u8]; 2], outs: [&mut Vec<u8>; 2]) {
+    #[cfg(target_arch = "x86_64")]
+    if wide::has_avx2() {
+        // SAFETY: the processor has it.
+        return unsafe { two_avx2::<F>(finders, blocks, outs) };
+    }
+    two::<F, false>(finders, blocks, outs);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn one_avx2<F: Format>(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
+    one::<F, true>(finder, block, out)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn two_avx2<F: Format>(finders: &mut [Finder; 2], blocks: [&[u8]; 2], outs: [&mut Vec<u8>; 2]) {
+    two::<F, true>(finders, blocks, outs);
+}
+
+#[inline(always)]
+fn one<F: Format, const AVX2: bool>(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
+    let mut walk = Walk::<F, AVX2>::new(finder, block, out);
+    while walk.step() {}
+    walk.end()
+}
+
+#[inline(always)]
+fn two<F: Format, const AVX2: bool>(finders: &mut [Finder; 2], blocks: [&[u8]; 2], outs: [&mut Vec<u8>; 2]) {
+    let ([finder, other_finder], [block, other_block], [out, other_out]) = (finders, blocks, outs);
+    let mut walk = Walk::<F, AVX2>::new(finder, block, out);
+    let mut other = Walk::<F, AVX2>::new(other_finder, other_block, other_out);
+    while walk.step() && other.step() {}
+    while walk.step() {}
+    while other.step() {}
+    walk.end();
+    other.end();
+}
+
+/// Through a block, from sequence to sequence.
+struct Walk<'a, F, const AVX2: bool> {
+    finder: &'a mut Finder,
+    block: Block<'a, AVX2>,
+    out: &'a mut Vec<u8>,
+    /// Where in `out` the next sequence is written, of which there is room for all.
+    to: *mut u8,
+    /// Where the last match ended.
+    at: usize,
+    distance: usize,
+    shape: Shape,
+    format: PhantomData<F>,
+}
+
+impl<'a, F: Format, const AVX2: bool> Walk<'a, F, AVX2> {
+    #[inline(always)]
+    fn new(finder: &'a mut Finder, block: &'a [u8], out: &'a mut Vec<u8>) -> Self {
+        assert!(block.len() <= MOST_BYTES);
+        finder.begin();
+        out.reserve(F::most_bytes(block.len()) + SLACK);
+        // SAFETY: so much is reserved.
+        let to = unsafe { F::begin(block, out.as_mut_ptr().add(out.len())) };
+        let block = Block { bytes: block, last_start: block.len().saturating_sub(LAST_START) };
+        Walk { finder, block, out, to, at: 0, distance: 0, shape: Shape::default(), format: PhantomData }
+    }
+
+    /// Writes the next sequence; false: there is none.
+    #[inline(always)]
+    fn step(&mut self) -> bool {
+        let (finder, block) = (&mut *self.finder, &self.block);
+        let is_near_end = self.distance == 0 || !block.has_window(self.at);
+        let expected = if is_near_end { None } else { finder.expected(block, self.at, self.distance) };
+        self.shape.expected += usize::from(expected.is_some());
+        let Some(first) = expected.or_else(|| finder.search(block, self.at)) else {
+            return false;
+        };
+        let Match { start, distance, bytes } = finder.longer(block, first);
+        let sequence = Sequence { literals: self.at, start, distance, bytes };
+        // SAFETY: the block comes to most_bytes at most, for which there is room.
+        self.to = unsafe { F::sequence(block.bytes, sequence, self.to) };
+        self.shape.sequences += 1;
+        self.at = start + bytes;
+        if distance >= SHORTEST_RECORD {
+            self.distance = distance;
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn end(self) -> Shape {
+        // SAFETY: as in `step`; and up to `end` all has been written.
+        unsafe {
+            let end = F::end(self.block.bytes, self.at, self.to);
+            self.out.set_len(end.offset_from_unsigned(self.out.as_ptr()));
+        }
+        self.shape
+    }
 }
 
 pub struct Finder {
@@ -78,43 +217,19 @@ impl Finder {
         }
     }
 
-    /// Calls `found` with sequence after sequence, one behind the other.
-    #[inline(always)]
-    pub fn sequences(&mut self, block: &[u8], mut found: impl FnMut(Sequence)) -> Shape {
-        assert!(block.len() <= MOST_BYTES);
-        let mut shape = Shape { literals: 0, sequences: 0, expected: 0 };
-        if block.len() <= LAST_START + WINDOW {
-            return shape;
-        }
+    /// To be called before each block.
+    fn begin(&mut self) {
         if self.stamp == u16::MAX {
             self.clear();
         }
         self.stamp += 1;
-        let block = Block { bytes: block, last_start: block.len() - LAST_START };
-        let (mut at, mut distance) = (0, 0);
-        loop {
-            let expected =
-                if distance > 0 && block.has_window(at) { self.expected(&block, at, distance) } else { None };
-            shape.expected += usize::from(expected.is_some());
-            let Some(first) = expected.or_else(|| self.search(&block, at)) else {
-                return shape;
-            };
-            let best = self.longer(&block, first);
-            found(Sequence { literals: shape.literals, start: best.start, distance: best.distance, bytes: best.bytes });
-            shape.sequences += 1;
-            at = best.start + best.bytes;
-            shape.literals = at;
-            if best.distance >= SHORTEST_RECORD {
-                distance = best.distance;
-            }
-        }
     }
 
-    /// What begins right at `at`, or else behind it where the last match was, WINDOW bytes far at most.
+    /// What begins right at `at`, which a window is at, or else behind it where the last match was, WINDOW bytes far at most.
     #[inline(always)]
-    fn expected(&mut self, block: &Block, at: usize, distance: usize) -> Option<Match> {
+    fn expected<const AVX2: bool>(&mut self, block: &Block<'_, AVX2>, at: usize, distance: usize) -> Option<Match> {
         if let Some(distance) = self.replace(block.word(at), at) {
-            let bytes = block.common(at, distance);
+            let bytes = block.common_in_window(at, distance);
             if bytes >= SHORTEST_MATCH {
                 return Some(Match { start: at, distance, bytes });
             }
@@ -136,8 +251,8 @@ impl Finder {
     }
 
     /// The next match, byte after byte, that no one expected.
-    #[inline(always)]
-    fn search(&mut self, block: &Block, literals: usize) -> Option<Match> {
+    #[inline(never)]
+    fn search<const AVX2: bool>(&mut self, block: &Block<'_, AVX2>, literals: usize) -> Option<Match> {
         let (mut at, mut lookups) = (literals, 0);
         while at + 3 <= block.last_start {
             let word = block.word(at);
@@ -161,13 +276,13 @@ impl Finder {
 
     /// The same match, or a longer one with the bytes that this one ends before.
     #[inline(always)]
-    fn longer(&mut self, block: &Block, found: Match) -> Match {
+    fn longer<const AVX2: bool>(&mut self, block: &Block<'_, AVX2>, found: Match) -> Match {
         let last = found.start + found.bytes - 1;
         if !block.has_window(last) {
             return found;
         }
         if let Some(distance) = self.replace(block.word(last), last).filter(|&distance| distance <= found.start) {
-            let bytes = block.common(found.start, distance);
+            let bytes = block.common_in_window(found.start, distance);
             if bytes > found.bytes {
                 return Match { distance, bytes, ..found };
             }
@@ -187,13 +302,13 @@ impl Finder {
     }
 }
 
-struct Block<'a> {
+struct Block<'a, const AVX2: bool> {
     bytes: &'a [u8],
     /// The last place where a match may begin.
     last_start: usize,
 }
 
-impl Block<'_> {
+impl<const AVX2: bool> Block<'_, AVX2> {
     /// Whether a window begins at `at` after which a match can still begin.
     #[inline(always)]
     fn has_window(&self, at: usize) -> bool {
@@ -207,8 +322,17 @@ impl Block<'_> {
         unsafe { self.bytes.as_ptr().add(at).cast::<u64>().read_unaligned() }
     }
 
-    /// How many bytes from `start` on are those `distance` before.
+    /// How many bytes from `start` on, which a window is at, are those `distance` before.
     #[inline(always)]
+    fn common_in_window(&self, start: usize, distance: usize) -> usize {
+        match self.equal(start, distance) {
+            u64::MAX => WINDOW + self.common(start + WINDOW, distance),
+            equal => equal.trailing_ones() as usize,
+        }
+    }
+
+    /// How many bytes from `start` on are those `distance` before.
+    #[inline(never)]
     fn common(&self, start: usize, distance: usize) -> usize {
         let mut at = start;
         let end = self.bytes.len() - LAST_LITERALS;
@@ -230,12 +354,21 @@ impl Block<'_> {
     fn equal(&self, at: usize, distance: usize) -> u64 {
         debug_assert!(distance <= at && at + WINDOW <= self.bytes.len());
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: at both places WINDOW bytes are readable.
+        // SAFETY: at both places WINDOW bytes are readable. With AVX2 the processor has it.
         unsafe {
-            use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8};
+            use std::arch::x86_64::*;
+            let (here, before) = (self.bytes.as_ptr().add(at), self.bytes.as_ptr().add(at - distance));
+            if AVX2 {
+                let half = |offset: usize| {
+                    let one = _mm256_loadu_si256(here.add(offset).cast());
+                    let other = _mm256_loadu_si256(before.add(offset).cast());
+                    u64::from(_mm256_movemask_epi8(_mm256_cmpeq_epi8(one, other)) as u32) << offset
+                };
+                return half(0) | half(32);
+            }
             let quarter = |offset: usize| {
-                let one = _mm_loadu_si128(self.bytes.as_ptr().add(at + offset).cast());
-                let other = _mm_loadu_si128(self.bytes.as_ptr().add(at - distance + offset).cast());
+                let (one, other) =
+                    (_mm_loadu_si128(here.add(offset).cast()), _mm_loadu_si128(before.add(offset).cast()));
                 u64::from(_mm_movemask_epi8(_mm_cmpeq_epi8(one, other)) as u32) << offset
             };
             quarter(0) | quarter(16) | quarter(32) | quarter(48)
@@ -307,13 +440,54 @@ pub mod tests {
         blocks
     }
 
+    /// Lists sequences.
+    struct List;
+
+    impl Format for List {
+        fn most_bytes(block_bytes: usize) -> usize {
+            (block_bytes / SHORTEST_MATCH + 1) * 32
+        }
+
+        unsafe fn begin(_: &[u8], to: *mut u8) -> *mut u8 {
+            to
+        }
+
+        unsafe fn sequence(_: &[u8], one: Sequence, to: *mut u8) -> *mut u8 {
+            let numbers = [one.literals, one.start, one.distance, one.bytes];
+            // SAFETY: a sequence has SHORTEST_MATCH bytes at least.
+            unsafe {
+                to.cast::<[usize; 4]>().write_unaligned(numbers);
+                to.add(32)
+            }
+        }
+
+        unsafe fn end(_: &[u8], literals: usize, to: *mut u8) -> *mut u8 {
+            // SAFETY: there is room for one number more.
+            unsafe {
+                to.cast::<usize>().write_unaligned(literals);
+                to.add(8)
+            }
+        }
+    }
+
+    /// The sequences, and where those bytes begin that are in none.
+    fn listed(finder: &mut Finder, block: &[u8]) -> (Vec<Sequence>, usize) {
+        let mut out = Vec::new();
+        let shape = compress::<List>(finder, block, &mut out);
+        let numbers: Vec<usize> =
+            out.chunks_exact(8).map(|bytes| usize::from_ne_bytes(bytes.try_into().unwrap())).collect();
+        let (sequences, end) = numbers.as_chunks::<4>();
+        assert_eq!(sequences.len(), shape.sequences);
+        let sequences =
+            sequences.iter().map(|&[literals, start, distance, bytes]| Sequence { literals, start, distance, bytes });
+        (sequences.collect(), end[0])
+    }
+
     #[test]
     fn sequences_are_matches_and_what_is_between_them() {
         let mut finder = Finder::default();
         for block in blocks() {
-            let mut sequences = Vec::new();
-            let shape = finder.sequences(&block, |sequence| sequences.push(sequence));
-            assert_eq!(sequences.len(), shape.sequences);
+            let (sequences, end) = listed(&mut finder, &block);
             let mut at = 0;
             for Sequence { literals, start, distance, bytes } in sequences {
                 assert_eq!(literals, at);
@@ -322,7 +496,7 @@ pub mod tests {
                 assert_eq!(block[start..start + bytes], block[start - distance..start - distance + bytes]);
                 at = start + bytes;
             }
-            assert_eq!(at, shape.literals);
+            assert_eq!(at, end);
         }
     }
 
@@ -330,22 +504,35 @@ pub mod tests {
     fn nothing_depends_on_blocks_before_once_they_are_forgotten() {
         let mut noise = Noise(2);
         let (one, other) = (records(&mut noise, 20_000), records(&mut noise, 20_000));
-        let found = |finder: &mut Finder| {
-            let mut sequences = Vec::new();
-            finder.sequences(&one, |sequence| sequences.push((sequence.start, sequence.distance, sequence.bytes)));
-            sequences
-        };
+        let found = |finder: &mut Finder| listed(finder, &one).0;
         let mut finder = Finder::default();
         let alone = found(&mut finder);
         assert!(alone.len() > 500);
-        finder.sequences(&other, |_| ());
+        listed(&mut finder, &other);
         assert_eq!(found(&mut finder), alone);
         // Stamps begin anew.
         finder.stamp = u16::MAX - 1;
-        finder.sequences(&other, |_| ());
-        finder.sequences(&other, |_| ());
+        listed(&mut finder, &other);
+        listed(&mut finder, &other);
         assert_eq!(finder.stamp, 1);
         assert_eq!(found(&mut finder), alone);
-        assert_eq!(found(&mut finder), alone);
+    }
+
+    #[test]
+    fn two_at_once_are_as_one_after_the_other_by_any_registers() {
+        let mut finders = <[Finder; 2]>::default();
+        let blocks = blocks();
+        for (one_block, other_block) in blocks.iter().zip(blocks.iter().skip(700)) {
+            let alone = [one_block, other_block].map(|block| {
+                let mut out = b"before".to_vec();
+                finders[0].clear();
+                one::<List, false>(&mut finders[0], block, &mut out);
+                out
+            });
+            finders.iter_mut().for_each(Finder::clear);
+            let (mut out, mut other_out) = (b"before".to_vec(), b"before".to_vec());
+            compress_two::<List>(&mut finders, [one_block, other_block], [&mut out, &mut other_out]);
+            assert!([out, other_out] == alone);
+        }
     }
 }

@@ -1,37 +1,46 @@
 //! The writer of snappy's raw format, for blocks of records.
 
 use super::lz4_write::put_bytes;
-use super::repeats::{Finder, Sequence, Shape};
+use super::repeats::{Format, Sequence};
 
-/// Written behind the end by a copy, at most.
-const SLACK: usize = 32;
 /// A copy has no more bytes, and no fewer.
 const LONGEST_COPY: usize = 64;
 const SHORTEST_COPY: usize = 4;
 
-/// No block comes to more (snappy: MaxCompressedLength).
-fn most_bytes(block_bytes: usize) -> usize {
-    32 + block_bytes + block_bytes / 6
-}
+pub struct Snappy;
 
-/// Appends a block of at most 64 KiB, compressed.
-pub fn compress(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
-    out.reserve(most_bytes(block.len()) + SLACK);
-    let mut length = block.len();
-    while length >= 0x80 {
-        out.push(length as u8 | 0x80);
-        length >>= 7;
+impl Format for Snappy {
+    /// snappy: MaxCompressedLength
+    fn most_bytes(block_bytes: usize) -> usize {
+        32 + block_bytes + block_bytes / 6
     }
-    out.push(length as u8);
-    // SAFETY: the block comes to most_bytes at most, and so much and SLACK are reserved.
-    unsafe {
-        let mut to = out.as_mut_ptr().add(out.len());
-        let shape = finder.sequences(block, |Sequence { literals, start, distance, bytes }| {
-            to = put_copies(distance, bytes, put_literals(block, literals, start, to));
-        });
-        to = put_literals(block, shape.literals, block.len(), to);
-        out.set_len(to.offset_from_unsigned(out.as_ptr()));
-        shape
+
+    #[inline(always)]
+    unsafe fn begin(block: &[u8], mut to: *mut u8) -> *mut u8 {
+        let mut length = block.len();
+        // SAFETY: the caller's promise; these are a few bytes.
+        unsafe {
+            while length >= 0x80 {
+                to.write(length as u8 | 0x80);
+                (to, length) = (to.add(1), length >> 7);
+            }
+            to.write(length as u8);
+            to.add(1)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sequence(block: &[u8], sequence: Sequence, to: *mut u8) -> *mut u8 {
+        let Sequence { literals, start, distance, bytes } = sequence;
+        // SAFETY: the caller's promise. Two bytes at most are added to those that a sequence stands for, and these only
+        // to 260 or more.
+        unsafe { put_copies(distance, bytes, put_literals(block, literals, start, to)) }
+    }
+
+    #[inline(always)]
+    unsafe fn end(block: &[u8], literals: usize, to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { put_literals(block, literals, block.len(), to) }
     }
 }
 
@@ -87,16 +96,16 @@ unsafe fn put_copies(distance: usize, mut bytes: usize, mut out: *mut u8) -> *mu
 
 #[cfg(test)]
 mod tests {
-    use super::super::repeats;
+    use super::super::repeats::{Finder, compress, tests::blocks};
     use super::*;
 
     #[test]
     fn snap_reads_it() {
         let mut finder = Finder::default();
-        for block in repeats::tests::blocks() {
+        for block in blocks() {
             let mut out = b"before".to_vec();
-            compress(&mut finder, &block, &mut out);
-            assert!(out.len() <= 6 + most_bytes(block.len()));
+            compress::<Snappy>(&mut finder, &block, &mut out);
+            assert!(out.len() <= 6 + Snappy::most_bytes(block.len()));
             assert_eq!(snap::raw::Decoder::new().decompress_vec(&out[6..]).unwrap(), block);
         }
     }
