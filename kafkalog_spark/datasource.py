@@ -99,11 +99,20 @@ class KafkaLogDataSource(DataSource):
         return KafkaLogStreamWriter(self._write_plan(schema, stream), schema)
 
     def _write_plan(self, schema: StructType, stream: str | None = None) -> WritePlan:
+        from kafkalog_spark.errors import OptionError
         from kafkalog_spark.tables import options_of
         from kafkalog_spark.write.options import parse_write_options
         from kafkalog_spark.write.plan import WritePlan
 
-        return WritePlan.of(parse_write_options({**options_of(schema), **self.options}), schema, stream)
+        options = {**options_of(schema), **self.options}
+        if not {"path", "paths", "location"} & set(options):
+            raise OptionError(
+                'no path is given, as in save("/data/kafka-logs"). If this is a table: Spark does not '
+                "hand on its OPTIONS where a query's first column is called like the table's; call it "
+                "otherwise (INSERT INTO t SELECT key AS k, ...), or append to the path. CREATE TABLE ... AS "
+                "SELECT hands on none: create the table first"
+            )
+        return WritePlan.of(parse_write_options(options), schema, stream)
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise NotImplementedError(

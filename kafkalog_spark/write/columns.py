@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kafkalog_spark.errors import OptionError
+from kafkalog_spark.write.time_zone import in_zone
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 _TEXT = "string or binary"
 _HEADERS = "array<struct<key:string,value:binary>>"
 _EXPECTED = {"value": _TEXT, "key": _TEXT, "topic": "string", "partition": "int", "headers": _HEADERS}
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +60,23 @@ class SinkColumns:
         }
         if with_timestamp and "timestamp" in positions:
             index = positions["timestamp"]
-            if schema.fields[index].dataType.typeName() in ("timestamp", "timestamp_ntz"):
+            kind = schema.fields[index].dataType
+            if kind.typeName() in ("timestamp", "timestamp_ntz"):
                 records["timestamp"] = index
+            else:
+                logger.warning(
+                    "column timestamp has type %s, and is not taken as the records' time, which is that of "
+                    "writing: cast it to timestamp",
+                    kind.simpleString(),
+                )
         return cls(records, positions["topic"] if with_topic else None, positions.get("partition"))
 
-    def select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What `encode` takes of a batch of rows."""
-        return pa.RecordBatch.from_arrays([batch.column(i) for i in self.records.values()], [*self.records])
+    def select(self, batch: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
+        """What `encode` takes of a batch of rows. Times without a zone (timestamp_ntz) are of `time_zone`."""
+        arrays = {name: batch.column(index) for name, index in self.records.items()}
+        if "timestamp" in arrays:
+            arrays["timestamp"] = in_zone(arrays["timestamp"], time_zone)
+        return pa.RecordBatch.from_arrays([*arrays.values()], [*arrays])
 
 
 def _check(name: str, found: DataType, expected: str) -> None:

@@ -36,6 +36,13 @@ PRODUCER = (
 
 ONLY_OF_WRITES = {name.lower() for name in (*SINK, *PRODUCER, *SETTINGS_BY_NAME)}
 
+_NAMES_ELSEWHERE = {
+    "compression": "kafka.compression.type",
+    "numPartitions": "partitions",
+    "num.partitions": "partitions",
+}
+"""What Spark's other sinks, and brokers, call it: passed over, they would be missed."""
+
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
 _ACKS = ("all", "-1", "0", "1")
@@ -93,6 +100,9 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     they look like slips."""
     given = Given(options)
     given.check_write_names((*SINK, *PRODUCER, *SETTINGS_BY_NAME))
+    for name, meant in _NAMES_ELSEWHERE.items():
+        if given.get(name) is not None:
+            raise OptionError(f"unknown option {name!r}: is {meant} meant?")
     for name in ("key", "value"):
         if given.get(f"kafka.{name}.serializer") is not None:
             raise OptionError(

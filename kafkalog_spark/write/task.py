@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from kafkalog_spark.write.time_zone import session_time_zone
 from native_log.errors import InvalidRecordError
 from native_log.log.ahead import one_ahead
 from native_log.publish.staging import StagedFile, StagingWriter
@@ -46,7 +47,7 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit
     number = f"{context.partitionId():06d}-{context.taskAttemptId()}-" if context is not None else ""
     writer = StagingWriter(plan.attempt(f"{number}{os.getpid()}{uuid.uuid4().hex[:8]}"))
     try:
-        rows = _Rows(plan, writer)
+        rows = _Rows(plan, writer, session_time_zone(context))
         # Spark's JVM makes the next rows only while someone takes those it has made.
         for batch in one_ahead(batches):
             rows.write(batch)
@@ -61,14 +62,15 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit
 class _Rows:
     """Deals out rows to the partitions of their topics."""
 
-    def __init__(self, plan: WritePlan, writer: StagingWriter) -> None:
+    def __init__(self, plan: WritePlan, writer: StagingWriter, time_zone: str) -> None:
         self._plan = plan
+        self._time_zone = time_zone
         self._writer = writer
         self._partitioners: dict[str, Partitioner] = {}
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = self._plan.columns
-        records = columns.select(batch)
+        records = columns.select(batch, self._time_zone)
         chosen = None if columns.partition is None else batch.column(columns.partition)
         if columns.topic is None:
             assert self._plan.options.topic is not None

@@ -58,7 +58,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     text = os.fspath(path)
     if text.startswith("file:/"):
         text = re.sub("^file:(//(localhost)?(?=/))?", "", text)
-    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", text):
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", text):
         raise NotALogDirError(
             "only local directories can be read; copy the log directory here, or mount it", path=text
         )

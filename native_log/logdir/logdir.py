@@ -297,7 +297,7 @@ class LogDir:
     def _nothing_to_read(self) -> str:
         there = sorted({one.path.name for one in self._passed_over})
         if not there:
-            return "the log directory holds no partitions"
+            return "the log directory holds no partitions; allow_empty=True opens it to make topics in"
         return (
             f"the log directory holds no partitions but {', '.join(there[:3])}{', ...' * (len(there) > 3)}; "
             "include_deleted reads -delete and -stray directories, and any is read when its own path is given"

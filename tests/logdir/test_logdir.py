@@ -335,9 +335,17 @@ class TestRefusals:
         with pytest.raises(EmptyLogDirError, match="include_deleted reads -delete and -stray"):
             LogDir(tmp_path)
 
-    def test_another_file_system(self) -> None:
+    @pytest.mark.parametrize("uri", ["hdfs://host/kafka-logs", "s3a://bucket/logs", "dbfs:/kafka-logs"])
+    def test_another_file_system(self, uri: str) -> None:
         with pytest.raises(NotALogDirError, match="only local directories"):
-            LogDir("hdfs://host/kafka-logs")
+            LogDir(uri, allow_empty=True)
+
+    def test_an_empty_one_is_opened_to_make_topics_in(self, tmp_path: Path) -> None:
+        LogDir.create(tmp_path / "logs")
+        with pytest.raises(EmptyLogDirError, match="allow_empty=True opens it"):
+            LogDir(tmp_path / "logs")
+        LogDir(tmp_path / "logs", allow_empty=True).create_topic("t")
+        assert LogDir(tmp_path / "logs").topics() == {"t": [0]}
 
 
 def test_reading_leaves_nothing_behind(golden_copy: Callable[[str], Path]) -> None:

@@ -96,6 +96,26 @@ def test_records_without_a_time_get_the_time_of_the_job(spark: SparkSession, tmp
     assert load(spark, tmp_path / "logs").where("timestamp > '2026-01-01'").count() == 3
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "UTC", None])
+def test_a_time_without_a_zone_is_one_of_the_sessions(
+    spark: SparkSession, tmp_path: Path, zone: str | None
+) -> None:
+    """As where Spark casts it."""
+    setting = "spark.sql.session.timeZone"
+    before = spark.conf.get(setting)
+    if zone is None:
+        spark.conf.unset(setting)
+    else:
+        spark.conf.set(setting, zone)
+    try:
+        df = spark.sql("select 'v' value, timestamp_ntz'2025-07-01 12:00:00' timestamp from range(3)")
+        save(df, tmp_path / "logs")
+        found = load(spark, tmp_path / "logs", "timestamp")
+        assert_df_equality(found, df.selectExpr("cast(timestamp as timestamp)"), ignore_nullable=True)
+    finally:
+        spark.conf.set(setting, before)
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
@@ -207,6 +227,11 @@ def test_insert_into_a_table(spark: SparkSession, tmp_path: Path) -> None:
     try:
         spark.sql("INSERT INTO sink SELECT cast('k' as binary), cast('w' as binary) FROM range(4)")
         assert spark.table("sink").where("value = cast('w' as binary)").count() == 4
+        # Columns called like the table's: Spark then gives no option at all.
+        with pytest.raises(AnalysisException, match="SELECT key AS k"):
+            spark.sql("INSERT INTO sink SELECT cast('k' as binary) key, cast('w' as binary) value")
+        spark.sql("INSERT INTO sink SELECT cast('k' as binary) k, cast('w' as binary) value")
+        assert spark.table("sink").where("value = cast('w' as binary)").count() == 5
     finally:
         spark.sql("DROP TABLE sink")
 
