@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SURVEY_BYTES = 1 << 30
 """How much of a log one task surveys; it passes over some gigabytes a second."""
-SPLIT_BYTES = 256 << 20
+SPLIT_BYTES = 512 << 20
 """How much of a log one task gathers keys from."""
 PACKED_BYTES = 32
 """About what a key and its offset take, packed."""

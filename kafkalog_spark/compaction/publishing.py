@@ -40,13 +40,14 @@ def publish(done: Sequence[Looked]) -> list[PartitionStatistics]:
 
 
 def _put_in_place(looked: Looked) -> PartitionStatistics:
-    """A few renames for each group."""
+    """A few renames for each group; the disk is waited for twice."""
     assert looked.statistics is not None
     directory = Path(looked.directory.path)
     try:
         for one in looked.staged:
             move_to_cleaned(directory, directory / STAGING_DIRECTORY / one.attempt, one.base_offsets[0])
-            swap_in(directory, one.base_offsets)
+        if looked.staged:
+            swap_in(directory, *(one.base_offsets for one in looked.staged))
         remove_staged([directory])
     except OSError as error:
         logger.warning("%s-%d: %s", looked.directory.topic, looked.directory.partition, error)

@@ -33,23 +33,32 @@ def move_to_cleaned(directory: Path, staging: Path, base_offset: int) -> None:
             staged.rename(directory / staged.name)
 
 
-def swap_in(directory: Path, base_offsets: Sequence[int]) -> None:
-    """Puts the `.cleaned` files of the first of these base offsets in the place of the segments of all.
+def swap_in(directory: Path, *groups: Sequence[int]) -> None:
+    """Puts new segments in the place of groups of old ones.
 
-    These go at once: a log is often cleaned because there is little room left.
+    The old ones go at once: a log is often cleaned because there is little room left.
+
+    Args:
+        groups: base offsets of the old segments, all ascending: whoever finds `.cleaned` files beside `.swap`
+            files believes only what is before them. The new segment is the `.cleaned` files of the first.
     """
-    base = base_offsets[0]
-    new = [k for k in OUTPUT_KINDS if (directory / file_name(base, k, CLEANED)).exists()]
-    for kind in new:
+    new = [
+        (base_offsets[0], kind)
+        for base_offsets in groups
+        for kind in OUTPUT_KINDS
+        if (directory / file_name(base_offsets[0], kind, CLEANED)).exists()
+    ]
+    for base, kind in new:
         (directory / file_name(base, kind, CLEANED)).rename(directory / file_name(base, kind, SWAP))
     fsync_directory(directory)
     deleted = []
-    for replaced in base_offsets:
-        for kind in OUTPUT_KINDS if replaced == base else (*OUTPUT_KINDS, SNAPSHOT):
-            old = directory / file_name(replaced, kind)
+    for base, *others in groups:
+        names = [file_name(base, kind) for kind in OUTPUT_KINDS]
+        names += [file_name(other, kind) for other in others for kind in (*OUTPUT_KINDS, SNAPSHOT)]
+        for old in map(directory.joinpath, names):
             if old.exists():
                 deleted.append(old.rename(directory / f"{old.name}.{DELETED}"))
-    for kind in new:
+    for base, kind in new:
         (directory / file_name(base, kind, SWAP)).rename(directory / file_name(base, kind))
     fsync_directory(directory)
     for old in deleted:

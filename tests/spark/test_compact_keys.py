@@ -178,3 +178,22 @@ def test_offsets_out_of_order_wherever_the_log_is_cut(tmp_path: Path, by: int) -
             error = planned([Row(0, -1, pickle.dumps(one), None), *told], settings()).error or ""
             assert path.name in error
             assert "expected offsets from" in error
+
+
+def test_damage_is_named_with_its_place(tmp_path: Path) -> None:
+    whole = next(one for one in NEWEST if one.topic == "compact-idem")
+    partition = whole.copy(tmp_path / "data") / f"{whole.topic}-0"
+    one = to_clean(partition)
+    path = max(partition.glob("*.log"), key=lambda path: path.stat().st_size)
+    sound = path.read_bytes()
+    batches = scan(sound).batches.to_pylist()
+    for batch in batches:
+        data = bytearray(sound)
+        data[batch["position"] + batch["sizeInBytes"] - 1] ^= 0xFF
+        path.write_bytes(data)
+        (job,) = jobs([(one, None)], cores=1)
+        told, _ = gathered(job, settings(), 3000)
+        found = planned([Row(0, -1, pickle.dumps(one), None), *told], settings())
+        assert found.round is None
+        assert str(path) in (found.error or "")
+        assert f"position {batch['position']}, offset {batch['baseOffset']}" in (found.error or "")
