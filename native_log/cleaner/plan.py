@@ -175,7 +175,9 @@ def plan_round(
         Group(
             tuple(Source(s, s.mtime_ms > legacy_horizon) for s in log.segments[first:end]),
             group_end,
-            tuple(one for one in aborted if start <= one.last_offset < group_end),
+            _as_indexed(
+                [one for one in aborted if start <= one.last_offset < group_end], log.segments[first:end]
+            ),
             _surroundings(start, group_end, aborted, open_producers, active, found.end_offset)
             if surveyed.producers.by_id or start < found.end_offset <= group_end
             else None,
@@ -217,6 +219,20 @@ def _surroundings(
             if last.last_data_offset is None or start <= last.last_data_offset < end
         },
         round_end,
+    )
+
+
+def _as_indexed(aborted: Sequence[AbortedTxn], segments: Sequence[LogSegment]) -> tuple[AbortedTxn, ...]:
+    """The entries that these transactions have in the segments' own indexes, as brokers keep them: of one
+    whose first batches an earlier round took they still tell where it began."""
+    if not aborted:
+        return ()
+    indexed = (entry for segment in segments for entry in segment.load_transaction_index().entries)
+    known = {(entry.producer_id, entry.last_offset): entry for entry in indexed}
+    entries = [known.get((one.producer_id, one.last_offset), one) for one in aborted]
+    return tuple(
+        entry if entry.first_offset <= one.first_offset else one
+        for one, entry in zip(aborted, entries, strict=True)
     )
 
 

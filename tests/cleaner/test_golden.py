@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import native_log
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, read_offset_checkpoint
+from tests.records.build import ABORT, marker
 
-from .support import BrokersRound, batches, files, logs, round_id, rounds
+from .support import ALWAYS, BrokersRound, batches, files, logs, round_id, rounds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,3 +108,31 @@ def test_threads_share_the_work_and_the_memory(tmp_path: Path) -> None:
     assert files(other) == files(data)
     assert steps == sorted(steps)
     assert steps[-1] == (20_000, 20_000)
+
+
+def test_an_aborted_transaction_is_known_by_where_it_began(tmp_path: Path) -> None:
+    """Also once its first batches are gone, and others are left that no round has come to: as brokers do."""
+    native_log.LogDir.create(tmp_path / "logs").create_topic("t", 1)
+    how = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+
+    def write(segment_bytes: int, *abort_at: int) -> None:
+        config = {"segment.bytes": segment_bytes}
+        with native_log.LogDir(tmp_path / "logs").partition("t", 0, config=config) as log:
+            for number in range(6):
+                key = pa.record_batch({"key": [b"%d" % number], "value": [b"v"]})
+                if number in abort_at:
+                    log.append_batches(marker(0, 7, ABORT), origin="coordinator")
+                elif abort_at and number < abort_at[0]:
+                    log.append(key, base_sequence=number, **how)
+                else:
+                    log.append(key)
+
+    write(250, 5)  # three segments, the last of which has data of the transaction and its marker
+    entry = {"first": 0, "last": 5}
+    for _ in range(2):
+        (row,) = native_log.compact(tmp_path / "logs", config=ALWAYS).to_pylist()
+        assert row["status"] == "cleaned"
+        log = native_log.LogDir(tmp_path / "logs").partition("t", 0)
+        found = [one for segment in log.segments for one in segment.load_transaction_index().entries]
+        assert [{"first": one.first_offset, "last": one.last_offset} for one in found] == [entry]
+        write(100)

@@ -13,6 +13,7 @@ import pytest
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
+from native_log.log.interrupted import STAGING_DIRECTORY
 from native_log.log.leader_epochs import EpochEntry, merged
 from native_log.log.producer_state import parse_snapshot
 from native_log.log.recover import recover_log
@@ -199,3 +200,19 @@ def test_epochs_of_the_checkpoint_and_of_the_batches(
 ) -> None:
     given = (tuple(EpochEntry(*one) for one in entries) for entries in (known, found))
     assert [(one.epoch, one.start_offset) for one in merged(*given)] == list(wanted)
+
+
+def test_what_a_distributed_cleaning_had_staged_goes(tmp_path: Path) -> None:
+    copy = shutil.copytree(golden("kafka-4.1/corrupt-undamaged").path, tmp_path / "t-0")
+    before = contents(copy)
+    staged = copy / STAGING_DIRECTORY / "attempt"
+    staged.mkdir(parents=True)
+    (staged / "00000000000000000000.log.cleaned").write_bytes(b"something")
+
+    planned = recovered(copy, dry_run=True)
+    assert staged.exists()
+    done = recovered(copy)
+
+    assert planned.left_behind == done.left_behind == (STAGING_DIRECTORY,)
+    assert not staged.parent.exists()
+    assert contents(copy).keys() >= before.keys()
