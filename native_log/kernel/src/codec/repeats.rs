@@ -131,7 +131,7 @@ fn two<F: Format, const AVX2: bool>(finders: &mut [Finder; 2], blocks: [&[u8]; 2
 /// Through a block, from sequence to sequence.
 struct Walk<'a, F, const AVX2: bool> {
     finder: &'a mut Finder,
-    block: Block<'a, AVX2>,
+    block: Block<'a>,
     out: &'a mut Vec<u8>,
     /// Where in `out` the next sequence is written, of which there is room for all.
     to: *mut u8,
@@ -159,12 +159,12 @@ impl<'a, F: Format, const AVX2: bool> Walk<'a, F, AVX2> {
     fn step(&mut self) -> bool {
         let (finder, block) = (&mut *self.finder, &self.block);
         let is_near_end = self.distance == 0 || !block.has_window(self.at);
-        let expected = if is_near_end { None } else { finder.expected(block, self.at, self.distance) };
+        let expected = if is_near_end { None } else { finder.expected::<AVX2>(block, self.at, self.distance) };
         self.shape.expected += usize::from(expected.is_some());
         let Some(first) = expected.or_else(|| finder.search(block, self.at)) else {
             return false;
         };
-        let Match { start, distance, bytes } = finder.longer(block, first);
+        let Match { start, distance, bytes } = finder.longer::<AVX2>(block, first);
         let sequence = Sequence { literals: self.at, start, distance, bytes };
         // SAFETY: the block comes to most_bytes at most, for which there is room.
         self.to = unsafe { F::sequence(block.bytes, sequence, self.to) };
@@ -225,16 +225,10 @@ impl Finder {
         self.stamp += 1;
     }
 
-    /// What begins right at `at`, which a window is at, or else behind it where the last match was, WINDOW bytes far at most.
+    /// What begins where it did behind the last match, in the window that is at `at`.
     #[inline(always)]
-    fn expected<const AVX2: bool>(&mut self, block: &Block<'_, AVX2>, at: usize, distance: usize) -> Option<Match> {
-        if let Some(distance) = self.replace(block.word(at), at) {
-            let bytes = block.common_in_window(at, distance);
-            if bytes >= SHORTEST_MATCH {
-                return Some(Match { start: at, distance, bytes });
-            }
-        }
-        let equal = block.equal(at, distance);
+    fn expected<const AVX2: bool>(&mut self, block: &Block, at: usize, distance: usize) -> Option<Match> {
+        let equal = block.equal::<AVX2>(at, distance);
         let pairs = equal & equal >> 1;
         let fours = pairs & pairs >> 2;
         let runs = fours & fours >> (SHORTEST_RUN - 4);
@@ -252,7 +246,7 @@ impl Finder {
 
     /// The next match, byte after byte, that no one expected.
     #[inline(never)]
-    fn search<const AVX2: bool>(&mut self, block: &Block<'_, AVX2>, literals: usize) -> Option<Match> {
+    fn search(&mut self, block: &Block, literals: usize) -> Option<Match> {
         let (mut at, mut lookups) = (literals, 0);
         while at + 3 <= block.last_start {
             let word = block.word(at);
@@ -276,13 +270,13 @@ impl Finder {
 
     /// The same match, or a longer one with the bytes that this one ends before.
     #[inline(always)]
-    fn longer<const AVX2: bool>(&mut self, block: &Block<'_, AVX2>, found: Match) -> Match {
+    fn longer<const AVX2: bool>(&mut self, block: &Block, found: Match) -> Match {
         let last = found.start + found.bytes - 1;
         if !block.has_window(last) {
             return found;
         }
         if let Some(distance) = self.replace(block.word(last), last).filter(|&distance| distance <= found.start) {
-            let bytes = block.common_in_window(found.start, distance);
+            let bytes = block.common_in_window::<AVX2>(found.start, distance);
             if bytes > found.bytes {
                 return Match { distance, bytes, ..found };
             }
@@ -302,13 +296,13 @@ impl Finder {
     }
 }
 
-struct Block<'a, const AVX2: bool> {
+struct Block<'a> {
     bytes: &'a [u8],
     /// The last place where a match may begin.
     last_start: usize,
 }
 
-impl<const AVX2: bool> Block<'_, AVX2> {
+impl Block<'_> {
     /// Whether a window begins at `at` after which a match can still begin.
     #[inline(always)]
     fn has_window(&self, at: usize) -> bool {
@@ -324,8 +318,8 @@ impl<const AVX2: bool> Block<'_, AVX2> {
 
     /// How many bytes from `start` on, which a window is at, are those `distance` before.
     #[inline(always)]
-    fn common_in_window(&self, start: usize, distance: usize) -> usize {
-        match self.equal(start, distance) {
+    fn common_in_window<const AVX2: bool>(&self, start: usize, distance: usize) -> usize {
+        match self.equal::<AVX2>(start, distance) {
             u64::MAX => WINDOW + self.common(start + WINDOW, distance),
             equal => equal.trailing_ones() as usize,
         }
@@ -337,7 +331,7 @@ impl<const AVX2: bool> Block<'_, AVX2> {
         let mut at = start;
         let end = self.bytes.len() - LAST_LITERALS;
         while at + WINDOW <= self.bytes.len() {
-            let equal = self.equal(at, distance);
+            let equal = self.equal::<false>(at, distance);
             if equal != u64::MAX {
                 return (at + equal.trailing_ones() as usize).min(end).saturating_sub(start);
             }
@@ -351,7 +345,7 @@ impl<const AVX2: bool> Block<'_, AVX2> {
 
     /// A bit for each byte of the window: whether it is the one `distance` before.
     #[inline(always)]
-    fn equal(&self, at: usize, distance: usize) -> u64 {
+    fn equal<const AVX2: bool>(&self, at: usize, distance: usize) -> u64 {
         debug_assert!(distance <= at && at + WINDOW <= self.bytes.len());
         #[cfg(target_arch = "x86_64")]
         // SAFETY: at both places WINDOW bytes are readable. With AVX2 the processor has it.
