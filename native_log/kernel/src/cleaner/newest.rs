@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use super::memory::prefetch;
-use super::words::{append, hash, same};
+use super::words::{append, same};
 
 /// A slot: 0 for none, or the lower bits of the hash, and below them the entry's place in the arena + 1.
 const PLACE_BITS: u32 = 40;
@@ -180,6 +180,13 @@ impl Newest {
     }
 }
 
+/// The keys of a bucket agree in the upper bits of their hash without a seed, and may nearly do with one. Its lower bits make
+/// the upper ones here.
+#[inline(always)]
+fn hash(key: &[u8], seed: u64) -> u64 {
+    super::words::hash(key, seed).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
 /// The next keys, with their hashes and offsets.
 struct Block<'a>([(&'a [u8], u64, i64); BLOCK]);
 
@@ -217,6 +224,25 @@ impl<'a> Block<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_one_bucket_are_spread() {
+        let shapes: [fn(u64) -> Vec<u8>; 4] = [
+            |number| format!("key-{number:012}").into_bytes(),
+            |number| number.to_string().into_bytes(),
+            |number| number.to_be_bytes().to_vec(),
+            |number| (number as u32).to_le_bytes().to_vec(),
+        ];
+        for (shape, key) in shapes.iter().enumerate() {
+            let keys = (0..).map(key).filter(|key| super::super::words::hash(key, 0) / (u64::MAX / 763) == 5);
+            let keys: Vec<_> = keys.take(4096).collect();
+            for seed in [0, 1, 1 << 63, 1 << 40, u64::MAX, 0x0123_4567_89ab_cdef] {
+                let slots: std::collections::HashSet<_> = keys.iter().map(|key| hash(key, seed) >> 51).collect();
+                // Of 8192; by chance they are 3223.
+                assert!(slots.len() > 2800, "{shape} {seed:x} {}", slots.len());
+            }
+        }
+    }
 
     #[test]
     fn the_greatest_offset_of_each_key_through_growth() {
