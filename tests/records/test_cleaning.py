@@ -197,6 +197,23 @@ def test_bytes_that_are_no_pack(impl) -> None:
         impl.merge([[beyond]])
 
 
+def test_memory_that_is_used_again(impl) -> None:
+    """Buckets come and go, with their packs still held or not: nothing is seen of what was there before."""
+    held = []
+    for number, (count, keys, room) in enumerate(
+        [(3, 50, ROOM), (3, 9, ROOM), (5, 40, 900), (2, 30, 700), (3, 1, ROOM), (3, 50, 1500), (3, 20, ROOM)]
+    ):
+        buckets = impl.KeyBuckets(count, room, dirty=number % 2 == 0)
+        buckets.put_batches(v2(keyed(*(b"%d-%d" % (number, key) * 4 for key in range(keys))), 7))
+        entries = len(buckets)
+        packs = buckets.take()
+        del buckets
+        assert entries == keys or room < ROOM
+        assert list(impl.merge([pack] for pack in packs)) == list(range(7, 7 + entries))
+        held += [(pack, bytes(pack)) for pack in packs[: number % 3]]
+    assert all(bytes(pack) == copy for pack, copy in held)
+
+
 @pytest.mark.parametrize("count", [-1, 0, (1 << 16) + 1])
 def test_how_many_buckets_there_can_be(impl, count: int) -> None:
     with pytest.raises((ValueError, OverflowError)):

@@ -1,5 +1,7 @@
 //! Keys and offsets put straight into packs, one for each bucket of keys.
 
+use std::sync::Mutex;
+
 use super::key_map::{Full, Guess};
 use super::keys::Sink;
 use super::memory::prefetch;
@@ -19,15 +21,34 @@ pub struct KeyBuckets {
     packs: Vec<Pack>,
     size_bytes: usize,
     max_bytes: usize,
+    /// The most there ever were of those taken.
+    most_bytes: usize,
+}
+
+/// Memory of packs of before, for the next ones in this process: a fresh page costs more to fault in than to fill.
+static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+/// As many bytes as packs take together if nothing else is set (log.cleaner.dedupe.buffer.size).
+const MOST_SPARE: usize = 128 << 20;
+
+impl Drop for KeyBuckets {
+    fn drop(&mut self) {
+        if let Ok(mut spare) = SPARE.try_lock()
+            && self.most_bytes.max(self.size_bytes) <= MOST_SPARE
+        {
+            *spare = self.packs.drain(..).map(Pack::into_memory).collect();
+        }
+    }
 }
 
 impl KeyBuckets {
     /// `count`: 1 to MOST_BUCKETS.
     pub fn new(kind: Kind, count: usize, max_bytes: usize) -> Self {
         let each = (max_bytes / count).min(MOST_RESERVED);
-        let mut packs: Vec<Pack> = (0..count).map(|_| Pack::default()).collect();
-        packs.iter_mut().for_each(|pack| pack.reuse(Vec::with_capacity(each)));
-        KeyBuckets { kind, packs, size_bytes: 0, max_bytes }
+        let mut spare = SPARE.try_lock().map(|mut spare| std::mem::take(&mut *spare)).unwrap_or_default();
+        let memory = std::iter::from_fn(|| spare.pop().filter(|memory| memory.capacity() >= each));
+        let memory = memory.chain(std::iter::repeat_with(|| Vec::with_capacity(each)));
+        let packs = memory.take(count).map(Pack::within).collect();
+        KeyBuckets { kind, packs, size_bytes: 0, max_bytes, most_bytes: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -44,6 +65,7 @@ impl KeyBuckets {
 
     /// The bytes of the packs, in order; of a bucket without keys none.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
+        self.most_bytes = self.most_bytes.max(self.size_bytes);
         self.combine();
         self.size_bytes = 0;
         let kind = self.kind;

@@ -39,6 +39,12 @@ pub struct Pack {
 }
 
 impl Pack {
+    /// A pack whose bytes are put there, over what the memory holds.
+    pub fn within(mut memory: Vec<u8>) -> Self {
+        memory.clear();
+        Pack { bytes: memory, base: 0, count: 0 }
+    }
+
     /// Number of entries.
     pub fn count(&self) -> usize {
         self.count
@@ -117,11 +123,14 @@ impl Pack {
     }
 
     /// Puts its bytes there, over what the memory holds, if it has none yet.
-    pub fn reuse(&mut self, mut memory: Vec<u8>) {
+    pub fn reuse(&mut self, memory: Vec<u8>) {
         if self.bytes.capacity() == 0 {
-            memory.clear();
-            self.bytes = memory;
+            *self = Pack::within(memory);
         }
+    }
+
+    pub fn into_memory(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

@@ -149,6 +149,21 @@ pub struct KeyBuckets {
     taken: Option<Arc<Vec<Vec<u8>>>>,
 }
 
+impl KeyBuckets {
+    /// Takes back the memory of packs that nobody reads any more.
+    fn reclaim(&mut self) {
+        if let Some(packs) = self.taken.take().and_then(Arc::into_inner) {
+            self.buckets.reuse(packs);
+        }
+    }
+}
+
+impl Drop for KeyBuckets {
+    fn drop(&mut self) {
+        self.reclaim();
+    }
+}
+
 #[pymethods]
 impl KeyBuckets {
     #[new]
@@ -187,9 +202,7 @@ impl KeyBuckets {
         let aborted = aborted.as_ref();
         let Source { bytes, options } =
             source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
-        if let Some(packs) = self.taken.take().and_then(Arc::into_inner) {
-            self.buckets.reuse(packs);
-        }
+        self.reclaim();
         let buckets = &mut self.buckets;
         Ok(progress(py.detach(|| feed(bytes, &options, buckets))))
     }
