@@ -79,6 +79,9 @@ def encode(
 
 def murmur2(keys: object, partitions: int | None = None) -> ArrowBatch: ...
 def patch(data: Buffer, positions: Buffer, *, base_offset: int, leader_epoch: int) -> int | None: ...
+def write_prefixes(
+    descriptor: int, positions: Buffer, base_offsets: Buffer, sizes: Buffer, *, leader_epoch: int
+) -> None: ...
 
 _Progress: TypeAlias = tuple[str, int, int | None, int, _Damage | None, int, int]
 """status, position, next_offset, needed_bytes, damage, records, null_keys"""

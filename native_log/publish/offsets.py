@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.publish.staging import STAGED_EPOCH
+from native_log.records import write_prefixes
 from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
@@ -25,7 +27,10 @@ Part = tuple["StagedFile", pa.RecordBatch]
 
 def assign_offsets(files: Sequence[StagedFile], offset: int, leader_epoch: int) -> list[Part]:
     """Write offsets from `offset` on, and the leader epoch, into the files. They are flushed as parts of
-    segments."""
+    segments.
+
+    Each batch makes a page to be written to the disk once more; the first file of a new log needs none.
+    """
     parts = []
     for file in files:
         headers = file.headers()
@@ -33,7 +38,8 @@ def assign_offsets(files: Sequence[StagedFile], offset: int, leader_epoch: int) 
         for index, name in enumerate(headers.schema.names):
             if name in ("baseOffset", "lastOffset"):
                 headers = headers.set_column(index, name, pc.add(headers.column(name), shift))
-        _write_prefixes(file.path, headers, leader_epoch)
+        if shift or leader_epoch != STAGED_EPOCH:
+            _write_prefixes(file.path, headers, leader_epoch)
         parts.append((file, headers))
         offset += file.records
     return parts
@@ -57,11 +63,9 @@ def break_seal(path: str, position: int, parts: Sequence[Part], leader_epoch: in
 
 
 def _write_prefixes(path: str, headers: pa.RecordBatch, leader_epoch: int) -> None:
-    columns = int64s(headers, "position"), int64s(headers, "baseOffset"), int32s(headers, "sizeInBytes")
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        for position, offset, size in zip(*columns, strict=True):
-            os.pwrite(descriptor, _PREFIX.pack(offset, size - 12, leader_epoch), position)
+        write_prefixes(descriptor, headers, leader_epoch=leader_epoch)
     finally:
         os.close(descriptor)
 

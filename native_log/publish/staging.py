@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -30,8 +31,12 @@ FLUSH_BYTES = 4 << 20
 MAX_BUFFERED_BYTES = 128 << 20
 """Records of all partitions that a task holds in memory."""
 OWN_SEGMENT_BYTES = 16 << 20
-"""Staged files from this size on become segments as they are; smaller ones are copied behind others. A copy
-has to be written to the disk when all is waiting for it; a segment was, for the most part, long before."""
+"""Staged files from this size on become segments as they are; smaller ones are copied behind others."""
+_SENT_BATCH_BYTES = 48 << 10
+"""Of larger batches, what becomes a segment is sent to the disk while the task goes on. Of smaller ones that
+would be waste: the commit changes a page of each, and to write all these again takes longer than the file."""
+STAGED_EPOCH = 0
+"""The leader epoch of staged batches: that of a new log."""
 HEADERS = ".headers"
 _MOST_UNDER_WAY = 2
 _COLUMNS = ["position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
@@ -189,13 +194,14 @@ class _StagedLog:
             self.attempt.now_ms,
             self._name,
             base_offset=self._written,
+            leader_epoch=STAGED_EPOCH,
             first_row=self._written,
             estimated_ratio=self._ratio,
         )
         self._written, self._ratio = self._written + records.num_rows, encoded.estimated_ratio
         data, batches = memoryview(encoded.data).cast("B"), encoded.batches
         while batches.num_rows:
-            file = self._file = self._file or self._open(int64s(batches, "baseOffset")[0])
+            file = self._file = self._file or self._open(batches)
             count = file.room_for(batches, self.attempt) or (0 if file.records else 1)
             if count == 0:
                 self._close_file()
@@ -220,13 +226,15 @@ class _StagedLog:
     def _name(self) -> str:
         return f"{self.topic}-{self.partition}"
 
-    def _open(self, first_offset: int) -> _OpenFile:
+    def _open(self, batches: pa.RecordBatch) -> _OpenFile:
         job = self.attempt.job
         job.check()
         folder = job.folder(self.partition_dir)
         folder.mkdir(parents=self.partition_dir.endswith("-delete"), exist_ok=True)
         path = folder / f"{self.attempt.name}-{len(self._done)}.batches"
-        return _OpenFile(AppendFile(str(path), sent_from=OWN_SEGMENT_BYTES), first_offset)
+        are_large = sum(int32s(batches, "sizeInBytes")) >= _SENT_BATCH_BYTES * batches.num_rows
+        log = AppendFile(str(path), sent_from=OWN_SEGMENT_BYTES if are_large else sys.maxsize)
+        return _OpenFile(log, int64s(batches, "baseOffset")[0])
 
     def _close_file(self) -> None:
         if self._file is not None:

@@ -13,6 +13,7 @@ chooses the reference on purpose.
 - `encode(records)`: Arrow records as batches, sized as Kafka's producer sizes them.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
+- `write_prefixes(descriptor, batches)`: the same, where they lie in an open file.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
 - `Headers`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`: what compaction needs
   (see `cleaning`).
@@ -56,6 +57,7 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
         rewrite,
         scan,
         scan_headers,
+        write_prefixes,
     )
 
     IMPLEMENTATION = "reference"
@@ -71,6 +73,7 @@ else:
             patch,
             scan,
             scan_headers,
+            write_prefixes,
         )
         from native_log.records.kernel_cleaning import (  # type: ignore[assignment]
             Headers,
@@ -99,6 +102,7 @@ else:
             rewrite,
             scan,
             scan_headers,
+            write_prefixes,
         )
 
         IMPLEMENTATION = "reference"
@@ -140,4 +144,5 @@ __all__ = [
     "rewrite",
     "scan",
     "scan_headers",
+    "write_prefixes",
 ]

@@ -22,7 +22,7 @@ from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
 
-API_VERSION = 10
+API_VERSION = 11
 if _kernel.API_VERSION != API_VERSION:
     raise ImportError(
         f"native_log._kernel has interface {_kernel.API_VERSION}, this native_log needs {API_VERSION}: "
@@ -169,11 +169,23 @@ def patch(
     base_position: int = 0,
 ) -> None:
     positions = batch_positions(batches, base_position)
-    at = positions.offset * 8
-    buffer = memoryview(positions.buffers()[1] or b"").cast("B")[at : at + len(positions) * 8]
-    refused = _kernel.patch(data, buffer, base_offset=base_offset, leader_epoch=leader_epoch)
+    refused = _kernel.patch(data, _values(positions), base_offset=base_offset, leader_epoch=leader_epoch)
     if refused is not None:
         no_batch_at(refused + base_position, base_offset)
+
+
+def write_prefixes(descriptor: int, batches: pa.RecordBatch, *, leader_epoch: int) -> None:
+    positions, base_offsets, sizes = (
+        _values(batches.column(name)) for name in ("position", "baseOffset", "sizeInBytes")
+    )
+    _kernel.write_prefixes(descriptor, positions, base_offsets, sizes, leader_epoch=leader_epoch)
+
+
+def _values(numbers: pa.Array) -> memoryview:
+    """The bytes of an array of integers."""
+    width = numbers.type.byte_width
+    start = numbers.offset * width
+    return memoryview(numbers.buffers()[1] or b"").cast("B")[start : start + len(numbers) * width]
 
 
 def murmur2(keys: pa.Array) -> pa.Array:

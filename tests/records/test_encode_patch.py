@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,6 +13,9 @@ from native_log.errors import InvalidRecordError
 
 from .build import message, v2
 from .conftest import KERNEL, REFERENCE, needs_kernel
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RECORDS = pa.record_batch({"value": [b"v" * 100] * 1000})
 
@@ -32,6 +37,24 @@ def test_patched_batches_are_those_encoded_with_the_offsets(impl, codec: str) ->
     patched = impl.scan(data).batches
     offsets = patched.column("baseOffset").to_pylist()
     assert [offset >= 2**40 for offset in offsets[:6]] == [False, False, True, True, False, False]
+
+
+def test_prefixes_are_written_where_batches_lie_in_a_file(impl, tmp_path: Path) -> None:
+    staged = impl.encode(RECORDS, base_position=500)
+    expected = impl.encode(RECORDS, base_offset=2**40, leader_epoch=9, base_position=500)
+    path = tmp_path / "file"
+    path.write_bytes(b"." * 500 + staged.data)
+    with path.open("r+b") as file:
+        impl.write_prefixes(file.fileno(), expected.batches.slice(1), leader_epoch=9)
+        first = staged.batches.column("sizeInBytes")[0].as_py()
+        written = path.read_bytes()
+        assert written[: 500 + first] == b"." * 500 + bytes(staged.data)[:first]
+        assert written[500 + first :] == bytes(expected.data)[first:]
+        impl.write_prefixes(file.fileno(), expected.batches.slice(0, 0), leader_epoch=1)
+        impl.write_prefixes(file.fileno(), expected.batches.slice(0, 1), leader_epoch=9)
+    assert path.read_bytes()[500:] == bytes(expected.data)
+    with path.open("rb") as file, pytest.raises(OSError, match="Bad file descriptor"):
+        impl.write_prefixes(file.fileno(), expected.batches, leader_epoch=9)
 
 
 def test_all_are_patched_or_none(impl) -> None:

@@ -1,6 +1,9 @@
 //! The fields of v2 batches that a leader assigns, and that their CRC does not cover, set where the batches lie.
 
 use std::cell::Cell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use crate::header::V2_HEADER;
 
@@ -29,6 +32,31 @@ pub fn patch(
         let put = |at: usize, bytes: &[u8]| header[at..].iter().zip(bytes).for_each(|(cell, &byte)| cell.set(byte));
         put(0, &offset.to_be_bytes());
         put(LEADER_EPOCH, &leader_epoch.to_be_bytes());
+    }
+    Ok(())
+}
+
+/// How a batch begins: base offset, length, leader epoch.
+const PREFIX: usize = MAGIC;
+/// Base offset and length, which the length does not count.
+const UNCOUNTED: i32 = 12;
+
+/// Where a batch of a file lies, and what base offset it is to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    pub position: i64,
+    pub size_bytes: i32,
+    pub base_offset: i64,
+}
+
+/// Writes how each of the batches begins. An error leaves some of them written.
+pub fn write_prefixes(file: &File, batches: impl Iterator<Item = Placed>, leader_epoch: i32) -> io::Result<()> {
+    for Placed { position, size_bytes, base_offset } in batches {
+        let mut prefix = [0; PREFIX];
+        prefix[..8].copy_from_slice(&base_offset.to_be_bytes());
+        prefix[8..LEADER_EPOCH].copy_from_slice(&(size_bytes - UNCOUNTED).to_be_bytes());
+        prefix[LEADER_EPOCH..].copy_from_slice(&leader_epoch.to_be_bytes());
+        file.write_all_at(&prefix, position as u64)?;
     }
     Ok(())
 }

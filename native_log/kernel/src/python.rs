@@ -21,7 +21,7 @@ use crate::find::find_batch;
 use crate::scan::{scan, scan_headers, to_arrow};
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 10;
+const API_VERSION: u32 = 11;
 
 /// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
 pub(crate) const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
@@ -48,7 +48,7 @@ mod _kernel {
     use crate::cleaner::python::{KeyBuckets, OffsetMap, Survivors, merge_packs, rewrite_batches};
 
     #[pymodule_export]
-    use crate::encode::python::{encode, murmur2, patch};
+    use crate::encode::python::{encode, murmur2, patch, write_prefixes};
 
     #[pyfunction]
     #[pyo3(signature = (buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
@@ -172,7 +172,7 @@ enum Source {
 }
 
 /// The file of a descriptor that the caller keeps open, and that is not closed here.
-fn borrowed(descriptor: i32) -> PyResult<ManuallyDrop<File>> {
+pub(crate) fn borrowed(descriptor: i32) -> PyResult<ManuallyDrop<File>> {
     if descriptor < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF).into());
     }

@@ -27,7 +27,7 @@ from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.partitioner import murmur2, partition_of_keys
-from native_log.records.reference.patch import patch
+from native_log.records.reference.patch import patch, write_prefixes
 from native_log.records.reference.scan import scan, scan_headers
 
 __all__ = [
@@ -46,4 +46,5 @@ __all__ = [
     "rewrite",
     "scan",
     "scan_headers",
+    "write_prefixes",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _OFFSET, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
+_PREFIX = struct.Struct(">qii")
+_UNCOUNTED = 12
+"""Bytes of base offset and length, which the length does not count."""
 
 
 def patch(
@@ -52,3 +56,17 @@ def patch(
     for position, offset in found:
         _OFFSET.pack_into(view, position, offset)
         _EPOCH.pack_into(view, position + 12, leader_epoch)
+
+
+def write_prefixes(descriptor: int, batches: pa.RecordBatch, *, leader_epoch: int) -> None:
+    """Write how batches of an open file begin: base offset, length, leader epoch. No checksum covers these,
+    and no batch is read. An OSError leaves some of them written.
+
+    Args:
+        batches: their rows of BATCH_SCHEMA, of which position, sizeInBytes and baseOffset are looked at, with
+            the offsets that they are to have.
+        leader_epoch: of all.
+    """
+    columns = (batches.column(name).to_pylist() for name in ("position", "baseOffset", "sizeInBytes"))
+    for position, base_offset, size_bytes in zip(*columns, strict=True):
+        os.pwrite(descriptor, _PREFIX.pack(base_offset, size_bytes - _UNCOUNTED, leader_epoch), position)

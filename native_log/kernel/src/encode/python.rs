@@ -19,7 +19,8 @@ use super::{Options, Refusal};
 use crate::bytes::{Bytes, recycled};
 use crate::codec::Codec;
 use crate::partitioner;
-use crate::python::{ArrowBatch, arrow_error, bytes_of, written};
+use crate::patch::Placed;
+use crate::python::{ArrowBatch, arrow_error, borrowed, bytes_of, written};
 
 /// (kind, first row, last row, what was found); means nothing where there is no refusal
 type Refused = (&'static str, usize, usize, i64);
@@ -153,4 +154,30 @@ pub fn patch(
         bytes => unsafe { std::slice::from_raw_parts(data.buf_ptr().cast::<Cell<u8>>(), bytes) },
     };
     Ok(crate::patch::patch(cells, positions, base_offset, leader_epoch).err())
+}
+
+/// Batches of an open file: positions and base offsets of 64 bits, sizes of 32, all of the machine's byte order.
+#[pyfunction]
+#[pyo3(signature = (descriptor, positions, base_offsets, sizes, *, leader_epoch))]
+pub fn write_prefixes(
+    py: Python<'_>,
+    descriptor: i32,
+    positions: PyBuffer<u8>,
+    base_offsets: PyBuffer<u8>,
+    sizes: PyBuffer<u8>,
+    leader_epoch: i32,
+) -> PyResult<()> {
+    let (positions, _) = bytes_of(&positions)?.as_chunks::<8>();
+    let (base_offsets, _) = bytes_of(&base_offsets)?.as_chunks::<8>();
+    let (sizes, _) = bytes_of(&sizes)?.as_chunks::<4>();
+    let file = borrowed(descriptor)?;
+    py.detach(|| {
+        let batches = positions.iter().zip(base_offsets).zip(sizes).map(|((&position, &base_offset), &size)| Placed {
+            position: i64::from_ne_bytes(position),
+            size_bytes: i32::from_ne_bytes(size),
+            base_offset: i64::from_ne_bytes(base_offset),
+        });
+        crate::patch::write_prefixes(&file, batches, leader_epoch)
+    })?;
+    Ok(())
 }
