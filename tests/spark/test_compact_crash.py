@@ -27,7 +27,7 @@ from .test_compact import CONFIG, IN_PARTS, NOW_MS, log_dir
 from .test_compact_job import submit
 
 TOPIC = "compact-idem"
-SETTINGS = Settings(compaction_config(CONFIG), NOW_MS, False)
+SETTINGS = Settings(compaction_config({**CONFIG, "segment.bytes": "12000"}), NOW_MS, False)
 
 
 class Killed(BaseException):
@@ -88,6 +88,7 @@ def test_a_driver_killed_at_any_change(tmp_path: Path) -> None:
     bases = sorted(int(p.stem) for p in original.glob(f"{TOPIC}-0/*.log"))
     cleaned = [group.base_offsets[0] for group in look(original).staged]
     shutil.rmtree(original / f"{TOPIC}-0" / STAGING_DIRECTORY)
+    assert len(cleaned) > 2
     borders = [*cleaned, bases[-1]]
 
     step, through = 0, False
