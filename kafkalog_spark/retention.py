@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import pack
-from kafkalog_spark.spreading import DDL, cores, dealt, made_for_few_rows, row, rows, task_rows
+from kafkalog_spark.spreading import DDL, collected, cores, made_for_few_rows, row, rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.config import LogConfig
 from native_log.logdir.changing import chosen_partitions, open_to_change
@@ -116,7 +116,7 @@ def _looked(
     most = max(FEWEST_FILES, -(-files // (TASKS_A_CORE * cores(spark))))
     tasks = [[directory for directory, _ in packed] for packed in pack(directories, lambda one: one[1], most)]
     work = partial(look_at, config=config, now_ms=now_ms, dry_run=dry_run)
-    for found in dealt(task_rows(spark, tasks), len(tasks)).mapInArrow(work, DDL).collect():
+    for found in collected(task_rows(spark, tasks).mapInArrow(work, DDL)):
         seen: Seen = pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
         if seen.invisible is not None:
             path, host = seen.invisible
