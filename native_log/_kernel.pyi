@@ -173,7 +173,7 @@ class KeyBuckets:
 
 def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors: ...
 def rewrite(
-    buffer: Buffer,
+    source: Buffer | tuple[int, int, int],
     *,
     survivors: Survivors,
     survivors_end: int,
@@ -186,5 +186,7 @@ def rewrite(
     output_position: int = 0,
     check_crcs: bool = True,
     max_batch_bytes: int = ...,
+    max_bytes: int = ...,
+    judged: Sequence[int] | None = None,
 ) -> tuple[Bytes, ArrowBatch, str, int, int | None, int, _Damage | None, list[int]]:
     """data, batches, status, position, next_offset, needed_bytes, damage, the fields of RewriteStats"""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from native_log.cleaner.segment_output import SegmentOutput, flush_segment
 from native_log.cleaner.statistics import GroupStatistics
 from native_log.cleaner.verdicts import GroupVerdicts
 from native_log.errors import CorruptRecordError, LogTruncatedError
-from native_log.records import Headers, MapProgress, Rewritten, rewrite, scan
+from native_log.records import Headers, MapProgress, Rewritten, rewrite, rewrite_file, scan
 from native_log.segment.scan import HEADER_PREFIX_BYTES, greatest_timestamp_ms
 from native_log.storage import DataFile, Window
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 8 << 20
 """Given to the kernel at a time: so much that what is done once a call does not count."""
+
+_OUTPUT_BYTES = 4 << 20
+"""Written at a time."""
 
 _MOST_HEADERS = 1 << 16
 """Gathered before they are told."""
@@ -162,25 +165,26 @@ def _rewrite_source(
 ) -> GroupStatistics:
     segment = source.segment
     stats = GroupStatistics()
+    how: dict[str, Any] = {
+        "survivors": survivors,
+        "survivors_end": survivors_end,
+        "now_ms": round.now_ms,
+        "delete_horizon_ms": round.delete_horizon_ms,
+        "legacy_tombstones_kept": source.legacy_tombstones_kept,
+        "max_batch_bytes": round.max_batch_bytes,
+    }
     with planned_file(str(segment.path), segment.inode, segment.size_bytes) as file:
         position, needed, end = 0, 1, segment.size_bytes
         while position < end:
-            view = window.at(file, position, end, needed)
-            codes, cut_bytes = None, 0
-            if verdicts is not None:
-                codes, cut_bytes = _verdicts(verdicts, view, position, round.max_batch_bytes)
-            found = rewrite(
-                view,
-                survivors=survivors,
-                survivors_end=survivors_end,
-                now_ms=round.now_ms,
-                delete_horizon_ms=round.delete_horizon_ms,
-                verdicts=codes,
-                legacy_tombstones_kept=source.legacy_tombstones_kept,
-                base_position=position,
-                output_position=0 if output is None else output.position,
-                max_batch_bytes=round.max_batch_bytes,
-            )
+            at = 0 if output is None else output.position
+            found, cut_bytes, stop = _filtered(file, position, verdicts, output_position=at, **how), 0, end
+            if found is None:
+                view = window.at(file, position, end, needed)
+                codes = None
+                if verdicts is not None:
+                    codes, cut_bytes = _verdicts(verdicts, view, position, round.max_batch_bytes)
+                found = rewrite(view, verdicts=codes, base_position=position, output_position=at, **how)
+                stop = position + len(view)
             if output is not None:
                 output.append(found.data, found.batches)
             stats += GroupStatistics(
@@ -191,9 +195,21 @@ def _rewrite_source(
             )
             if found.status == "limit" and cut_bytes:
                 found = replace(found, status="partial", needed_bytes=cut_bytes)
-            stopped = checked(found, file.path, position + len(view), end)
+            stopped = checked(found, file.path, stop, end)
             position, needed = stopped.position, max(1, stopped.needed_bytes)
     return stats
+
+
+def _filtered(file: DataFile, position: int, verdicts: GroupVerdicts | None, **how: Any) -> Rewritten | None:
+    """What comes of the batches from `position` on, as far as they are just filtered; None: not that one."""
+    judged = None if verdicts is None else verdicts.retained
+    try:
+        found = rewrite_file(
+            file.fileno(), position, file.size_bytes, judged=judged, max_bytes=_OUTPUT_BYTES, **how
+        )
+    except EOFError:
+        return None
+    return None if found.position == position else replace(found, status="end", needed_bytes=0, damage=None)
 
 
 def _horizons(batches: pa.RecordBatch, new_ms: int) -> tuple[tuple[int, int] | None, int | None]:

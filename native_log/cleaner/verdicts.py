@@ -109,7 +109,12 @@ class Surroundings:
 
 
 class GroupVerdicts:
-    """The verdicts of one group, asked for its batches in the order of the log."""
+    """The verdicts of one group, asked for its batches in the order of the log.
+
+    Attributes:
+        retained: last offsets, ascending, of the batches that may have to be retained. Other batches, if they
+            are of no transaction and no control batches, are just filtered.
+    """
 
     def __init__(self, surroundings: Surroundings, now_ms: int) -> None:
         self._aborted: dict[int, list[tuple[int, int]]] = {}
@@ -120,7 +125,7 @@ class GroupVerdicts:
         self._producers = surroundings.producers
         self._round_end = surroundings.round_end
         ends = (end.last_data_offset for end in surroundings.producers.values())
-        self._retained = sorted([offset for offset in ends if offset is not None] + [self._round_end - 1])
+        self.retained = sorted([offset for offset in ends if offset is not None] + [self._round_end - 1])
         self._now_ms = now_ms
 
     def of(self, batches: pa.RecordBatch) -> bytes | None:
@@ -141,8 +146,8 @@ class GroupVerdicts:
         """Whether a batch that ends within these offsets, the last one included, may have to be retained."""
         if last_offsets is None:
             return False
-        at = bisect_left(self._retained, last_offsets[0])
-        return at < len(self._retained) and self._retained[at] <= last_offsets[1]
+        at = bisect_left(self.retained, last_offsets[0])
+        return at < len(self.retained) and self.retained[at] <= last_offsets[1]
 
     def _verdict(
         self,

@@ -15,8 +15,8 @@ chooses the reference on purpose.
 - `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
 - `write_prefixes(descriptor, batches)`: the same, where they lie in an open file.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
-- `Headers`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`: what compaction needs
-  (see `cleaning`).
+- `Headers`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`, `rewrite_file`: what compaction
+  needs (see `cleaning`).
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
         partition_of_keys,
         patch,
         rewrite,
+        rewrite_file,
         scan,
         scan_headers,
         write_prefixes,
@@ -82,6 +83,7 @@ else:
             Survivors,
             merge,
             rewrite,
+            rewrite_file,
         )
 
         IMPLEMENTATION = "kernel"
@@ -100,6 +102,7 @@ else:
             partition_of_keys,
             patch,
             rewrite,
+            rewrite_file,
             scan,
             scan_headers,
             write_prefixes,
@@ -142,6 +145,7 @@ __all__ = [
     "partition_of_keys",
     "patch",
     "rewrite",
+    "rewrite_file",
     "scan",
     "scan_headers",
     "write_prefixes",

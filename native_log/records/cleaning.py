@@ -116,7 +116,7 @@ class RewriteStats:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What one call of `rewrite` came to."""
+    """What one call of `rewrite` or `rewrite_file` came to."""
 
     data: memoryview
     """The batches written."""
@@ -124,7 +124,8 @@ class Rewritten:
     """One row for each of them, BATCH_SCHEMA, as `scan(data, base_position=output_position)` would have it
     (`isValid` true): enough for the index entries."""
     status: str
-    """"end", "partial", "zeros" or "damaged" as in Decoded; "limit": the verdicts are used up."""
+    """"end", "partial", "zeros" or "damaged" as in Decoded; "limit": the verdicts are used up, or as
+    `rewrite_file` says."""
     position: int
     """First byte of the buffer not used: where the next call begins. Beyond the buffer's end if a batch was
     dropped by its header."""

@@ -12,7 +12,7 @@ from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable, Iterator  # type: ignore[attr-defined]
+    from collections.abc import Buffer, Iterable, Iterator, Sequence  # type: ignore[attr-defined]
 
 OFFSETS_AT_A_TIME = 1 << 14
 
@@ -234,20 +234,59 @@ def rewrite(
     check_crcs: bool = True,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Rewritten:
-    data, batches, status, position, next_offset, needed, damage, stats = _kernel.rewrite(
-        buffer,
-        survivors=own(survivors),
-        survivors_end=survivors_end,
-        now_ms=now_ms,
-        delete_horizon_ms=delete_horizon_ms,
-        verdicts=verdicts,
-        legacy_tombstones_kept=legacy_tombstones_kept,
-        nulled=None if nulled is None else own(nulled),
-        base_position=base_position,
-        output_position=output_position,
-        check_crcs=check_crcs,
-        max_batch_bytes=max_batch_bytes,
+    return _rewritten(
+        _kernel.rewrite(
+            buffer,
+            survivors=own(survivors),
+            survivors_end=survivors_end,
+            now_ms=now_ms,
+            delete_horizon_ms=delete_horizon_ms,
+            verdicts=verdicts,
+            legacy_tombstones_kept=legacy_tombstones_kept,
+            nulled=None if nulled is None else own(nulled),
+            base_position=base_position,
+            output_position=output_position,
+            check_crcs=check_crcs,
+            max_batch_bytes=max_batch_bytes,
+        )
     )
+
+
+def rewrite_file(
+    descriptor: int,
+    position: int,
+    end: int,
+    *,
+    survivors: cleaning.Survivors,
+    survivors_end: int,
+    now_ms: int,
+    delete_horizon_ms: int | None,
+    judged: Sequence[int] | None = None,
+    max_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    legacy_tombstones_kept: bool = True,
+    output_position: int = 0,
+    check_crcs: bool = True,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Rewritten:
+    return _rewritten(
+        _kernel.rewrite(
+            (descriptor, position, end),
+            survivors=own(survivors),
+            survivors_end=survivors_end,
+            now_ms=now_ms,
+            delete_horizon_ms=delete_horizon_ms,
+            judged=judged,
+            max_bytes=max_bytes,
+            legacy_tombstones_kept=legacy_tombstones_kept,
+            output_position=output_position,
+            check_crcs=check_crcs,
+            max_batch_bytes=max_batch_bytes,
+        )
+    )
+
+
+def _rewritten(found: tuple[Any, ...]) -> Rewritten:
+    data, batches, status, position, next_offset, needed, damage, stats = found
     return Rewritten(
         memoryview(data),
         pa.record_batch(batches),

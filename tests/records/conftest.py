@@ -27,6 +27,7 @@ REFERENCE = SimpleNamespace(
     Survivors=reference.Survivors,
     merge=reference.merge,
     rewrite=reference.rewrite,
+    rewrite_file=reference.rewrite_file,
 )
 try:
     from native_log.records import kernel, kernel_cleaning
@@ -49,6 +50,7 @@ try:
         Survivors=kernel_cleaning.Survivors,
         merge=kernel_cleaning.merge,
         rewrite=kernel_cleaning.rewrite,
+        rewrite_file=kernel_cleaning.rewrite_file,
     )
 except ImportError:
     if os.environ.get("KAFKALOG_REQUIRE_KERNEL") == "1":

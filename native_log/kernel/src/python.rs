@@ -165,7 +165,7 @@ mod _kernel {
 
 /// What to decode: bytes, or those of an open file (descriptor, position, end).
 #[derive(FromPyObject)]
-enum Source {
+pub enum Source {
     #[pyo3(transparent)]
     Buffer(PyBuffer<u8>),
     File(i32, i64, u64),
@@ -180,7 +180,7 @@ pub(crate) fn borrowed(descriptor: i32) -> PyResult<ManuallyDrop<File>> {
     Ok(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
 }
 
-fn io_error(error: io::Error) -> PyErr {
+pub(crate) fn io_error(error: io::Error) -> PyErr {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => PyEOFError::new_err(error.to_string()),
         _ => error.into(),

@@ -22,6 +22,7 @@ from native_log.records.reference.cleaning import (
     Survivors,
     merge,
     rewrite,
+    rewrite_file,
 )
 from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
@@ -44,6 +45,7 @@ __all__ = [
     "partition_of_keys",
     "patch",
     "rewrite",
+    "rewrite_file",
     "scan",
     "scan_headers",
     "write_prefixes",

@@ -56,6 +56,10 @@ impl<'a> Filter<'a> {
         }
     }
 
+    pub fn output_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     pub fn finish(self) -> Stats {
         self.decompressor.trim();
         self.stats

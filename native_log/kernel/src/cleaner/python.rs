@@ -16,7 +16,8 @@ use super::{buckets, rewrite, survivors};
 use crate::bytes::{Bytes, Part, recycled};
 use crate::decode::Stopped;
 use crate::python::{
-    ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, aborted_of, arrow_error, bytes_of, damage_tuple, written,
+    self, ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, aborted_of, arrow_error, borrowed, bytes_of, damage_tuple,
+    io_error, written,
 };
 
 /// (status, position, next_offset, needed_bytes, damage, records, null_keys)
@@ -322,14 +323,14 @@ impl Survivors {
 
 #[pyfunction]
 #[pyo3(name = "rewrite", signature = (
-    buffer, *, survivors, survivors_end, now_ms, delete_horizon_ms, verdicts = None, legacy_tombstones_kept = true,
+    source, *, survivors, survivors_end, now_ms, delete_horizon_ms, verdicts = None, legacy_tombstones_kept = true,
     nulled = None, base_position = 0, output_position = 0, check_crcs = true,
-    max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+    max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, max_bytes = usize::MAX, judged = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.rewrite")]
 pub fn rewrite_batches(
     py: Python<'_>,
-    buffer: PyBuffer<u8>,
+    source: python::Source,
     survivors: PyRef<'_, Survivors>,
     survivors_end: i64,
     now_ms: i64,
@@ -341,13 +342,14 @@ pub fn rewrite_batches(
     output_position: i64,
     check_crcs: bool,
     max_batch_bytes: usize,
+    max_bytes: usize,
+    judged: Option<Vec<i64>>,
 ) -> PyResult<RewrittenTuple> {
     if let Some(horizon) = delete_horizon_ms.filter(|&horizon| horizon < 0) {
         return Err(PyValueError::new_err(format!("a delete horizon of at least 0 was expected, found {horizon}")));
     }
-    let bytes = bytes_of(&buffer)?;
     let options = rewrite::Options {
-        base_position,
+        base_position: if let python::Source::File(_, position, _) = source { position } else { base_position },
         survivors: &survivors.set,
         survivors_end,
         now_ms,
@@ -357,13 +359,21 @@ pub fn rewrite_batches(
         nulled: nulled.as_ref().map(|nulled| &nulled.set),
         check_crcs,
         max_batch_bytes,
+        max_bytes,
+        judged: judged.as_deref(),
     };
-    let (data, batches, stopped, stats) = py.detach(|| {
-        let mut data = recycled();
-        let (stopped, stats) = rewrite::rewrite(bytes, &options, &mut data);
-        let batches = written(&data, output_position);
-        (data, batches, stopped, stats)
-    });
+    let mut data = recycled();
+    let (stopped, stats) = match &source {
+        python::Source::Buffer(buffer) => {
+            let bytes = bytes_of(buffer)?;
+            py.detach(|| rewrite::rewrite(bytes, &options, &mut data))
+        }
+        &python::Source::File(descriptor, _, end) => {
+            let file = borrowed(descriptor)?;
+            py.detach(|| rewrite::rewrite_file(&file, end, &options, &mut data)).map_err(io_error)?
+        }
+    };
+    let batches = py.detach(|| written(&data, output_position));
     let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
     let stats = [
         stats.batches_read,

@@ -15,7 +15,7 @@ from native_log.records.reference.cleaning.buckets import KeyBuckets
 from native_log.records.reference.cleaning.headers import Headers
 from native_log.records.reference.cleaning.offset_map import OffsetMap
 from native_log.records.reference.cleaning.packs import merge
-from native_log.records.reference.cleaning.rewrite import rewrite
+from native_log.records.reference.cleaning.rewrite import rewrite, rewrite_file
 from native_log.records.reference.cleaning.survivors import Survivors
 
-__all__ = ["Headers", "KeyBuckets", "OffsetMap", "Survivors", "merge", "rewrite"]
+__all__ = ["Headers", "KeyBuckets", "OffsetMap", "Survivors", "merge", "rewrite", "rewrite_file"]

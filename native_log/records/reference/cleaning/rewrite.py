@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ from native_log.records.reference.scan import scan
 from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]
+    from collections.abc import Buffer, Callable, Sequence  # type: ignore[attr-defined]
 
     from native_log.records import cleaning
+    from native_log.records.reference.entry import BatchHeader
 
 
 def rewrite(
@@ -70,26 +72,108 @@ def rewrite(
     """
     if delete_horizon_ms is not None and delete_horizon_ms < 0:
         raise ValueError(f"a delete horizon of at least 0 was expected, found {delete_horizon_ms}")
-    data = memoryview(buffer).cast("B")
-    codes = None if verdicts is None else memoryview(verdicts).cast("B")
-    rules = Rules(
-        own(survivors),
-        survivors_end,
-        now_ms,
-        delete_horizon_ms,
-        legacy_tombstones_kept,
-        Survivors() if nulled is None else own(nulled),
-        check_crcs,
-        max_batch_bytes,
+    return _rewrite(
+        memoryview(buffer).cast("B"),
+        base_position,
+        None if verdicts is None else memoryview(verdicts).cast("B"),
+        output_position,
+        lambda header, output_bytes: False,
+        Rules(
+            own(survivors),
+            survivors_end,
+            now_ms,
+            delete_horizon_ms,
+            legacy_tombstones_kept,
+            Survivors() if nulled is None else own(nulled),
+            check_crcs,
+            max_batch_bytes,
+        ),
     )
+
+
+def rewrite_file(
+    descriptor: int,
+    position: int,
+    end: int,
+    *,
+    survivors: cleaning.Survivors,
+    survivors_end: int,
+    now_ms: int,
+    delete_horizon_ms: int | None,
+    judged: Sequence[int] | None = None,
+    max_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    legacy_tombstones_kept: bool = True,
+    output_position: int = 0,
+    check_crcs: bool = True,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Rewritten:
+    """What `rewrite` makes of a file's bytes from `position` to `end`. Large batches that are dropped by
+    their headers are not read.
+
+    The status "limit" says that the call ended before a batch that is to be judged, or one too many. After
+    "zeros" there may be other bytes.
+
+    Args:
+        descriptor: of a file that is open for reading.
+        judged: None: all batches are filtered. Else the call ends before any that is of a transaction, or a
+            control batch, or has one of these last offsets, which are ascending.
+        max_bytes: the call ends before another batch once there are so many bytes of output.
+        survivors and the others: as those of `rewrite`.
+
+    Raises:
+        EOFError: the file ends before `end`, and that far was to be read.
+        OSError: it cannot be read.
+        ValueError: as `rewrite`.
+    """
+    if delete_horizon_ms is not None and delete_horizon_ms < 0:
+        raise ValueError(f"a delete horizon of at least 0 was expected, found {delete_horizon_ms}")
+    left = max(0, end - position)
+    data = os.pread(descriptor, left, position)
+    if len(data) < left:
+        raise EOFError(f"the file ends before position {end}")
+    offsets = None if judged is None else frozenset(judged)
+
+    def stops_before(header: BatchHeader, output_bytes: int) -> bool:
+        is_judged = offsets is not None and (
+            header.is_transactional or header.is_control or header.last_offset in offsets
+        )
+        return output_bytes >= max_bytes or is_judged
+
+    return _rewrite(
+        memoryview(data),
+        position,
+        None,
+        output_position,
+        stops_before,
+        Rules(
+            own(survivors),
+            survivors_end,
+            now_ms,
+            delete_horizon_ms,
+            legacy_tombstones_kept,
+            Survivors(),
+            check_crcs,
+            max_batch_bytes,
+        ),
+    )
+
+
+def _rewrite(
+    data: memoryview,
+    base_position: int,
+    codes: memoryview | None,
+    output_position: int,
+    stops_before: Callable[[BatchHeader, int], bool],
+    rules: Rules,
+) -> Rewritten:
     written = bytearray()
     stats = RewriteStats()
     index = number = 0
     next_offset = None
     while True:
         try:
-            header = header_at(data, index, base_position, max_batch_bytes)
-            if codes is not None and number == len(codes):
+            header = header_at(data, index, base_position, rules.max_batch_bytes)
+            if stops_before(header, len(written)) or (codes is not None and number == len(codes)):
                 raise Stop("limit")
             verdict = Verdict.FILTER if codes is None else Verdict(codes[number])
             filtered = batch_at(data, index, header, verdict, rules)
