@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -147,7 +150,8 @@ class PartitionLog(LocalLog):
         is_transactional: bool = False,
     ) -> int:
         """Append records at the log's end, all of them or, if an error is raised, none. (A process that is
-        killed leaves whole batches of them: what comes after is cut off by recovery.)
+        killed leaves whole batches of them: what comes after is cut off by recovery.) Threads may share the
+        log, and append in turn.
 
         The directory's lock is taken with the first append and held until `close`: a broker cannot start on
         it meanwhile, and one that runs is not disturbed. What was appended can be read at once; it is on the
@@ -215,20 +219,22 @@ class PartitionLog(LocalLog):
 
     def flush(self) -> None:
         """Have everything that was appended on the disk."""
-        if self._writing is not None:
-            from native_log.log.writing import current_ms
+        with self._one_by_one():
+            if self._writing is not None:
+                from native_log.log.writing import current_ms
 
-            self._writing.appender.flush(current_ms())
+                self._writing.appender.flush(current_ms())
 
     def close(self) -> None:
         """End appending: indexes complete, producers' state and checkpoints written, the lock given back.
 
         The log can still be read, and appended to again. Does nothing where nothing was appended.
         """
-        if self._writing is not None:
-            writing, self._writing = self._writing, None
-            writing.close(self)
-            self._refresh(writing.appender)
+        with self._one_by_one():
+            if self._writing is not None:
+                writing, self._writing = self._writing, None
+                writing.close(self)
+                self._refresh(writing.appender)
 
     def __enter__(self) -> Self:
         return self
@@ -244,17 +250,27 @@ class PartitionLog(LocalLog):
     ) -> int:
         from native_log.log.writing import Writing, current_ms
 
-        now_ms = current_ms() if now_ms is None else now_ms
-        if self._writing is None:
-            self._writing = Writing.begin(self, now_ms)
-            self._refresh(self._writing.appender)
-        appender = self._writing.appender
-        first_offset, pieces = prepare(appender.admission(leader_epoch, now_ms, self.max_batch_bytes))
-        try:
-            appender.write(pieces, now_ms)
-        finally:
-            self._refresh(appender)
-        return first_offset
+        with self._one_by_one():
+            now_ms = current_ms() if now_ms is None else now_ms
+            if self._writing is None:
+                self._writing = Writing.begin(self, now_ms)
+                self._refresh(self._writing.appender)
+            appender = self._writing.appender
+            first_offset, pieces = prepare(appender.admission(leader_epoch, now_ms, self.max_batch_bytes))
+            try:
+                appender.write(pieces, now_ms)
+            finally:
+                self._refresh(appender)
+            return first_offset
+
+    @contextmanager
+    def _one_by_one(self) -> Iterator[None]:
+        """Threads that append wait for each other."""
+        # Made where it is needed: a log that is only read can be pickled.
+        with self.__dict__.setdefault("_append_lock", threading.RLock()):
+            if self._writing is not None and self._writing.process_id != os.getpid():
+                self._writing = None  # of the process that this one was forked from, and its alone
+            yield
 
     def _refresh(self, appender: LogAppender) -> None:
         """See the log as it is written."""

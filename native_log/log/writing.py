@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +26,15 @@ _REMEDY = "run kafkalog recover on the log directory: it keeps all that comes be
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """The appender of a log, and the session of its directory that it takes part in."""
+    """The appender of a log, and the session of its directory that it takes part in.
+
+    Attributes:
+        process_id: whose it is. A process that is forked from it has neither the lock nor a say.
+    """
 
     appender: LogAppender
     session: WriteSession
+    process_id: int = field(default_factory=os.getpid)
 
     @classmethod
     def begin(cls, log: LocalLog, now_ms: int) -> Writing:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -74,6 +75,38 @@ def contents(path: Path) -> dict[str, bytes]:
         else file.read_bytes()
         for file in files
     }
+
+
+def test_threads_append_in_turn(logs: Path) -> None:
+    def append(thread: int) -> list[int]:
+        return [log.append(records(7, first=1000 * thread + 7 * i)) for i in range(20)]
+
+    with opened(logs, segment_bytes=2000) as log, ThreadPoolExecutor(8) as pool:
+        firsts = [first for some in pool.map(append, range(8)) for first in some]
+    assert sorted(firsts) == list(range(0, 8 * 20 * 7, 7))
+    found = values(opened(logs))
+    assert sorted(map(int, (value.strip(b".") for value in found))) == [
+        1000 * thread + i for thread in range(8) for i in range(140)
+    ]
+
+
+def test_a_forked_process_appends_nothing_to_its_parents_log(logs: Path) -> None:
+    with opened(logs) as log:
+        log.append(records(3))
+        child = os.fork()
+        if child == 0:
+            refused = False
+            try:
+                log.append(records(5))
+            except LogDirInUseError:
+                refused = True
+            finally:
+                log.close()
+                os._exit(0 if refused else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        log.append(records(2, first=3))
+    assert len(values(opened(logs))) == 5
+    assert (logs / ".kafka_cleanshutdown").exists()
 
 
 @pytest.mark.parametrize("given", ["pandas", "reader", "array interface"])
