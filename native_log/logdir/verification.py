@@ -83,6 +83,7 @@ def verify_log(log: PartitionLog) -> Iterator[Problem]:
         yield from check.of_time_index(is_last)
         previous = check.previous
     yield from _of_snapshots(log)
+    yield from _missing_end(log)
     for before, after in pairwise(log.leader_epochs):
         if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
             message = f"expected leader epochs and their offsets to increase, found {after} behind {before}"
@@ -253,6 +254,18 @@ def _wrong_records(batch: memoryview, base_offset: int | None, last_offset: int)
 
 def _increase(offsets: list[int]) -> bool:
     return all(before < after for before, after in pairwise(offsets))
+
+
+def _missing_end(log: PartitionLog) -> Iterator[Problem]:
+    """Consumers may have had all records below the high watermark, which a broker notes every few seconds."""
+    checkpointed, end = log.checkpoints.high_watermark, log.log_end_offset
+    if checkpointed is not None and checkpointed > end and not log.checkpoints.live:
+        message = (
+            f"the high watermark was {checkpointed} (replication-offset-checkpoint), the log ends at {end}: "
+            "what it had from there on is missing. Take the partition from another replica: what is appended "
+            "here gets offsets that consumers have passed"
+        )
+        yield Problem(str(log.path), None, end, message)
 
 
 def _of_snapshots(log: PartitionLog) -> Iterator[Problem]:

@@ -106,7 +106,8 @@ class Partitioner:
         if bounds["max"] >= self._partitions:
             raise InvalidRecordError(
                 f"expected a partition of topic {self._topic}, which has {self._partitions} (0 to "
-                f"{self._partitions - 1}), found {bounds['max']} in column partition"
+                f"{self._partitions - 1}), found {bounds['max']} in column partition; the option "
+                "partitions says how many a new topic has"
             )
 
 

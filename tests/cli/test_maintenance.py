@@ -155,6 +155,23 @@ def test_verify_goes_on_behind_damage(tmp_path: Path, capsys: pytest.CaptureFixt
         assert [one for one in said if one not in line] == [], line
 
 
+def test_verify_misses_what_the_high_watermark_tells_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = LogDir.create(tmp_path / "logs")
+    logs.create_topic("t")
+    with logs, logs.partition("t", 0, config={"segment.bytes": 1000}) as log:
+        for _ in range(6):
+            log.append(pa.record_batch({"value": [b"v" * 300] * 2}))
+        *_, last = log.segments
+        bases = last.base_offset, log.log_end_offset
+    assert run(capsys, "verify", tmp_path / "logs")[0] == 0
+    last.path.unlink()
+    code, out = run(capsys, "verify", tmp_path / "logs")
+    assert code == 1
+    assert f"t-0, offset {bases[0]}: the high watermark was {bases[1]}" in out
+
+
 def test_verify_takes_no_index_entry_of_damaged_bytes_for_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
