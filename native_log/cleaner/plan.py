@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
 
 
+_LAST_TIME_MS = 2**63 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """A segment to be rewritten."""
@@ -193,7 +196,7 @@ def plan_round(
         found.first_dirty_offset,
         found.end_offset,
         now_ms,
-        now_ms + config.delete_retention_ms,
+        min(now_ms + config.delete_retention_ms, _LAST_TIME_MS),
         config.index_interval_bytes,
         log.max_batch_bytes,
         packed_ranges(sorted(map(_range, aborted))),

@@ -320,8 +320,8 @@ def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
     )
     digests = {hashlib.sha256(key).hexdigest() for key in keys}
     missing = len(digests.difference(row["keySha256"] for row in rows))
-    if missing:
-        click.echo(f"there is no record of {missing} of the {changes.count(len(digests), 'key')}")
+    if missing and not any(row["status"] == "failed" for row in rows):
+        click.echo(f"{changes.count(missing, 'key')} of {len(digests)} not found")
 
 
 def _time(time_ms: int | None) -> str | None:

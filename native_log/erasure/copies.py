@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from native_log.logdir.discovery import find_partitions
+from native_log.logdir.names import PartitionKind
 from native_log.segment.files import LOG, parse_file_name
 
 if TYPE_CHECKING:
@@ -27,10 +28,15 @@ def copies(log_dir: LogDir, chosen: Sequence[PartitionDir]) -> Iterator[tuple[Pa
     """(partition, path, what it is) of directories that were not chosen though they are of chosen topics, and
     of partitions whose log begins before what is there."""
     paths, topics = {one.path for one in chosen}, {one.topic for one in chosen}
+    keys = {one.key for one in chosen}
     for directory in log_dir.directories:
         for one in find_partitions(directory.path).partitions:
-            if one.topic in topics and one.path not in paths:
+            if one.topic not in topics or one.path in paths:
+                continue
+            if one.kind is not PartitionKind.NORMAL:
                 yield one, one.path, f"a {one.kind} directory: erase there by its own path, or remove it"
+            elif one.key in keys:
+                yield one, one.path, "another directory of the partition: erase there by its own path"
     for one in chosen:
         with os.scandir(one.path) as entries:
             names = {entry.name: entry.is_dir() for entry in entries}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -136,3 +136,16 @@ def test_an_aborted_transaction_is_known_by_where_it_began(tmp_path: Path) -> No
         found = [one for segment in log.segments for one in segment.load_transaction_index().entries]
         assert [{"first": one.first_offset, "last": one.last_offset} for one in found] == [entry]
         write(100)
+
+
+@pytest.mark.parametrize("when", [{"config": {"delete.retention.ms": 2**63 - 1}}, {"now_ms": 2**63 - 1}])
+def test_tombstones_may_stay_for_ever(when: dict[str, Any], tmp_path: Path) -> None:
+    one = next(one for one in ROUNDS if one.topic == "compact-tomb-keep")
+    data = one.copy(tmp_path / "data")
+    for _ in range(2):
+        config = one.config | when.get("config", {})
+        (row,) = native_log.compact(data, config=config, now_ms=when.get("now_ms", one.now_ms)).to_pylist()
+        (data / CLEANER_OFFSET_CHECKPOINT).unlink()
+    assert row["status"] == "cleaned"
+    if "config" in when:
+        assert (row["tombstonesKept"] > 0, row["lastExpiryMs"]) == (True, 2**63 - 1)

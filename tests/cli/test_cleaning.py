@@ -188,7 +188,7 @@ def test_keys_to_erase_come_from_a_file_and_those_that_are_not_there_are_counted
     result = run("erase", str(data), "--keys-file", str(file), "-n")
 
     assert "29 records would be erased" in result.stdout
-    assert "no record of 1 of the 2 keys" in result.stdout
+    assert "1 key of 2 not found" in result.stdout
 
 
 def test_settings_without_effect_are_told_of(tmp_path: Path) -> None:

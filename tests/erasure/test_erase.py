@@ -262,6 +262,18 @@ def test_copies_are_named_and_leftovers_removed(tmp_path: Path) -> None:
     assert deleted.exists()
 
 
+def test_of_copies_of_a_partition_the_others_are_named(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    shutil.copytree(data, tmp_path / "other")
+    chosen = [data / "plain-none-0", tmp_path / "other" / "plain-none-0"]
+
+    alone = native_log.erase(chosen[:1], keys=["no such key"], dry_run=True)
+    both = native_log.erase(chosen, keys=["no such key"], dry_run=True).to_pylist()
+
+    assert alone.num_rows == 0  # the topic's other partition is no copy
+    assert [row["segment"] for row in both] == [str(chosen[1])]
+
+
 def test_a_log_that_begins_elsewhere_is_told_of(tmp_path: Path) -> None:
     """As where segments went to tiered storage."""
     data = copy("plain-none", tmp_path)
