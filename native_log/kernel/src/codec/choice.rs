@@ -2,10 +2,12 @@
 
 use super::repeats::{Finder, Format, compress, compress_two};
 
-/// By so much of a block is seen which one suits it,
+/// By so much of a block is seen which one suits it, if there is so much,
 const SAMPLE: usize = 16 << 10;
 /// and it stays with that for so many blocks.
 const BLOCKS: usize = 64;
+/// A block that is shorter is for the library.
+const SHORTEST: usize = 1 << 10;
 
 /// The compressor for blocks of records, where these are alike enough for it.
 #[derive(Default)]
@@ -14,15 +16,16 @@ pub struct Choice {
     /// Of two blocks, the second one compressed.
     second: Vec<u8>,
     suits: bool,
-    /// How many blocks there were since a sample was taken; 0: none was.
+    /// How many blocks there were since a sample was taken, and how long it was; 0: none was.
     blocks: usize,
+    sampled: usize,
 }
 
 impl Choice {
     /// Forgets what came before.
     pub fn begin(&mut self) {
         self.finders.iter_mut().for_each(Finder::clear);
-        (self.suits, self.blocks) = (false, 0);
+        (self.suits, self.blocks, self.sampled) = (false, 0, 0);
     }
 
     /// Appends the input in blocks of so many bytes, compressed by ours if they are of records that are alike, and else
@@ -60,12 +63,13 @@ impl Choice {
     }
 
     fn suits<F: Format>(&mut self, block: &[u8], out: &mut Vec<u8>, library: impl FnOnce(&[u8], &mut Vec<u8>)) -> bool {
-        if self.blocks >= BLOCKS {
-            self.blocks = 0;
+        if block.len() < SHORTEST {
+            return false;
         }
-        if self.blocks > 0 {
-            self.blocks += 1;
-        } else if let Some(sample) = block.get(..SAMPLE) {
+        self.blocks += 1;
+        let sample = &block[..block.len().min(SAMPLE)];
+        // What is overlooked is more in a whole block than in a sample, so that a short one tells nothing of long blocks.
+        if self.blocks > BLOCKS || self.sampled < sample.len() / 2 {
             let begins = out.len();
             let shape = compress::<F>(&mut self.finders[0], sample, out);
             let our_bytes = out.len() - begins;
@@ -73,10 +77,9 @@ impl Choice {
             library(sample, out);
             let library_bytes = out.len() - begins;
             out.truncate(begins);
-            // Ours is the faster one only where most of what it finds is what it expected. And what it overlooks is more
-            // in a whole block than in a sample.
+            // Ours is the faster one only where most of what it finds is what it expected.
             self.suits = 3 * shape.expected > 2 * shape.sequences && 500 * our_bytes <= 501 * library_bytes;
-            self.blocks = 1;
+            (self.blocks, self.sampled) = (1, sample.len());
         }
         self.suits
     }
@@ -104,14 +107,25 @@ mod tests {
         let mut noise = Noise(3);
         let (noise, records) = (&noise.bytes(20_000)[..], &records(&mut noise, 20_000)[..]);
         let mut choice = Choice::default();
-        let short = &records[..1000];
+        let short = &records[..SHORTEST - 1];
         let found = compressed(&mut choice, &[short, noise, records, records]);
-        assert_eq!(found, [500, 10_000, 10_000, 10_000]);
-        let found = compressed(&mut choice, &[noise; BLOCKS - 3]);
-        assert_eq!(found, [10_000; BLOCKS - 3]);
+        assert_eq!(found, [short.len() / 2, 10_000, 10_000, 10_000]);
+        assert_eq!(compressed(&mut choice, &[noise; BLOCKS - 3]), [10_000; BLOCKS - 3]);
         let found = compressed(&mut choice, &[records, short, noise]);
-        assert!(found[0] < 10_000 && found[1] != 500 && found[2] > 20_000, "{found:?}");
+        assert!(found[0] < 10_000 && found[1] == short.len() / 2 && found[2] > 20_000, "{found:?}");
+    }
+
+    #[test]
+    fn a_short_sample_decides_for_short_blocks() {
+        let mut noise = Noise(4);
+        let (noise, records) = (&noise.bytes(5000)[..], &records(&mut noise, 20_000)[..]);
+        let mut choice = Choice::default();
+        assert_eq!(compressed(&mut choice, &[noise, &records[..9000]]), [2500, 4500]);
+        let found = compressed(&mut choice, &[records, noise]);
+        assert!(found[0] < 10_000 && found[1] > 5000, "{found:?}");
         choice.begin();
-        assert_eq!(compressed(&mut choice, &[short]), [500]);
+        assert_eq!(compressed(&mut choice, &[noise]), [2500]);
+        choice.begin();
+        assert!(compressed(&mut choice, &[&records[..5000]])[0] < 2500);
     }
 }
