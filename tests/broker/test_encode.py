@@ -119,6 +119,31 @@ def test_kafka_reads_compressed_batches(java: Jvm, codec: str, level: str | None
     assert read(java, encoded.data) == [[70 + i, *row] for i, row in enumerate(plain(given))]
 
 
+@pytest.mark.parametrize("codec", ["snappy", "lz4"])
+@pytest.mark.parametrize(
+    ("magic", "batch_size"), [(2, 4096), (2, 16384), (2, 1 << 20), (1, 65536), (0, 9000)]
+)
+def test_kafka_reads_records_that_are_alike(java: Jvm, codec: str, magic: int, batch_size: int) -> None:
+    """For which the kernel has a compressor of its own."""
+    rnd = random.Random(5)
+    states = [b"created", b"paid", b"shipped", b"delivered", b"cancelled"]
+    given = pa.record_batch(
+        {
+            "key": [b"key-%08d" % rnd.randrange(10**8) for _ in range(6000)],
+            "value": [
+                b'{"user":"%s","state":"%s","region":"eu-west-1"}'
+                % (base64.b64encode(rnd.randbytes(15)), rnd.choice(states))
+                for _ in range(6000)
+            ],
+            "timestamp": pa.array([T0 + i // 10 for i in range(6000)], pa.int64()),
+            "headers": pa.array([[]] * 6000, HEADERS),
+        }
+    )
+    encoded = encode(given, magic=magic, compression=codec, batch_size=batch_size)
+    expected = [[i, -1 if magic == 0 else time, *rest] for i, (time, *rest) in enumerate(plain(given))]
+    assert read(java, encoded.data) == expected
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
 @pytest.mark.parametrize(("magic", "how"), OLD)
 def test_kafka_reads_wrappers(java: Jvm, codec: str, magic: int, how: dict[str, Any]) -> None:
