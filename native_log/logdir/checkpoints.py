@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.storage.writing import replace_file
+from native_log.storage.writing import replace_file, replace_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,8 +76,7 @@ def read_offset_checkpoint(path: Path) -> Offsets:
 
 def write_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
     """Write the whole file `path`; after a crash the old one is there or the new."""
-    lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in sorted(offsets.items())]
-    replace_file(path, f"0\n{len(lines)}\n{''.join(lines)}".encode())
+    replace_file(path, _content(offsets))
 
 
 def update_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int | None]) -> None:
@@ -85,10 +84,23 @@ def update_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int |
 
     Hold the directory's lock.
     """
-    before = read_offset_checkpoint(path)
-    after = {key: offset for key, offset in {**before, **offsets}.items() if offset is not None}
-    if after != before:
-        write_offset_checkpoint(path, after)
+    update_each_checkpoint({path: offsets})
+
+
+def update_each_checkpoint(updates: Mapping[Path, Mapping[tuple[str, int], int | None]]) -> None:
+    """The same for several checkpoints, by path."""
+    contents: dict[str | Path, bytes] = {}
+    for path, offsets in updates.items():
+        before = read_offset_checkpoint(path)
+        after = {key: offset for key, offset in {**before, **offsets}.items() if offset is not None}
+        if after != before:
+            contents[path] = _content(after)
+    replace_files(contents)
+
+
+def _content(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in sorted(offsets.items())]
+    return f"0\n{len(lines)}\n{''.join(lines)}".encode()
 
 
 def update_offset_checkpoints(name: str, offsets: Mapping[Path, tuple[str, int, int]]) -> None:

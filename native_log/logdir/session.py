@@ -18,7 +18,7 @@ from native_log.logdir.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
-    update_offset_checkpoint,
+    update_each_checkpoint,
 )
 from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE
 from native_log.logdir.lock import LogDirLock
@@ -167,12 +167,14 @@ class WriteSession:
     def _finish(self) -> None:
         saved = self._closed
         if saved:
-            for name, offsets in (
-                (RECOVERY_POINT_OFFSET_CHECKPOINT, {k: v.recovery_point for k, v in saved.items()}),
-                (LOG_START_OFFSET_CHECKPOINT, {k: v.log_start_offset for k, v in saved.items()}),
-                (REPLICATION_OFFSET_CHECKPOINT, {k: v.high_watermark for k, v in saved.items()}),
-            ):
-                update_offset_checkpoint(self.log_dir / name, offsets)
+            path = self.log_dir
+            update_each_checkpoint(
+                {
+                    path / RECOVERY_POINT_OFFSET_CHECKPOINT: {k: v.recovery_point for k, v in saved.items()},
+                    path / LOG_START_OFFSET_CHECKPOINT: {k: v.log_start_offset for k, v in saved.items()},
+                    path / REPLICATION_OFFSET_CHECKPOINT: {k: v.high_watermark for k, v in saved.items()},
+                }
+            )
         mark = self.log_dir / CLEAN_SHUTDOWN_FILE
         if self._mark is not None and self._in_order and not mark.exists():
             replace_file(mark, self._mark)

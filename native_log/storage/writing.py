@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from typing_extensions import Buffer
 
@@ -171,25 +171,35 @@ def replace_file(path: str | Path, data: bytes, *, flush: bool = True) -> None:
         flush: have it on the disk. Without, a crash may leave a part of it: flush the file, and its
             directory, before anything relies on it.
     """
-    temporary = f"{path}.tmp"
+    replace_files({path: data}, flush=flush)
+
+
+def replace_files(contents: Mapping[str | Path, bytes], *, flush: bool = True) -> None:
+    """The same for several files, each by itself: after a crash any of them may be the old one. All are
+    flushed together."""
+    temporary = {path: f"{path}.tmp" for path in contents}
     try:
-        with naming(path):
-            _write_whole(temporary, data, flush=flush)
-        os.replace(temporary, path)  # noqa: PTH105
+        for path, data in contents.items():
+            with naming(path):
+                _write_whole(temporary[path], data)
+        if flush:
+            flush_files([*temporary.values()])
+        for path in contents:
+            os.replace(temporary[path], path)  # noqa: PTH105
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
+        for name in temporary.values():
+            with contextlib.suppress(OSError):
+                os.unlink(name)  # noqa: PTH108
         raise
     if flush:
-        fsync_directory(Path(path).parent)
+        for directory in {Path(path).parent for path in contents}:
+            fsync_directory(directory)
 
 
-def _write_whole(path: str, data: bytes, *, flush: bool) -> None:
+def _write_whole(path: str, data: bytes) -> None:
     file = AppendFile(path)
     try:
         file.append(data)
-        if flush:
-            file.flush()
     finally:
         file.close()
 
@@ -211,7 +221,9 @@ def _name(error: BaseException, path: str | Path) -> None:
 
 def flush_files(paths: Sequence[str | Path]) -> None:
     """Have files on the disk, several at a time: each waits for the disk."""
-    if paths:
+    if len(paths) == 1:
+        flush_file(paths[0])
+    elif paths:
         with ThreadPoolExecutor(min(_FLUSHES, len(paths))) as threads:
             list(threads.map(flush_file, paths))
 
