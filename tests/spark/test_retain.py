@@ -14,9 +14,12 @@ from kafkalog_spark.views import PartitionDirectory
 from tests.retention.test_golden import RUNS, arguments, copy, files, run_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from kafkalog_spark.spreading import Row
 
 pytestmark = pytest.mark.spark
 
@@ -67,18 +70,18 @@ def test_many_partitions_go_to_few_tasks(
 ) -> None:
     local, data = log_dir(tmp_path / "local", 40), log_dir(tmp_path / "data", 40)
     monkeypatch.setattr(retention, "FEWEST_FILES", 50)
-    dealt: list[int] = []
+    tasks: list[int] = []
 
-    def counted(frame: DataFrame, tasks: int) -> DataFrame:
-        dealt.append(tasks)
-        return real(frame, tasks)
+    def counted(frame: DataFrame) -> Iterator[Row]:
+        tasks.append(frame._jdf.queryExecution().toRdd().getNumPartitions())
+        return real(frame)
 
-    real = retention.dealt
-    monkeypatch.setattr(retention, "dealt", counted)
+    real = retention.collected
+    monkeypatch.setattr(retention, "collected", counted)
 
     told = rows(retain(spark, data, config=ALL_GO, now_ms=LATER_MS))
 
-    assert 4 <= dealt[0] <= 20
+    assert 4 <= tasks[0] <= 20
     assert told == native_log.retain(local, config=ALL_GO, now_ms=LATER_MS).to_pylist()
     assert files(data) == files(local)
 
