@@ -14,7 +14,7 @@ from native_log.log.pieces import Piece
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from native_log.erasure.selection import Selection
     from native_log.log import PartitionLog
@@ -41,6 +41,9 @@ hex, it and keyBytes are null where there is no key; `status` is "erased". Besid
 - for a partition that could not be dealt with: "failed", with `reason`. Nothing is erased of it but what is
   told to be.
 """
+
+
+_MOST_BYTES = 64 << 20
 
 
 def check_end(log: PartitionLog) -> None:
@@ -90,7 +93,7 @@ def search(
             (piece,),
             log.max_batch_bytes,
         )
-        for records in whole.read(columns, first_rows=None):
+        for records in _joined(whole.read(columns, first_rows=None), len(selection.keys)):
             mask = selection.mask(records)
             if nulled:
                 mask = pc.and_not(mask, _is_nulled(records))
@@ -98,6 +101,19 @@ def search(
             if found.num_rows:
                 yield _rows(log, found)
         advance(end)
+
+
+def _joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The batches, put together to about so many rows: to look for many keys takes as long as they are many,
+    whatever they are looked for in."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= rows or sum(one.nbytes for one in held) >= _MOST_BYTES:
+            yield pa.concat_batches(held)
+            held.clear()
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _is_nulled(records: pa.RecordBatch) -> pa.BooleanArray:
