@@ -311,9 +311,12 @@ class OffsetMap(ABC):
 class KeyBuckets(ABC):
     """Keys and offsets of part of a log, packed in buckets by key, on their way to those who merge them.
 
-    Of the dirty part a key's greatest offset counts, so that of a key that comes again one entry may be left
-    (where keys seldom come again all are: to look for them would cost more than it saves). Of the clean part
-    each offset counts. `merge` finds the same survivors either way.
+    Of the dirty part a key's greatest offset counts: when the buckets are full or taken, one entry of each
+    key is left if that halves them. (Where keys seldom come again all entries are: to look for them would
+    cost more than it saves.) Of the clean part each offset counts. `merge` finds the same survivors either
+    way.
+
+    A process keeps the memory of its last buckets for the next ones, up to 128 MiB.
     """
 
     @abstractmethod
