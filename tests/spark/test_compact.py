@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import shutil
 import struct
 import subprocess
@@ -13,13 +14,13 @@ import pytest
 from pyspark.errors import PythonException
 
 import native_log
-from kafkalog_spark import compact
+from kafkalog_spark import compact, spreading
 from kafkalog_spark.compaction import large
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.values import Settings
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.spreading import SETTINGS
+from kafkalog_spark.spreading import DDL, SETTINGS, collected, made_for_few_rows, task_rows
 from native_log.cleaner.swap import STAGING_DIRECTORY
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -31,8 +32,10 @@ from native_log.records import scan
 from tests.cleaner.support import ALWAYS, files, rounds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 CONFIG = {**ALWAYS, "segment.bytes": "40000", "delete.retention.ms": "1000"}
@@ -265,6 +268,16 @@ def test_only_the_topics_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     assert files(data / "compact-txn-0") == before
     with pytest.raises(native_log.UnknownTopicOrPartitionError, match="no topic other"):
         compact(spark, data, ["other"])
+
+
+def test_each_value_is_a_task(spark: SparkSession) -> None:
+    def of_one(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        values = [pickle.loads(one.payload) for one in spreading.rows(batches)]
+        yield spreading.row(values[0], pickle.dumps(values))
+
+    with made_for_few_rows(spark):
+        found = list(collected(task_rows(spark, range(40)).mapInArrow(of_one, DDL)))
+    assert sorted((one.number, pickle.loads(one.payload)) for one in found) == [(i, [i]) for i in range(40)]
 
 
 def test_the_sessions_settings_stay(spark: SparkSession, tmp_path: Path) -> None:
