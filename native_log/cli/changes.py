@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_MOST_FOLDED = 1000
+"""Rows of a table: to lay out more would take longer than most work that they tell of."""
+
 
 class Setting(click.ParamType[tuple[str, str]]):
     name = "NAME=VALUE"
@@ -181,19 +184,36 @@ def _exit(table: pa.Table) -> None:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Numbers to the right; nothing is cut off where the output is not a terminal."""
+    """Numbers to the right. Where the output is a terminal, long cells are folded; else nothing is, as where
+    there are many rows."""
+    is_number = [any(isinstance(row[index], int | float) for row in rows) for index in range(len(head))]
+    cells = [["" if cell is None else _cell(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty() and len(rows) <= _MOST_FOLDED:
+        _print_folded(head, cells, is_number)
+        return
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    columns = list(zip(widths, is_number, strict=True))
+    lines = (
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, (width, right) in zip(line, columns, strict=True)
+        )
+        for line in (head, *cells)
+    )
+    click.echo("\n".join(line.rstrip() for line in lines))
+
+
+def _print_folded(head: Sequence[str], cells: Sequence[Sequence[str]], is_number: Sequence[bool]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    is_terminal = sys.stdout.isatty()
     shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for index, name in enumerate(head):
-        is_number = any(isinstance(row[index], int | float) for row in rows)
-        shown.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text("" if cell is None else _cell(cell)) for cell in row))
-    console = Console() if is_terminal else Console(width=10_000, color_system=None)
+    for name, right in zip(head, is_number, strict=True):
+        shown.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in cells:
+        shown.add_row(*map(Text, row))
+    console = Console()
     with console.capture() as captured:
         console.print(shown)
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

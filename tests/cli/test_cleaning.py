@@ -225,3 +225,18 @@ def test_delete_records_takes_one_offset_a_partition() -> None:
     options = [o for offset in ("5", "7") for o in ("--offset", f"delete-records:0:{offset}")]
     result = run("delete-records", str(V41 / "delete-records/before/data"), *options, "-n")
     assert (result.exit_code, "found several" in result.stderr) == (2, True)
+
+
+def test_long_tables_are_not_folded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That takes a millisecond a row: a minute for ten thousand partitions."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("rich.console.Console.print", lambda *_: pytest.fail("rich is asked"))
+    changes.print_table(("NAME", "SIZE"), [("long" * 100, 5), *[("a", 17)] * 1000])
+    first, second, third, *_ = capsys.readouterr().out.splitlines()
+    assert (first, second, third) == (
+        f"NAME{' ' * 396}  SIZE",
+        f"{'long' * 100}     5",
+        f"a{' ' * 399}    17",
+    )
