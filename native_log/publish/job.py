@@ -82,8 +82,13 @@ class WriteJob:
             "owner": asdict(owner or Owner.of(os.getpid())),
             "made_log_dir": made_log_dir or job._made_log_dir(),
         }
-        replace_file(job.mark, json.dumps(told).encode())
-        return job
+        while True:
+            try:
+                replace_file(job.mark, json.dumps(told).encode())
+                return job
+            except FileNotFoundError:  # another write, sweeping just then, took the file for a dead one's
+                if not Path(log_dir).is_dir():
+                    raise
 
     @property
     def mark(self) -> Path:

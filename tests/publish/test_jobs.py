@@ -13,7 +13,7 @@ from native_log import LogDir
 from native_log.errors import KafkaLogError, LogDirInUseError, LogNeedsRecoveryError
 from native_log.logdir.lock import LogDirLock
 from native_log.publish import commit as publishing
-from native_log.publish.job import Owner, WriteJob
+from native_log.publish.job import Owner, WriteJob, sweep
 
 from .support import NOW_MS, expected, records, stage, staged_job, tree, values, write
 
@@ -39,6 +39,27 @@ def test_of_two_attempts_at_a_task_one_counts(data: Path) -> None:
     publishing.commit(job, first, {}, 2)
     assert values(data) == expected((0, 200))
     assert leftovers(data) == []
+
+
+def test_a_job_begins_while_another_sweeps(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, sweeps = os.replace, iter([True, True, False])
+
+    def replace(source: str, target: str) -> None:
+        if next(sweeps):
+            sweep(data)
+        put(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    job = WriteJob.begin(data)
+    monkeypatch.undo()
+    publishing.commit(job, stage(job, [(0, records(100, 150))]), {}, 2)
+    assert values(data) == expected((0, 150))
+    assert leftovers(data) == []
+
+
+def test_a_job_cannot_begin_where_there_is_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        WriteJob.begin(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("topic", ["t", "new"])
