@@ -1,13 +1,17 @@
 //! Which compressor blocks are given to: the one made for records, or the library.
 
-use super::repeats::{Finder, Format, compress, compress_two};
+use super::repeats::{Finder, Format, Shape, compress, compress_two};
 
 /// By so much of a block is seen which one suits it, if there is so much,
 const SAMPLE: usize = 16 << 10;
+/// by a first glance if it is certainly the library,
+const GLANCE: usize = 4 << 10;
 /// and it stays with that for so many blocks.
 const BLOCKS: usize = 64;
-/// A block that is shorter is for the library.
+/// A block that is shorter is for the library,
 const SHORTEST: usize = 1 << 10;
+/// and one that becomes so many times smaller: there is little left to be faster at.
+const HIGH_RATIO: usize = 8;
 
 /// The compressor for blocks of records, where these are alike enough for it.
 #[derive(Default)]
@@ -70,19 +74,31 @@ impl Choice {
         let sample = &block[..block.len().min(SAMPLE)];
         // What is overlooked is more in a whole block than in a sample, so that a short one tells nothing of long blocks.
         if self.blocks > BLOCKS || self.sampled < sample.len() / 2 {
-            let begins = out.len();
-            let shape = compress::<F>(&mut self.finders[0], sample, out);
-            let our_bytes = out.len() - begins;
-            out.truncate(begins);
-            library(sample, out);
-            let library_bytes = out.len() - begins;
-            out.truncate(begins);
-            // Ours is the faster one only where most of what it finds is what it expected.
-            self.suits = 3 * shape.expected > 2 * shape.sequences && 500 * our_bytes <= 501 * library_bytes;
+            self.suits = self.is_alike::<F>(&sample[..sample.len().min(GLANCE)], out).is_some()
+                && self.is_alike::<F>(sample, out).is_some_and(|our_bytes| {
+                    let library_bytes = bytes_appended(out, |out| library(sample, out));
+                    500 * our_bytes <= 501 * library_bytes && our_bytes > sample.len() / HIGH_RATIO
+                });
             (self.blocks, self.sampled) = (1, sample.len());
         }
         self.suits
     }
+
+    /// Whether ours would be the faster one, as most of what it finds is what it expected: to how much it came then.
+    fn is_alike<F: Format>(&mut self, sample: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        let mut shape = Shape::default();
+        let our_bytes = bytes_appended(out, |out| shape = compress::<F>(&mut self.finders[0], sample, out));
+        (3 * shape.expected > 2 * shape.sequences).then_some(our_bytes)
+    }
+}
+
+/// How much `append` appends, which then is taken away again.
+fn bytes_appended(out: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)) -> usize {
+    let begins = out.len();
+    append(out);
+    let appended = out.len() - begins;
+    out.truncate(begins);
+    appended
 }
 
 #[cfg(test)]
