@@ -55,42 +55,52 @@ class _TransactionMetError(Exception):
 
 
 def _gathered(split: Split, settings: Settings) -> tuple[Told, list[tuple[int, Bundle]]]:
-    max_bytes = settings.config.log_cleaner_dedupe_buffer_size
-    keys = KeyBuckets(split.bundles * split.buckets, max_bytes, dirty=split.is_dirty)
-    found: list[tuple[int, Bundle]] = []
+    headers = None if split.aborted is not None else _Headers(split)
     with PackWriter(None if settings.dry_run else split.range.path, split.buckets) as writer:
-
-        def put(buffer: memoryview, *, base_position: int, start_offset: int | None, **where: Any) -> Any:
-            """Never comes back because the keys are too many: they are written, and there is room again."""
-            progress = keys.put_batches(
-                buffer, base_position=base_position, start_offset=start_offset, **where
-            )
-            while progress.status == "full":
-                if not len(keys):
-                    raise KafkaLogError(
-                        f"one key takes more than {max_bytes} bytes: raise log.cleaner.dedupe.buffer.size",
-                        path=split.range.path,
-                        position=progress.position,
-                    )
-                write()
-                rest = keys.put_batches(
-                    buffer[progress.position - base_position :],
-                    base_position=progress.position,
-                    start_offset=progress.next_offset,
-                    **where,
-                )
-                progress = _together(progress, rest)
-            return progress
-
-        def write() -> None:
-            found.extend(enumerate(writer.bundles(keys.take()), split.first_bundle))
-
-        headers = None if split.aborted is not None else _Headers(split)
-        gathered = gather(split.range, split.aborted or b"", put, headers)
-        if len(keys):
-            write()
+        keys = _Keys(split, settings.config.log_cleaner_dedupe_buffer_size, writer)
+        gathered = gather(split.range, split.aborted or b"", keys.put, headers)
+        keys.write()
     surveyed = None if headers is None else headers.survey
-    return Told(surveyed, gathered.null_keys if split.is_dirty else 0), found
+    return Told(surveyed, gathered.null_keys if split.is_dirty else 0), keys.bundles
+
+
+class _Keys:
+    """Those of a split. They are written where there is no room for more."""
+
+    def __init__(self, split: Split, max_bytes: int, writer: PackWriter) -> None:
+        self.bundles: list[tuple[int, Bundle]] = []
+        self._split = split
+        self._max_bytes = max_bytes
+        self._writer = writer
+        self._held = KeyBuckets(split.bundles * split.buckets, max_bytes, dirty=split.is_dirty)
+
+    def put(
+        self, buffer: memoryview, *, base_position: int, start_offset: int | None, **where: Any
+    ) -> MapProgress:
+        """As `KeyBuckets.put_batches`, but never "full"."""
+        progress = self._held.put_batches(
+            buffer, base_position=base_position, start_offset=start_offset, **where
+        )
+        while progress.status == "full":
+            if not len(self._held):
+                raise KafkaLogError(
+                    f"one key takes more than {self._max_bytes} bytes: raise log.cleaner.dedupe.buffer.size",
+                    path=self._split.range.path,
+                    offset=start_offset if progress.next_offset is None else progress.next_offset,
+                )
+            self.write()
+            rest = self._held.put_batches(
+                buffer[progress.position - base_position :],
+                base_position=progress.position,
+                start_offset=start_offset if progress.next_offset is None else progress.next_offset,
+                **where,
+            )
+            progress = _together(progress, rest)
+        return progress
+
+    def write(self) -> None:
+        if len(self._held):
+            self.bundles.extend(enumerate(self._writer.bundles(self._held.take()), self._split.first_bundle))
 
 
 def _together(first: MapProgress, rest: MapProgress) -> MapProgress:
