@@ -1,15 +1,17 @@
 """What compaction is made of, beside a mere copy of the bytes and the decoding of a consumer: one thread."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.corpus import COMPACT, Corpus, warm
 from benchmarks.measure import Measurement, Pass, in_turn
 from benchmarks.readers import fail_if, in_chunks, kernel_decode
-from native_log.records import OffsetMap, Survivors, rewrite
+from native_log.records import OffsetMap, Survivors, rewrite_file
 
 PARTS = "parts of a compaction"
 MAP_BYTES = 1 << 30
+OUTPUT_BYTES = 4 << 20
 
 
 def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
@@ -72,23 +74,24 @@ def _build_map(segments: Sequence[Path]) -> Callable[[], Pass]:
 def _rewrite(segments: Sequence[Path], survivors: Survivors, end: int) -> Callable[[], Pass]:
     def run() -> Pass:
         rows = written = 0
-
-        def use(chunk: memoryview, position: int) -> int:
-            nonlocal rows, written
-            done = rewrite(
-                chunk,
-                base_position=position,
-                survivors=survivors,
-                survivors_end=end,
-                now_ms=0,
-                delete_horizon_ms=None,
-            )
-            fail_if(done.damage)
-            rows += done.stats.records_read
-            written += len(done.data)
-            return done.position
-
-        in_chunks(segments, use)
+        for segment in segments:
+            with segment.open("rb", buffering=0) as file:
+                position, size = 0, os.fstat(file.fileno()).st_size
+                while position < size:
+                    done = rewrite_file(
+                        file.fileno(),
+                        position,
+                        size,
+                        survivors=survivors,
+                        survivors_end=end,
+                        now_ms=0,
+                        delete_horizon_ms=None,
+                        max_bytes=OUTPUT_BYTES,
+                    )
+                    fail_if(done.damage)
+                    rows += done.stats.records_read
+                    written += len(done.data)
+                    position = done.position
         return Pass(rows, written_bytes=written)
 
     return run

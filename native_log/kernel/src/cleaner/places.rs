@@ -10,6 +10,8 @@ pub const PLACE_BITS: u32 = 48;
 const SLOTS: usize = 8;
 const TAGS: usize = 2 * SLOTS;
 const FEWEST_LINES: usize = 1 << 7;
+/// So many lines are asked for together when the table grows.
+const BLOCK: usize = 32;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -73,13 +75,21 @@ impl Places {
     }
 
     /// Twice as many lines, with these in them: all that there were.
-    pub fn grow(&mut self, places: impl Iterator<Item = (u64, usize)>) {
+    pub fn grow(&mut self, mut places: impl Iterator<Item = (u64, usize)>) {
         let count = (self.lines.len() * 2).max(FEWEST_LINES);
         let mut lines = Vec::with_capacity(count);
         advise_large_pages(lines.as_ptr(), count);
         lines.resize(count, Line([0; 64]));
         *self = Places { lines, taken: 0 };
-        places.for_each(|(hash, place)| self.add(hash, place));
+        let mut block = Vec::with_capacity(BLOCK);
+        loop {
+            block.extend(places.by_ref().take(BLOCK));
+            if block.is_empty() {
+                return;
+            }
+            block.iter().for_each(|&(hash, _)| self.prefetch(hash));
+            block.drain(..).for_each(|(hash, place)| self.add(hash, place));
+        }
     }
 
     /// Adds a place; there is room.
