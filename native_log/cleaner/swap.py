@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.cleaner.segment_output import OUTPUT_KINDS
-from native_log.log.interrupted import STAGING_DIRECTORY as STAGING_DIRECTORY
-from native_log.log.interrupted import finish_interrupted as finish_interrupted
 from native_log.segment.files import (
     CLEANED,
     DELETED,
