@@ -8,6 +8,8 @@ from benchmarks.corpus import COMPACT, GIANT
 JAVA = ("Java MemoryRecords", "Java FileRecords")
 SOURCE, TUNED, CEILING = "Spark's kafka source", "Spark's kafka source, tuned", "ceiling"
 WORKER_LIMIT_MIB = 256
+# But for compaction, whose memory is a setting: log.cleaner.dedupe.buffer.size.
+UNLIMITED = "kafkalog_spark.compact"
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,6 +182,7 @@ def compaction(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     driver, started = reset_self(), peak_reset(WORKER)
     # What a session's first run waits for (classes, modules) is no part of the work.
     compact(spark, asked["log_dir"], [asked["before"]], dry_run=True, small_bytes=0).collect()
+    peak_reset(WORKER)
     topic, partitions = asked["corpus"], [Path(partition) for partition in asked["partitions"]]
 
     def run() -> Pass:

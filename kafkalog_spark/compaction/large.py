@@ -82,7 +82,8 @@ def _results(
     split_bytes: int,
 ) -> Iterator[tuple[Job, list[GroupResult]]]:
     """Of each round, its groups as they were rewritten."""
-    bundle_bytes = settings.config.log_cleaner_dedupe_buffer_size if settings.dry_run else None
+    # In a dry run a bundle is in memory twice: as it came through the shuffle, and unpickled.
+    bundle_bytes = settings.config.log_cleaner_dedupe_buffer_size // 2 if settings.dry_run else None
     to_do = jobs(rounds, cores(spark), bundle_bytes)
     bundles = to_do[-1].first_bundle + to_do[-1].bundles
     groups = to_do[-1].first_group + len(to_do[-1].round.groups)
