@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from native_log.log.transactions import TRANSACTION_SCHEMA
+from native_log.log.producers.transactions import TRANSACTION_SCHEMA
 from native_log.records import BATCH_SCHEMA
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -67,6 +67,6 @@ PARTITIONS = pa.schema(
 )
 
 TRANSACTIONS = pa.schema([*LOCATION, *TRANSACTION_SCHEMA])
-"""`state` is committed, aborted or open; see native_log.log.transactions."""
+"""`state` is committed, aborted or open; see native_log.log.producers.transactions."""
 
 VIEWS = {"batches": BATCHES, "segments": SEGMENTS, "partitions": PARTITIONS, "transactions": TRANSACTIONS}

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.values import Part, Split, ToClean
-from native_log.log.transactions import packed_ranges, unpacked_ranges
+from native_log.log.producers.transactions import packed_ranges, unpacked_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -24,7 +24,7 @@ from native_log.cleaner import statistics
 from native_log.cleaner.deletion import delete_old_segments
 from native_log.cleaner.local import compaction_config
 from native_log.errors import KafkaLogError
-from native_log.log.interrupted import finish_interrupted
+from native_log.log.recovery.interrupted import finish_interrupted
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 

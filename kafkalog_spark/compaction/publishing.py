@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.values import failed
 from native_log.cleaner.swap import move_to_cleaned, swap_in
-from native_log.log.interrupted import STAGING_DIRECTORY, tidy_up
+from native_log.log.recovery.interrupted import STAGING_DIRECTORY, tidy_up
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 

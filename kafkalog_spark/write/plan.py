@@ -14,7 +14,7 @@ from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.write.columns import SinkColumns
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, NotALogDirError
-from native_log.log.encoding import Encoding
+from native_log.log.writing.encoding import Encoding
 from native_log.logdir import LogDir
 from native_log.logdir.create import checked_topic
 from native_log.logdir.discovery import find_partitions, local_path

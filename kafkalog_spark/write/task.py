@@ -13,7 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkalog_spark.write.time_zone import session_time_zone
 from native_log.errors import InvalidRecordError
-from native_log.log.ahead import one_ahead
+from native_log.log.writing.ahead import one_ahead
 from native_log.publish.staging import StagedFile, StagingWriter
 
 if TYPE_CHECKING:

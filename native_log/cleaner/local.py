@@ -21,7 +21,7 @@ from native_log.cleaner.survivors import plan_and_find
 from native_log.cleaner.swap import swap_in
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
-from native_log.log.interrupted import finish_interrupted, tidy_up
+from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.records import DEFAULT_MAX_BATCH_BYTES

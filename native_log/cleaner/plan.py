@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from native_log.cleaner.eligibility import Cleanable, SourceSegment, cleanable, group_segments
 from native_log.cleaner.survey import Survey, survey
 from native_log.cleaner.verdicts import AbortedRange, ProducerEnd, Surroundings
-from native_log.log.log_range import LogRange
 from native_log.log.pieces import Piece
-from native_log.log.transactions import packed_ranges
+from native_log.log.producers.transactions import packed_ranges
+from native_log.log.reading.log_range import LogRange
 from native_log.retention.timestamps import largest_timestamp_ms
 from native_log.segment.damage import DamagedRange
 from native_log.segment.scan import greatest_timestamp_ms

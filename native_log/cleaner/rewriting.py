@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.cleaner.plan import Group, Round, Source
-    from native_log.log.log_range import LogRange
     from native_log.log.pieces import Piece
+    from native_log.log.reading.log_range import LogRange
     from native_log.records.cleaning import Survivors
 
 _READ_BYTES = 8 << 20

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import CorruptIndexError
-from native_log.log.producer_state import parse_snapshot
+from native_log.log.producers.producer_state import parse_snapshot
 from native_log.records import decode
 from native_log.segment.files import INDEX, LOG
 from native_log.segment.scan import scan_file

@@ -19,7 +19,7 @@ from native_log.logdir.verification import Problem, verify_log
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from native_log.log.recover import LogRecovery
+    from native_log.log.recovery.recover import LogRecovery
     from native_log.logdir import LogDir, PartitionDir
 
 

@@ -20,7 +20,7 @@ from native_log.erasure.rewriting import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
 from native_log.erasure.selection import Selection
 from native_log.errors import KafkaLogError
-from native_log.log.interrupted import finish_interrupted, tidy_up
+from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 

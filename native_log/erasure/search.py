@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import LogNeedsRecoveryError
-from native_log.log.log_range import LogRange
 from native_log.log.pieces import Piece
+from native_log.log.reading.log_range import LogRange
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
 from native_log.log.local_log import LocalLog
-from native_log.log.locating import locate
-from native_log.log.log_range import LogRange
+from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
+from native_log.log.reading.locating import locate
+from native_log.log.reading.log_range import LogRange
 from native_log.log.tail import Tail
-from native_log.log.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.segment.damage import DamagedRange
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from native_log.log.admission import Admission
-    from native_log.log.append import LogAppender
-    from native_log.log.incoming import EncodedPiece
-    from native_log.log.writing import Writing
+    from native_log.log.writing.admission import Admission
+    from native_log.log.writing.append import LogAppender
+    from native_log.log.writing.incoming import EncodedPiece
+    from native_log.log.writing.opening import Writing
 
 # What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class PartitionLog(LocalLog):
             CorruptRecordError: damaged bytes on the way may have held the record (with mode "failFast").
         """
         limit = self._limit(isolation_level)
-        from native_log.log.timestamps import offset_for_timestamp
+        from native_log.log.reading.timestamps import offset_for_timestamp
 
         on_damage = _damage_handler(mode)
         offset = self._retried(lambda log: offset_for_timestamp(log, timestamp_ms, on_damage))
@@ -180,7 +180,7 @@ class PartitionLog(LocalLog):
             OutOfOrderSequenceError, InvalidProducerEpochError: not what comes next of the producer.
             OSError: writing failed.
         """
-        from native_log.log.encoding import Encoding, encoded
+        from native_log.log.writing.encoding import Encoding, encoded
 
         how = Encoding(
             compression, level, batch_size, producer_id, producer_epoch, base_sequence, is_transactional
@@ -213,7 +213,7 @@ class PartitionLog(LocalLog):
         Raises:
             As `append`; CorruptRecordError if the bytes are no whole, valid batches.
         """
-        from native_log.log.incoming import incoming
+        from native_log.log.writing.incoming import incoming
 
         return self._write(lambda at: incoming(batches, origin, at), leader_epoch, now_ms)
 
@@ -221,7 +221,7 @@ class PartitionLog(LocalLog):
         """Have everything that was appended on the disk."""
         with self._one_by_one():
             if self._writing is not None:
-                from native_log.log.writing import current_ms
+                from native_log.log.writing.opening import current_ms
 
                 self._writing.appender.flush(current_ms())
 
@@ -248,7 +248,7 @@ class PartitionLog(LocalLog):
         leader_epoch: int | None,
         now_ms: int | None,
     ) -> int:
-        from native_log.log.writing import Writing, current_ms
+        from native_log.log.writing.opening import Writing, current_ms
 
         with self._one_by_one():
             now_ms = current_ms() if now_ms is None else now_ms

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
-from native_log.log.cut_off import cut_records, save_cut
-from native_log.log.recover import LogRecovery, recover_log
+from native_log.log.recovery.cut_off import cut_records, save_cut
+from native_log.log.recovery.recover import LogRecovery, recover_log
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     OffsetCheckpoints,

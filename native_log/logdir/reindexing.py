@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, LogNeedsRecoveryError
 from native_log.log.listing import list_log
-from native_log.log.producers import newest_snapshot, read_batch
+from native_log.log.producers.producer_states import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
 from native_log.logdir.recovery import recoverable
 from native_log.logdir.session import WriteSession

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from native_log.errors import CorruptIndexError
-from native_log.log.producer_state import parse_snapshot
-from native_log.log.producers import ProducerStates, newest_snapshot, read_batch
+from native_log.log.producers.producer_state import parse_snapshot
+from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
 from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX
 from native_log.segment.rebuild import read_through

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from native_log.config import LogConfig
 from native_log.errors import TopicExistsError
 from native_log.log import PartitionLog
-from native_log.log.append import LogAppender
-from native_log.log.writing import Writing
+from native_log.log.writing.append import LogAppender
+from native_log.log.writing.opening import Writing
 from native_log.logdir.create import checked_topic, fill_partition, flush_partition
 from native_log.logdir.session import ClosedLog
 from native_log.logdir.unfinished import PartitionBefore

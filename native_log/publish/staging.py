@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.log.roll import ActiveSegment, batches_that_fit
-from native_log.log.validation import check_records
+from native_log.log.writing.roll import ActiveSegment, batches_that_fit
+from native_log.log.writing.validation import check_records
 from native_log.segment.indexing import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.scan import int32s, int64s
 from native_log.storage.writing import AppendFile
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.config import LogConfig
-    from native_log.log.encoding import Encoding
+    from native_log.log.writing.encoding import Encoding
     from native_log.publish.job import WriteJob
 
 FLUSH_BYTES = 4 << 20

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
-from native_log.log.interrupted import finish_interrupted
+from native_log.log.recovery.interrupted import finish_interrupted
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.retention.plan import failed, look, table

@@ -9,7 +9,7 @@ import pytest
 
 import native_log
 from native_log.log.leader_epochs import parse_leader_epochs
-from native_log.log.producer_state import parse_snapshot
+from native_log.log.producers.producer_state import parse_snapshot
 
 from .cluster import Cluster, Consumed
 

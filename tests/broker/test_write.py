@@ -18,7 +18,7 @@ import pytest
 
 from native_log import LogDir
 from native_log.log.leader_epochs import parse_leader_epochs
-from native_log.log.producer_state import ProducerStateEntry, parse_snapshot
+from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot
 from native_log.records import encode
 from tests.log.support import golden
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from native_log.log.ahead import one_ahead
+from native_log.log.writing.ahead import one_ahead
 
 
 def test_the_same_things_one_ahead() -> None:

@@ -30,8 +30,8 @@ from native_log.errors import (
     RecordTooLargeError,
 )
 from native_log.log import PartitionLog
-from native_log.log.producer_state import parse_snapshot
-from native_log.log.recover import recover_log
+from native_log.log.producers.producer_state import parse_snapshot
+from native_log.log.recovery.recover import recover_log
 from native_log.logdir import LogDir
 from tests.records.build import T0, Rec, marker, v2
 

@@ -13,10 +13,10 @@ import pytest
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
-from native_log.log.interrupted import STAGING_DIRECTORY
 from native_log.log.leader_epochs import EpochEntry, merged
-from native_log.log.producer_state import parse_snapshot
-from native_log.log.recover import recover_log
+from native_log.log.producers.producer_state import parse_snapshot
+from native_log.log.recovery.interrupted import STAGING_DIRECTORY
+from native_log.log.recovery.recover import recover_log
 from tests.conftest import GOLDEN, GoldenPartition, golden_id, read_rows
 from tests.records.build import marker
 
@@ -25,7 +25,7 @@ from .support import PARTITIONS, as_rows, batch, golden, offsets, write_log
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from native_log.log.recover import LogRecovery
+    from native_log.log.recovery.recover import LogRecovery
 
 CORRUPT = [p for p in PARTITIONS if "afterRecoveryAndCleanStop" in p.facts]
 COLUMNS = ["offset", "timestamp", "timestampType", "key", "value", "headers", "leaderEpoch"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from native_log.config import LogConfig
 from native_log.log import PartitionLog
-from native_log.log.roll import ActiveSegment, batches_that_fit, roll_reason
+from native_log.log.writing.roll import ActiveSegment, batches_that_fit, roll_reason
 from tests.records.build import T0
 
 from .support import batch, offsets

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from native_log.errors import InvalidProducerEpochError, InvalidRecordError, OutOfOrderSequenceError
 from native_log.log import PartitionLog
-from native_log.log.sequences import MAX_SEQUENCE, check_next
+from native_log.log.writing.sequences import MAX_SEQUENCE, check_next
 from tests.records.build import T0, marker
 
 from .support import batch, offsets

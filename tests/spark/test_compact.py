@@ -21,7 +21,7 @@ from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.values import Settings
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.spreading import DDL, SETTINGS, collected, made_for_few_rows, task_rows
-from native_log.log.interrupted import STAGING_DIRECTORY
+from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     read_offset_checkpoint,

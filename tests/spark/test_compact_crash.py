@@ -19,7 +19,7 @@ from kafkalog_spark.compaction.values import Looked, Settings
 from kafkalog_spark.spreading import Row
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner.local import compaction_config
-from native_log.log.interrupted import STAGING_DIRECTORY, finish_interrupted
+from native_log.log.recovery.interrupted import STAGING_DIRECTORY, finish_interrupted
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, Survivors
 from tests.cleaner.support import files
 

@@ -24,7 +24,7 @@ from native_log.cleaner.local import compaction_config
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.survivors import find_survivors
 from native_log.errors import CorruptRecordError
-from native_log.log.interrupted import STAGING_DIRECTORY
+from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.records import Survivors, scan
 from tests.cleaner.support import ALWAYS, files, rounds
 

@@ -11,7 +11,7 @@ import pytest
 from native_log.records import IMPLEMENTATION
 from tests.conftest import golden_partitions
 
-SLOW = {"native_log.records.reference", "pyarrow.compute", "crc32c", "native_log.log.append"}
+SLOW = {"native_log.records.reference", "pyarrow.compute", "crc32c", "native_log.log.writing.append"}
 PLAN = """
 import json, sys
 from kafkalog_spark.datasource import KafkaLogDataSource

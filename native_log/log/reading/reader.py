@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import LogTruncatedError
-from native_log.log.locating import locate
-from native_log.log.transactions import aborted_ranges
+from native_log.log.producers.transactions import aborted_ranges
+from native_log.log.reading.locating import locate
 from native_log.records import RECORD_SCHEMA, Damage, decode_file
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
 from native_log.segment.files import parse_file_name

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.log.reader import DEFAULT_MAX_BYTES, READ_BYTES, Reader
-from native_log.log.split import split_by_offsets
+from native_log.log.reading.reader import DEFAULT_MAX_BYTES, READ_BYTES, Reader
+from native_log.log.reading.split import split_by_offsets
 from native_log.records import RECORD_SCHEMA, Decoded, MapProgress, OffsetMap, Survivors
 from native_log.storage import Window
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.log.pieces import LocatedRange
-from native_log.log.reader import DEFAULT_MAX_BYTES, Reader
-from native_log.log.split import split_by_bytes, split_by_offsets
+from native_log.log.reading.reader import DEFAULT_MAX_BYTES, Reader
+from native_log.log.reading.split import split_by_bytes, split_by_offsets
 from native_log.records import RECORD_SCHEMA
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class LogRange(LocatedRange):
 
         Raises: as `read`.
         """
-        from native_log.log.latest import How, latest_rows
+        from native_log.log.reading.latest import How, latest_rows
 
         if mode == "permissive":
             raise ValueError("mode must be failFast or dropMalformed: damaged bytes have no key")

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogNeedsRecoveryError
-from native_log.log.append import LogAppender
-from native_log.log.interrupted import finish_interrupted
-from native_log.log.recover import recover_log
+from native_log.log.recovery.interrupted import finish_interrupted
+from native_log.log.recovery.recover import recover_log
+from native_log.log.writing.append import LogAppender
 from native_log.segment.scan import scan_file
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
     from native_log.log.local_log import LocalLog
-    from native_log.log.recover import LogRecovery
+    from native_log.log.recovery.recover import LogRecovery
     from native_log.logdir.session import WriteSession
 
 _REMEDY = "run kafkalog recover on the log directory: it keeps all that comes before"

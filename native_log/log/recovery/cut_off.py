@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from native_log.log.recover import LogRecovery
+    from native_log.log.recovery.recover import LogRecovery
     from native_log.segment.segment import LogSegment
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import CorruptIndexError
-from native_log.log.producer_state import (
+from native_log.log.producers.producer_state import (
     ABORT,
     OpenTransactions,
     Transaction,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import InvalidRecordError, RecordTooLargeError
-from native_log.log.ahead import one_ahead
-from native_log.log.sequences import MAX_SEQUENCE, check_producer
-from native_log.log.validation import LOG_APPEND_TIME, check_records
+from native_log.log.writing.ahead import one_ahead
+from native_log.log.writing.sequences import MAX_SEQUENCE, check_producer
+from native_log.log.writing.validation import LOG_APPEND_TIME, check_records
 from native_log.records import encode
 from native_log.segment.scan import int32s, int64s
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.config import LogConfig
-    from native_log.log.admission import Admission
+    from native_log.log.writing.admission import Admission
     from native_log.records import Encoded
 
 _SLICE_BYTES = 4 << 20

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from crc32c import crc32c
 
 from native_log.errors import CorruptRecordError, InvalidRecordError
-from native_log.log.sequences import new_batches
-from native_log.log.validation import check_headers, check_order, check_timestamps
+from native_log.log.writing.sequences import new_batches
+from native_log.log.writing.validation import check_headers, check_order, check_timestamps
 from native_log.records import decode, encode, scan
 from native_log.segment.scan import int32s, int64s
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from native_log.log.admission import Admission
+    from native_log.log.writing.admission import Admission
 
 EncodedPiece = tuple["Buffer", pa.RecordBatch]
 """Bytes of whole batches, and their rows of BATCH_SCHEMA."""

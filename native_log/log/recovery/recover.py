@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.errors import CorruptIndexError
-from native_log.log.interrupted import finish_interrupted, left_behind
 from native_log.log.leader_epochs import (
     EpochEntry,
     assign,
@@ -19,8 +18,9 @@ from native_log.log.leader_epochs import (
     write_leader_epochs,
 )
 from native_log.log.listing import Listing, list_log
-from native_log.log.producer_state import parse_snapshot
-from native_log.log.producers import ProducerStates, newest_snapshot, read_batch
+from native_log.log.producers.producer_state import parse_snapshot
+from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
+from native_log.log.recovery.interrupted import finish_interrupted, left_behind
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.rebuild import CheckedSegment, rebuild

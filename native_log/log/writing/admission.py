@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.log.validation import LOG_APPEND_TIME
+from native_log.log.writing.validation import LOG_APPEND_TIME
 
 if TYPE_CHECKING:
     from native_log.config import LogConfig
-    from native_log.log.producers import ProducerStates
+    from native_log.log.producers.producer_states import ProducerStates
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
-from native_log.log.admission import Admission
 from native_log.log.leader_epochs import assign, read_leader_epochs, write_leader_epochs
-from native_log.log.producers import newest_snapshot
-from native_log.log.roll import ActiveSegment, batches_that_fit, roll_reason
+from native_log.log.producers.producer_states import newest_snapshot
+from native_log.log.writing.admission import Admission
+from native_log.log.writing.roll import ActiveSegment, batches_that_fit, roll_reason
 from native_log.segment.damage import DamagedRange
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.scan import int32s, int64s

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.log.producer_state import ProducerStateEntry
-    from native_log.log.producers import ProducerStates
+    from native_log.log.producers.producer_state import ProducerStateEntry
+    from native_log.log.producers.producer_states import ProducerStates
 
 MAX_SEQUENCE = 2**31 - 1
 _COLUMNS = (

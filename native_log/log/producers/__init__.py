@@ -1,0 +1,1 @@
+"""Producers' state and transactions, from batches' headers and snapshots (Kafka: ProducerStateManager)."""

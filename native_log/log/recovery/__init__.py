@@ -1,0 +1,1 @@
+"""What a crash left of a log, mended (Kafka: LogLoader)."""

@@ -1,0 +1,1 @@
+"""What is appended to a log: records or batches, admitted, encoded, written, rolled."""
