@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
 from native_log.records import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
@@ -187,5 +185,7 @@ def int32s(batches: pa.RecordBatch, column: str) -> memoryview:
 
 def greatest_timestamp_ms(batches: pa.RecordBatch) -> int:
     """Of batches (BATCH_SCHEMA); -1 if none has a timestamp, as those of magic 0."""
+    import pyarrow.compute as pc  # slow to import: a plain read does without
+
     greatest: int | None = pc.max(batches.column("maxTimestamp")).as_py()
     return -1 if greatest is None else greatest

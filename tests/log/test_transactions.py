@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from native_log.errors import CorruptIndexError
-from native_log.log import PartitionCheckpoints, PartitionLog, reader
+from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot
 from native_log.log.producers.transactions import aborted_ranges
+from native_log.log.reading import reader
 from native_log.segment.files import file_name
 from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, marker, v2
 
