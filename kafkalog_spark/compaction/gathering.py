@@ -13,6 +13,7 @@ from native_log.cleaner.checks import OffsetCheck
 from native_log.cleaner.rewriting import gather
 from native_log.cleaner.survey import Survey, survey
 from native_log.errors import KafkaLogError
+from native_log.log.producers.producer_state import has_transactions
 from native_log.records import KeyBuckets
 
 if TYPE_CHECKING:
@@ -129,6 +130,6 @@ class _Headers:
     def __call__(self, piece: Piece, batches: pa.RecordBatch) -> None:
         """Raises CorruptRecordError."""
         self._checks[piece].apply(batches)
-        if batches.column("isTransactional").true_count or batches.column("isControl").true_count:
+        if has_transactions(batches):
             raise _TransactionMetError
         self.survey.apply(batches)

@@ -19,6 +19,7 @@ from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.survey import Survey
 from native_log.cleaner.survivors import TooManyKeysError, plan_and_find
 from native_log.errors import KafkaLogError
+from native_log.log.producers.producer_state import has_transactions
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.segment.damage import DamagedRange
 from native_log.segment.files import CLEANED
@@ -96,11 +97,8 @@ def _to_clean(
 def _seems_plain(log: PartitionLog, found: Cleanable) -> bool:
     """Whether there are no transactions among the first of what is to be cleaned."""
     for _, scanned in log.headers(found.first_dirty_offset, DamagedRange.fail):
-        batches = scanned.batches
-        if batches.num_rows:
-            return not (
-                batches.column("isTransactional").true_count or batches.column("isControl").true_count
-            )
+        if scanned.batches.num_rows:
+            return not has_transactions(scanned.batches)
     return True
 
 

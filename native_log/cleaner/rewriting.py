@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from native_log.cleaner.segment_output import SegmentOutput, flush_segment
 from native_log.cleaner.statistics import GroupStatistics
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from native_log.cleaner.plan import Group, Round, Source
     from native_log.log.pieces import Piece
     from native_log.log.reading.log_range import LogRange
-    from native_log.records.cleaning import Survivors
+    from native_log.records.cleaning import PutBatches, Survivors
 
 _READ_BYTES = 8 << 20
 """Given to the kernel at a time: so much that what is done once a call does not count."""
@@ -35,21 +35,6 @@ _MOST_HEADERS = 1 << 16
 """Gathered before they are told."""
 
 Found = TypeVar("Found", MapProgress, Rewritten)
-
-
-class Put(Protocol):
-    """`put_batches` of OffsetMap and KeyBuckets, `mark` with its survivors bound."""
-
-    def __call__(
-        self,
-        buffer: memoryview,
-        *,
-        base_position: int,
-        start_offset: int | None,
-        end_offset: int | None,
-        aborted: bytes,
-        max_batch_bytes: int,
-    ) -> MapProgress: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +49,7 @@ class Gathered:
 def gather(
     range: LogRange,
     aborted: bytes,
-    put: Put,
+    put: PutBatches,
     headers: Callable[[Piece, pa.RecordBatch], None] | None = None,
 ) -> Gathered:
     """Hands the batches of `range` to `put`, until the end or until it has no more room.

@@ -10,6 +10,7 @@ from native_log.cleaner.plan import plan_round
 from native_log.cleaner.rewriting import gather
 from native_log.cleaner.survey import Survey, survey
 from native_log.errors import KafkaLogError
+from native_log.log.producers.producer_state import has_transactions
 from native_log.records import OffsetMap
 
 if TYPE_CHECKING:
@@ -19,12 +20,11 @@ if TYPE_CHECKING:
 
     from native_log.cleaner.eligibility import Cleanable
     from native_log.cleaner.plan import Round
-    from native_log.cleaner.rewriting import Put
     from native_log.config import LogConfig
     from native_log.log import PartitionLog
     from native_log.log.pieces import Piece
     from native_log.records import MapProgress
-    from native_log.records.cleaning import Survivors
+    from native_log.records.cleaning import PutBatches, Survivors
 
 
 def _no_one(_: int) -> None:
@@ -133,7 +133,7 @@ class _Headers:
             checks[base] = OffsetCheck(self._segments[base], self._following[base])
         checks[base].apply(batches)
         into.apply(batches)
-        if batches.column("isTransactional").true_count or batches.column("isControl").true_count:
+        if has_transactions(batches):
             raise _NotPlain
 
     def surveyed(self) -> Survey:
@@ -162,7 +162,7 @@ def _mark(offsets: OffsetMap, survivors: Survivors, buffer: memoryview, **where:
     return offsets.mark(buffer, survivors, **where)
 
 
-def _told(advance: Callable[[int], None], put: Put) -> Put:
+def _told(advance: Callable[[int], None], put: PutBatches) -> PutBatches:
     def call(buffer: memoryview, *, base_position: int, **where: Any) -> MapProgress:
         found = put(buffer, base_position=base_position, **where)
         advance(found.position - base_position)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from native_log.log.producers.producer_state import ABORT, COMMIT
+from native_log.log.producers.producer_state import ABORT, COMMIT, has_transactions
 from native_log.records import Verdict
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class GroupVerdicts:
 
     def _has_more_than_data(self, batches: pa.RecordBatch) -> bool:
         """Batches of a transaction, or one that is retained. A look at columns, for there are seldom any."""
-        if batches.column("isTransactional").true_count or batches.column("isControl").true_count:
+        if has_transactions(batches):
             return True
         found = pc.min_max(batches.column("lastOffset")).as_py()
         return self.retains_one_of(None if found["min"] is None else (found["min"], found["max"]))

@@ -37,11 +37,45 @@ from native_log.records.schema import (
     Scanned,
 )
 
-IMPLEMENTATION: str
+IMPLEMENTATION = "reference"
 """\"kernel\" or \"reference\"."""
 
-if os.environ.get("KAFKALOG_KERNEL") == "reference":
-    from native_log.records.reference import (
+if os.environ.get("KAFKALOG_KERNEL") != "reference":
+    try:
+        from native_log.records.kernel import (
+            decode,
+            decode_file,
+            encode,
+            find_batch,
+            murmur2,
+            partition_of_keys,
+            patch,
+            scan,
+            scan_headers,
+            write_prefixes,
+        )
+        from native_log.records.kernel_cleaning import (
+            Headers,
+            KeyBuckets,
+            OffsetMap,
+            Survivors,
+            merge,
+            rewrite,
+            rewrite_file,
+        )
+
+        IMPLEMENTATION = "kernel"
+    except ImportError as error:
+        warnings.warn(
+            f"the compiled kernel of native_log is not there ({error}); its plain Python reference is used, "
+            "which reads the same and is some hundred times slower. To build the kernel, install Rust's "
+            "cargo and install kafkalog-spark again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+if IMPLEMENTATION == "reference":
+    from native_log.records.reference import (  # type: ignore[assignment]
         Headers,
         KeyBuckets,
         OffsetMap,
@@ -60,62 +94,6 @@ if os.environ.get("KAFKALOG_KERNEL") == "reference":
         scan_headers,
         write_prefixes,
     )
-
-    IMPLEMENTATION = "reference"
-else:
-    try:
-        from native_log.records.kernel import (
-            decode,
-            decode_file,
-            encode,
-            find_batch,
-            murmur2,
-            partition_of_keys,
-            patch,
-            scan,
-            scan_headers,
-            write_prefixes,
-        )
-        from native_log.records.kernel_cleaning import (  # type: ignore[assignment]
-            Headers,
-            KeyBuckets,
-            OffsetMap,
-            Survivors,
-            merge,
-            rewrite,
-            rewrite_file,
-        )
-
-        IMPLEMENTATION = "kernel"
-    except ImportError as error:
-        from native_log.records.reference import (
-            Headers,
-            KeyBuckets,
-            OffsetMap,
-            Survivors,
-            decode,
-            decode_file,
-            encode,
-            find_batch,
-            merge,
-            murmur2,
-            partition_of_keys,
-            patch,
-            rewrite,
-            rewrite_file,
-            scan,
-            scan_headers,
-            write_prefixes,
-        )
-
-        IMPLEMENTATION = "reference"
-        warnings.warn(
-            f"the compiled kernel of native_log is not there ({error}); its plain Python reference is used, "
-            "which reads the same and is some hundred times slower. To build the kernel, install Rust's "
-            "cargo and install kafkalog-spark again",
-            RuntimeWarning,
-            stacklevel=2,
-        )
 
 __all__ = [
     "BATCH_SCHEMA",

@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
 
@@ -306,6 +306,22 @@ class OffsetMap(ABC):
     @abstractmethod
     def survivors(self) -> Survivors:
         """The offsets in the map. Takes 8 bytes a key meanwhile."""
+
+
+class PutBatches(Protocol):
+    """`put_batches` of OffsetMap and KeyBuckets, or `mark` with its survivors bound."""
+
+    def __call__(
+        self,
+        buffer: memoryview,
+        *,
+        base_position: int,
+        start_offset: int | None,
+        end_offset: int | None,
+        aborted: bytes,
+        check_crcs: bool = True,
+        max_batch_bytes: int,
+    ) -> MapProgress: ...
 
 
 class KeyBuckets(ABC):

@@ -134,6 +134,11 @@ class OpenTransactions:
         return ended
 
 
+def has_transactions(batches: pa.RecordBatch) -> bool:
+    """Whether any of these batches (BATCH_SCHEMA) is of a transaction, or a marker."""
+    return bool(batches.column("isTransactional").true_count or batches.column("isControl").true_count)
+
+
 def transactional_rows(batches: pa.RecordBatch) -> list[TransactionalRow]:
     """What a TransactionalRow tells of each transactional batch."""
     if not (transactional := batches.column("isTransactional")).true_count:

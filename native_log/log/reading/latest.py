@@ -7,7 +7,7 @@ rows and drops the others.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from native_log.log.pieces import LocatedRange, Piece
+    from native_log.records.cleaning import PutBatches
     from native_log.storage import DataFile
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field("isTransactional")]))
@@ -35,22 +36,6 @@ class How:
     fail_on_data_loss: bool
 
 
-class Put(Protocol):
-    """`put_batches` of an OffsetMap, or its `mark` with the survivors bound."""
-
-    def __call__(
-        self,
-        buffer: memoryview,
-        *,
-        base_position: int,
-        start_offset: int | None,
-        end_offset: int | None,
-        aborted: bytes,
-        check_crcs: bool,
-        max_batch_bytes: int,
-    ) -> MapProgress: ...
-
-
 class _MapFullError(Exception):
     """The map has room for no more: it is complete up to before `next_offset`."""
 
@@ -63,7 +48,7 @@ class _KeyReader(Reader):
     """Reads a range as any Reader does, damage, transactions and cleaners under it included; but hands the
     batches to `put`, and gives no rows."""
 
-    def __init__(self, range: LocatedRange, put: Put, how: How) -> None:
+    def __init__(self, range: LocatedRange, put: PutBatches, how: How) -> None:
         super().__init__(
             range,
             [],
@@ -165,7 +150,7 @@ def _cut(range: LocatedRange, offset: int) -> tuple[LocatedRange | None, Located
     return before, rest
 
 
-def _marking(newest: OffsetMap, kept: Survivors) -> Put:
+def _marking(newest: OffsetMap, kept: Survivors) -> PutBatches:
     def mark(buffer: memoryview, **how: object) -> MapProgress:
         return newest.mark(buffer, kept, **how)  # type: ignore[arg-type]
 

@@ -223,17 +223,12 @@ impl<'a> Block<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::tests::SHAPES;
     use super::*;
 
     #[test]
     fn keys_of_one_bucket_are_spread() {
-        let shapes: [fn(u64) -> Vec<u8>; 4] = [
-            |number| format!("key-{number:012}").into_bytes(),
-            |number| number.to_string().into_bytes(),
-            |number| number.to_be_bytes().to_vec(),
-            |number| (number as u32).to_le_bytes().to_vec(),
-        ];
-        for (shape, key) in shapes.iter().enumerate() {
+        for (shape, key) in SHAPES.iter().enumerate() {
             let keys = (0..).map(key).filter(|key| super::super::words::hash(key, 0) / (u64::MAX / 763) == 5);
             let keys: Vec<_> = keys.take(4096).collect();
             for seed in [0, 1, 1 << 63, 1 << 40, u64::MAX, 0x0123_4567_89ab_cdef] {

@@ -76,8 +76,16 @@ fn grow(bytes: &mut Vec<u8>, least: usize) {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// Keys as they are often made, by a number.
+    pub const SHAPES: [fn(u64) -> Vec<u8>; 4] = [
+        |number| format!("key-{number:012}").into_bytes(),
+        |number| number.to_string().into_bytes(),
+        |number| number.to_be_bytes().to_vec(),
+        |number| (number as u32).to_le_bytes().to_vec(),
+    ];
 
     #[test]
     fn keys_of_any_length() {
@@ -106,13 +114,7 @@ mod tests {
 
     #[test]
     fn hashes_are_even() {
-        let shapes: [fn(u64) -> Vec<u8>; 4] = [
-            |number| format!("key-{number:012}").into_bytes(),
-            |number| number.to_string().into_bytes(),
-            |number| number.to_be_bytes().to_vec(),
-            |number| (number as u32).to_le_bytes().to_vec(),
-        ];
-        for (shape, key) in shapes.iter().enumerate() {
+        for (shape, key) in SHAPES.iter().enumerate() {
             let mut buckets = [0; 64];
             for number in 0..64_000 {
                 buckets[(hash(&key(number), 0) >> 58) as usize] += 1;
