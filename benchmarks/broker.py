@@ -32,7 +32,10 @@ SINGLE_NODE = {
 
 
 class Broker:
-    """A broker over `log_dir`, formatted if it is new. `with Broker(...)` starts it and stops it cleanly."""
+    """A broker over `log_dir`, formatted if it is new. `with Broker(...)` starts it and stops it cleanly.
+
+    `kafka`: the Maven file of its version.
+    """
 
     def __init__(
         self,
@@ -40,12 +43,14 @@ class Broker:
         settings: Mapping[str, str] | None = None,
         heap: str = "512m",
         options: Sequence[str] = (),
+        kafka: Path = KAFKA,
     ) -> None:
         self.log_dir = log_dir
         self.more_log_dirs: list[Path] = []
         self.bootstrap = ""
         self._settings = dict(settings or {})
         self._options = [f"-Xmx{heap}", *options]
+        self._kafka = kafka
         self._process: subprocess.Popen[bytes] | None = None
         # Beside the log directory, not in it: a broker stops at a file it does not know there.
         self._output = log_dir.with_name(f"{log_dir.name}.broker.log")
@@ -113,7 +118,7 @@ class Broker:
 
     def _java(self, main: str, *arguments: str, options: list[str]) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
-        return [tool("java"), *options, logging, "-cp", f"{jars(KAFKA)}/*", main, *arguments]
+        return [tool("java"), *options, logging, "-cp", f"{jars(self._kafka)}/*", main, *arguments]
 
     def __enter__(self) -> "Broker":
         self.start()

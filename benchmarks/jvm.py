@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.places import HERE, cache
 
 KAFKA = HERE / "maven" / "kafka.xml"
+OLDER_KAFKA = HERE / "maven" / "kafka-3.9.xml"
 SPARK_KAFKA_SOURCE = HERE / "maven" / "spark.xml"
 # Named with its version: each Maven has another default.
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"

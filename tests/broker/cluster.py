@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.broker import Broker
-from benchmarks.jvm import JavaError, Jvm
+from benchmarks.jvm import KAFKA, JavaError, Jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +55,9 @@ class Consumed(NamedTuple):
 class Cluster:
     """One broker over one log directory, and a Java client of it; both run once something is asked."""
 
-    def __init__(self, log_dir: Path, class_path: str) -> None:
+    def __init__(self, log_dir: Path, class_path: str, kafka: Path = KAFKA) -> None:
         self.log_dir = log_dir
-        self.broker = Broker(log_dir, IN_A_HURRY, options=QUICKLY_STARTED)
+        self.broker = Broker(log_dir, IN_A_HURRY, options=QUICKLY_STARTED, kafka=kafka)
         self._class_path = class_path
         self._client: Jvm | None = None
 
