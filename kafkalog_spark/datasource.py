@@ -67,13 +67,8 @@ class KafkaLogDataSource(DataSource):
 
     def _parsed(self, **table_options: str) -> ReadOptions:
         from kafkalog_spark.options import parse_read_options
-        from kafkalog_spark.tables import is_catalog_table
-        from kafkalog_spark.write.options import is_write
 
-        options = {**table_options, **self.options}
-        if table_options or is_catalog_table(options):  # it may have options of INSERT, too
-            options = {name: value for name, value in options.items() if not is_write([name])}
-        return parse_read_options(options)
+        return parse_read_options({**table_options, **self.options})
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from kafkalog_spark.errors import OptionError
@@ -100,19 +95,16 @@ class KafkaLogDataSource(DataSource):
 
     def _write_plan(self, schema: StructType, stream: str | None = None) -> WritePlan:
         from kafkalog_spark.errors import OptionError
-        from kafkalog_spark.tables import options_of
         from kafkalog_spark.write.options import parse_write_options
         from kafkalog_spark.write.plan import WritePlan
 
-        options = {**options_of(schema), **self.options}
-        if not {"path", "paths", "location"} & set(options):
+        if not {"path", "paths", "location"} & set(self.options):
             raise OptionError(
-                'no path is given, as in save("/data/kafka-logs"). If this is a table: Spark does not '
-                "hand on its OPTIONS where a query's first column is called like the table's; call it "
-                "otherwise (INSERT INTO t SELECT key AS k, ...), or append to the path. CREATE TABLE ... AS "
-                "SELECT hands on none: create the table first"
+                'no path is given, as in save("/data/kafka-logs"). If this is a table: Spark hands none of its '
+                "OPTIONS on to a write; name them there: INSERT INTO t WITH ('path' = '/data/kafka-logs', "
+                "'topic' = 'orders') SELECT ..., or .writeTo(\"t\").option(\"path\", ...)"
             )
-        return WritePlan.of(parse_write_options(options), schema, stream)
+        return WritePlan.of(parse_write_options(self.options), schema, stream)
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise NotImplementedError(

@@ -2,7 +2,10 @@
 
 Spark gives a Python data source the OPTIONS of a CREATE TABLE when it asks for the schema, at creation, but
 not when the table is read (4.0 to 4.3). The schema it does give back, the metadata of its columns included:
-so the options that matter travel there.
+so the options of reading travel there.
+
+They say nothing of where a write goes. A column that a query selects from one table keeps its metadata on the
+way into another: `INSERT INTO a SELECT * FROM b` would be told of b.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from kafkalog_spark.option_names import KAFKA_SOURCE, OWN
-from kafkalog_spark.write.options import ONLY_OF_WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA_KEY = "kafkalog.options"
-_CARRIED = {name.lower() for name in (*KAFKA_SOURCE, *OWN, "location")} | ONLY_OF_WRITES
+_CARRIED = {name.lower() for name in (*KAFKA_SOURCE, *OWN, "location")}
 
 
 def is_catalog_table(options: Mapping[str, str]) -> bool:

@@ -221,19 +221,34 @@ def test_an_executor_that_sees_another_directory(tmp_path: Path) -> None:
 
 
 def test_insert_into_a_table(spark: SparkSession, tmp_path: Path) -> None:
-    save(spark.range(3).selectExpr("'k' key", "'v' value"), tmp_path / "logs")
-    options = f"path '{tmp_path / 'logs'}', topic 't', columns 'key,value'"
-    spark.sql(f"CREATE TABLE sink USING kafkalog OPTIONS ({options})")
+    """Columns that come from one table tell of that one, whichever they go to: only what the write itself
+    names counts."""
+    for name in ("here", "there"):
+        save(spark.range(3).selectExpr("'k' key", "'v' value"), tmp_path / name)
+        options = f"path '{tmp_path / name}', columns 'key,value'"
+        spark.sql(f"CREATE TABLE {name} USING kafkalog OPTIONS ({options})")
+    target = f"('path' = '{tmp_path / 'here'}', 'topic' = 't')"
     try:
-        spark.sql("INSERT INTO sink SELECT cast('k' as binary), cast('w' as binary) FROM range(4)")
-        assert spark.table("sink").where("value = cast('w' as binary)").count() == 4
-        # Columns called like the table's: Spark then gives no option at all.
-        with pytest.raises(AnalysisException, match="SELECT key AS k"):
-            spark.sql("INSERT INTO sink SELECT cast('k' as binary) key, cast('w' as binary) value")
-        spark.sql("INSERT INTO sink SELECT cast('k' as binary) k, cast('w' as binary) value")
-        assert spark.table("sink").where("value = cast('w' as binary)").count() == 5
+        for query in ("SELECT * FROM there", "SELECT key AS k, value FROM there"):
+            with pytest.raises(AnalysisException, match=r"INSERT INTO t WITH \('path'"):
+                spark.sql(f"INSERT INTO here {query}")
+            spark.sql(f"INSERT INTO here WITH {target} {query}")
+        with pytest.raises(AnalysisException, match="no path is given"):
+            spark.table("there").writeTo("here").append()
+        options = f"path '{tmp_path / 'copy'}', topic 't'"
+        with pytest.raises(AnalysisException, match="no path is given"):
+            spark.sql(f"CREATE TABLE copy USING kafkalog OPTIONS ({options}) AS SELECT * FROM there")
+        assert spark.table("here").count() == 9
+        assert spark.table("there").count() == 3
     finally:
-        spark.sql("DROP TABLE sink")
+        for name in ("here", "there"):
+            spark.sql(f"DROP TABLE {name}")
+
+
+def test_a_table_takes_no_options_of_writes(spark: SparkSession, tmp_path: Path) -> None:
+    save(spark.range(3).selectExpr("'v' value"), tmp_path)
+    with pytest.raises(AnalysisException, match="unknown option 'topic': is subscribe meant"):
+        spark.sql(f"CREATE TABLE sink USING kafkalog OPTIONS (path '{tmp_path}', topic 't')")
 
 
 SLOW = """
