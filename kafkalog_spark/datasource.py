@@ -100,9 +100,9 @@ class KafkaLogDataSource(DataSource):
 
         if not {"path", "paths", "location"} & set(self.options):
             raise OptionError(
-                'no path is given, as in save("/data/kafka-logs"). If this is a table: Spark hands none of its '
-                "OPTIONS on to a write; name them there: INSERT INTO t WITH ('path' = '/data/kafka-logs', "
-                "'topic' = 'orders') SELECT ..., or .writeTo(\"t\").option(\"path\", ...)"
+                'no path is given, as in save("/data/kafka-logs"). If this is a table: Spark hands none of '
+                "its OPTIONS to a write; name them there: INSERT INTO t WITH ('path' = '/data/kafka-logs', "
+                "'topic' = 'orders') SELECT ..., or df.writeTo('t').option('path', ...)"
             )
         return WritePlan.of(parse_write_options(self.options), schema, stream)
 
