@@ -305,11 +305,18 @@ def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_byte
     flag_value="shares",
     help="Records of __share_group_state as JSON.",
 )
+@click.option(
+    "--remote-log-metadata-decoder",
+    "decoder",
+    flag_value="remote",
+    help="Records of __remote_log_metadata: segments in tiered storage.",
+)
 def dump_log(files: tuple[str, ...], more: str | None, decoder: str | None, **options: Any) -> None:
     """Print .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files as kafka-dump-log 4.1 does.
 
-    Where an index and its log differ, and where offsets are not consecutive (in a compacted log they are
-    not), is said on stderr at the end. A decoder prints all records; the last one given is taken.
+    A partition directory stands for its .log files. Where an index and its log differ, and where offsets are
+    not consecutive (in a compacted log they are not), is said on stderr at the end. A decoder prints all
+    records; the last one given is taken.
     """
     from native_log.cli.dump_log import DECODERS, DumpOptions, dump
 

@@ -13,7 +13,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.errors import CorruptIndexError
+from native_log.errors import CorruptIndexError, KafkaLogError
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.records import decode
 from native_log.segment.files import INDEX, LOG
@@ -178,10 +178,20 @@ class _Batches:
         return -1, -1
 
 
+def base_offset_of(path: Path) -> int:
+    """What the name of a segment's file says. Raises KafkaLogError."""
+    digits = path.name.split(".")[0]
+    if not (digits.isascii() and digits.isdigit()):
+        raise KafkaLogError(
+            f"expected a name like {42:020d}{path.suffix}, that tells the offset it begins at; rename it",
+            path=path,
+        )
+    return int(digits)
+
+
 def _entries(path: str, layout: struct.Struct) -> tuple[int, list[tuple[int, int]]]:
     data = read_file(path)
-    base = int(Path(path).name.split(".")[0])
-    return base, list(layout.iter_unpack(_whole(data, layout)))
+    return base_offset_of(Path(path)), list(layout.iter_unpack(_whole(data, layout)))
 
 
 def _whole(data: bytes, layout: struct.Struct) -> bytes:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from native_log.cli.control_records import control_text
 from native_log.cli.dump_index import (
     IndexFindings,
+    base_offset_of,
     dump_index,
     dump_snapshot,
     dump_time_index,
@@ -24,14 +25,16 @@ from native_log.cli.dump_index import (
 from native_log.cli.java_text import text_of
 from native_log.cli.messages.cluster_metadata import decode_metadata_record
 from native_log.cli.messages.groups import decode_group_record
+from native_log.cli.messages.remote_log import decode_remote_log_record
 from native_log.cli.messages.share_groups import decode_share_record
 from native_log.cli.messages.transaction_log import decode_transaction_record
-from native_log.errors import CorruptRecordError
+from native_log.errors import CorruptRecordError, KafkaLogError
 from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.entry import parse_header
 from native_log.records.reference.legacy import crc_of, key_and_value, messages
 from native_log.segment.damage import damage_of
+from native_log.segment.files import LOG
 from native_log.segment.scan import scan_file
 from native_log.storage import DataFile, Window
 
@@ -54,6 +57,7 @@ DECODERS: dict[str, Decoder] = {
     "transactions": decode_transaction_record,
     "cluster": decode_metadata_record,
     "shares": decode_share_record,
+    "remote": decode_remote_log_record,
 }
 
 
@@ -86,14 +90,15 @@ class Findings:
                 yield f"  {before} is followed by {offset}"
 
 
-def dump(files: Sequence[str], options: DumpOptions) -> Findings:
-    """Print the files, one after the other.
+def dump(paths: Sequence[str], options: DumpOptions) -> Findings:
+    """Print the files, one after the other; a partition directory stands for its .log files.
 
     Raises:
         CorruptRecordError: damage in a .log, after what comes before it was printed. CorruptIndexError.
+        KafkaLogError: a directory without logs, a name that tells no offset. OSError.
     """
     findings = Findings()
-    for file in files:
+    for file in (file for path in paths for file in _files_of(path)):
         click.echo(f"Dumping {file}")
         kind = Path(file).suffix
         if kind in (".log", ".checkpoint"):
@@ -111,11 +116,20 @@ def dump(files: Sequence[str], options: DumpOptions) -> Findings:
     return findings
 
 
+def _files_of(path: str) -> Sequence[str]:
+    if not Path(path).is_dir():
+        return [path]
+    files = sorted(map(str, Path(path).glob(f"*.{LOG}")))
+    if not files:
+        raise KafkaLogError("expected a partition directory with logs in it, or a file of one", path=path)
+    return files
+
+
 def _dump_log(path: str, options: DumpOptions, findings: Findings) -> None:
-    click.echo(_title(Path(path)))
     is_deep = options.deep_iteration or options.print_data_log or options.decoder is not None
     previous = None
     with DataFile(path) as file:
+        click.echo(_title(Path(path)))
         end = file.size_bytes if options.max_bytes is None else min(file.size_bytes, options.max_bytes)
         for found in scan_file(file, 0, end, Window(), check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES):
             for batch in found.batches.to_pylist():
@@ -136,7 +150,7 @@ def _dump_log(path: str, options: DumpOptions, findings: Findings) -> None:
 
 def _title(path: Path) -> str:
     if path.suffix == ".log":
-        return f"Log starting offset: {int(path.name.split('.')[0])}"
+        return f"Log starting offset: {base_offset_of(path)}"
     match = _CHECKPOINT.match(path.name)
     return (
         f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2])}"

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from benchmarks.broker import Broker
 from native_log.cli.app import kafkalog
 from native_log.cli.control_records import MESSAGES as CONTROL_RECORDS
-from native_log.cli.messages import cluster_metadata, groups, share_groups, transaction_log
+from native_log.cli.messages import cluster_metadata, groups, remote_log, share_groups, transaction_log
 from native_log.records import encode
 from tests.cli.messages import unsigned_varint, versions_of, written
 
@@ -62,6 +62,24 @@ def of_cluster(some: random.Random) -> Iterator[Record]:
                 yield None, head + written(message, version, some)
 
 
+def of_tiered_storage(some: random.Random) -> Iterator[Record]:
+    """Of what has to be right the tool says no more than that it is wrong."""
+    for kind, message in remote_log.RECORDS.items():
+        states = remote_log.PARTITION_STATES if kind == 2 else remote_log.SEGMENT_STATES
+        for _ in range(EACH):
+            start, size = some.randrange(1 << 40), some.randrange(1 << 20)
+            epochs = b"".join(
+                struct.pack(">iqB", epoch, start + epoch, 0) for epoch in some.sample(range(99), size % 3 + 1)
+            )
+            right = {
+                "startOffset": struct.pack(">q", start),
+                "endOffset": struct.pack(">q", start + size),
+                "segmentLeaderEpochs": bytes([size % 3 + 2]) + epochs,
+                "state": bytes([size % len(states)]),
+            }
+            yield None, bytes([1, kind, 0]) + written(message, 0, some, right)
+
+
 def of_quorum(some: random.Random) -> Iterator[Record]:
     for kind, (_, message) in CONTROL_RECORDS.items():
         # Of version 0, the only one that Kafka's tool reads: it takes a LeaderChange of version 1 for one.
@@ -92,6 +110,7 @@ RECORDS: dict[str, Callable[[random.Random], list[Record]]] = {
     "transaction-log-decoder": lambda some: [*of_coordinator(transaction_log.RECORDS, some)],
     "share-group-state-decoder": lambda some: [*of_coordinator(share_groups.RECORDS, some)],
     "cluster-metadata-decoder": lambda some: [*of_cluster(some)],
+    "remote-log-metadata-decoder": lambda some: [*of_tiered_storage(some)],
     "deep-iteration": lambda some: [*of_quorum(some)],
 }
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from random import Random
 
     from native_log.cli.messages.schema import Field, Message
@@ -17,9 +18,11 @@ _LARGE, _SMALL = [123456789.0, 1e7, 9999999.0, -2.5e300, 1e22, float("inf")], [1
 _DOUBLES = [0.0, -0.0, 1.0, 0.1, *_LARGE, *_SMALL]
 
 
-def written(message: Message, version: int, random: Random) -> bytes:
-    """A message of this version with values of all kinds."""
-    return _Writer(version, version in message.flexible, random).fields(message.fields)
+def written(
+    message: Message, version: int, random: Random, given: Mapping[str, bytes] = MappingProxyType({})
+) -> bytes:
+    """A message of this version with values of all kinds, but for those `given` by their field's name."""
+    return _Writer(version, version in message.flexible, random, given).fields(message.fields)
 
 
 def versions_of(message: Message) -> range:
@@ -36,10 +39,11 @@ def unsigned_varint(value: int) -> bytes:
 
 
 class _Writer:
-    def __init__(self, version: int, is_flexible: bool, random: Random) -> None:
+    def __init__(self, version: int, is_flexible: bool, random: Random, given: Mapping[str, bytes]) -> None:
         self._version = version
         self._is_flexible = is_flexible
         self._random = random
+        self._given = given
 
     def fields(self, fields: Sequence[Field]) -> bytes:
         there = [one for one in fields if self._version in one.versions]
@@ -56,6 +60,8 @@ class _Writer:
         return data
 
     def _value(self, field: Field) -> bytes:
+        if field.name in self._given:
+            return self._given[field.name]
         if not field.is_array:
             return self._one(field, field.is_nullable)
         if field.is_nullable and self._random.random() < 0.3:

@@ -58,6 +58,12 @@ def test_line_by_line_what_kafkas_tool_prints(dump: Path, monkeypatch: pytest.Mo
 
 GROUP, COMMIT = b"\0\1\0\1g\0\1t\0\0\0\3", b"\0\3" + bytes(7) + b"\x64\0\0\0\5\0\0" + bytes(8)
 TOPIC = b"\1\2\0\2t" + bytes(16) + b"\0"
+TOLD = (
+    "payload: RemoteLogSegmentMetadataUpdate{remoteLogSegmentId=RemoteLogSegmentId{"
+    f"topicIdPartition={'A' * 22}:t-3, id={'A' * 22}}}, customMetadata=Optional[CustomMetadata{{3 bytes}}], "
+    "state=COPY_SEGMENT_FINISHED, eventTimestampMs=7, brokerId=0}"
+)
+UPLOADED = b"\1\1\0\2t" + bytes(16) + b"\0\0\0\3\0" + bytes(16) + b"\0" + bytes(11) + b"\7\4abc\1\0"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +125,16 @@ TOPIC = b"\1\2\0\2t" + bytes(16) + b"\0"
             b"\1\3\0" + bytes(20) + b"\xff\xff\xff\xff\7",
             "expected 2147483646 elements of",
         ),
+        (
+            "remote-log-metadata",
+            None,
+            UPLOADED,
+            TOLD,
+        ),
+        ("remote-log-metadata", None, b"\1\4\0", "record with id 4 of version 0"),
+        ("remote-log-metadata", None, b"\1\1\1", "record with id 1 of version 1"),
+        ("remote-log-metadata", None, UPLOADED[:-2] + b"\x04\0", "unknown state 4 of a RemoteLogSegment"),
+        ("remote-log-metadata", None, None, "payload: Error at offset 7, skipping. expected 1 more bytes"),
     ],
 )
 def test_records_of_internal_topics(
@@ -190,4 +206,23 @@ def test_files_of_another_kind_and_missing_ones(tmp_path: Path) -> None:
     other.write_text("version=1")
     result = run(other)
     assert (result.exit_code, result.stderr) == (0, f"Ignoring unknown file {other}\n")
-    assert run(tmp_path / f"{0:020d}.log").exit_code == 1
+    for name in (f"{0:020d}.log", "x.log", "x.index", "x.txnindex", "x.snapshot"):
+        result = run(tmp_path / name)
+        assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+        assert result.stderr == f"kafkalog: {tmp_path / name}: No such file or directory\n"
+
+
+def test_a_file_whose_name_is_no_offset(tmp_path: Path) -> None:
+    for name in ("x.log", "x.index", "x.timeindex"):
+        (tmp_path / name).write_bytes(bytes(24))
+        result = run(tmp_path / name)
+        assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+        assert f"{tmp_path / name}: expected a name like 00000000000000000042" in result.stderr
+
+
+def test_a_directory_stands_for_its_logs() -> None:
+    files = sorted(TXN.glob("*.log"))
+    assert output(f"{TXN}/", "--deep-iteration") == output(*files, "--deep-iteration")
+    result = run(TXN.parent)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"{TXN.parent}: expected a partition directory" in result.stderr

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from native_log.cli.java_text import json_text
-from native_log.cli.messages.reading import Buffer, MessageError, read_message
+from native_log.cli.messages.reading import Buffer, MessageError, framed, read_message
 from native_log.cli.messages.schema import Message, Notation
 
 _TEXT = """
@@ -55,7 +55,6 @@ _TEXT = """
         features []{name string, minSupportedVersion int16, maxSupportedVersion int16}}
     28 ClearElrRecord 0 flexible 0+ {topicName string}
 """
-_FRAME_VERSION = 1
 
 
 def _records() -> dict[int, Message]:
@@ -79,10 +78,7 @@ def decode_metadata_record(offset: int, key: bytes | None, value: bytes | None) 
 
 
 def _decoded(buffer: Buffer) -> str:
-    frame_version = buffer.unsigned_varint()
-    if frame_version != _FRAME_VERSION:
-        raise MessageError(f"expected frame version {_FRAME_VERSION}, found {frame_version}")
-    api_key, version = buffer.unsigned_varint(), buffer.unsigned_varint()
+    api_key, version = framed(buffer)
     message = RECORDS.get(api_key)
     if message is None:
         raise MessageError(f"unknown metadata record with id {api_key}")

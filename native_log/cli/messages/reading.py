@@ -24,6 +24,7 @@ _NUMBERS = {
     "bool": struct.Struct(">?"),
 }
 _UUID_BYTES = 16
+_FRAME_VERSION = 1
 
 
 class MessageError(KafkaLogError):
@@ -49,6 +50,17 @@ def read_versioned(message: Message, buffer: Buffer) -> tuple[int, dict[str, Any
     if version not in message.versions:
         raise MessageError(f"expected a version up to {message.versions.last}, found {version}")
     return version, read_message(message, version, buffer)
+
+
+def framed(buffer: Buffer) -> tuple[int, int]:
+    """Api key and version of a message in a frame that names them (Kafka: AbstractApiMessageSerde).
+
+    Raises MessageError for a frame that is not known.
+    """
+    frame_version = buffer.unsigned_varint()
+    if frame_version != _FRAME_VERSION:
+        raise MessageError(f"expected frame version {_FRAME_VERSION}, found {frame_version}")
+    return buffer.unsigned_varint(), buffer.unsigned_varint()
 
 
 class Buffer:
