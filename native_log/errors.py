@@ -49,6 +49,13 @@ def _rebuilt(
     return cls(message, path=path, position=position, offset=offset)
 
 
+def message_of(error: Exception) -> str:
+    """One line for a report: of an error of the system its file and what is wrong with it, no number."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 class CorruptRecordError(KafkaLogError):
     """Bytes of a log that cannot be what a broker wrote (Kafka: CorruptRecordException)."""
 

@@ -84,7 +84,7 @@ def _log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@kafkalog.command()
+@kafkalog.command(short_help="List partitions: offsets, sizes, times.")
 @_log_dir_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document, sizes in bytes, times in epoch ms.")
 def ls(
@@ -106,7 +106,7 @@ def ls(
         raise SystemExit(DATA_ERROR)
 
 
-@kafkalog.command()
+@kafkalog.command(short_help="Print records as text, JSON or Arrow.")
 @_log_dir_options
 @click.option(
     "--partition",
@@ -199,7 +199,7 @@ def cat(
     )
 
 
-@kafkalog.command()
+@kafkalog.command(short_help="Check batches, indexes and snapshots.")
 @_log_dir_options
 def verify(
     paths: tuple[str, ...], topics: tuple[str, ...], high_watermark: Any, include_deleted: bool
@@ -223,7 +223,7 @@ def _changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("paths", metavar="PATH...", nargs=-1, required=True)(command)
 
 
-@kafkalog.command()
+@kafkalog.command(short_help="Cut off what a crash left damaged.")
 @_changing_options
 @click.option("--dry-run", "-n", is_flag=True, help="Change nothing, only tell what would be done, and why.")
 @click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking.")
@@ -250,7 +250,7 @@ def recover(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None
         raise SystemExit(DATA_ERROR)
 
 
-@kafkalog.command()
+@kafkalog.command(short_help="Make indexes anew from the logs.")
 @_changing_options
 @click.option(
     "--index-interval-bytes",
@@ -271,7 +271,7 @@ def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_byte
         raise SystemExit(DATA_ERROR)
 
 
-@kafkalog.command("dump-log")
+@kafkalog.command("dump-log", short_help="Print files as kafka-dump-log does.")
 @click.argument("files", metavar="FILE...", nargs=-1)
 @click.option(
     "--files", "more", metavar="FILE,...", help="Files, with commas between, as kafka-dump-log has it."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@click.command()
+@click.command(short_help="Delete old segments.")
 @changes.paths_argument
 @changes.topics_option
 @changes.settings_options
@@ -79,7 +79,7 @@ def _show_retained(table: pa.Table, dry_run: bool) -> None:
     )
 
 
-@click.command()
+@click.command(short_help="Leave the newest record of each key.")
 @changes.paths_argument
 @changes.topics_option
 @changes.settings_options
@@ -184,7 +184,7 @@ class PartitionOffset(click.ParamType[tuple[str, int, int]]):
             self.fail(f"TOPIC:PARTITION:OFFSET was expected, found {value!r}", param, ctx)
 
 
-@click.command("delete-records")
+@click.command("delete-records", short_help="Delete what lies below an offset.")
 @changes.paths_argument
 @click.option(
     "--offset",
@@ -223,7 +223,7 @@ def _show_deleted(table: pa.Table, dry_run: bool) -> None:
     changes.print_table(head, [tuple(row.values()) for row in table.to_pylist()])
 
 
-@click.command()
+@click.command(short_help="Rewrite logs without given keys.")
 @changes.paths_argument
 @changes.topics_option
 @click.option("--key", "-k", "keys", multiple=True, help="Records with this key (may be repeated).")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from native_log.cleaner.progress import Progress
 from native_log.cli.changes import check_is_asked
+from native_log.cli.progress import reporting
 from native_log.cli.runner import note_error
 from native_log.errors import KafkaLogError
 from native_log.logdir.recovery import PartitionRecovery, recover
@@ -30,25 +32,35 @@ def verify_all(log_dir: LogDir, topics: Iterable[str]) -> int:
         log_dir.partition(topic, 0)  # raises, saying what is there
     chosen = [one for one in log_dir.partitions() if not named or one.topic in named]
     count = 0
-    pool = ThreadPoolExecutor(os.cpu_count(), "log-verification")
-    try:
-        for problems in pool.map(partial(_problems, log_dir), chosen):
-            for problem in problems:
-                click.echo(str(problem))
-            count += len(problems)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with reporting("verifying") as report:
+        progress = Progress(report, len(chosen))
+        pool = ThreadPoolExecutor(os.cpu_count(), "log-verification")
+        try:
+            for problems in pool.map(partial(_problems, log_dir, progress), chosen):
+                for problem in problems:
+                    click.echo(str(problem))
+                count += len(problems)
+        finally:
+            progress.stop()  # where it was interrupted
+            pool.shutdown(cancel_futures=True)
     click.echo(
         f"{_many(len(chosen), 'partition')} checked, {_many(count, 'problem') if count else 'no problems'}"
     )
     return count
 
 
-def _problems(log_dir: LogDir, one: PartitionDir) -> list[Problem]:
+def _problems(log_dir: LogDir, progress: Progress, one: PartitionDir) -> list[Problem]:
+    mine = progress.partition()
     try:
-        return list(verify_log(log_dir.partition(one.topic, one.partition)))
-    except (KafkaLogError, OSError) as error:
-        return [Problem(str(one.path), None, None, str(error))]
+        log = log_dir.partition(one.topic, one.partition)
+        mine.begin(log.size_bytes)
+        return list(verify_log(log, mine.add))
+    except KafkaLogError as error:
+        return [Problem(error.path or str(one.path), error.position, error.offset, error.message)]
+    except OSError as error:
+        return [Problem(error.filename or str(one.path), None, None, error.strerror or str(error))]
+    finally:
+        mine.end()
 
 
 def recover_all(

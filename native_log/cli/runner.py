@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, message_of
 
 DATA_ERROR = 1
 USAGE_ERROR = 2
@@ -55,7 +55,7 @@ class Commands(click.Group):
         except (click.Abort, KeyboardInterrupt):
             return INTERRUPTED
         except (KafkaLogError, OSError) as error:
-            _note(_message(error))
+            _note(message_of(error))
             return DATA_ERROR
         return result if isinstance(result, int) else 0
 
@@ -76,14 +76,8 @@ class _NoteHandler(logging.Handler):
 
 def note_error(error: Exception) -> None:
     """Say on stderr, in one line, what went wrong, and go on."""
-    _note(_message(error))
+    _note(message_of(error))
 
 
 def _note(message: object) -> None:
     click.echo(f"kafkalog: {' '.join(str(message).split())}", err=True)
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)

@@ -107,7 +107,10 @@ def _list(path: Path) -> tuple[list[str], list[str]]:
             errno.EACCES, "no permission to list this directory; run as a user who may read it", str(path)
         ) from None
     except NotADirectoryError:
-        raise NotALogDirError(f"this is a file; {_EXPECTED}", path=path) from None
+        instead = (
+            "give its directory, or see it with kafkalog dump-log" if path.suffix == ".log" else _EXPECTED
+        )
+        raise NotALogDirError(f"this is a file; {instead}", path=path) from None
     return files, directories
 
 

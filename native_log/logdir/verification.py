@@ -13,13 +13,21 @@ from native_log.errors import CorruptIndexError
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
 from native_log.records import MAX_BATCH_BYTES, decode
-from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX
+from native_log.segment.files import (
+    DELETED,
+    INDEX,
+    LOG,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    file_name,
+    parse_file_name,
+)
 from native_log.segment.rebuild import read_through
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -60,20 +68,25 @@ class Problem:
         return f"{', '.join(where)}: {self.message}"
 
 
-def verify_log(log: PartitionLog) -> Iterator[Problem]:
+def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: None) -> Iterator[Problem]:
     """What is wrong with a log: batches (checksum, structure of every record, order of offsets), indexes
     (entries that cannot be, that point to no batch, that would mislead a reader; aborted transactions that
     are missing), snapshots of producers' state, leader epochs.
 
     Behind damage it goes on with the next batch that is whole and right. While a broker runs on the
     directory, the end of the last segment may still be in the making, and is not judged.
+
+    Args:
+        advance: told how many bytes of the .log files were gone over since it was told last.
     """
     base = log.segments[0].base_offset if log.segments else 0
     states = newest_snapshot(log.path, log.snapshots, base, base)
     previous = -1
+    without_log = _indexes_without_log(log)
     for segment in log.segments:
         is_last = segment is log.segments[-1]
-        check = _SegmentCheck(segment, states, previous)
+        yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)
+        check = _SegmentCheck(segment, states, previous, advance)
         read_through(segment, check.take, check.take_damage)
         is_written = is_last and log.checkpoints.live
         yield from sorted((*check.problems, *check.of_damage(is_last, is_written)), key=_position)
@@ -82,6 +95,9 @@ def verify_log(log: PartitionLog) -> Iterator[Problem]:
         yield from check.of_offset_index(is_last)
         yield from check.of_time_index(is_last)
         previous = check.previous
+        advance(segment.size_bytes - check.position)
+    if not log.checkpoints.live:
+        yield from _missing_segments(log, without_log, previous, None)
     yield from _of_snapshots(log)
     yield from _missing_end(log)
     for before, after in pairwise(log.leader_epochs):
@@ -96,6 +112,7 @@ class _SegmentCheck:
 
     Attributes:
         previous: greatest offset so far, of the log.
+        advance: told of bytes gone over; `position` is how far.
         problems: of its batches.
         positions, last_offsets, timestamps_ms: of its good batches; the timestamps are their greatest.
         damaged: the bytes between its good batches and behind them.
@@ -105,6 +122,8 @@ class _SegmentCheck:
     segment: LogSegment
     states: ProducerStates
     previous: int
+    advance: Callable[[int], None]
+    position: int = 0
     problems: list[Problem] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     last_offsets: list[int] = field(default_factory=list)
@@ -128,6 +147,9 @@ class _SegmentCheck:
             if wrong is not None:
                 message = f"{wrong}. {_SERVED.format(size)}"
                 self.problems.append(Problem(file.path, position, first, message))
+        end = positions[-1] + sizes[-1]
+        self.advance(end - self.position)
+        self.position = end
         self.positions += positions
         self.last_offsets += lasts
         self.timestamps_ms += int64s(batches, "maxTimestamp").tolist()
@@ -254,6 +276,29 @@ def _wrong_records(batch: memoryview, base_offset: int | None, last_offset: int)
 
 def _increase(offsets: list[int]) -> bool:
     return all(before < after for before, after in pairwise(offsets))
+
+
+def _indexes_without_log(log: PartitionLog) -> list[int]:
+    """Base offsets. Where a crash stopped a removal, a broker has begun it with the .log."""
+    names = [file.name for file in log.path.iterdir()]
+    files = [file for file in map(parse_file_name, names) if file is not None]
+    logs = {file.offset for file in files if file.kind == LOG and file.state in ("", DELETED)}
+    return sorted({file.offset for file in files if file.kind == INDEX and not file.state} - logs)
+
+
+def _missing_segments(
+    log: PartitionLog, without_log: list[int], previous: int, next_base: int | None
+) -> Iterator[Problem]:
+    """Segments of which an index tells and that lie behind `previous`, the last offset before, and before the
+    next. (Behind an offset that is there, it is of a segment that was merged into another.)"""
+    missing = [base for base in without_log if previous < base and (next_base is None or base < next_base)]
+    if missing and missing[0] >= log.log_start_offset:
+        up_to = "" if next_base is None else f" to {next_base - 1}"
+        message = (
+            f"the .log of this index is missing, and with it offsets {missing[0]}{up_to}. Take it from "
+            "another replica: a broker passes over the gap, and removes the index"
+        )
+        yield Problem(f"{log.path}/{file_name(missing[0], INDEX)}", None, missing[0], message)
 
 
 def _missing_end(log: PartitionLog) -> Iterator[Problem]:

@@ -349,6 +349,14 @@ class TestErrors:
         assert line.startswith("kafkalog: ")
         assert says in line
 
+    def test_the_list_of_commands_cuts_nothing_off(self) -> None:
+        assert "..." not in output("--help").partition("Commands:")[2]
+
+    def test_a_segments_file_is_for_dump_log(self) -> None:
+        result = run("ls", EVENTS_0 / f"{0:020d}.log")
+        assert result.exit_code == 1
+        assert "this is a file; give its directory, or see it with kafkalog dump-log" in result.stderr
+
     def test_warnings_are_notes(self, golden_copy: Callable[[str], Path]) -> None:
         data = golden_copy("kafka-4.1/plain-none")
         (data / "lost+found").mkdir()
@@ -385,6 +393,11 @@ class TestProcess:
         script = Path(sys.executable).with_name("kafkalog")
         found = subprocess.run([script, "--version"], capture_output=True, check=True, text=True)
         assert found.stdout == f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})\n"
+
+    def test_run_as_a_module(self) -> None:
+        command = [sys.executable, "-m", "native_log", "--version"]
+        found = subprocess.run(command, capture_output=True, check=True, text=True)
+        assert found.stdout.startswith("kafkalog ")
 
 
 def on_a_terminal(arguments: list[Any]) -> tuple[int, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +10,15 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from native_log.cli import changes
+from native_log.cli import changes, maintenance
 from native_log.cli.app import kafkalog
 from native_log.logdir import LogDir
-from native_log.logdir.verification import verify_log
+from native_log.logdir.verification import Problem, verify_log
 from tests.conftest import golden_id
 from tests.log.support import PARTITIONS, batch, offsets, open_golden
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.conftest import GoldenPartition
@@ -170,6 +172,55 @@ def test_verify_misses_what_the_high_watermark_tells_of(
     code, out = run(capsys, "verify", tmp_path / "logs")
     assert code == 1
     assert f"t-0, offset {bases[0]}: the high watermark was {bases[1]}" in out
+
+
+def test_verify_misses_a_segment_that_an_index_tells_of(
+    golden_copy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = golden_copy("kafka-4.1/corrupt-middle-missing")
+    code, out = run(capsys, "verify", path)
+    assert code == 1
+    assert (
+        f"{80:020d}.index, offset 80: the .log of this index is missing, and with it offsets 80 to 160."
+        in out
+    )
+    (partition,) = (one for one in path.iterdir() if one.is_dir())
+    (partition / f"{161:020d}.log").unlink()
+    assert "and with it offsets 80. " in run(capsys, "verify", path)[1]
+    # Left of a removal that was interrupted.
+    for base in (80, 161):
+        (partition / f"{base:020d}.log.deleted").touch()
+    assert ".log of this index" not in run(capsys, "verify", path)[1]
+
+
+@pytest.mark.parametrize("fixture", ["plain-none", "corrupt-size-13", "torn-keep16"])
+def test_verify_tells_how_far_it_is_and_can_be_stopped(golden_copy: Any, fixture: str) -> None:
+    class StoppedError(Exception):
+        pass
+
+    log_dir = LogDir(golden_copy(f"kafka-4.1/{fixture}"))
+    one = log_dir.partitions()[0]
+    log, steps = log_dir.partition(one.topic, one.partition), list[int]()
+    list(verify_log(log, steps.append))
+    assert sum(steps) == log.size_bytes
+    assert min(steps) >= 0
+
+    def stop(_: int) -> None:
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        list(verify_log(log, stop))
+
+
+def test_errors_of_the_system_are_problems(
+    golden_copy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unreadable(*_: object) -> Iterator[Problem]:
+        raise PermissionError(errno.EACCES, "Permission denied", "/logs/t-0/0.log")
+
+    monkeypatch.setattr(maintenance, "verify_log", unreadable)
+    told = "/logs/t-0/0.log: Permission denied\n1 partition checked, 1 problem\n"
+    assert run(capsys, "verify", golden_copy("kafka-4.1/corrupt-bad-crc")) == (1, told)
 
 
 def test_verify_takes_no_index_entry_of_damaged_bytes_for_wrong(

@@ -1,0 +1,5 @@
+"""`python -m native_log`: the command `kafkalog`."""
+
+from native_log.cli import main
+
+main()
