@@ -96,7 +96,7 @@ def _to_clean(
 
 def _seems_plain(log: PartitionLog, found: Cleanable) -> bool:
     """Whether there are no transactions among the first of what is to be cleaned."""
-    for _, scanned in log.headers(found.first_dirty_offset, DamagedRange.fail):
+    for _, scanned in log.headers(found.first_dirty_offset, DamagedRange.refuse):
         if scanned.batches.num_rows:
             return not has_transactions(scanned.batches)
     return True

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NoReturn
 import pyarrow.compute as pc
 
 from native_log.errors import CorruptRecordError
+from native_log.segment.damage import LEFT_ALONE
 from native_log.segment.scan import int64s
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.segment.segment import LogSegment
-
-_LEFT_ALONE = "The partition is left as it was: take the file from another replica"
 
 
 class OffsetCheck:
@@ -53,7 +52,7 @@ class OffsetCheck:
         bound = "" if self._end_offset is None else f" to before {self._end_offset}"
         raise CorruptRecordError(
             f"expected offsets from {expected[wrong]}{bound}, found a batch of {row['baseOffset']} to "
-            f"{row['lastOffset']}. {_LEFT_ALONE}",
+            f"{row['lastOffset']}. {LEFT_ALONE}",
             path=self._segment.path,
             position=row["position"],
             offset=row["baseOffset"],
@@ -65,7 +64,7 @@ def check_crcs(batches: pa.RecordBatch, path: object) -> None:
     wrong = pc.index(batches.column("isValid"), False).as_py()
     if wrong >= 0:
         raise CorruptRecordError(
-            f"expected a batch that fits its CRC, found another. {_LEFT_ALONE}",
+            f"expected a batch that fits its CRC, found another. {LEFT_ALONE}",
             path=path,
             position=batches.column("position")[wrong].as_py(),
             offset=batches.column("baseOffset")[wrong].as_py(),

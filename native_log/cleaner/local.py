@@ -20,7 +20,7 @@ from native_log.cleaner.segment_output import flush_segment
 from native_log.cleaner.survivors import plan_and_find
 from native_log.cleaner.swap import swap_in
 from native_log.config import LogConfig
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, message_of
 from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
@@ -170,10 +170,12 @@ def _clean_or_tell(log_dir: LogDir, run: _Run, directory: PartitionDir) -> stati
         log = log_dir.partition(directory.topic, directory.partition)
         return clean(log, run, progress)
     except (KafkaLogError, OSError) as error:
-        logger.warning("%s-%d is not cleaned: %s", directory.topic, directory.partition, error)
+        logger.warning("%s-%d is not cleaned: %s", directory.topic, directory.partition, message_of(error))
         if not run.dry_run:
             tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
-        return statistics.PartitionStatistics(directory.topic, directory.partition, "failed", str(error))
+        return statistics.PartitionStatistics(
+            directory.topic, directory.partition, "failed", message_of(error)
+        )
     finally:
         progress.end()
 

@@ -117,7 +117,7 @@ def what_is_cleanable(log: PartitionLog, config: LogConfig, now_ms: int) -> Clea
         """The first batch's greatest. (Kafka: LogSegment.getFirstBatchTimestamp)"""
         segment = log.segments[index]
         if segment.size_bytes:
-            for _, scanned in log.headers(segment.base_offset, DamagedRange.fail):
+            for _, scanned in log.headers(segment.base_offset, DamagedRange.refuse):
                 if scanned.batches.num_rows:
                     return greatest_timestamp_ms(scanned.batches.slice(0, 1))
         return -1

@@ -11,6 +11,7 @@ from native_log.cleaner.statistics import GroupStatistics
 from native_log.cleaner.verdicts import GroupVerdicts
 from native_log.errors import CorruptRecordError, LogTruncatedError
 from native_log.records import Headers, MapProgress, Rewritten, rewrite, rewrite_file, scan
+from native_log.segment.damage import LEFT_ALONE
 from native_log.segment.scan import HEADER_PREFIX_BYTES, greatest_timestamp_ms
 from native_log.storage import DataFile, Window
 
@@ -259,7 +260,7 @@ def checked(found: Found, path: str, stop: int, end: int) -> Found:
         reason = "expected the batches that the round was planned on, found more of them"
     if reason is not None:
         raise CorruptRecordError(
-            f"{reason}. The partition is left as it was: take the file from another replica",
+            f"{reason}. {LEFT_ALONE}",
             path=path,
             position=found.position,
             offset=found.next_offset if found.damage is None else found.damage.offset,

@@ -109,7 +109,7 @@ def _headers(
         segment.base_offset: OffsetCheck(segment, following)
         for segment, following in list(zip(log.segments, bases[1:], strict=True))[first:end]
     }
-    for segment, scanned in log.headers(min(chosen, default=None), DamagedRange.fail, check_crcs=with_crcs):
+    for segment, scanned in log.headers(min(chosen, default=None), DamagedRange.refuse, check_crcs=with_crcs):
         if segment.base_offset not in chosen:
             break
         yield segment, chosen[segment.base_offset], scanned.batches

@@ -19,7 +19,7 @@ from native_log.erasure.copies import copies, leftovers
 from native_log.erasure.rewriting import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
 from native_log.erasure.selection import Selection
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, message_of
 from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -126,11 +126,13 @@ def _erased(log_dir: LogDir, run: _Run, progress: Progress, directory: Partition
             _rewrite(log, found, run.nulled, erased.add)
         return pa.concat_tables([found, removed])
     except (KafkaLogError, OSError) as error:
-        logger.warning("%s-%d is not erased from: %s", directory.topic, directory.partition, error)
+        logger.warning(
+            "%s-%d is not erased from: %s", directory.topic, directory.partition, message_of(error)
+        )
         if not run.dry_run:
             tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
         gone = found.filter(pc.is_in(found.column("segment"), pa.array(erased, pa.string())))
-        failed = _table([_row(directory, status="failed", reason=str(error))])
+        failed = _table([_row(directory, status="failed", reason=message_of(error))])
         return pa.concat_tables([gone, removed, failed])
     finally:
         mine.end()

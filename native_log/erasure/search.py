@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from native_log.errors import LogNeedsRecoveryError
 from native_log.log.pieces import Piece
 from native_log.log.reading.log_range import LogRange
+from native_log.segment.damage import DamagedRange
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def search(
             (piece,),
             log.max_batch_bytes,
         )
-        for records in _joined(whole.read(columns, first_rows=None), len(selection.keys)):
+        for records in _joined(_read(whole, columns), len(selection.keys)):
             mask = selection.mask(records)
             if nulled:
                 mask = pc.and_not(mask, _is_nulled(records))
@@ -101,6 +102,10 @@ def search(
             if found.num_rows:
                 yield _rows(log, found)
         advance(end)
+
+
+def _read(range: LogRange, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    return range.read(columns, mode="dropMalformed", on_damage=DamagedRange.refuse, first_rows=None)
 
 
 def _joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, message_of
 from native_log.log import PartitionLog
 from native_log.retention.decisions import Candidate, Decision, decide
 from native_log.retention.timestamps import largest_timestamp_ms
@@ -125,7 +125,7 @@ def look(
 
 def failed(path: str, topic: str, partition: int, error: Exception) -> RetentionPlan:
     logger.warning("%s-%d: retention failed: %s", topic, partition, error)
-    return RetentionPlan(path, topic, partition, error=str(error))
+    return RetentionPlan(path, topic, partition, error=message_of(error))
 
 
 def _look(log: PartitionLog, config: LogConfig, now_ms: int) -> RetentionPlan:

@@ -15,6 +15,7 @@ from native_log.storage import Window
 if TYPE_CHECKING:
     from native_log.storage import DataFile
 
+LEFT_ALONE = "The partition is left as it was: take the file from another replica"
 SEARCH_BYTES = 4 << 20
 _LARGEST_HEADER_BYTES = 61
 
@@ -47,17 +48,24 @@ class DamagedRange:
         )
 
     def error(self) -> CorruptRecordError:
-        return CorruptRecordError(
-            f"{self.reason}. Take the file from another replica, or read with mode dropMalformed to go on "
-            f"behind the damage at position {self.end_position}",
-            path=self.path,
-            position=self.position,
-            offset=self.offset,
+        """What a reader says."""
+        return self._error(
+            "Take the file from another replica, or read with mode dropMalformed to go on behind the "
+            f"damage at position {self.end_position}"
         )
 
     def fail(self) -> NoReturn:
         """What mode failFast does about it."""
         raise self.error()
+
+    def refuse(self) -> NoReturn:
+        """What whoever would change the log does about it."""
+        raise self._error(LEFT_ALONE)
+
+    def _error(self, advice: str) -> CorruptRecordError:
+        return CorruptRecordError(
+            f"{self.reason}. {advice}", path=self.path, position=self.position, offset=self.offset
+        )
 
 
 def damage_of(found: Scanned | Decoded, end: int) -> Damage:

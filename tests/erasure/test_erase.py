@@ -308,6 +308,7 @@ def test_damage_stops_its_partition_and_no_other(which: int, byte: int, tmp_path
     (failed,) = (row for row in report if row["partition"] == 0)
     assert failed["status"] == "failed"
     assert f"{log}, position" in failed["reason"]
+    assert failed["reason"].endswith(("left as it was: take the file from another replica", "and erase then"))
     assert files(data / "compact-idem-0") == before
     assert {row["status"] for row in report if row["partition"] == 1} == {"erased"}
 

@@ -52,7 +52,7 @@ class LogAppender:
         self._flushed_ms = now_ms
         self.leader_epochs = log.leader_epochs
         self._states = newest_snapshot(log.path, log.snapshots, log.log_start_offset, log.log_end_offset)
-        self._states.replay(log.segments, log.log_end_offset, DamagedRange.fail)
+        self._states.replay(log.segments, log.log_end_offset, DamagedRange.refuse)
         self._states.expire(now_ms - config.producer_id_expiration_ms)
         self._segments = list(log.segments)
         self._active = (
