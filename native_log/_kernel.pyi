@@ -57,7 +57,7 @@ def find_batch(
     max_batch_bytes: int = 0,
 ) -> int | None: ...
 def encode(
-    records: object,
+    parts: Sequence[tuple[object, Buffer | None]],
     *,
     magic: int,
     compression: str,
@@ -74,10 +74,12 @@ def encode(
     now_ms: int,
     base_position: int,
     estimated_ratio: float,
-) -> tuple[tuple[Bytes, ArrowBatch, float] | None, tuple[str, int, int, int]]:
-    """data, batches, estimated ratio, or None; kind of refusal, first and last row, what was found"""
+    finish: bool,
+) -> tuple[tuple[Bytes, ArrowBatch, int, float] | None, tuple[str, int, int, int]]:
+    """data, batches, rows, estimated ratio, or None; kind of refusal, first and last row, what was found"""
 
 def murmur2(keys: object, partitions: int | None = None) -> ArrowBatch: ...
+def deal(partitions: Buffer, count: int) -> tuple[ArrowBatch, list[tuple[int, int]]]: ...
 def patch(data: Buffer, positions: Buffer, *, base_offset: int, leader_epoch: int) -> int | None: ...
 def write_prefixes(
     descriptor: int, positions: Buffer, base_offsets: Buffer, sizes: Buffer, *, leader_epoch: int

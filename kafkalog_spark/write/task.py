@@ -95,5 +95,5 @@ class _Rows:
         if partitioner is None:
             partitioner = self._plan.options.partitioner(topic, self._plan.partitions(topic))
             self._partitioners[topic] = partitioner
-        for partition, part in partitioner.split(records, chosen):
-            self._writer.append(topic, partition, self._plan.partition_dir(topic, partition), part)
+        for partition, (some, rows) in partitioner.split(records, chosen):
+            self._writer.append(topic, partition, self._plan.partition_dir(topic, partition), some, rows)

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import InvalidRecordError
-from native_log.records import partition_of_keys
+from native_log.records import deal, partition_of_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from native_log.records.encode import Part
 
 
 class Partitioner:
@@ -39,8 +41,8 @@ class Partitioner:
         self._turn = random.randrange(partitions)  # noqa: S311
         self._chunk_filled = 0
 
-    def split(self, records: pa.RecordBatch, chosen: pa.Array | None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The records by partition. A partition may come more than once.
+    def split(self, records: pa.RecordBatch, chosen: pa.Array | None) -> Iterator[tuple[int, Part]]:
+        """Records by partition. A partition may come more than once.
 
         Args:
             records: with the columns `value` and perhaps `key`.
@@ -54,7 +56,7 @@ class Partitioner:
         if chosen is not None:
             self._check(chosen)
         if self._partitions == 1:
-            yield 0, records
+            yield 0, (records, None)
             return
         keys = records.column("key") if "key" in records.schema.names and not self._ignore_keys else None
         keyed = None if keys is None or keys.null_count == len(keys) else keys
@@ -72,15 +74,20 @@ class Partitioner:
             records = records.filter(partitions.is_valid())
             partitions = partitions.drop_null()
             yield from self._in_turn(unkeyed)
-        yield from _grouped(records, partitions)
+        yield from self._dealt(records, partitions)
 
-    def _in_turn(self, records: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _dealt(self, records: pa.RecordBatch, partitions: pa.Array) -> Iterator[tuple[int, Part]]:
+        dealt = deal(partitions, self._partitions)
+        for partition, rows in dealt:
+            yield partition, (records, rows if len(dealt) > 1 else None)
+
+    def _in_turn(self, records: pa.RecordBatch) -> Iterator[tuple[int, Part]]:
         if self._round_robin:
             rows = pa.array(range(records.num_rows), pa.int32())
             turns = pc.add(rows, self._turn)
             partitions = pc.subtract(turns, pc.multiply(pc.divide(turns, self._partitions), self._partitions))
             self._turn = (self._turn + records.num_rows) % self._partitions
-            yield from _grouped(records, partitions.cast(pa.int32()))
+            yield from self._dealt(records, partitions.cast(pa.int32()))
             return
         row_bytes = max(1, records.nbytes // records.num_rows)
         # Where there is enough for all partitions, one piece for each: small pieces cost more than they help.
@@ -88,7 +95,7 @@ class Partitioner:
         start = 0
         while start < records.num_rows:
             count = min(records.num_rows - start, -(-(chunk_bytes - self._chunk_filled) // row_bytes))
-            yield self._turn, records.slice(start, count)
+            yield self._turn, (records.slice(start, count), None)
             start += count
             self._chunk_filled += count * row_bytes
             if self._chunk_filled >= chunk_bytes:
@@ -109,16 +116,3 @@ class Partitioner:
                 f"{self._partitions - 1}), found {bounds['max']} in column partition; the option "
                 "partitions says how many a new topic has"
             )
-
-
-def _grouped(records: pa.RecordBatch, partitions: pa.Array) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The records of each partition, in their order."""
-    counts = pc.value_counts(partitions)
-    if len(counts) == 1:
-        yield counts[0].as_py()["values"], records
-        return
-    ordered = records.take(pc.sort_indices(partitions))
-    start = 0
-    for one in sorted(counts.to_pylist(), key=lambda count: count["values"]):
-        yield one["values"], ordered.slice(start, one["counts"])
-        start += one["counts"]

@@ -20,16 +20,22 @@ from native_log.segment.scan import int32s, int64s
 from native_log.storage.writing import AppendFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from native_log.config import LogConfig
     from native_log.log.writing.encoding import Encoding
     from native_log.publish.job import WriteJob
+    from native_log.records.encode import Part
 
-FLUSH_BYTES = 4 << 20
-"""Records of a partition that are encoded at a time."""
-MAX_BUFFERED_BYTES = 128 << 20
-"""Records of all partitions that a task holds in memory."""
+FLUSH_BYTES = 2 << 20
+"""Records of a partition that are encoded at a time: they are in the CPU's cache then."""
+MAX_HELD_BYTES = 64 << 20
+"""After so many all records are encoded: a few that are left of each batch that came keep all of it in
+memory. As many, of all partitions, may be left over that do not fill a batch."""
+MAX_REST_BYTES = 4 << 20
+"""A batch with as many bytes before compression is not waited for to be filled."""
+MAX_UNDER_WAY_BYTES = 16 << 20
+"""Records that may wait to be encoded."""
 OWN_SEGMENT_BYTES = 16 << 20
 """Staged files from this size on become segments as they are; smaller ones are copied behind others."""
 _SENT_BATCH_BYTES = 48 << 10
@@ -38,8 +44,7 @@ would be waste: the commit changes a page of each, and to write all these again 
 STAGED_EPOCH = 0
 """The leader epoch of staged batches: that of a new log."""
 HEADERS = ".headers"
-_MOST_UNDER_WAY = 2
-_COLUMNS = ["position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
+_COLUMNS = ["sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +101,38 @@ class StagingWriter:
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self._logs: dict[tuple[str, int], _StagedLog] = {}
-        self._buffered_bytes = 0
+        self._held_bytes = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kafkalog-encode")
-        self._under_way: deque[Future[None]] = deque()
+        self._under_way: deque[tuple[Future[None], int]] = deque()
+        self._under_way_bytes = 0
 
-    def append(self, topic: str, partition: int, partition_dir: str, records: pa.RecordBatch) -> None:
-        """Take records of one partition: see native_log.records.encode for the columns.
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        partition_dir: str,
+        records: pa.RecordBatch,
+        rows: pa.Array | None = None,
+    ) -> None:
+        """Take records of one partition.
+
+        Args:
+            records: see native_log.records.encode for the columns.
+            rows: the numbers of those that are meant (uint32, no nulls); None: all.
 
         Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError: records that a broker refuses.
         """
         log = self._logs.get((topic, partition))
         if log is None:
             log = self._logs[topic, partition] = _StagedLog(topic, partition, partition_dir, self._attempt)
-        self._buffered_bytes += log.append(records)
+        self._held_bytes += log.append(records, rows)
         if log.buffered_bytes >= FLUSH_BYTES:
             self._flush(log)
-        if self._buffered_bytes > MAX_BUFFERED_BYTES:
+        if self._held_bytes > MAX_HELD_BYTES:
+            self._held_bytes = 0
+            many_left = sum(one.rest_bytes for one in self._logs.values()) > MAX_HELD_BYTES
             for one in self._logs.values():
-                self._flush(one)
+                self._flush(one, finish=many_left)
 
     def close(self) -> list[StagedFile]:
         """Everything encoded, written, and told.
@@ -121,8 +140,9 @@ class StagingWriter:
         Raises as `append`; KafkaLogError if the job was aborted.
         """
         for log in self._logs.values():
-            self._flush(log)
-        self._wait(0)
+            self._flush(log, finish=True)
+        while self._under_way:
+            self._wait_for_one()
         self._thread.shutdown()
         staged = [file for log in self._logs.values() for file in log.close()]
         self._attempt.job.check()
@@ -143,53 +163,65 @@ class StagingWriter:
                     if log.partition_dir.endswith("-delete"):
                         folder.parent.rmdir()
 
-    def _flush(self, log: _StagedLog) -> None:
-        self._buffered_bytes -= log.buffered_bytes
-        records = log.take()
-        if records:
-            self._under_way.append(self._thread.submit(log.write, records))
-        self._wait(_MOST_UNDER_WAY)
+    def _flush(self, log: _StagedLog, *, finish: bool = False) -> None:
+        """Have a log's records encoded; `finish`: those too that do not fill a batch."""
+        size_bytes = log.buffered_bytes
+        self._under_way.append((self._thread.submit(log.write, log.take(), finish), size_bytes))
+        self._under_way_bytes += size_bytes
+        while self._under_way_bytes > MAX_UNDER_WAY_BYTES:
+            self._wait_for_one()
 
-    def _wait(self, most: int) -> None:
-        while len(self._under_way) > most:
-            self._under_way.popleft().result()
+    def _wait_for_one(self) -> None:
+        written, size_bytes = self._under_way.popleft()
+        self._under_way_bytes -= size_bytes
+        written.result()
 
 
 @dataclass(slots=True)
 class _StagedLog:
-    """One partition's part: files that are rolled as segments are, so that each can be one."""
+    """One partition's part: files that are rolled as segments are, so that each can be one.
+
+    Attributes:
+        buffered_bytes: about how large the records are that are kept until they are taken.
+        rest_bytes: and those that were written, but for the batch that they do not fill.
+    """
 
     topic: str
     partition: int
     partition_dir: str
     attempt: Attempt
     buffered_bytes: int = 0
-    _buffer: list[pa.RecordBatch] = field(default_factory=list)
+    rest_bytes: int = 0
+    _buffer: list[Part] = field(default_factory=list)
+    _rest: list[Part] = field(default_factory=list)
     _file: _OpenFile | None = None
     _done: list[StagedFile] = field(default_factory=list)
     _taken: int = 0
     _written: int = 0
     _ratio: float = 1.0
 
-    def append(self, records: pa.RecordBatch) -> int:
-        """Keep records until they are taken; how many bytes they are."""
-        check_records(records, self.attempt.config, self.attempt.now_ms, self._name, self._taken)
-        self._taken += records.num_rows
-        size_bytes = int(records.nbytes)
-        self._buffer.append(records)
+    def append(self, records: pa.RecordBatch, rows: pa.Array | None) -> int:
+        """Keep records until they are taken; about how many bytes they are."""
+        attempt = self.attempt
+        check_records(records, attempt.config, attempt.now_ms, self._name, self._taken, rows)
+        size_bytes, count = int(records.nbytes), records.num_rows
+        if rows is not None:
+            size_bytes, count = size_bytes * len(rows) // max(1, count), len(rows)
+        self._taken += count
+        self._buffer.append((records, rows))
         self.buffered_bytes += size_bytes
         return size_bytes
 
-    def take(self) -> list[pa.RecordBatch]:
+    def take(self) -> list[Part]:
         """What was kept."""
         taken, self._buffer, self.buffered_bytes = self._buffer, [], 0
         return taken
 
-    def write(self, parts: Sequence[pa.RecordBatch]) -> None:
-        """Encode records and write them."""
-        records = _as_one(parts)
+    def write(self, parts: Sequence[Part], finish: bool) -> None:
+        """Encode and write records; those that do not fill a batch with the next ones, or if `finish`."""
+        given = [*self._rest, *parts]
         encoded = self.attempt.encoding.encode(
-            records,
+            given,
             self.attempt.config,
             self.attempt.now_ms,
             self._name,
@@ -197,8 +229,11 @@ class _StagedLog:
             leader_epoch=STAGED_EPOCH,
             first_row=self._written,
             estimated_ratio=self._ratio,
+            finish=finish or self.rest_bytes >= MAX_REST_BYTES,
         )
-        self._written, self._ratio = self._written + records.num_rows, encoded.estimated_ratio
+        self._written, self._ratio = self._written + encoded.rows, encoded.estimated_ratio
+        self._rest = list(_copied_behind(given, encoded.rows))
+        self.rest_bytes = sum(int(records.nbytes) for records, _ in self._rest)
         data, batches = memoryview(encoded.data).cast("B"), encoded.batches
         while batches.num_rows:
             file = self._file = self._file or self._open(batches)
@@ -206,7 +241,7 @@ class _StagedLog:
             if count == 0:
                 self._close_file()
                 continue
-            size = sum(int32s(batches.slice(0, count), "sizeInBytes"))
+            size = len(data) if count == batches.num_rows else sum(int32s(batches, "sizeInBytes")[:count])
             file.append(data[:size], batches.slice(0, count))
             data, batches = data[size:], batches.slice(count)
 
@@ -281,20 +316,20 @@ class _OpenFile:
         )
 
     def append(self, data: memoryview, batches: pa.RecordBatch) -> None:
-        position, first = self.log.size_bytes, int64s(batches, "baseOffset")[0]
-        if position == 0:
+        if self.log.size_bytes == 0:
             self.first_ms = int64s(batches, "maxTimestamp")[0]
         self.log.append(data)
-        rows = batches.select(_COLUMNS)
-        in_file = pc.add(rows.column("position"), position - int64s(rows, "position")[0])
-        self.headers.append(rows.set_column(0, "position", in_file))
-        self.records += int64s(batches, "lastOffset")[batches.num_rows - 1] - first + 1
+        self.headers.append(batches.select(_COLUMNS))
+        first, last = int64s(batches, "baseOffset")[0], int64s(batches, "lastOffset")[-1]
+        self.records += last - first + 1
         self.batches += batches.num_rows
 
     def close(self) -> None:
         # Not flushed: offsets are still to come into every batch, and then into most of its pages.
         self.log.close()
         table = pa.Table.from_batches(self.headers).combine_chunks()
+        sizes = table.column("sizeInBytes").cast(pa.int64())
+        table = table.append_column("position", pc.subtract(pc.cumulative_sum(sizes), sizes))
         with pa.OSFile(self.log.path + HEADERS, "wb") as out, pa.ipc.new_file(out, table.schema) as ipc:
             ipc.write_table(table)
 
@@ -306,7 +341,11 @@ class _OpenFile:
                 os.unlink(path)  # noqa: PTH108
 
 
-def _as_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+def _copied_behind(parts: Sequence[Part], count: int) -> Iterator[Part]:
+    """What comes behind the first `count` records: copies, that what they came in need not stay in memory."""
+    for records, rows in parts:
+        size = records.num_rows if rows is None else len(rows)
+        if count < size:
+            left = pa.array(range(count, size), pa.uint32()) if rows is None else rows.slice(count)
+            yield records.take(left), None
+        count = max(0, count - size)

@@ -10,11 +10,12 @@ chooses the reference on purpose.
 - `decode(buffer, columns)`: the records, with just the columns asked for.
 - `decode_file(descriptor, ...)`: the same of an open file's bytes.
 - `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
-- `encode(records)`: Arrow records as batches, sized as Kafka's producer sizes them.
+- `encode(records)`: Arrow records, or rows of them, as batches sized as Kafka's producer sizes them.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
 - `write_prefixes(descriptor, batches)`: the same, where they lie in an open file.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
+- `deal(partitions, count)`: the rows of each partition.
 - `Headers`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`, `rewrite_file`: what compaction
   needs (see `cleaning`).
 """
@@ -43,6 +44,7 @@ IMPLEMENTATION = "reference"
 if os.environ.get("KAFKALOG_KERNEL") != "reference":
     try:
         from native_log.records.kernel import (
+            deal,
             decode,
             decode_file,
             encode,
@@ -80,6 +82,7 @@ if IMPLEMENTATION == "reference":
         KeyBuckets,
         OffsetMap,
         Survivors,
+        deal,
         decode,
         decode_file,
         encode,
@@ -113,6 +116,7 @@ __all__ = [
     "Scanned",
     "Survivors",
     "Verdict",
+    "deal",
     "decode",
     "decode_file",
     "encode",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ _COLUMNS = ("key", "value", "headers", "timestamp")
 _BINARY = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.null())
 MOST_BYTES = 2**31 - 1
 """No batch is larger."""
+Part: TypeAlias = tuple[pa.RecordBatch, "pa.Array | None"]
+"""Records, and the numbers of those rows that are meant (uint32, no nulls), in that order; None: all."""
 
 
 class Encoded:
@@ -26,14 +28,16 @@ class Encoded:
 
     Attributes:
         data: the bytes, batches one behind the other.
+        rows: how many records they hold.
         estimated_ratio: how well records that come next may be compressed: what encoding them is to be given.
     """
 
-    __slots__ = ("_batches", "data", "estimated_ratio")
+    __slots__ = ("_batches", "data", "estimated_ratio", "rows")
 
-    def __init__(self, data: Buffer, batches: Any, estimated_ratio: float = 1.0) -> None:
+    def __init__(self, data: Buffer, batches: Any, rows: int, estimated_ratio: float = 1.0) -> None:
         """`batches`: anything that Arrow's PyCapsule interface takes a record batch of."""
         self.data = data
+        self.rows = rows
         self._batches = batches
         self.estimated_ratio = estimated_ratio
 
@@ -107,11 +111,34 @@ def check_compression(compression: str, level: int | None) -> None:
     _expect(level in levels, f"a level from {levels[0]} to {levels[-1]} for {compression}", level)
 
 
+def known_parts(records: pa.RecordBatch | Sequence[Part]) -> list[Part]:
+    """What `encode` is given as parts of known columns. Raises ValueError: see known_columns."""
+    if isinstance(records, pa.RecordBatch):
+        return [(known_columns(records), None)]
+    known: list[Part] = []
+    schema = None
+    for batch, rows in records:
+        if rows is not None and (rows.type != pa.uint32() or rows.null_count):
+            raise ValueError(f"expected numbers of rows as uint32 without nulls, found {rows.type}")
+        if schema is not None and batch.schema.equals(schema):
+            known.append((batch, rows))
+            continue
+        known.append((known_columns(batch), rows))
+        schema = batch.schema if known[-1][0] is batch else None  # the next ones are mostly as this one
+    return known
+
+
+def count_rows(parts: Sequence[Part]) -> int:
+    """Of all parts."""
+    return sum(batch.num_rows if rows is None else len(rows) for batch, rows in parts)
+
+
 def known_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     """Those of key, value, headers and timestamp that there are, of Arrow types both implementations know.
 
     Those are, of key and value: (large) binary, (large) string, null; of headers: list of structs of two of
     them, named key and value, null; of timestamp: timestamp of any unit, int64 (ms), null. Others are cast.
+    The same batch, if there is nothing to change.
 
     Raises:
         ValueError: no column `value`, two columns of one name, or a type that cannot be cast.
@@ -119,13 +146,15 @@ def known_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     names = [name for name in _COLUMNS if name in records.schema.names]
     if "value" not in names:
         raise ValueError(f"expected a column value, found {', '.join(records.schema.names) or 'no column'}")
-    columns = []
+    columns, is_known = [], len(names) == records.num_columns
     for name in names:
         index = records.schema.get_field_index(name)
         if index < 0:
             raise ValueError(f"expected one column {name}, found {records.schema.names.count(name)}")
-        columns.append(_known(name, records.column(index)))
-    return pa.RecordBatch.from_arrays(columns, names)
+        column = records.column(index)
+        columns.append(_known(name, column))
+        is_known = is_known and columns[-1] is column
+    return records if is_known else pa.RecordBatch.from_arrays(columns, names)
 
 
 def known_binary(name: str, column: pa.Array) -> pa.Array:

@@ -12,17 +12,20 @@ from native_log.records.encode import (
     Encoded,
     batch_positions,
     check_settings,
-    known_columns,
+    count_rows,
+    known_parts,
     no_batch_at,
     refuse,
 )
-from native_log.records.partitioner import check_partitions, known_keys
+from native_log.records.partitioner import check_partitions, check_row_partitions, known_keys
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, Scanned
 
 if TYPE_CHECKING:
     from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
 
-API_VERSION = 11
+    from native_log.records.encode import Part
+
+API_VERSION = 12
 if _kernel.API_VERSION != API_VERSION:
     raise ImportError(
         f"native_log._kernel has interface {_kernel.API_VERSION}, this native_log needs {API_VERSION}: "
@@ -100,7 +103,7 @@ def scan_headers(
 
 
 def encode(
-    records: pa.RecordBatch,
+    records: pa.RecordBatch | Sequence[Part],
     *,
     magic: int = 2,
     compression: str = "none",
@@ -119,13 +122,15 @@ def encode(
     base_position: int = 0,
     estimated_ratio: float = 1.0,
     first_row: int = 0,
+    finish: bool = True,
 ) -> Encoded:
+    parts = known_parts(records)
     check_settings(
         magic=magic,
         compression=compression,
         level=level,
         batch_size=batch_size,
-        rows=records.num_rows,
+        rows=count_rows(parts),
         max_message_bytes=max_message_bytes,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
@@ -137,7 +142,7 @@ def encode(
         estimated_ratio=estimated_ratio,
     )
     encoded, refused = _kernel.encode(
-        known_columns(records),
+        [(batch, None if rows is None else _values(rows)) for batch, rows in parts],
         magic=magic,
         compression=compression,
         level=level,
@@ -153,11 +158,12 @@ def encode(
         now_ms=now_ms,
         base_position=base_position,
         estimated_ratio=estimated_ratio,
+        finish=finish,
     )
     if encoded is None:
         refuse(refused, first_row, max_message_bytes)
-    data, batches, ratio = encoded
-    return Encoded(memoryview(data), batches, ratio)
+    data, batches, encoded_rows, ratio = encoded
+    return Encoded(memoryview(data), batches, encoded_rows, ratio)
 
 
 def patch(
@@ -195,6 +201,16 @@ def murmur2(keys: pa.Array) -> pa.Array:
 def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
     check_partitions(partitions)
     return pa.record_batch(_kernel.murmur2(known_keys(keys), partitions)).column(0)
+
+
+def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
+    check_row_partitions(partitions, count)
+    batch, sizes = _kernel.deal(_values(partitions), count)
+    rows, dealt, start = pa.record_batch(batch).column(0), [], 0
+    for partition, size in sizes:
+        dealt.append((partition, rows.slice(start, size)))
+        start += size
+    return dealt
 
 
 def _damage(found: tuple[Any, ...] | None) -> Damage | None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from native_log.records.encode import Part
+
 NOW_MS = 1_700_000_000_000
 
 
@@ -28,7 +30,7 @@ def records(start: int, end: int) -> pa.RecordBatch:
 
 def stage(
     job: WriteJob,
-    rows: Iterable[tuple[int, pa.RecordBatch]],
+    rows: Iterable[tuple[int, pa.RecordBatch | Part]],
     *,
     attempt: str = "0",
     topic: str = "t",
@@ -42,7 +44,8 @@ def stage(
     is_there = topic in LogDir(job.log_dir, allow_empty=True).topics()
     for partition, part in rows:
         directory = f"{topic}-{partition}" if is_there else job.new_partition(topic, partition)
-        writer.append(topic, partition, directory, part)
+        given, numbers = (part, None) if isinstance(part, pa.RecordBatch) else part
+        writer.append(topic, partition, directory, given, numbers)
     return writer.close()
 
 

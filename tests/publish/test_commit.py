@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,14 +14,16 @@ from native_log.logdir.checkpoints import OffsetCheckpoints
 from native_log.logdir.unfinished import UnfinishedWrite
 from native_log.logdir.verification import verify_log
 from native_log.publish import commit as publishing
-from native_log.publish import partitions
+from native_log.publish import partitions, staging
 from native_log.publish.job import WriteJob
 from native_log.publish.partitioning import Partitioner
 
 from .support import NOW_MS, expected, records, stage, staged_job, tree, values, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+    from native_log.records.encode import Part
 
 
 @pytest.fixture
@@ -78,6 +81,43 @@ def test_readers_see_nothing_while_it_is_published(data: Path, monkeypatch: pyte
     publishing.commit(job, staged, {}, 2)
     assert seen == [expected((0, 100)), [50, 50]]
     assert values(data) == expected((0, 200))
+
+
+def test_batches_go_on_from_what_came_before(data: Path) -> None:
+    job = WriteJob.begin(data)
+    whole, single = (
+        stage(
+            job,
+            [(0, records(i, i + step)) for i in range(0, 500, step)],
+            attempt=str(step),
+            compression="lz4",
+        )
+        for step in (500, 1)
+    )
+    assert single[0].headers().equals(whole[0].headers())
+    assert Path(single[0].path).read_bytes() == Path(whole[0].path).read_bytes()
+    assert whole[0].headers().num_rows > 5
+
+
+@pytest.mark.parametrize(("held", "rest"), [(300, 4 << 20), (300, 100), (0, 0)])
+def test_little_memory(data: Path, monkeypatch: pytest.MonkeyPatch, held: int, rest: int) -> None:
+    """Few rows for one partition, many for the other, out of the same batches."""
+    monkeypatch.setattr(staging, "MAX_HELD_BYTES", held)
+    monkeypatch.setattr(staging, "MAX_REST_BYTES", rest)
+    monkeypatch.setattr(staging, "MAX_UNDER_WAY_BYTES", held)
+    job = WriteJob.begin(data)
+
+    def dealt() -> Iterator[tuple[int, Part]]:
+        for start in range(0, 200, 20):
+            batch = records(start, start + 20)
+            yield 1, (batch, pa.array([7], pa.uint32()))
+            yield 0, (batch, pa.array([i for i in range(20) if i != 7], pa.uint32()))
+
+    publishing.commit(job, stage(job, dealt()), {}, 2)
+    logs = LogDir(data)
+    for partition in (0, 1):
+        found = [row["value"] for batch in logs.partition("t", partition).read() for row in batch.to_pylist()]
+        assert found == [b"v%d" % i for i in range(200) if (i % 20 == 7) is bool(partition)]
 
 
 def test_large_types_of_arrow(data: Path) -> None:

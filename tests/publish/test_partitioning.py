@@ -26,7 +26,8 @@ def dealt(
         columns["key"] = pa.array(keys, pa.binary())
     found: dict[int, list[int]] = defaultdict(list)
     choice = None if chosen is None else pa.array(chosen, pa.int32())
-    for partition, part in partitioner.split(pa.record_batch(columns), choice):
+    for partition, (records, numbers) in partitioner.split(pa.record_batch(columns), choice):
+        part = records if numbers is None else records.take(numbers)
         found[partition] += [int(value) for value in part.column("value").to_pylist()]
     return found
 

@@ -254,6 +254,17 @@ def test_records_that_cannot_be(impl, column: dict[str, Any], error: type[Except
         impl.encode(pa.record_batch({"value": [b"v", b"v"], **column}))
 
 
+@pytest.mark.parametrize("rows", [pa.array([0], pa.int64()), pa.array([None], pa.uint32())])
+def test_numbers_of_rows_are_uint32(impl, rows: pa.Array) -> None:
+    with pytest.raises(ValueError, match="expected numbers of rows as uint32 without nulls"):
+        impl.encode([(pa.record_batch({"value": ["a"]}), rows)])
+
+
+def test_a_row_that_is_not_there(impl) -> None:
+    with pytest.raises((ValueError, IndexError)):
+        impl.encode([(pa.record_batch({"value": ["a"]}), pa.array([1], pa.uint32()))])
+
+
 def test_a_column_of_values_there_has_to_be(impl) -> None:
     with pytest.raises(ValueError, match="expected a column value, found key"):
         impl.encode(pa.record_batch({"key": [b"k"]}))

@@ -149,6 +149,52 @@ def test_what_is_encoded_is_decoded_again(impl, given_records, how, producer) ->
 
 
 @lawful
+@given(st.data(), st.lists(records(), max_size=3), how | legacy)
+def test_rows_of_several_batches_are_encoded_as_one_batch_of_them(impl, data, given_records, how) -> None:
+    parts: list[tuple[pa.RecordBatch, pa.Array | None]] = []
+    chosen = []
+    for batch in given_records:
+        number = st.integers(0, batch.num_rows - 1)
+        numbers = data.draw(st.none() | st.lists(number, max_size=20)) if batch.num_rows else None
+        rows_of_it = None if numbers is None else pa.array(numbers, pa.uint32())
+        parts.append((batch, rows_of_it))
+        chosen += (batch if rows_of_it is None else batch.take(rows_of_it)).to_pylist()
+    schema = pa.schema(
+        [("key", pa.string()), ("value", pa.binary()), ("headers", HEADERS), ("timestamp", pa.int64())]
+    )
+    expected = outcome(impl, pa.RecordBatch.from_pylist(chosen, schema), **how)
+    found = outcome(impl, parts, **how)
+    if isinstance(expected, KafkaLogError):
+        assert (type(found), found.message) == (type(expected), expected.message)
+    else:
+        assert bytes(found.data) == bytes(expected.data)
+        assert (found.rows, found.estimated_ratio) == (len(chosen), expected.estimated_ratio)
+
+
+@lawful
+@given(records(), st.integers(0, 12), how, producers)
+def test_batches_go_on_in_the_next_call(impl, given_records, cut: int, how, producer) -> None:
+    how = {name: value for name, value in how.items() if name != "max_message_bytes"} | producer
+    expected = impl.encode(given_records, **how)
+    rows, ratio, position = 0, 1.0, how.pop("base_position", 0)
+    offset, sequence = how.pop("base_offset", 0), how.pop("base_sequence", -1)
+    data = b""
+    for end, finish in ((cut, False), (given_records.num_rows, True)):
+        encoded = impl.encode(
+            given_records.slice(rows, max(0, end - rows)),
+            **how,
+            base_position=position + len(data),
+            base_offset=offset + rows,
+            base_sequence=sequence if sequence < 0 else (sequence + rows) % 2**31,
+            estimated_ratio=ratio,
+            finish=finish,
+        )
+        data, rows, ratio = data + bytes(encoded.data), rows + encoded.rows, encoded.estimated_ratio
+    assert rows == given_records.num_rows
+    assert data == bytes(expected.data)
+
+
+@lawful
 @given(records(), legacy)
 def test_what_is_encoded_in_the_old_formats_is_decoded_again(impl, given_records, how) -> None:
     how = {name: value for name, value in how.items() if name != "max_message_bytes"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
@@ -36,6 +36,23 @@ def test_known_hashes(impl, kind: pa.DataType) -> None:
     assert impl.murmur2(pa.array([b"\xff", b"\0\0\0\0"])).to_pylist() == [-311467685, 850957120]
     assert impl.murmur2(pa.nulls(2)).equals(pa.nulls(2, pa.int32()))
     assert impl.partition_of_keys(pa.array([], kind), 1).equals(pa.array([], pa.int32()))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(1, 9), st.data())
+def test_rows_are_dealt_out_in_their_order(impl, count: int, data: st.DataObject) -> None:
+    partitions = data.draw(st.lists(st.integers(0, count - 1)))
+    given_rows = pa.array([0, *partitions], pa.int32()).slice(1)
+    dealt = impl.deal(given_rows, count)
+    assert [partition for partition, _ in dealt] == sorted(set(partitions))
+    for partition, rows in dealt:
+        assert rows.equals(pa.array([i for i, one in enumerate(partitions) if one == partition], pa.uint32()))
+
+
+@pytest.mark.parametrize("wrong", [[0, 3], [-1], [None]])
+def test_rows_that_go_nowhere(impl, wrong: list[int | None]) -> None:
+    with pytest.raises(ValueError, match="partition"):
+        impl.deal(pa.array(wrong, pa.int32()), 3)
 
 
 @needs_kernel

@@ -1,5 +1,7 @@
 //! The partition of a key, as Kafka's default partitioner has it (BuiltInPartitioner.partitionForKey).
 
+use arrow_array::Int32Array;
+
 use crate::encode::columns::Binary;
 
 const SEED: u32 = 0x9747_b28c;
@@ -26,18 +28,50 @@ pub fn murmur2(data: &[u8]) -> i32 {
 }
 
 /// The hash of each key, null for null.
-pub fn hashes(keys: &Binary, rows: usize) -> Vec<Option<i32>> {
-    (0..rows).map(|row| keys.get(row).map(murmur2)).collect()
+pub fn hashes(keys: &Binary, rows: usize) -> Int32Array {
+    of_each(keys, rows, murmur2)
 }
 
 /// The partition of each key, of so many, at least one; null for null.
-pub fn partitions(keys: &Binary, rows: usize, count: i32) -> Vec<Option<i32>> {
-    (0..rows).map(|row| keys.get(row).map(|key| (murmur2(key) & i32::MAX) % count)).collect()
+pub fn partitions(keys: &Binary, rows: usize, count: i32) -> Int32Array {
+    of_each(keys, rows, |key| (murmur2(key) & i32::MAX) % count)
+}
+
+fn of_each(keys: &Binary, rows: usize, value: impl Fn(&[u8]) -> i32) -> Int32Array {
+    if keys.has_nulls() {
+        return (0..rows).map(|row| keys.get(row).map(&value)).collect();
+    }
+    Int32Array::from_iter_values((0..rows).map(|row| keys.get(row).map_or(0, &value)))
+}
+
+/// Rows by partition: the numbers of all, and of each partition that gets any its number and how many of them.
+type Dealt = (Vec<u32>, Vec<(usize, usize)>);
+
+/// The numbers of the rows that go to partition 0, then of those that go to 1, ... None if a row goes to none of so many.
+pub fn deal(partitions: impl Iterator<Item = i32> + Clone, count: usize) -> Option<Dealt> {
+    let mut ends = vec![0_usize; count];
+    let mut rows = 0;
+    for partition in partitions.clone() {
+        *ends.get_mut(usize::try_from(partition).ok()?)? += 1;
+        rows += 1;
+    }
+    let counts = ends.iter().copied().enumerate().filter(|&(_, rows)| rows > 0).collect();
+    let mut end = 0;
+    for rows in &mut ends {
+        (*rows, end) = (end, end + *rows);
+    }
+    let mut dealt = vec![0; rows];
+    for (row, partition) in partitions.enumerate() {
+        let place = &mut ends[partition as usize];
+        dealt[*place] = row as u32;
+        *place += 1;
+    }
+    Some((dealt, counts))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::murmur2;
+    use super::{deal, murmur2};
 
     /// The first six are those of Kafka's UtilsTest.
     #[test]
@@ -60,5 +94,15 @@ mod tests {
         for (key, hash) in known {
             assert_eq!(murmur2(key), hash, "{key:?}");
         }
+    }
+
+    #[test]
+    fn rows_are_dealt_in_order() {
+        let partitions = [2, 0, 2, 5, 0];
+        let dealt = deal(partitions.into_iter(), 6).unwrap();
+        assert_eq!(dealt, (vec![1, 4, 0, 2, 3], vec![(0, 2), (2, 2), (5, 1)]));
+        assert_eq!(deal([].into_iter(), 3), Some((vec![], vec![])));
+        assert_eq!(deal([0, 3].into_iter(), 3), None);
+        assert_eq!(deal([-1].into_iter(), 3), None);
     }
 }

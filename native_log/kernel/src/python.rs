@@ -21,7 +21,7 @@ use crate::find::find_batch;
 use crate::scan::{scan, scan_headers, to_arrow};
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 11;
+const API_VERSION: u32 = 12;
 
 /// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
 pub(crate) const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
@@ -48,7 +48,7 @@ mod _kernel {
     use crate::cleaner::python::{KeyBuckets, OffsetMap, Survivors, merge_packs, rewrite_batches};
 
     #[pymodule_export]
-    use crate::encode::python::{encode, murmur2, patch, write_prefixes};
+    use crate::encode::python::{deal, encode, murmur2, patch, write_prefixes};
 
     #[pyfunction]
     #[pyo3(signature = (buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]

@@ -15,13 +15,14 @@ from native_log.records import encode
 from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from typing_extensions import Buffer
 
     from native_log.config import LogConfig
     from native_log.log.writing.admission import Admission
     from native_log.records import Encoded
+    from native_log.records.encode import Part
 
 _SLICE_BYTES = 4 << 20
 """Records encoded at a time: enough for a large write, few enough to stay in the CPU's cache."""
@@ -48,7 +49,7 @@ class Encoding:
 
     def encode(
         self,
-        records: pa.RecordBatch,
+        records: pa.RecordBatch | Sequence[Part],
         config: LogConfig,
         now_ms: int,
         path: object,
@@ -57,10 +58,12 @@ class Encoding:
         leader_epoch: int = -1,
         first_row: int = 0,
         estimated_ratio: float = 1.0,
+        finish: bool = True,
     ) -> Encoded:
         """Some of the records, as batches that a topic of these settings takes.
 
         Args:
+            records, estimated_ratio, finish: see native_log.records.encode.
             path: of the log, for errors.
             first_row: how many records came before: the number of the first of these, and their distance
                 from `base_sequence`.
@@ -90,6 +93,7 @@ class Encoding:
                 now_ms=now_ms,
                 estimated_ratio=estimated_ratio,
                 first_row=first_row,
+                finish=finish,
             )
         except InvalidRecordError as error:
             raise type(error)(error.message, path=path) from None

@@ -20,14 +20,27 @@ LOG_APPEND_TIME = "LogAppendTime"
 
 
 def check_records(
-    records: pa.RecordBatch, config: LogConfig, now_ms: int, path: object, first_row: int = 0
+    records: pa.RecordBatch,
+    config: LogConfig,
+    now_ms: int,
+    path: object,
+    first_row: int = 0,
+    rows: pa.Array | None = None,
 ) -> None:
-    """Raises InvalidRecordError where one has no key and the topic is compacted; InvalidTimestampError."""
+    """Raises InvalidRecordError where one has no key and the topic is compacted; InvalidTimestampError.
+
+    Args:
+        rows: the numbers of those that are meant; None: all.
+    """
     names = records.schema.names
+
+    def column(name: str) -> pa.Array:
+        return records.column(name) if rows is None else records.column(name).take(rows)
+
     if config.is_compacted:
         missing = 0 if "key" not in names and records.num_rows else -1
         if "key" in names:
-            missing = pc.index(records.column("key").is_null(), True).as_py()
+            missing = pc.index(column("key").is_null(), True).as_py()
         if missing >= 0:
             raise InvalidRecordError(
                 f"row {first_row + missing}: expected a key, for the topic is compacted (cleanup.policy), "
@@ -35,7 +48,7 @@ def check_records(
                 path=path,
             )
     if "timestamp" in names and config.message_timestamp_type != LOG_APPEND_TIME:
-        check_timestamps(records.column("timestamp"), config, now_ms, path, first_row)
+        check_timestamps(column("timestamp"), config, now_ms, path, first_row)
 
 
 def check_timestamps(

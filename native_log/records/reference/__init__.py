@@ -27,7 +27,7 @@ from native_log.records.reference.cleaning import (
 from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.find import find_batch
-from native_log.records.reference.partitioner import murmur2, partition_of_keys
+from native_log.records.reference.partitioner import deal, murmur2, partition_of_keys
 from native_log.records.reference.patch import patch, write_prefixes
 from native_log.records.reference.scan import scan, scan_headers
 
@@ -36,6 +36,7 @@ __all__ = [
     "KeyBuckets",
     "OffsetMap",
     "Survivors",
+    "deal",
     "decode",
     "decode_file",
     "encode",

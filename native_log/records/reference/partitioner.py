@@ -7,7 +7,7 @@ import struct
 
 import pyarrow as pa
 
-from native_log.records.partitioner import check_partitions, known_keys
+from native_log.records.partitioner import check_partitions, check_row_partitions, known_keys
 
 _SEED, _MIX, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
@@ -44,6 +44,28 @@ def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
     check_partitions(partitions)
     found = [None if key is None else (_murmur2(key) & 0x7FFFFFFF) % partitions for key in _bytes(keys)]
     return pa.array(found, pa.int32())
+
+
+def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
+    """Rows by the partition they go to.
+
+    Args:
+        partitions: of each row, int32, no nulls.
+        count: how many partitions there are.
+
+    Returns:
+        Of each partition that gets any, in order, its number and the numbers of its rows, uint32, in order.
+
+    Raises:
+        ValueError: a partition that there is not, or partitions of another type.
+    """
+    check_row_partitions(partitions, count)
+    dealt: dict[int, list[int]] = {}
+    for row, partition in enumerate(partitions.to_pylist()):
+        if not 0 <= partition < count:
+            raise ValueError(f"there are {count} partitions, a row goes to another")
+        dealt.setdefault(partition, []).append(row)
+    return [(partition, pa.array(rows, pa.uint32())) for partition, rows in sorted(dealt.items())]
 
 
 def _bytes(keys: pa.Array) -> list[bytes | None]:

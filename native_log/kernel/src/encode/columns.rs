@@ -93,6 +93,11 @@ impl<'a> Binary<'a> {
         Some(unsafe { self.data.get_unchecked(start..end) })
     }
 
+    /// Whether there may be rows of null.
+    pub fn has_nulls(&self) -> bool {
+        self.nulls.is_some() || matches!(self.offsets, Offsets::AllNull)
+    }
+
     /// Whether `more` bytes behind a value are readable.
     #[inline(always)]
     pub fn readable_behind(&self, value: &[u8], more: usize) -> bool {

@@ -1,7 +1,7 @@
 //! Rows to messages of magic 0 and 1, and to wrappers of them where they are compressed.
 
-use super::columns::Records;
 use super::ratio::Ratio;
+use super::rows::{Cursor, Part};
 use super::{MOST, MOST_PLAIN, Options, Refusal, Workspace};
 use crate::codec::Codec;
 use crate::columns::Record;
@@ -11,35 +11,34 @@ use crate::write::{Wrapper, message};
 /// The lengths of key and value.
 const LENGTHS: usize = 8;
 
-/// Appends the rows as messages of the magic asked for.
+/// Appends the rows as messages of the magic asked for; how many.
 pub(super) fn batches(
-    records: &Records,
+    parts: &[Part],
     options: &Options,
     ratio: &mut Ratio,
     workspace: &mut Workspace,
     out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
+) -> Result<usize, Refusal> {
+    let mut at = Cursor::new(parts);
     let overhead = LENGTHS + if options.magic == 0 { V0_HEADER } else { V1_HEADER };
     if options.codec == Codec::None {
-        for row in 0..records.rows {
-            let mut record = record(records, row, options)?;
+        while let Some(mut record) = record(&at, options)? {
             record.timestamp_ms = options.append_time_ms.unwrap_or(record.timestamp_ms);
-            check_size(row, row, overhead + content_bytes(&record), options)?;
+            check_size(at.row, at.row, overhead + content_bytes(&record), options)?;
             message(options.magic, options.timestamp_flag() as i8, &record, out);
+            at = at.next();
         }
-        return Ok(());
+        return Ok(at.row);
     }
     let append_time = options.append_time_ms.filter(|_| options.magic > 0);
     let wrapper = Wrapper { magic: options.magic, codec: options.codec, append_time };
     let limit = options.batch_size.min(MOST);
     let Workspace { compressor, plain } = workspace;
     let mut within = Vec::new();
-    let mut row = 0;
-    while row < records.rows {
+    while at.get().is_some() {
         within.clear();
-        let mut written = 0;
-        for row in row..records.rows {
-            let record = record(records, row, options)?;
+        let (first_row, mut written) = (at.row, 0);
+        while let Some(record) = record(&at, options)? {
             let bytes = overhead + content_bytes(&record);
             let estimated = overhead + ratio.compressed(written) + bytes;
             if !within.is_empty() && (estimated > limit || written + bytes > MOST_PLAIN) {
@@ -47,31 +46,36 @@ pub(super) fn batches(
             }
             within.push(record);
             written += bytes;
+            at = at.next();
         }
-        let last_row = row + within.len() - 1;
+        if !options.finish && at.get().is_none() {
+            return Ok(first_row);
+        }
+        let last_row = at.row - 1;
         if written > MOST {
-            return Err(Refusal::TooLarge { first_row: row, last_row, size_bytes: written });
+            return Err(Refusal::TooLarge { first_row, last_row, size_bytes: written });
         }
         let begins = out.len();
         let compressed = wrapper.write(&within, compressor, plain, out);
         ratio.observe(written, compressed);
-        check_size(row, last_row, out.len() - begins, options)?;
-        row = last_row + 1;
+        check_size(first_row, last_row, out.len() - begins, options)?;
     }
-    Ok(())
+    Ok(at.row)
 }
 
-fn record<'a>(records: &Records<'a>, row: usize, options: &Options) -> Result<Record<'a>, Refusal> {
+/// The record of the row at this place, if there is one.
+fn record<'a>(at: &Cursor<'a>, options: &Options) -> Result<Option<Record<'a>>, Refusal> {
+    let Some((records, row)) = at.get() else { return Ok(None) };
     if records.headers.of_row(row).len() > 0 {
-        return Err(Refusal::Headers { row });
+        return Err(Refusal::Headers { row: at.row });
     }
-    Ok(Record {
+    Ok(Some(Record {
         key: records.key.get(row),
         value: records.value.get(row),
-        offset: options.base_offset + row as i64,
-        timestamp_ms: records.checked_timestamp(row, options.now_ms)?,
+        offset: options.base_offset + at.row as i64,
+        timestamp_ms: records.checked_timestamp(row, at.row, options.now_ms)?,
         sequence: -1,
-    })
+    }))
 }
 
 fn content_bytes(record: &Record) -> usize {

@@ -3,6 +3,7 @@
 //! | module | idea |
 //! |---|---|
 //! | [`columns`] | key, value, headers and timestamp of a row, of whatever Arrow types |
+//! | [`rows`] | which rows of which columns, in what order |
 //! | [`record`] | one record of a v2 batch |
 //! | [`v2`] | rows to v2 batches |
 //! | [`legacy`] | rows to messages and wrappers of v0 and v1 |
@@ -14,6 +15,7 @@ pub mod legacy;
 pub mod python;
 pub mod ratio;
 pub mod record;
+pub mod rows;
 pub mod v2;
 
 use std::cell::RefCell;
@@ -22,6 +24,7 @@ use crate::codec::{Codec, Compressor};
 use crate::header::LOG_APPEND_TIME;
 use columns::Records;
 use ratio::Ratio;
+use rows::Part;
 
 const NO_TIMESTAMP: i64 = -1;
 /// A batch has no more bytes, and no more records, than 31 bits count.
@@ -48,6 +51,8 @@ pub struct Options {
     pub append_time_ms: Option<i64>,
     /// For records that have no timestamp.
     pub now_ms: i64,
+    /// Whether rows at the end that do not fill a batch become one.
+    pub finish: bool,
 }
 
 impl Options {
@@ -93,13 +98,13 @@ thread_local! {
     static WORKSPACE: RefCell<Workspace> = RefCell::default();
 }
 
-/// Appends all rows to `out`, which is worth nothing if they are refused. `ratio` is how well they are expected to be
-/// compressed, and becomes what the next ones are.
-pub fn encode(records: &Records, options: &Options, ratio: &mut Ratio, out: &mut Vec<u8>) -> Result<(), Refusal> {
+/// Appends the rows to `out`, which is worth nothing if they are refused; how many. `ratio` is how well they are expected
+/// to be compressed, and becomes what the next ones are.
+pub fn encode(parts: &[Part], options: &Options, ratio: &mut Ratio, out: &mut Vec<u8>) -> Result<usize, Refusal> {
     WORKSPACE.with_borrow_mut(|workspace| {
         workspace.compressor.begin(options.level);
         let batches = if options.magic < 2 { legacy::batches } else { v2::batches };
-        let encoded = batches(records, options, ratio, workspace, out);
+        let encoded = batches(parts, options, ratio, workspace, out);
         workspace.plain.clear();
         workspace.plain.shrink_to(KEPT_SCRATCH);
         encoded
@@ -107,12 +112,12 @@ pub fn encode(records: &Records, options: &Options, ratio: &mut Ratio, out: &mut
 }
 
 impl Records<'_> {
-    /// The timestamp of a row, as far as it can be one.
+    /// The timestamp of a row, as far as it can be one. `number`: of the row among all.
     #[inline(always)]
-    fn checked_timestamp(&self, row: usize, now_ms: i64) -> Result<i64, Refusal> {
+    fn checked_timestamp(&self, row: usize, number: usize, now_ms: i64) -> Result<i64, Refusal> {
         let timestamp_ms = self.timestamp.get(row).unwrap_or(now_ms);
         if timestamp_ms < NO_TIMESTAMP {
-            return Err(Refusal::NegativeTimestamp { row, timestamp_ms });
+            return Err(Refusal::NegativeTimestamp { row: number, timestamp_ms });
         }
         Ok(timestamp_ms)
     }

@@ -4,7 +4,7 @@ use arrow_array::ffi::from_ffi;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int32Array, StructArray};
+use arrow_array::{Array, ArrayRef, StructArray, UInt32Array};
 use arrow_data::ffi::FFI_ArrowArray;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, Field};
@@ -15,6 +15,7 @@ use pyo3::types::PyCapsule;
 
 use super::columns::{Binary, Records};
 use super::ratio::Ratio;
+use super::rows::Part;
 use super::{Options, Refusal};
 use crate::bytes::{Bytes, recycled};
 use crate::codec::Codec;
@@ -24,19 +25,21 @@ use crate::python::{ArrowBatch, arrow_error, borrowed, bytes_of, written};
 
 /// (kind, first row, last row, what was found); means nothing where there is no refusal
 type Refused = (&'static str, usize, usize, i64);
-/// (data, batches, estimated ratio), or None
-type Encoded = (Option<(Bytes, ArrowBatch, f32)>, Refused);
+/// (data, batches, rows, estimated ratio), or None
+type Encoded = (Option<(Bytes, ArrowBatch, usize, f32)>, Refused);
+/// Columns, and the numbers of rows, of 32 bits in the machine's byte order; None: all
+type Chosen<'py> = (Bound<'py, PyAny>, Option<PyBuffer<u8>>);
 
 #[pyfunction]
 #[pyo3(signature = (
-    records, *, magic, compression, level, batch_size, max_message_bytes, base_offset, leader_epoch, producer_id,
+    parts, *, magic, compression, level, batch_size, max_message_bytes, base_offset, leader_epoch, producer_id,
     producer_epoch, base_sequence, is_transactional, append_time_ms, now_ms, base_position,
-    estimated_ratio
+    estimated_ratio, finish
 ))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.encode")]
 pub fn encode(
     py: Python<'_>,
-    records: &Bound<'_, PyAny>,
+    parts: Vec<Chosen<'_>>,
     magic: i8,
     compression: &str,
     level: Option<i32>,
@@ -52,6 +55,7 @@ pub fn encode(
     now_ms: i64,
     base_position: i64,
     estimated_ratio: f32,
+    finish: bool,
 ) -> PyResult<Encoded> {
     let codec = Codec::named(compression)
         .ok_or_else(|| PyValueError::new_err(format!("unknown compression {compression:?}")))?;
@@ -69,24 +73,35 @@ pub fn encode(
         is_transactional,
         append_time_ms,
         now_ms,
+        finish,
     };
-    let batch = imported(records)?;
-    if base_offset.checked_add(batch.len() as i64).is_none() {
-        return Err(PyValueError::new_err(format!("offsets end at 2^63 - 1, found {base_offset} to begin with")));
-    }
+    let columns = parts.iter().map(|(columns, _)| imported(columns)).collect::<PyResult<Vec<_>>>()?;
+    let rows = parts.iter().map(|(_, rows)| rows.as_ref().map(bytes_of).transpose()).collect::<PyResult<Vec<_>>>()?;
     let encoded = py.detach(|| {
-        let records = Records::of(&batch).map_err(PyValueError::new_err)?;
+        let parts = columns.iter().zip(rows).map(|(columns, rows)| part(columns, rows));
+        let parts = parts.collect::<Result<Vec<_>, _>>().map_err(PyValueError::new_err)?;
+        if base_offset.checked_add(parts.iter().map(Part::len).sum::<usize>() as i64).is_none() {
+            return Err(PyValueError::new_err(format!("offsets end at 2^63 - 1, found {base_offset} to begin with")));
+        }
         let mut data = recycled();
         let mut ratio = Ratio(estimated_ratio);
-        Ok::<_, PyErr>(super::encode(&records, &options, &mut ratio, &mut data).map(|()| {
+        Ok::<_, PyErr>(super::encode(&parts, &options, &mut ratio, &mut data).map(|rows| {
             let batches = written(&data, base_position);
-            (Bytes::new(data), batches, ratio.0)
+            (Bytes::new(data), batches, rows, ratio.0)
         }))
     })?;
     Ok(match encoded {
-        Ok((data, batches, ratio)) => (Some((data, batches.map_err(arrow_error)?, ratio)), ("", 0, 0, 0)),
+        Ok((data, batches, rows, ratio)) => (Some((data, batches.map_err(arrow_error)?, rows, ratio)), ("", 0, 0, 0)),
         Err(refusal) => (None, refused(refusal)),
     })
+}
+
+fn part<'a>(columns: &'a StructArray, rows: Option<&'a [u8]>) -> Result<Part<'a>, String> {
+    let records = Records::of(columns)?;
+    match rows {
+        Some(rows) => Part::of_rows(records, rows.as_chunks().0),
+        None => Ok(Part::all(records)),
+    }
 }
 
 fn refused(refusal: Refusal) -> Refused {
@@ -127,10 +142,23 @@ pub fn murmur2(py: Python<'_>, keys: &Bound<'_, PyAny>, partitions: Option<i32>)
             None => partitioner::hashes(&keys, batch.len()),
         })
     })?;
-    let array: ArrayRef = Arc::new(Int32Array::from(hashed));
+    column("hash", DataType::Int32, Arc::new(hashed))
+}
+
+/// Rows by the partitions of 32 bits (in the machine's byte order) they go to: the numbers of the first partition's rows,
+/// then the next one's, and of each partition that gets any its number and how many. Partitions are below `count`.
+#[pyfunction]
+pub fn deal(py: Python<'_>, partitions: PyBuffer<u8>, count: usize) -> PyResult<(ArrowBatch, Vec<(usize, usize)>)> {
+    let (partitions, _) = bytes_of(&partitions)?.as_chunks::<4>();
+    let (rows, counts) = py
+        .detach(|| partitioner::deal(partitions.iter().map(|&partition| i32::from_ne_bytes(partition)), count))
+        .ok_or_else(|| PyValueError::new_err(format!("there are {count} partitions, a row goes to another")))?;
+    Ok((column("row", DataType::UInt32, Arc::new(UInt32Array::from(rows)))?, counts))
+}
+
+fn column(name: &str, kind: DataType, array: ArrayRef) -> PyResult<ArrowBatch> {
     let rows = array.len();
-    ArrowBatch::new([Field::new("hash", DataType::Int32, true)].into_iter().collect(), vec![array], rows)
-        .map_err(arrow_error)
+    ArrowBatch::new([Field::new(name, kind, true)].into_iter().collect(), vec![array], rows).map_err(arrow_error)
 }
 
 /// None, or the first of `positions` that is not one of a v2 batch; then nothing was patched.

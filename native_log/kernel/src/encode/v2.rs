@@ -1,8 +1,8 @@
 //! Rows to v2 batches.
 
-use super::columns::Records;
 use super::ratio::Ratio;
 use super::record::{Row, SLACK};
+use super::rows::{Cursor, Part};
 use super::{MOST, MOST_PLAIN, NO_TIMESTAMP, Options, Refusal, Workspace};
 use crate::codec::Codec;
 use crate::header::{TRANSACTIONAL, V2_HEADER, V2Header};
@@ -12,40 +12,46 @@ use crate::varint::bytes_of;
 /// timestamp delta 3, offset delta 2, lengths of key 1 and value 2, header count.
 const USUAL_OVERHEAD: usize = 12;
 
-/// Appends the rows as batches of magic 2.
+/// Appends the rows as batches of magic 2; how many.
 pub(super) fn batches(
-    records: &Records,
+    parts: &[Part],
     options: &Options,
     ratio: &mut Ratio,
     workspace: &mut Workspace,
     out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
+) -> Result<usize, Refusal> {
     if options.codec == Codec::None {
-        let content = records.content_bytes() + records.rows * USUAL_OVERHEAD;
+        let content = parts.iter().map(|part| part.content_bytes() + part.len() * USUAL_OVERHEAD).sum::<usize>();
         out.reserve(content + (content / options.batch_size.max(1024) + 2) * 2 * V2_HEADER + SLACK);
     }
     let Workspace { compressor, plain } = workspace;
-    let mut row = 0;
-    while row < records.rows {
+    let mut at = Cursor::new(parts);
+    while at.get().is_some() {
         let begins = out.len();
         out.resize(begins + V2_HEADER, 0);
-        let batch = if options.codec == Codec::None {
-            fill(records, row, options, |bytes| bytes, out)?
+        let is_plain = options.codec == Codec::None;
+        let (batch, end) = if is_plain {
+            fill(at, options, |bytes| bytes, out)?
         } else {
             plain.clear();
-            let batch = fill(records, row, options, |bytes| ratio.compressed(bytes), plain)?;
+            fill(at, options, |bytes| ratio.compressed(bytes), plain)?
+        };
+        if !options.finish && end.get().is_none() {
+            out.truncate(begins);
+            break;
+        }
+        if !is_plain {
             compressor.compress(options.codec, 2, plain, out);
             ratio.observe(plain.len(), out.len() - begins - V2_HEADER);
-            batch
-        };
-        let size_bytes = out.len() - begins;
+        }
+        let (row, size_bytes) = (at.row, out.len() - begins);
         if size_bytes > options.max_message_bytes.unwrap_or(MOST).min(MOST) {
             return Err(Refusal::TooLarge { first_row: row, last_row: row + batch.rows - 1, size_bytes });
         }
         header(&batch, row, options).write(&mut out[begins..]);
-        row += batch.rows;
+        at = end;
     }
-    Ok(())
+    Ok(at.row)
 }
 
 struct Batch {
@@ -54,36 +60,35 @@ struct Batch {
     max_timestamp: i64,
 }
 
-/// Appends records from `first_row` on, at least one, while they are not estimated to make the batch too large
-/// (MemoryRecordsBuilder.hasRoomFor).
+/// Appends records from the row at `first` on, which there is, while they are not estimated to make the batch too large
+/// (MemoryRecordsBuilder.hasRoomFor); and where the next one is.
 #[inline(always)]
-fn fill(
-    records: &Records,
-    first_row: usize,
+fn fill<'a>(
+    first: Cursor<'a>,
     options: &Options,
     estimate: impl Fn(usize) -> usize,
     out: &mut Vec<u8>,
-) -> Result<Batch, Refusal> {
+) -> Result<(Batch, Cursor<'a>), Refusal> {
     let limit = options.batch_size.min(MOST).saturating_sub(V2_HEADER);
     let begins = out.len();
-    let base_timestamp = records.checked_timestamp(first_row, options.now_ms)?;
-    let mut max_timestamp = base_timestamp;
-    let mut row = first_row;
-    while row < records.rows {
-        let timestamp = records.checked_timestamp(row, options.now_ms)?;
+    let (mut base_timestamp, mut max_timestamp) = (None, i64::MIN);
+    let mut at = first;
+    while let Some((records, row)) = at.get() {
+        let timestamp = records.checked_timestamp(row, at.row, options.now_ms)?;
         let Some(measured) = Row::measure(records, row, timestamp) else {
-            return Err(Refusal::NullHeaderKey { row });
+            return Err(Refusal::NullHeaderKey { row: at.row });
         };
-        let timestamp_delta = timestamp.wrapping_sub(base_timestamp);
-        let offset_delta = (row - first_row) as i32;
+        let timestamp_delta = timestamp.wrapping_sub(*base_timestamp.get_or_insert(timestamp));
+        let offset_delta = (at.row - first.row) as i32;
         let body_bytes = measured.body_bytes(timestamp_delta, offset_delta);
         let record_bytes = bytes_of(body_bytes as i64) + body_bytes;
         let before = out.len() - begins;
-        if row > first_row && (estimate(before) + record_bytes > limit || before + record_bytes > MOST_PLAIN) {
+        if at.row > first.row && (estimate(before) + record_bytes > limit || before + record_bytes > MOST_PLAIN) {
             break;
         }
         if record_bytes > MOST - V2_HEADER {
-            return Err(Refusal::TooLarge { first_row: row, last_row: row, size_bytes: V2_HEADER + record_bytes });
+            let size_bytes = V2_HEADER + record_bytes;
+            return Err(Refusal::TooLarge { first_row: at.row, last_row: at.row, size_bytes });
         }
         out.reserve(record_bytes + SLACK);
         // SAFETY: so much is reserved, and `write` writes `record_bytes` bytes.
@@ -94,9 +99,10 @@ fn fill(
             out.set_len(out.len() + end.offset_from_unsigned(to));
         }
         max_timestamp = max_timestamp.max(timestamp);
-        row += 1;
+        at = at.next();
     }
-    Ok(Batch { rows: row - first_row, base_timestamp, max_timestamp })
+    let base_timestamp = base_timestamp.unwrap_or(NO_TIMESTAMP);
+    Ok((Batch { rows: at.row - first.row, base_timestamp, max_timestamp }, at))
 }
 
 fn header(batch: &Batch, first_row: usize, options: &Options) -> V2Header {

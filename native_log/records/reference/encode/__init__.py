@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.records.encode import Encoded, check_settings, refuse
+from native_log.records.encode import Encoded, check_settings, count_rows, known_parts, refuse
 from native_log.records.reference.codec import NAMES
 from native_log.records.reference.encode.batches import Form, legacy_batches, v2_batches
 from native_log.records.reference.encode.ratio import Ratio
@@ -12,14 +12,18 @@ from native_log.records.reference.encode.rows import RefusedError, rows
 from native_log.records.reference.scan import scan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
+
+    from native_log.records.encode import Part
 
 _CODECS = {name: number for number, name in NAMES.items()}
 _MOST = 2**31 - 1
 
 
 def encode(
-    records: pa.RecordBatch,
+    records: pa.RecordBatch | Sequence[Part],
     *,
     magic: int = 2,
     compression: str = "none",
@@ -38,6 +42,7 @@ def encode(
     base_position: int = 0,
     estimated_ratio: float = 1.0,
     first_row: int = 0,
+    finish: bool = True,
 ) -> Encoded:
     """Records as batches with consecutive offsets from `base_offset` on.
 
@@ -50,7 +55,8 @@ def encode(
         records: columns by name, in any order, others are passed over: `value`, `key` (binary or string),
             `headers` (list of structs of key, binary or string, and value; null: none), `timestamp`
             (timestamp of any unit and zone, rounded down to ms, or int64 ms; null: `now_ms`). Only `value`
-            has to be there.
+            has to be there. Or several such batches, in order, each with the numbers of the rows that are
+            meant (uint32 without nulls; None: all).
         magic: the format: 2, or 1 or 0 of clusters before 0.11, with which there are no headers and no
             producers, and records are compressed within a wrapper message.
         compression: none, gzip, snappy, lz4 or zstd (magic 2 only).
@@ -72,6 +78,8 @@ def encode(
         estimated_ratio: of the size of compressed batches to that before, as it is expected at first: where
             encoding goes on, `Encoded.estimated_ratio` of the call before.
         first_row: by which number errors call the first record.
+        finish: make a batch of records at the end that do not fill one. If not, they are left: see
+            `Encoded.rows`.
 
     Raises:
         RecordTooLargeError: a batch is larger than `max_message_bytes`; it names the rows. A record may have
@@ -80,12 +88,13 @@ def encode(
         InvalidRecordError: a header without a key.
         ValueError: settings that do not go together, unknown ones, columns of other types.
     """
+    parts = known_parts(records)
     check_settings(
         magic=magic,
         compression=compression,
         level=level,
         batch_size=batch_size,
-        rows=records.num_rows,
+        rows=count_rows(parts),
         max_message_bytes=max_message_bytes,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
@@ -107,13 +116,14 @@ def encode(
         base_sequence,
         is_transactional,
         append_time_ms if timestamp_type else None,
+        finish,
     )
     most_bytes = _MOST if max_message_bytes is None else min(max_message_bytes, _MOST)
     written = bytearray()
     row, ratio = 0, Ratio(estimated_ratio, compressed=form.codec != 0)
     try:
-        records = list(rows(records, base_offset, now_ms))
-        for count, batch in (v2_batches if magic == 2 else legacy_batches)(records, form, ratio):
+        given = list(rows(parts, base_offset, now_ms))
+        for count, batch in (v2_batches if magic == 2 else legacy_batches)(given, form, ratio):
             if len(batch) > most_bytes:
                 raise RefusedError("too-large", row, row + count - 1, len(batch))
             written += batch
@@ -121,4 +131,4 @@ def encode(
     except RefusedError as refused:
         refuse(refused.args, first_row, max_message_bytes)
     data = bytes(written)
-    return Encoded(data, scan(data, base_position=base_position, check_crcs=True).batches, ratio.value)
+    return Encoded(data, scan(data, base_position=base_position, check_crcs=True).batches, row, ratio.value)

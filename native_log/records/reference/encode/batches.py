@@ -37,6 +37,7 @@ class Form:
     base_sequence: int
     is_transactional: bool
     append_time_ms: int | None
+    finish: bool
 
 
 def v2_batches(
@@ -59,6 +60,8 @@ def v2_batches(
                 break
             written += data
             end += 1
+        if end == len(rows) and not form.finish:
+            return
         stored = compress(form.codec, 2, bytes(written), form.level)
         ratio.observe(len(written), len(stored))
         max_timestamp = max(record.timestamp for record, _ in rows[start:end])
@@ -114,6 +117,8 @@ def legacy_batches(
                 break
             written += size
             end += 1
+        if end == len(records) and not form.finish:
+            return
         batch = write.wrapper(
             magic, form.codec, records[start:end], append_time if magic else None, form.level
         )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from native_log.records.encode import known_columns
 from native_log.records.reference.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from native_log.records.encode import Part
 
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 _NO_TIMESTAMP = -1
@@ -21,21 +23,29 @@ class RefusedError(Exception):
     """Records that cannot be encoded: see native_log.records.encode.refuse."""
 
 
-def rows(given: pa.RecordBatch, base_offset: int, now_ms: int) -> Iterator[tuple[Record, Headers]]:
+def rows(parts: Sequence[Part], base_offset: int, now_ms: int) -> Iterator[tuple[Record, Headers]]:
     """The records with their headers, whose names are bytes here."""
-    records = known_columns(given)
-    columns = (
-        _binary(records, "key"),
-        _binary(records, "value"),
-        _headers(records),
-        _timestamps(records, now_ms),
-    )
-    for number, (key, value, headers, timestamp) in enumerate(zip(*columns, strict=True)):
+    chosen = (batch if numbers is None else batch.take(numbers) for batch, numbers in parts)
+    of_all = chain.from_iterable(_of_one(batch, now_ms) for batch in chosen)
+    for number, (key, value, headers, timestamp) in enumerate(of_all):
         if timestamp < _NO_TIMESTAMP:
             raise RefusedError("timestamp", number, number, timestamp)
         if any(name is None for name, _ in headers):
             raise RefusedError("header-key", number, number, 0)
         yield Record(base_offset + number, timestamp, 0, key, value), headers
+
+
+def _of_one(
+    records: pa.RecordBatch, now_ms: int
+) -> Iterator[tuple[bytes | None, bytes | None, Headers, int]]:
+    """Key, value, headers and timestamp of each."""
+    return zip(
+        _binary(records, "key"),
+        _binary(records, "value"),
+        _headers(records),
+        _timestamps(records, now_ms),
+        strict=True,
+    )
 
 
 def _binary(records: pa.RecordBatch, name: str) -> list[bytes | None]:
