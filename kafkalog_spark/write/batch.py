@@ -22,7 +22,12 @@ logger = logging.getLogger(__name__)
 
 
 class KafkaLogWriter(DataSourceArrowWriter):
-    """Appends a DataFrame to the logs of a log directory: all of its rows, or none."""
+    """Appends a DataFrame to the logs of a log directory: all of its rows, or none.
+
+    A topic named by the option is there afterwards, even if there was no row to write, as the files of
+    Spark's own sinks are. Where the rows name their topics and there is no row, nothing is made. (Spark's
+    kafka sink makes a topic when a row is sent to it, if the brokers make topics at all.)
+    """
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
@@ -44,11 +49,18 @@ def publish(
     """Put what the tasks of a job have staged into the logs."""
     done = [one for one in messages if isinstance(one, TaskCommit)]
     query_id = next((one.query_id for one in done), None)
+    job = plan.job if batch_id is None or not done else done[0].job
+    staged = [file for one in done for file in one.staged]
+    topic = plan.options.topic
+    if not staged and topic is None:
+        job.abort()
+        return
     published = commit(
-        plan.job if batch_id is None or not done else done[0].job,
-        [file for one in done for file in one.staged],
+        job,
+        staged,
         plan.options.config,
         plan.options.partitions,
+        topics=[] if topic is None else [topic],
         stream=None if batch_id is None or query_id is None else (query_id, batch_id),
         now_ms=plan.now_ms,
     )

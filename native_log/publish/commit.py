@@ -37,6 +37,7 @@ def commit(
     config: Mapping[str, object],
     new_partitions: int,
     *,
+    topics: Sequence[str] = (),
     stream: tuple[str, int] | None = None,
     now_ms: int | None = None,
 ) -> list[Published]:
@@ -46,12 +47,14 @@ def commit(
         staged: in the order in which a partition's files go into its log.
         config: settings of the topics, by Kafka's names.
         new_partitions: how many partitions a topic gets that is not there yet.
+        topics: are made if they are not there, even if nothing is staged for them.
         stream: query id and batch id: a batch that was published before (or one after it) is not again.
 
     Raises:
         LogDirInUseError: a broker, or another writer, holds the log directory.
         LogNeedsRecoveryError: a crash left a log's end damaged; `kafkalog recover` mends it.
-        TopicExistsError: a topic was made meanwhile by someone else.
+        TopicExistsError: a topic was made meanwhile by someone else, with another number of partitions than
+            its records were dealt out to. If the number is the same they are appended.
         OSError: writing failed; the logs are as they were.
     """
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -66,7 +69,7 @@ def commit(
         by_partition: dict[tuple[str, int], list[StagedFile]] = {}
         for one in staged:
             by_partition.setdefault((one.topic, one.partition), []).append(one)
-        return _publish(job, session, by_partition, config, new_partitions, stream, now_ms)
+        return _publish(job, session, by_partition, topics, config, new_partitions, stream, now_ms)
     finally:
         try:
             job.end()
@@ -95,6 +98,7 @@ def _publish(
     job: WriteJob,
     session: WriteSession,
     staged: Mapping[tuple[str, int], Sequence[StagedFile]],
+    topics: Sequence[str],
     config: Mapping[str, object],
     new_partitions: int,
     stream: tuple[str, int] | None,
@@ -103,8 +107,9 @@ def _publish(
     log_dir = Path(job.log_dir)
     logs = LogDir(log_dir, allow_empty=True)
     there = logs.topics()
-    _check_topics(job, staged, there)
-    new_topics = {topic: random_uuid() for topic, _ in sorted(staged) if topic not in there}
+    _check_topics(job, staged, there, new_partitions)
+    wanted = {*topics, *(topic for topic, _ in staged)}
+    new_topics = {topic: random_uuid() for topic in sorted(wanted) if topic not in there}
 
     def make(key: tuple[str, int]) -> NewLog:
         return NewLog.make(job, key, new_topics[key[0]], staged.get(key, ()), config, now_ms)
@@ -148,11 +153,19 @@ def _publish(
 
 
 def _check_topics(
-    job: WriteJob, staged: Mapping[tuple[str, int], Sequence[StagedFile]], there: Mapping[str, object]
+    job: WriteJob,
+    staged: Mapping[tuple[str, int], Sequence[StagedFile]],
+    there: Mapping[str, Sequence[int]],
+    new_partitions: int,
 ) -> None:
+    """Records staged for a new topic go to one that was made meanwhile: by their keys they are where they
+    belong if it has as many partitions."""
     for (topic, number), files in staged.items():
-        if topic in there and files[0].partition_dir != f"{topic}-{number}":
+        was_new = files[0].partition_dir != f"{topic}-{number}"
+        if was_new and topic in there and there[topic] != [*range(new_partitions)]:
             raise TopicExistsError(
-                f"topic {topic} was not there when this write began, and was made meanwhile: write again",
+                f"topic {topic} was not there when this write began, and was made meanwhile with "
+                f"{len(there[topic])} partitions, not the {new_partitions} that its records were dealt out "
+                "to: write again",
                 path=job.log_dir,
             )

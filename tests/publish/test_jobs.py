@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log import LogDir
-from native_log.errors import KafkaLogError, LogDirInUseError, LogNeedsRecoveryError
+from native_log.errors import KafkaLogError, LogDirInUseError, LogNeedsRecoveryError, TopicExistsError
 from native_log.logdir.lock import LogDirLock
+from native_log.logdir.verification import verify_log
 from native_log.publish import commit as publishing
 from native_log.publish.job import Owner, WriteJob, sweep
 
@@ -163,12 +164,31 @@ def test_a_batch_of_a_stream_is_written_once(data: Path) -> None:
     assert values(data) == expected((0, 400))
 
 
-def test_a_topic_made_meanwhile(data: Path) -> None:
+def test_of_jobs_that_make_a_topic_all_write_to_the_first_one_s(data: Path) -> None:
+    jobs = [staged_job(data, start, start + 100, topic="new") for start in (0, 100, 200)]
+    ids = set()
+    for job, staged in reversed(jobs):
+        publishing.commit(job, staged, {}, 2, now_ms=NOW_MS)
+        ids.add(LogDir(data).partition("new", 0).topic_id)
+    assert len(ids) == 1
+    assert values(data, "new") == expected((0, 300))
+    assert not [name for name in tree(data) if "kafkalog" in name or name.endswith("-delete")]
+    assert list(verify_log(LogDir(data).partition("new", 1))) == []
+
+
+def test_a_topic_made_meanwhile_with_other_partitions(data: Path) -> None:
     job = WriteJob.begin(data)
     staged = stage(job, [(0, records(0, 10))], topic="new")
     LogDir(data).create_topic("new", 3)
-    with pytest.raises(KafkaLogError, match="made meanwhile"):
+    with pytest.raises(TopicExistsError, match="made meanwhile with 3 partitions, not the 2"):
         publishing.commit(job, staged, {}, 2, now_ms=NOW_MS)
+    assert values(data, "new") == []
+
+
+def test_a_topic_without_records(data: Path) -> None:
+    for _ in range(2):
+        publishing.commit(WriteJob.begin(data), [], {}, 2, topics=["new"])
+    assert LogDir(data).topics()["new"] == [0, 1]
     assert values(data, "new") == []
 
 

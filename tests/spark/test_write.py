@@ -58,6 +58,16 @@ def test_a_new_log_directory_and_more_of_it(spark: SparkSession, tmp_path: Path)
     assert not [name for name in files(tmp_path / "logs") if "kafkalog" in name]
 
 
+def test_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """A topic that the write names is there then; of rows that would name it there are none."""
+    df = spark.range(0).selectExpr("cast(id as string) value", "'of rows' topic")
+    save(df, tmp_path / "named", partitions=2)
+    assert native_log.LogDir(tmp_path / "named").topics() == {"t": [0, 1]}
+    assert load(spark, tmp_path / "named", "value").count() == 0
+    df.write.format("kafkalog").mode("append").save(str(tmp_path / "of-rows"))
+    assert not (tmp_path / "of-rows").exists()
+
+
 def test_every_column(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.sql(
         """select cast(nullif(concat('k', id % 7), 'k3') as binary) key,
