@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::cursor::{Cursor, Stop};
 use super::keys::{records_section, wrapper_content};
-use super::rewrite::{Options, Stats, Verdict};
+use super::options::{Options, Stats, Verdict};
 use super::spans;
 use super::survivors::Window;
 use super::write::{self, Kept, V2Batch};

@@ -11,7 +11,7 @@
 //! | [`newest`] | the greatest offset of each key of a bucket: a small hash table |
 //! | [`words`] | keys, eight bytes at a time |
 //! | [`survivors`] | a set of offsets |
-//! | [`rewrite`], [`filter`], [`write`] | batches without the records that do not survive |
+//! | [`rewrite`], [`options`], [`filter`], [`write`] | batches without the records that do not survive |
 
 pub mod arena;
 pub mod buckets;
@@ -23,6 +23,7 @@ pub mod key_map;
 pub mod keys;
 mod memory;
 pub mod newest;
+pub mod options;
 pub mod packs;
 pub mod places;
 #[cfg(feature = "python")]

@@ -11,6 +11,7 @@ use roaring::RoaringTreemap;
 use super::buckets::MOST_BUCKETS;
 use super::key_map::KeyMap;
 use super::keys::{Options, Progress, Unshadowed, feed};
+use super::options::Options as RewriteOptions;
 use super::packs::{Kind, Merger};
 use super::{buckets, rewrite, survivors};
 use crate::bytes::{Bytes, Part, recycled};
@@ -348,7 +349,7 @@ pub fn rewrite_batches(
     if let Some(horizon) = delete_horizon_ms.filter(|&horizon| horizon < 0) {
         return Err(PyValueError::new_err(format!("a delete horizon of at least 0 was expected, found {horizon}")));
     }
-    let options = rewrite::Options {
+    let options = RewriteOptions {
         base_position: if let python::Source::File(_, position, _) = source { position } else { base_position },
         survivors: &survivors.set,
         survivors_end,
