@@ -17,7 +17,7 @@
 //! | [`columns`] | the Arrow columns being built |
 //! | [`write`](mod@write) | what all writers of batches write alike |
 //! | [`pool`], [`constant`] | recycled memory below the columns, and columns of one value |
-//! | [`varint`], [`crc`], [`damage`], `wide` | the small parts |
+//! | [`varint`], [`crc`], [`damage`], `wide`, `memory` | the small parts |
 //!
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
@@ -35,6 +35,7 @@ pub mod encode;
 pub mod find;
 pub mod header;
 pub mod legacy;
+mod memory;
 pub mod partitioner;
 pub mod patch;
 pub mod pool;

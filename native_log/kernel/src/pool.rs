@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use arrow_buffer::Buffer;
 
+use crate::memory::{LARGE_PAGE, advise_large_pages};
+
 /// Bytes behind a vector's capacity that may be written (and are not kept).
 pub const SLACK: usize = 64;
 const ALIGNMENT: usize = 64;
 const SMALLEST: usize = 4 << 10;
-/// Blocks of so many bytes and more are made of pages of this size: a column is written at many places at once, and
-/// the processor keeps in mind where only so many pages are.
-const LARGE_PAGE: usize = 2 << 20;
 /// Free blocks kept, in bytes; beyond that they go back to the allocator.
 const KEPT_BYTES: usize = 64 << 20;
 
@@ -53,11 +52,7 @@ impl Block {
         let layout = Self::layout(bytes);
         // SAFETY: the size is not zero.
         let address = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        #[cfg(target_os = "linux")]
-        if bytes >= LARGE_PAGE {
-            // SAFETY: whole pages, all of the block. Where this fails they stay small.
-            unsafe { libc::madvise(address.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-        }
+        advise_large_pages(address.as_ptr(), bytes);
         Block { address, bytes }
     }
 

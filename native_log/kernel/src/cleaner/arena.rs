@@ -1,7 +1,7 @@
 //! Keys and offsets, one behind the other.
 
 use super::key_map::KEY_OVERHEAD_BYTES;
-use super::memory::{advise_large_pages, prefetch};
+use crate::memory::{advise_large_pages, prefetch};
 
 /// An entry: offset (8 bytes), length of the key (4), the key.
 const ENTRY_HEADER: usize = 12;

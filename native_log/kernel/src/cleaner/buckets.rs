@@ -4,10 +4,10 @@ use std::sync::Mutex;
 
 use super::key_map::{Full, Guess};
 use super::keys::Sink;
-use super::memory::prefetch;
 use super::newest::Newest;
 use super::packs::{Kind, Pack};
 use super::words::hash;
+use crate::memory::prefetch;
 
 pub const MOST_BUCKETS: usize = 1 << 16;
 

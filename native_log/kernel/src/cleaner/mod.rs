@@ -21,7 +21,6 @@ pub mod filter;
 pub mod headers;
 pub mod key_map;
 pub mod keys;
-mod memory;
 pub mod newest;
 pub mod options;
 pub mod packs;

@@ -3,8 +3,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::memory::prefetch;
 use super::words::{append, same};
+use crate::memory::prefetch;
 
 /// A slot: 0 for none, or the lower bits of the hash, and below them the entry's place in the arena + 1.
 const PLACE_BITS: u32 = 40;

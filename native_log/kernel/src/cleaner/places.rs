@@ -4,7 +4,7 @@
 //! Slots are taken in order, in the line of the hash or, where that is full, in its neighbour, which processors like to fetch
 //! with it, or in the pairs that follow.
 
-use super::memory::{advise_large_pages, prefetch};
+use crate::memory::{advise_large_pages, prefetch};
 
 pub const PLACE_BITS: u32 = 48;
 const SLOTS: usize = 8;

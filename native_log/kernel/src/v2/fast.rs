@@ -4,6 +4,7 @@
 
 use crate::columns::{BinaryColumn, RecordColumns, micros};
 use crate::header::V2Header;
+use crate::memory::prefetch;
 use crate::varint::{unzigzag_i32, unzigzag_i64};
 
 use super::OffsetRange;
@@ -348,16 +349,3 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 type Register = std::arch::x86_64::__m128i;
 #[cfg(not(target_arch = "x86_64"))]
 type Register = u128;
-
-/// Asks for the memory at an address ahead of its use; any address will do.
-#[inline(always)]
-fn prefetch(address: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}

@@ -1,17 +1,19 @@
 //! What the system and the processor are told of memory.
 
-#[cfg(target_os = "linux")]
-const LARGE_PAGE: usize = 2 << 20;
+/// The large pages of most processors; an allocation so aligned begins with one.
+pub const LARGE_PAGE: usize = 2 << 20;
 
-/// Asks for large pages, where the system has them: a look-up then seldom waits for an address as well.
+/// Asks for large pages within an allocation, where the system has them: the processor keeps in mind where only so many
+/// pages are, and what is read or written at many places seldom waits for an address then.
 pub fn advise_large_pages<T>(start: *const T, count: usize) {
     #[cfg(target_os = "linux")]
     {
         let (start, bytes) = (start as usize, count * size_of::<T>());
         let first = start.next_multiple_of(LARGE_PAGE);
-        if bytes > 2 * LARGE_PAGE {
-            let bytes = (start + bytes - first) / LARGE_PAGE * LARGE_PAGE;
-            // SAFETY: advice about whole pages within an allocation; it changes no content. Without it, pages are small.
+        let bytes = (start + bytes).saturating_sub(first) / LARGE_PAGE * LARGE_PAGE;
+        if bytes > 0 {
+            // SAFETY: advice about whole pages within the caller's allocation; it changes no content, and where it fails
+            // pages stay small.
             unsafe { libc::madvise(first as *mut libc::c_void, bytes, libc::MADV_HUGEPAGE) };
         }
     }
