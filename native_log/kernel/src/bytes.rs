@@ -22,7 +22,7 @@ impl Drop for Bytes {
         let mut bytes = std::mem::take(&mut self.bytes);
         if let Ok(mut free) = FREE.try_lock()
             && free.len() < MOST_FREE
-            && bytes.capacity() <= LARGEST_FREE
+            && (1..=LARGEST_FREE).contains(&bytes.capacity())
         {
             bytes.clear();
             free.push(bytes);

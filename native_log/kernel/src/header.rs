@@ -7,8 +7,8 @@ use crate::damage::{Fault, Kind};
 pub const PREFIX_BYTES: usize = 12;
 /// Up to and including the magic byte, which all formats have at the same place.
 pub const MAGIC_END: usize = 17;
-/// The smallest size field of any format: an empty v0 message.
-const MIN_SIZE: i32 = 14;
+/// The smallest size field of any format, an empty v0 message's: DataLogInputStream takes less for corrupt.
+pub const MIN_SIZE: i32 = 14;
 
 /// A segment, and so a batch, has no more bytes than 31 bits count.
 const MAX_TOTAL: usize = i32::MAX as usize;
@@ -81,8 +81,8 @@ fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, F
         return Err(Fault::new(Kind::Size, message));
     }
     let least = match magic {
-        0 => V0_HEADER + 8, // the two lengths of key and value
-        1 => V1_HEADER + 8,
+        0 => V0_SMALLEST,
+        1 => V1_SMALLEST,
         2 => V2_HEADER,
         _ => {
             let message = format!("the magic byte is {magic}, known formats have 0, 1 or 2");
@@ -109,7 +109,7 @@ pub const V2_CRC_FROM: usize = 21;
 pub const LOG_APPEND_TIME: i16 = 1 << 3;
 pub const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
-const DELETE_HORIZON: i16 = 1 << 6;
+pub const DELETE_HORIZON: i16 = 1 << 6;
 
 /// The header of a v2 batch.
 #[derive(Clone, Copy, Debug)]
@@ -192,6 +192,10 @@ impl V2Header {
 pub const V0_HEADER: usize = 18;
 /// Bytes of a v1 message before its key's length.
 pub const V1_HEADER: usize = 26;
+/// Bytes of a v0 message without key and value: the header and their two lengths.
+pub const V0_SMALLEST: usize = V0_HEADER + 8;
+/// The same of a v1 message.
+pub const V1_SMALLEST: usize = V1_HEADER + 8;
 /// Where the part of a v0/v1 message begins that its CRC covers.
 pub const LEGACY_CRC_FROM: usize = 16;
 

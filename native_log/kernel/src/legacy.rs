@@ -3,11 +3,8 @@
 
 use crate::columns::{Record, RecordColumns};
 use crate::damage::Fault;
-use crate::header::{LegacyHeader, PREFIX_BYTES, V0_HEADER, V1_HEADER, i32_at, i64_at};
+use crate::header::{LegacyHeader, MIN_SIZE, PREFIX_BYTES, V0_SMALLEST, V1_SMALLEST, i32_at, i64_at};
 use crate::v2::OffsetRange;
-
-/// The size field of an empty v0 message: DataLogInputStream takes less for corrupt.
-const MIN_SIZE: i32 = 14;
 
 /// Bytes, or null.
 type Nullable<'a> = Option<&'a [u8]>;
@@ -141,8 +138,8 @@ impl<'a> Iterator for Entries<'a> {
 fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) -> Result<Record<'a>, Fault> {
     let (magic, bytes) = (entry[16] as i8, entry.len());
     let least = match magic {
-        0 => V0_HEADER + 8,
-        1 => V1_HEADER + 8,
+        0 => V0_SMALLEST,
+        1 => V1_SMALLEST,
         _ => return Err(Fault::records(format!("a message within a wrapper has magic {magic}, neither 0 nor 1"))),
     };
     if bytes < least {

@@ -171,12 +171,12 @@ pub enum Source {
     File(i32, i64, u64),
 }
 
-/// The file of a descriptor that the caller keeps open, and that is not closed here.
+/// The file of a descriptor that the caller keeps open during the call, and that is not closed here.
 pub(crate) fn borrowed(descriptor: i32) -> PyResult<ManuallyDrop<File>> {
     if descriptor < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF).into());
     }
-    // SAFETY: it is never dropped.
+    // SAFETY: the descriptor is the caller's. The file is never dropped, and so never closes it.
     Ok(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
 }
 
@@ -253,8 +253,8 @@ pub(crate) fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if buffer.len_bytes() == 0 {
         return Ok(&[]);
     }
-    // SAFETY: the buffer is contiguous and held by its owner as long as `buffer` lives. Another thread may write to it
-    // meanwhile: no length is read twice, so that the worst is a record of mixed content or a damaged batch.
+    // SAFETY: the buffer is contiguous and held by its owner as long as `buffer` lives. That nobody writes to it meanwhile
+    // is the caller's to see to, as for every buffer whose reader lets go of the GIL.
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes()) })
 }
 

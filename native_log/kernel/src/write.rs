@@ -5,7 +5,8 @@ use crate::columns::Record;
 use crate::crc::{crc32, crc32c};
 use crate::header::{LEGACY_CRC_FROM, LOG_APPEND_TIME, V2_CRC_FROM, V2Header};
 
-const NO_TIMESTAMP: i64 = -1;
+/// RecordBatch.NO_TIMESTAMP.
+pub const NO_TIMESTAMP: i64 = -1;
 
 impl V2Header {
     /// Fills in the header of a batch, whose records are there, with its size and its CRC. `self.crc` means nothing.

@@ -3,15 +3,13 @@
 use super::spans::Span;
 use crate::codec::{Codec, Compressor};
 use crate::columns::Record;
-use crate::header::{LegacyHeader, V2_HEADER, V2Header};
+use crate::header::{DELETE_HORIZON, LegacyHeader, V2_HEADER, V2Header};
 use crate::varint::{read_i32, write_i64};
-use crate::write::Wrapper;
+use crate::write::{NO_TIMESTAMP, Wrapper};
 
 const CODEC: i16 = 7;
-const DELETE_HORIZON: i16 = 1 << 6;
 /// Timestamp type, transactional, control.
 const KEPT_FLAGS: i16 = 0b11_1000;
-const NO_TIMESTAMP: i64 = -1;
 
 /// A batch's header alone: its offsets and its producer are still needed (DefaultRecordBatch.writeEmptyHeader).
 pub fn empty_batch(header: &V2Header, out: &mut Vec<u8>) {
