@@ -16,6 +16,7 @@ from native_log.log.local_log import LocalLog
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.log.reading.locating import locate
 from native_log.log.reading.log_range import LogRange
+from native_log.log.reading.reader import check_mode
 from native_log.log.tail import Tail
 from native_log.segment.damage import DamagedRange
 
@@ -298,6 +299,8 @@ class PartitionLog(LocalLog):
 
 
 def _damage_handler(mode: str) -> Callable[[DamagedRange], None]:
+    check_mode(mode)
+
     def report(damaged: DamagedRange) -> None:
         logger.warning("skipped damaged bytes of a log: %s", damaged)
 

@@ -103,6 +103,21 @@ def test_unknown_mode(damaged: PartitionLog) -> None:
         damaged.read(mode="x")
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda log, mode: list(log.batches(mode=mode)),
+        lambda log, mode: log.transactions(mode=mode),
+        lambda log, mode: log.offset_for_timestamp(2**50, mode=mode),
+    ],
+)
+def test_a_slip_in_the_mode_passes_over_nothing(
+    damaged: PartitionLog, how: Callable[[PartitionLog, str], object]
+) -> None:
+    with pytest.raises(ValueError, match="mode must be one of .*, found 'failfast'"):
+        how(damaged, "failfast")
+
+
 @pytest.mark.parametrize("position", [*range(8, 12), 16, *range(17, len(batch(3)))])
 def test_a_flipped_bit_costs_one_batch(tmp_path: Path, position: int) -> None:
     """In every field that its size, magic or CRC protect; base offset and leader epoch are not protected."""

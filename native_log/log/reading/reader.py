@@ -58,8 +58,7 @@ class Reader:
         on_damage: Callable[[DamagedRange], None] | None,
         fail_on_data_loss: bool,
     ) -> None:
-        if mode not in MODES:
-            raise ValueError(f"mode must be one of {', '.join(MODES)}, found {mode!r}")
+        check_mode(mode)
         self._range = range
         self._columns = columns
         self._decoded_columns = [name for name in columns if name != CORRUPT_RECORD]
@@ -236,6 +235,12 @@ class Reader:
     def _on_lost_marker(self, damaged: DamagedRange) -> None:
         if self._mode == "failFast":
             raise damaged.error()
+
+
+def check_mode(mode: str) -> None:
+    """Raises ValueError for one that there is not."""
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, found {mode!r}")
 
 
 def _type_of(column: str) -> pa.DataType:
