@@ -75,7 +75,9 @@ def bounds(log: PartitionLog, wanted: Wanted) -> tuple[int, int]:
         return end if offset is None else min(max(offset, first), end)
 
     def at_time(time_ms: int) -> int:
-        return within(log.offset_for_timestamp(time_ms, isolation_level=wanted.isolation_level))
+        return within(
+            log.offset_for_timestamp(time_ms, isolation_level=wanted.isolation_level, mode=wanted.mode)
+        )
 
     start, stop = first, end
     if wanted.offset is not None:
@@ -115,7 +117,7 @@ def print_records(
     """Print what is wanted of each partition, one after the other, `limit` records in all."""
     columns = [*COLUMNS, *(["headers"] if output.include_headers else [])]
     schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])
-    if wanted.mode.lower() == "permissive":
+    if wanted.mode == "permissive":
         schema = schema.append(pa.field(CORRUPT_RECORD, pa.string()))
     logs = [log_dir.partition(one.topic, one.partition) for one in partitions]
     spans = [bounds(log, wanted) for log in logs]

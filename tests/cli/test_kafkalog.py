@@ -312,6 +312,14 @@ class TestDamage:
         text = run("cat", self.DATA, "--mode", "permissive").stdout.splitlines()
         assert len([line for line in text if "\tdamaged\t" in line]) == 1
 
+    def test_a_time_is_looked_up_in_the_same_mode(self) -> None:
+        damaged = V41 / "corrupt-magic-3/data"  # on the way to the record of that time
+        last = 1700000742792
+        assert run("cat", damaged, "--from", last).exit_code == 1
+        result = run("cat", damaged, "--from", last, "-f", "json", "--mode", "dropMalformed")
+        assert result.exit_code == 0
+        assert [json.loads(line)["offset"] for line in result.stdout.splitlines()]
+
 
 class TestErrors:
     """One line on stderr; 1 where the disk is to blame, 2 where the command line is."""
