@@ -48,7 +48,7 @@ _LEAST_MAP_BYTES = 8 << 10
 
 def compact(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    topics: Iterable[str] | None = None,
+    topics: str | Iterable[str] | None = None,
     config: Mapping[str, object] | None = None,
     now_ms: int | None = None,
     dry_run: bool = False,

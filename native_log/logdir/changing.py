@@ -45,7 +45,7 @@ def check_can_be_changed(topics: Iterable[str]) -> None:
         )
 
 
-def chosen_partitions(log_dir: LogDir, topics: Iterable[str] | None) -> list[PartitionDir]:
+def chosen_partitions(log_dir: LogDir, topics: str | Iterable[str] | None) -> list[PartitionDir]:
     """Partitions of these topics; None: of all but Kafka's internal ones.
 
     Raises UnknownTopicOrPartitionError; InvalidTopicError.

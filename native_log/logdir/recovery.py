@@ -26,7 +26,7 @@ from native_log.logdir.names import METADATA_TOPIC, PartitionKind
 from native_log.logdir.session import ClosedLog, WriteSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class PartitionRecovery:
 
 def recover(
     path: str | os.PathLike[str],
-    topics: Collection[str] | None = None,
+    topics: str | Iterable[str] | None = None,
     *,
     dry_run: bool = False,
     from_start: bool = False,
@@ -161,7 +161,7 @@ class _How:
         return PartitionRecovery(partition, recovery, sum(lost))
 
 
-def recoverable(found: Found, topics: Collection[str] | None) -> list[PartitionDir]:
+def recoverable(found: Found, topics: str | Iterable[str] | None) -> list[PartitionDir]:
     """The partitions whose logs a broker recovers. Raises UnknownTopicOrPartitionError."""
     partitions = [
         one
@@ -170,13 +170,14 @@ def recoverable(found: Found, topics: Collection[str] | None) -> list[PartitionD
     ]
     if topics is None:
         return partitions
-    unknown = sorted(set(topics) - {one.topic for one in partitions})
+    wanted = {topics} if isinstance(topics, str) else set(topics)
+    unknown = sorted(wanted - {one.topic for one in partitions})
     if unknown:
         there = sorted({one.topic for one in partitions})
         raise UnknownTopicOrPartitionError(
             f"there is no topic {unknown[0]}, but {', '.join(there) or 'none at all'}", path=found.log_dir
         )
-    return [one for one in partitions if one.topic in topics]
+    return [one for one in partitions if one.topic in wanted]
 
 
 def _closed(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:

@@ -19,7 +19,7 @@ from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -38,7 +38,7 @@ class PartitionReindexing:
 
 def reindex(
     path: str | os.PathLike[str],
-    topics: Collection[str] | None = None,
+    topics: str | Iterable[str] | None = None,
     *,
     config: Mapping[str, object] | None = None,
     threads: int | None = None,

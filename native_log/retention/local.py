@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 def retain(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    topics: Iterable[str] | None = None,
+    topics: str | Iterable[str] | None = None,
     config: Mapping[str, object] | None = None,
     now_ms: int | None = None,
     dry_run: bool = False,
