@@ -9,23 +9,34 @@ for batch in log.read(columns=["offset", "timestamp", "value"]):
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from native_log.errors import (
     CorruptIndexError,
     CorruptRecordError,
     EmptyLogDirError,
+    InvalidProducerEpochError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    InvalidTopicError,
     KafkaLogError,
     LogDirInUseError,
+    LogNeedsRecoveryError,
     LogTruncatedError,
     NotALogDirError,
     OffsetOutOfRangeError,
+    OutOfOrderSequenceError,
+    RecordTooLargeError,
+    TopicExistsError,
     UnknownTopicOrPartitionError,
 )
 
 if TYPE_CHECKING:
     from native_log.cleaner import compact
+    from native_log.config import InvalidConfigError
     from native_log.erasure import erase
+    from native_log.log import PartitionLog
     from native_log.logdir import LogDir
     from native_log.logdir.recovery import recover
     from native_log.logdir.reindexing import reindex
@@ -37,12 +48,22 @@ __all__ = [
     "CorruptIndexError",
     "CorruptRecordError",
     "EmptyLogDirError",
+    "InvalidConfigError",
+    "InvalidProducerEpochError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "InvalidTopicError",
     "KafkaLogError",
     "LogDir",
     "LogDirInUseError",
+    "LogNeedsRecoveryError",
     "LogTruncatedError",
     "NotALogDirError",
     "OffsetOutOfRangeError",
+    "OutOfOrderSequenceError",
+    "PartitionLog",
+    "RecordTooLargeError",
+    "TopicExistsError",
     "UnknownTopicOrPartitionError",
     "__version__",
     "compact",
@@ -53,31 +74,25 @@ __all__ = [
     "retain",
 ]
 
+# Arrow and the kernel are loaded with these, not by whoever needs an error or the version.
+_MODULES = {
+    "InvalidConfigError": "native_log.config",
+    "LogDir": "native_log.logdir",
+    "PartitionLog": "native_log.log",
+    "compact": "native_log.cleaner",
+    "delete_records": "native_log.retention",
+    "erase": "native_log.erasure",
+    "recover": "native_log.logdir.recovery",
+    "reindex": "native_log.logdir.reindexing",
+    "retain": "native_log.retention",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # Arrow and the kernel are loaded with LogDir, not by whoever needs an error or the version.
-    if name == "LogDir":
-        from native_log.logdir import LogDir
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
 
-        return LogDir
-    if name == "compact":
-        from native_log.cleaner import compact
 
-        return compact
-    if name == "erase":
-        from native_log.erasure import erase
-
-        return erase
-    if name in ("delete_records", "retain"):
-        from native_log import retention
-
-        return getattr(retention, name)
-    if name == "recover":
-        from native_log.logdir.recovery import recover
-
-        return recover
-    if name == "reindex":
-        from native_log.logdir.reindexing import reindex
-
-        return reindex
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
