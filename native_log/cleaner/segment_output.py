@@ -10,7 +10,7 @@ from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, 
 from native_log.segment.indexing import IndexState, entries_of
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int64s
-from native_log.segment.writer import transaction_index_bytes
+from native_log.segment.transaction_index import transaction_index_bytes
 from native_log.storage.writing import flush_file, naming
 
 if TYPE_CHECKING:

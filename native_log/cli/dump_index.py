@@ -3,7 +3,6 @@ DumpLogSegments)."""
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +15,15 @@ import pyarrow.compute as pc
 from native_log.errors import CorruptIndexError, KafkaLogError
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.records import decode
+from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import INDEX, LOG
 from native_log.segment.scan import scan_file
+from native_log.segment.transaction_index import ABORTED_ENTRY
 from native_log.storage import DataFile, Window, read_file
 
 if TYPE_CHECKING:
+    import struct
     from collections.abc import Iterator
-
-_ENTRY, _TIME_ENTRY, _TXN_ENTRY = struct.Struct(">ii"), struct.Struct(">qi"), struct.Struct(">hqqqq")
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class IndexFindings:
 
 def dump_index(path: str, verify_only: bool, sanity_check: bool, findings: IndexFindings) -> None:
     """Its entries, each compared with the batch that it points to."""
-    base, entries = _entries(path, _ENTRY)
+    base, entries = _entries(path, OFFSET_ENTRY)
     if not entries:
         click.echo(f"{path} is empty.")
     elif sanity_check:
@@ -75,7 +75,7 @@ def dump_index(path: str, verify_only: bool, sanity_check: bool, findings: Index
 
 def dump_time_index(path: str, verify_only: bool, sanity_check: bool, findings: IndexFindings) -> None:
     """Its entries, each compared with the batch that ends at its offset."""
-    base, entries = _entries(path, _TIME_ENTRY)
+    base, entries = _entries(path, TIME_ENTRY)
     if sanity_check:
         if entries and entries[-1][0] < entries[0][0]:
             raise CorruptIndexError(
@@ -85,7 +85,7 @@ def dump_time_index(path: str, verify_only: bool, sanity_check: bool, findings: 
         return
     batches = _Batches.of(path, base)
     index = Path(path).with_suffix(f".{INDEX}")
-    index_entries = _entries(str(index), _ENTRY)[1] if index.exists() else []
+    index_entries = _entries(str(index), OFFSET_ENTRY)[1] if index.exists() else []
     before = -1
     for number, (timestamp, relative) in enumerate(entries):
         if relative == 0 and number:
@@ -107,7 +107,7 @@ def dump_time_index(path: str, verify_only: bool, sanity_check: bool, findings: 
 
 def dump_transactions(path: str) -> None:
     """The aborted transactions of a .txnindex."""
-    for entry in _TXN_ENTRY.iter_unpack(_whole(read_file(path), _TXN_ENTRY)):
+    for entry in ABORTED_ENTRY.iter_unpack(_whole(read_file(path), ABORTED_ENTRY)):
         version, producer_id, first, last, stable = entry
         click.echo(
             f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "

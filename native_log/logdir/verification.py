@@ -13,6 +13,7 @@ from native_log.errors import CorruptIndexError
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
 from native_log.records import MAX_BATCH_BYTES, decode
+from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import (
     DELETED,
     INDEX,
@@ -189,7 +190,7 @@ class _SegmentCheck:
             offset, position = index.entry(entry)
             if position not in begins and not self._is_damaged(position):
                 message = f"entry {entry} points to position {position} of the .log, where no batch begins"
-                yield Problem(self._path(INDEX), entry * 8, offset, message)
+                yield Problem(self._path(INDEX), entry * OFFSET_ENTRY.size, offset, message)
 
     def of_time_index(self, is_last: bool) -> Iterator[Problem]:
         """An entry says that no record up to its offset has a greater timestamp."""
@@ -207,7 +208,7 @@ class _SegmentCheck:
                     f"entry {entry} tells of no timestamp above {timestamp_ms} up to its offset, the log has "
                     f"{greatest[batches - 1]}: lookups by time miss records; {_REINDEX}"
                 )
-                yield Problem(self._path(TIME_INDEX), entry * 12, offset, message)
+                yield Problem(self._path(TIME_INDEX), entry * TIME_ENTRY.size, offset, message)
 
     def _is_damaged(self, position: int) -> bool:
         return any(one.position <= position < one.end_position for one in self.damaged)

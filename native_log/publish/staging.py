@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from native_log.log.writing.roll import ActiveSegment, batches_that_fit
 from native_log.log.writing.validation import check_records
-from native_log.segment.indexing import OFFSET_ENTRY, TIME_ENTRY
+from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.scan import int32s, int64s
 from native_log.storage.writing import AppendFile
 

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable, Iterator  # type: ignore[attr-defined]
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
+    from typing_extensions import Buffer
 
     from native_log.records.schema import Damage
 

@@ -1,4 +1,7 @@
-"""The compiled kernel behind the interface of native_log.records: its tuples become Decoded and Scanned."""
+"""The compiled kernel behind the interface of native_log.records: its tuples become Decoded and Scanned.
+
+What the functions do, take and raise is said where they can be read: in `native_log.records.reference`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ from native_log.records.partitioner import check_partitions, check_row_partition
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, Scanned
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
 
     from native_log.records.encode import Part
 
@@ -52,27 +57,35 @@ def decode(
     partition: int | None = None,
     segment: str | None = None,
 ) -> Decoded:
-    batch, status, position, next_offset, needed, damage = _kernel.decode(
-        buffer,
-        columns,
-        base_position=base_position,
-        start_offset=start_offset,
-        end_offset=end_offset,
-        aborted=aborted,
-        max_rows=max_rows,
-        max_bytes=max_bytes,
-        check_crcs=check_crcs,
-        max_batch_bytes=max_batch_bytes,
-        control=control,
-        topic=topic,
-        partition=partition,
-        segment=segment,
+    """See native_log.records.reference.decode."""
+    return _decoded(
+        _kernel.decode(
+            buffer,
+            columns,
+            base_position=base_position,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            aborted=aborted,
+            max_rows=max_rows,
+            max_bytes=max_bytes,
+            check_crcs=check_crcs,
+            max_batch_bytes=max_batch_bytes,
+            control=control,
+            topic=topic,
+            partition=partition,
+            segment=segment,
+        )
     )
-    return Decoded(pa.record_batch(batch), status, position, next_offset, needed, _damage(damage))
 
 
 def decode_file(descriptor: int, position: int, end: int, columns: Sequence[str], **how: Any) -> Decoded:
-    return decode((descriptor, position, end), columns, **how)
+    """See native_log.records.reference.decode_file."""
+    return _decoded(_kernel.decode((descriptor, position, end), columns, **how))
+
+
+def _decoded(found: tuple[Any, ...]) -> Decoded:
+    batch, status, position, next_offset, needed, damage = found
+    return Decoded(pa.record_batch(batch), status, position, next_offset, needed, _damage(damage))
 
 
 def scan(
@@ -82,6 +95,7 @@ def scan(
     check_crcs: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Scanned:
+    """See native_log.records.reference.scan."""
     batches, status, position, next_offset, needed, damage = _kernel.scan(
         buffer, base_position=base_position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes
     )
@@ -96,6 +110,7 @@ def scan_headers(
     max_rows: int,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Scanned:
+    """See native_log.records.reference.scan_headers."""
     batches, status, position, next_offset, needed, damage = _kernel.scan_headers(
         descriptor, position, end, max_rows=max_rows, max_batch_bytes=max_batch_bytes
     )
@@ -124,6 +139,7 @@ def encode(
     first_row: int = 0,
     finish: bool = True,
 ) -> Encoded:
+    """See native_log.records.reference.encode."""
     parts = known_parts(records)
     check_settings(
         magic=magic,
@@ -174,6 +190,7 @@ def patch(
     leader_epoch: int,
     base_position: int = 0,
 ) -> None:
+    """See native_log.records.reference.patch."""
     positions = batch_positions(batches, base_position)
     refused = _kernel.patch(data, _values(positions), base_offset=base_offset, leader_epoch=leader_epoch)
     if refused is not None:
@@ -181,6 +198,7 @@ def patch(
 
 
 def write_prefixes(descriptor: int, batches: pa.RecordBatch, *, leader_epoch: int) -> None:
+    """See native_log.records.reference.write_prefixes."""
     positions, base_offsets, sizes = (
         _values(batches.column(name)) for name in ("position", "baseOffset", "sizeInBytes")
     )
@@ -195,10 +213,12 @@ def _values(numbers: pa.Array) -> memoryview:
 
 
 def murmur2(keys: pa.Array) -> pa.Array:
+    """See native_log.records.reference.murmur2."""
     return pa.record_batch(_kernel.murmur2(known_keys(keys))).column(0)
 
 
 def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
+    """See native_log.records.reference.partition_of_keys."""
     check_partitions(partitions)
     return pa.record_batch(_kernel.murmur2(known_keys(keys), partitions)).column(0)
 

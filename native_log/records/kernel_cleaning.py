@@ -12,7 +12,9 @@ from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable, Iterator, Sequence  # type: ignore[attr-defined]
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from typing_extensions import Buffer
 
 OFFSETS_AT_A_TIME = 1 << 14
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.records import scan
+from native_log.segment.entries import TIME_ENTRY
 from native_log.segment.scan import greatest_timestamp_ms
 from native_log.storage import DataFile
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
-_ENTRY_BYTES = 12
 _READ_WHOLE_BYTES = 256 << 10
 """Segments up to this size are quicker looked through than looked up in."""
 
@@ -48,7 +48,7 @@ def largest_timestamp_ms(log: PartitionLog, index: int, expired_before_ms: int) 
 def _last_entry(segment: LogSegment, end_offset: int) -> tuple[int, int] | None:
     """(timestamp in ms, offset) of the time index's last entry; None if there is none that can be right."""
     index = segment.load_time_index()
-    if not len(index) or (index.file.size_bytes or 0) % _ENTRY_BYTES:
+    if not len(index) or (index.file.size_bytes or 0) % TIME_ENTRY.size:
         return None
     timestamp_ms, offset = index.entry(len(index) - 1)
     if timestamp_ms < 0 or not segment.base_offset <= offset < end_offset:

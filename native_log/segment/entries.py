@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,12 @@ from native_log.segment.health import MISSING, IndexHealth, index_health
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
-    import struct
     from collections.abc import Callable
+
+OFFSET_ENTRY = struct.Struct(">ii")
+"""relative offset, position"""
+TIME_ENTRY = struct.Struct(">qi")
+"""timestamp in ms, relative offset"""
 
 
 @dataclass(frozen=True)

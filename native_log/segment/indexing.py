@@ -3,19 +3,14 @@ only."""
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-OFFSET_ENTRY = struct.Struct(">ii")
-"""relative offset, position"""
-TIME_ENTRY = struct.Struct(">qi")
-"""timestamp in ms, relative offset"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.segment.entries import IndexFile
+from native_log.segment.entries import OFFSET_ENTRY, IndexFile
 
 if TYPE_CHECKING:
     from native_log.segment.health import IndexHealth
-
-_ENTRY = struct.Struct(">ii")
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """How far above its segment's base offset a record's offset can be: an entry has 32 bits for it."""
@@ -33,7 +30,7 @@ class OffsetIndex:
     @classmethod
     def load(cls, path: str | None, base_offset: int) -> OffsetIndex:
         """Read the index at `path`; one without entries if `path` is None or there is no such file."""
-        return cls(base_offset, IndexFile.load(path, _ENTRY))
+        return cls(base_offset, IndexFile.load(path, OFFSET_ENTRY))
 
     def __len__(self) -> int:
         return len(self.file)

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from native_log.records import MAX_BATCH_BYTES, Damage, Scanned, scan
 from native_log.segment.damage import damage_of, damaged_range, wrong_crc
+from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
-from native_log.segment.indexing import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, row, scan_file
-from native_log.segment.writer import transaction_index_bytes
+from native_log.segment.transaction_index import transaction_index_bytes
 from native_log.storage import DataFile, Window
 from native_log.storage.writing import remove_file, replace_file
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.segment.entries import IndexFile
+from native_log.segment.entries import TIME_ENTRY, IndexFile
 
 if TYPE_CHECKING:
     from native_log.segment.health import IndexHealth
-
-_ENTRY = struct.Struct(">qi")
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class TimeIndex:
     @classmethod
     def load(cls, path: str | None, base_offset: int) -> TimeIndex:
         """Read the index at `path`; one without entries if `path` is None or there is no such file."""
-        return cls(base_offset, IndexFile.load(path, _ENTRY))
+        return cls(base_offset, IndexFile.load(path, TIME_ENTRY))
 
     def __len__(self) -> int:
         return len(self.file)

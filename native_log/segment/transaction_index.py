@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from native_log.segment.health import MISSING, IndexHealth, index_health
 from native_log.storage import read_file
 
-_ENTRY = struct.Struct(">hqqqq")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ABORTED_ENTRY = struct.Struct(">hqqqq")
+"""version, producer id, first offset, last offset, last stable offset"""
+_VERSION = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +49,20 @@ class TransactionIndex:
         except FileNotFoundError:
             return cls((), MISSING)
         entries: list[AbortedTxn] = []
-        for position in range(0, len(data) - len(data) % _ENTRY.size, _ENTRY.size):
-            version, *fields = _ENTRY.unpack_from(data, position)
+        for position in range(0, len(data) - len(data) % ABORTED_ENTRY.size, ABORTED_ENTRY.size):
+            version, *fields = ABORTED_ENTRY.unpack_from(data, position)
             txn = AbortedTxn(*fields)
             previous = entries[-1].last_offset if entries else base_offset - 1
-            if version != 0 or not previous < txn.last_offset or txn.first_offset > txn.last_offset:
+            if version != _VERSION or not previous < txn.last_offset or txn.first_offset > txn.last_offset:
                 break
             entries.append(txn)
-        rest = data[len(entries) * _ENTRY.size :]
-        return cls(tuple(entries), index_health(len(data), _ENTRY.size, len(entries), rest))
+        rest = data[len(entries) * ABORTED_ENTRY.size :]
+        return cls(tuple(entries), index_health(len(data), ABORTED_ENTRY.size, len(entries), rest))
+
+
+def transaction_index_bytes(transactions: Iterable[AbortedTxn]) -> bytes:
+    """The entries of a `.txnindex`."""
+    return b"".join(
+        ABORTED_ENTRY.pack(_VERSION, t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
+        for t in transactions
+    )

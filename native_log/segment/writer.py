@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
+from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
-from native_log.segment.indexing import OFFSET_ENTRY, TIME_ENTRY, IndexState, entries_of
+from native_log.segment.indexing import IndexState, entries_of
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, scan_file
+from native_log.segment.transaction_index import ABORTED_ENTRY, transaction_index_bytes
 from native_log.storage import DataFile, Window
 from native_log.storage.writing import AppendFile, remove_file
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
-_TXN_ENTRY = struct.Struct(">hqqqq")
 _KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
@@ -219,7 +219,7 @@ class SegmentWriter:
         if self._transaction_index is None:
             path = f"{self.directory}/{file_name(self.base_offset, TRANSACTION_INDEX, self.state)}"
             size = os.path.getsize(path) if os.path.exists(path) else 0  # noqa: PTH202, PTH110
-            self._transaction_index = AppendFile(path, size - size % _TXN_ENTRY.size)
+            self._transaction_index = AppendFile(path, size - size % ABORTED_ENTRY.size)
         self._transaction_index.append(transaction_index_bytes(transactions))
 
     def mark(self) -> SegmentMark:
@@ -346,14 +346,6 @@ class SegmentWriter:
     def _files(self) -> list[AppendFile]:
         files = [self._log, self._index, self._time_index]
         return files if self._transaction_index is None else [*files, self._transaction_index]
-
-
-def transaction_index_bytes(transactions: Sequence[AbortedTxn]) -> bytes:
-    """Entries of a `.txnindex`."""
-    return b"".join(
-        _TXN_ENTRY.pack(0, t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
-        for t in transactions
-    )
 
 
 def _open_files(

@@ -27,7 +27,8 @@ def save_cut(recovery: LogRecovery, directory: Path) -> None:
     """Copy what goes to `directory`, as a partition directory: the cut segment's rest, which begins with the
     damage, under the offset where the log was cut.
 
-    Raises FileExistsError if one of the files is there; OSError.
+    It is on the disk before this returns, and so before anything of the log goes. Raises FileExistsError if
+    one of the files is there; OSError.
     """
     directory.mkdir(parents=True, exist_ok=True)
     for segment, position, base_offset in _cut_off(recovery):
@@ -40,6 +41,7 @@ def save_cut(recovery: LogRecovery, directory: Path) -> None:
         finally:
             copy.close()
     fsync_directory(directory)
+    fsync_directory(directory.parent)
 
 
 def _cut_off(recovery: LogRecovery) -> Iterator[tuple[LogSegment, int, int]]:

@@ -13,7 +13,9 @@ from native_log.records.reference.selection import Aborted, Selection
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Sequence  # type: ignore[attr-defined]
+    from collections.abc import Sequence
+
+    from typing_extensions import Buffer
 
 MAX_ARROW_BYTES = 1 << 30
 """One call stops here at the latest: offsets within Arrow columns have 31 bits."""

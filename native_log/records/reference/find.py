@@ -22,7 +22,7 @@ from native_log.records.reference.entry import (
 from native_log.records.reference.legacy import key_and_value
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]
+    from typing_extensions import Buffer
 
 KNOWN_ATTRIBUTES = {0: 0x07, 1: 0x0F, 2: 0x7F}
 LEAST_RECORD_BYTES = 7

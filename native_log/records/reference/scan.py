@@ -16,7 +16,9 @@ from native_log.records.reference.varint import read_varint, read_varlong
 from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Scanned
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable  # type: ignore[attr-defined]
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
 
 CONTROL_KEY = struct.Struct(">hh")
 """version, type"""

@@ -19,7 +19,7 @@ from native_log.records.reference.cleaning.packs import (
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]
+    from typing_extensions import Buffer
 
     from native_log.records.cleaning import MapProgress
 
@@ -100,7 +100,7 @@ class KeyBuckets(cleaning.KeyBuckets):
 
     def take(self) -> list[Buffer]:
         self._combine()
-        taken = [
+        taken: list[Buffer] = [
             pack(self._kind, bucket.base, bucket.entries) if bucket.entries else b""
             for bucket in self._buckets
         ]

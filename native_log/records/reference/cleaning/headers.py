@@ -12,7 +12,7 @@ from native_log.records.reference.scan import scan
 from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]
+    from typing_extensions import Buffer
 
 
 class Headers(cleaning.Headers):

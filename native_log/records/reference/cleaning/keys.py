@@ -11,7 +11,9 @@ from native_log.records.reference.entry import header_at, wrap64
 from native_log.records.reference.selection import Aborted, Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable  # type: ignore[attr-defined]
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
 
 
 def feed(

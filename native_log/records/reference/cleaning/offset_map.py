@@ -11,7 +11,7 @@ from native_log.records.reference.cleaning.survivors import Survivors, own
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer  # type: ignore[attr-defined]
+    from typing_extensions import Buffer
 
 
 class OffsetMap(cleaning.OffsetMap):

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from native_log.records.reference.cleaning.survivors import Survivors
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable, Iterator  # type: ignore[attr-defined]
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import Buffer
 
 VERSION = 2
 DIRTY, CLEAN = 0, 1

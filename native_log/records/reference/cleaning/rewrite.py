@@ -16,7 +16,9 @@ from native_log.records.reference.scan import scan
 from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable, Sequence  # type: ignore[attr-defined]
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import Buffer
 
     from native_log.records import cleaning
     from native_log.records.reference.entry import BatchHeader

@@ -8,7 +8,9 @@ from native_log.records import cleaning
 from native_log.records.reference.cleaning import roaring
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable, Iterator  # type: ignore[attr-defined]
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import Buffer
 
 BITS = 16
 MASK = (1 << BITS) - 1
