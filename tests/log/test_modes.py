@@ -114,7 +114,7 @@ def test_unknown_mode(damaged: PartitionLog) -> None:
 def test_a_slip_in_the_mode_passes_over_nothing(
     damaged: PartitionLog, how: Callable[[PartitionLog, str], object]
 ) -> None:
-    with pytest.raises(ValueError, match="mode must be one of .*, found 'failfast'"):
+    with pytest.raises(ValueError, match=r"mode must be one of .*, found 'failfast'"):
         how(damaged, "failfast")
 
 
