@@ -13,7 +13,7 @@ from native_log.cleaner.checks import OffsetCheck
 from native_log.cleaner.rewriting import gather
 from native_log.cleaner.survey import Survey, survey
 from native_log.errors import KafkaLogError
-from native_log.log.producers.producer_state import has_transactions
+from native_log.log.producers.open_transactions import has_transactions
 from native_log.records import KeyBuckets
 
 if TYPE_CHECKING:

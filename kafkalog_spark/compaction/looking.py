@@ -19,7 +19,7 @@ from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.survey import Survey
 from native_log.cleaner.survivors import TooManyKeysError, plan_and_find
 from native_log.errors import KafkaLogError
-from native_log.log.producers.producer_state import has_transactions
+from native_log.log.producers.open_transactions import has_transactions
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.segment.damage import DamagedRange
 from native_log.segment.files import CLEANED

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from native_log.cleaner.checks import OffsetCheck, check_crcs
 from native_log.cleaner.verdicts import ProducerEnds
-from native_log.log.producers.producer_state import (
+from native_log.log.producers.open_transactions import (
     ABORT,
     COMMIT,
     OpenTransactions,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.log import PartitionLog
-    from native_log.log.producers.producer_state import Transaction
+    from native_log.log.producers.open_transactions import Transaction
     from native_log.segment.segment import LogSegment
 
 

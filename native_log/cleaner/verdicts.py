@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from native_log.log.producers.producer_state import ABORT, COMMIT, has_transactions
+from native_log.log.producers.open_transactions import ABORT, COMMIT, has_transactions
 from native_log.records import Verdict
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""Where the last segment ends:
-
-the log end offset, and what lies behind it (reference: a broker's recovery).
-"""
+"""Where the last segment ends: the log end offset, and what lies behind it (as in a broker's recovery)."""
 
 from __future__ import annotations
 

@@ -8,13 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.errors import CorruptIndexError
-from native_log.log.producers.producer_state import (
-    ABORT,
-    COMMIT,
-    ProducerStateEntry,
-    parse_snapshot,
-    snapshot_bytes,
-)
+from native_log.log.producers.open_transactions import ABORT, COMMIT
+from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot, snapshot_bytes
 from native_log.records import decode
 from native_log.segment.files import SNAPSHOT, file_name
 from native_log.segment.lookup import SegmentLookup

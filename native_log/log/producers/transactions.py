@@ -1,9 +1,8 @@
 """Transactions of a log, from its markers: exact whether or not a `.txnindex` tells of them.
 
 A `.txnindex` may be missing without a sign that it is: it is written after the log, and lost by a copy that
-leaves it out.
-Markers cannot: the cleaner keeps each one as long as a batch of its transaction is left. So the headers
-decide, which costs no decompression.
+leaves it out. Markers cannot: the cleaner keeps each one as long as a batch of its transaction is left. So
+the headers decide, which costs no decompression.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.errors import CorruptIndexError
-from native_log.log.producers.producer_state import (
+from native_log.log.producers.open_transactions import (
     ABORT,
     OpenTransactions,
     Transaction,
-    parse_snapshot,
     transactional_rows,
 )
+from native_log.log.producers.producer_state import parse_snapshot
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window, read_file
 
@@ -52,10 +51,8 @@ _NO_MARKER = 2**63 - 1
 
 
 def all_transactions(log: LocalLog, on_damage: Callable[[DamagedRange], None]) -> list[Transaction]:
-    """Every transaction that the log has data of:
-
-    the ended ones by the offset of their markers, then the open ones.
-    """
+    """Every transaction that the log has data of: the ended ones by the offset of their markers, then the
+    open ones."""
     open_transactions = OpenTransactions()
     found = []
     for _, scanned in log.headers(log.log_start_offset, on_damage):

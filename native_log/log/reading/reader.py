@@ -1,7 +1,5 @@
-"""Reading a range:
-
-piece by piece, chunk by chunk, over damage and over what a broker does to the files meanwhile.
-"""
+"""A range read piece by piece, chunk by chunk, over damage and over what a broker does to the files
+meanwhile."""
 
 from __future__ import annotations
 
