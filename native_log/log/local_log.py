@@ -119,6 +119,12 @@ class LocalLog:
             settings,
         )
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({str(self.path)!r}, offsets {self.log_start_offset} to "
+            f"{self.log_end_offset}, {len(self.segments)} segments)"
+        )
+
     @property
     def end_of_last_batch(self) -> int:
         """The log end offset by what lies in the last segment, were it below the log's start."""

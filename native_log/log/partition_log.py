@@ -7,7 +7,7 @@ import os
 import threading
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -22,10 +22,11 @@ from native_log.segment.damage import DamagedRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Self
+    from typing import Self, Unpack
 
     from typing_extensions import Buffer
 
+    from native_log.log.reading.log_range import ReadOptions
     from native_log.log.writing.admission import Admission
     from native_log.log.writing.append import LogAppender
     from native_log.log.writing.incoming import EncodedPiece
@@ -87,7 +88,7 @@ class PartitionLog(LocalLog):
         end_offset: int | None = None,
         columns: Sequence[str] | None = None,
         isolation_level: str = "read_uncommitted",
-        **how: Any,
+        **how: Unpack[ReadOptions],
     ) -> Iterator[pa.RecordBatch]:
         """The records of `range(start_offset, end_offset)`; see LogRange.read for `columns` and `how`."""
         return self.range(start_offset, end_offset, isolation_level=isolation_level).read(columns, **how)

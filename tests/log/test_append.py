@@ -77,6 +77,12 @@ def contents(path: Path) -> dict[str, bytes]:
     }
 
 
+def test_a_log_shown_in_a_notebook_says_what_it_is(logs: Path) -> None:
+    with opened(logs) as log:
+        log.append(records(5))
+        assert repr(log) == f"PartitionLog('{logs}/t-0', offsets 0 to 5, 1 segments)"
+
+
 def test_threads_append_in_turn(logs: Path) -> None:
     def append(thread: int) -> list[int]:
         return [log.append(records(7, first=1000 * thread + 7 * i)) for i in range(20)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from native_log.log.pieces import LocatedRange
 from native_log.log.reading.reader import DEFAULT_MAX_BYTES, Reader
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 
 DEFAULT_MAP_BYTES = 128 << 20
 """Of keys that `latest` holds, as for a broker's cleaner (log.cleaner.dedupe.buffer.size)."""
+
+
+class ReadOptions(TypedDict, total=False):
+    """The keywords of LogRange.read."""
+
+    mode: str
+    check_crcs: bool
+    max_rows: int | None
+    max_bytes: int | None
+    first_rows: int | None
+    on_damage: Callable[[DamagedRange], None] | None
+    fail_on_data_loss: bool
 
 
 @dataclass(frozen=True, slots=True)
