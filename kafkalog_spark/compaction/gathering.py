@@ -11,9 +11,8 @@ from kafkalog_spark.compaction.values import Part, Split, Told
 from kafkalog_spark.spreading import row, rows
 from native_log.cleaner.checks import OffsetCheck
 from native_log.cleaner.rewriting import gather
-from native_log.cleaner.survey import Survey, survey
+from native_log.cleaner.survey import PlainSurvey, TransactionMetError, survey
 from native_log.errors import KafkaLogError
-from native_log.log.producers.open_transactions import has_transactions
 from native_log.records import KeyBuckets
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def gather_keys(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterat
                 told = Told(survey(work.directory.open(), work.first, work.end))
             else:
                 told, bundles = _gathered(work, settings)
-        except _TransactionMetError:
+        except TransactionMetError:  # the split was cut as of a log without
             told = Told(has_transactions=True)
         except (KafkaLogError, OSError) as error:
             told = Told(error=str(error))
@@ -51,12 +50,8 @@ def gather_keys(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterat
             yield row(number, pickle.dumps(bundle))
 
 
-class _TransactionMetError(Exception):
-    """The split was cut as of a log without."""
-
-
 def _gathered(split: Split, settings: Settings) -> tuple[Told, list[tuple[int, Bundle]]]:
-    headers = None if split.aborted is not None else _Headers(split)
+    headers = None if split.aborted is not None else _plain_survey(split)
     with PackWriter(None if settings.dry_run else split.range.path, split.buckets) as writer:
         keys = _Keys(split, settings.config.log_cleaner_dedupe_buffer_size, writer)
         gathered = gather(split.range, split.aborted or b"", keys.put, headers)
@@ -114,22 +109,13 @@ def _together(first: MapProgress, rest: MapProgress) -> MapProgress:
     )
 
 
-class _Headers:
-    """Those of a split, surveyed while its keys are gathered."""
+def _plain_survey(split: Split) -> PlainSurvey:
+    """To be taken of a split while its keys are gathered."""
+    range = split.range
+    ends = dict(zip(range.pieces, split.ends, strict=True))
 
-    def __init__(self, split: Split) -> None:
-        self.survey = Survey()
-        range = split.range
-        self._checks = {
-            piece: OffsetCheck(
-                piece.lies_in(range.path), end, None if piece.start_position == 0 else range.start_offset
-            )
-            for piece, end in zip(range.pieces, split.ends, strict=True)
-        }
+    def check(piece: Piece) -> OffsetCheck:
+        start_offset = None if piece.start_position == 0 else range.start_offset
+        return OffsetCheck(piece.lies_in(range.path), ends[piece], start_offset)
 
-    def __call__(self, piece: Piece, batches: pa.RecordBatch) -> None:
-        """Raises CorruptRecordError."""
-        self._checks[piece].apply(batches)
-        if has_transactions(batches):
-            raise _TransactionMetError
-        self.survey.apply(batches)
+    return PlainSurvey(check)

@@ -18,16 +18,18 @@ from native_log.log.producers.open_transactions import (
     COMMIT,
     OpenTransactions,
     TransactionalRow,
+    has_transactions,
     transactional_rows,
 )
 from native_log.segment.damage import DamagedRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
     from native_log.log import PartitionLog
+    from native_log.log.pieces import Piece
     from native_log.log.producers.open_transactions import Transaction
     from native_log.segment.segment import LogSegment
 
@@ -82,6 +84,36 @@ class Survey:
             open_transactions.apply_rows(self.turns[start:end])
             start = end
             yield frozenset(open_transactions.first_offsets)
+
+
+class TransactionMetError(Exception):
+    """Headers were looked at as those of a log without transactions, which it is not."""
+
+
+class PlainSurvey:
+    """A survey of a log that is taken to have no transactions, made while its keys are gathered.
+
+    Attributes:
+        survey: what was told so far.
+
+    Args:
+        check: makes what checks the offsets of a piece; asked once for each.
+    """
+
+    def __init__(self, check: Callable[[Piece], OffsetCheck]) -> None:
+        self.survey = Survey()
+        self._check = check
+        self._checks: dict[Piece, OffsetCheck] = {}
+
+    def __call__(self, piece: Piece, batches: pa.RecordBatch) -> None:
+        """Takes the batches (BATCH_SCHEMA) of `piece` that follow. Raises CorruptRecordError,
+        TransactionMetError."""
+        if piece not in self._checks:
+            self._checks[piece] = self._check(piece)
+        self._checks[piece].apply(batches)
+        if has_transactions(batches):
+            raise TransactionMetError
+        self.survey.apply(batches)
 
 
 def survey(log: PartitionLog, first: int = 0, end: int | None = None) -> Survey:

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 from native_log.cleaner.checks import OffsetCheck
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.rewriting import gather
-from native_log.cleaner.survey import Survey, survey
+from native_log.cleaner.survey import PlainSurvey, Survey, TransactionMetError, survey
 from native_log.errors import KafkaLogError
-from native_log.log.producers.open_transactions import has_transactions
 from native_log.records import OffsetMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pyarrow as pa
 
     from native_log.cleaner.eligibility import Cleanable
     from native_log.cleaner.plan import Round
@@ -46,14 +43,25 @@ def plan_and_find(
     As a rule there are no transactions, and one map has room: then one pass tells both. Where not, the log is
     surveyed first. Raises TooManyKeysError: they take more than `most_maps`.
     """
-    headers = _Headers(log, found)
+    bases = [segment.base_offset for segment in log.segments]
+    segments = dict(zip(bases, zip(log.segments, [*bases[1:], None], strict=True), strict=True))
+
+    def check(piece: Piece) -> OffsetCheck:
+        return OffsetCheck(*segments[piece.base_offset])
+
+    dirty, clean = PlainSurvey(check), PlainSurvey(check)
     plain = plan_round(log, found, config, now_ms, Survey())
     try:
-        survivors, null_keys = _with_one_map(plain, max_bytes, advance, headers)
-    except _NotPlain:
+        with_one_map = _with_one_map(plain, max_bytes, advance, dirty, clean)
+    except TransactionMetError:
+        with_one_map = None
+    if with_one_map is None:
         round = plan_round(log, found, config, now_ms)
         return round, *find_survivors(round, max_bytes, advance, most_maps=most_maps)
-    return plan_round(log, found, config, now_ms, headers.surveyed()), survivors, null_keys
+    whole = Survey()
+    for part in (clean.survey, dirty.survey, survey(log, bases.index(found.end_offset))):
+        whole.add(part)
+    return plan_round(log, found, config, now_ms, whole), *with_one_map
 
 
 def find_survivors(
@@ -104,58 +112,19 @@ class TooManyKeysError(Exception):
     """For as many maps as are allowed."""
 
 
-class _NotPlain(Exception):  # noqa: N818 (no error)
-    """A transaction was met, or the map is full."""
-
-
-class _Headers:
-    """What the headers of a round tell while its records are gathered, those of the dirty part first."""
-
-    def __init__(self, log: PartitionLog, found: Cleanable) -> None:
-        self._log = log
-        bases = [segment.base_offset for segment in log.segments]
-        self._end = bases.index(found.end_offset)
-        self._following = dict(zip(bases, [*bases[1:], None], strict=True))
-        self._segments = {segment.base_offset: segment for segment in log.segments}
-        self._clean, self._dirty = Survey(), Survey()
-
-    def of_dirty(self) -> Callable[[Piece, pa.RecordBatch], None]:
-        return partial(self._apply, self._dirty, {})
-
-    def of_clean(self) -> Callable[[Piece, pa.RecordBatch], None]:
-        return partial(self._apply, self._clean, {})
-
-    def _apply(
-        self, into: Survey, checks: dict[int, OffsetCheck], piece: Piece, batches: pa.RecordBatch
-    ) -> None:
-        base = piece.base_offset
-        if base not in checks:
-            checks[base] = OffsetCheck(self._segments[base], self._following[base])
-        checks[base].apply(batches)
-        into.apply(batches)
-        if has_transactions(batches):
-            raise _NotPlain
-
-    def surveyed(self) -> Survey:
-        """Of the whole log."""
-        whole = Survey()
-        for part in (self._clean, self._dirty, survey(self._log, self._end)):
-            whole.add(part)
-        return whole
-
-
 def _with_one_map(
-    round: Round, max_bytes: int, advance: Callable[[int], None], headers: _Headers
-) -> tuple[Survivors, int]:
+    round: Round, max_bytes: int, advance: Callable[[int], None], dirty: PlainSurvey, clean: PlainSurvey
+) -> tuple[Survivors, int] | None:
+    """None: it has no room for all keys. Raises TransactionMetError."""
     offsets = OffsetMap(max_bytes)
     put = _told(advance, offsets.put_batches)
     start = round.first_dirty_offset
-    dirty = gather(round.part(start, round.end_offset), b"", put, headers.of_dirty())
-    if dirty.full_at is not None:
-        raise _NotPlain
+    gathered = gather(round.part(start, round.end_offset), b"", put, dirty)
+    if gathered.full_at is not None:
+        return None
     found = offsets.survivors()
-    gather(round.part(0, start), b"", _told(advance, partial(_mark, offsets, found)), headers.of_clean())
-    return found, dirty.null_keys
+    gather(round.part(0, start), b"", _told(advance, partial(_mark, offsets, found)), clean)
+    return found, gathered.null_keys
 
 
 def _mark(offsets: OffsetMap, survivors: Survivors, buffer: memoryview, **where: Any) -> MapProgress:
