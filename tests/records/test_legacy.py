@@ -88,6 +88,12 @@ def test_wrapper_without_an_offset(impl) -> None:
     assert offsets(impl.decode(data, ["offset"], start_offset=2).batch) == [2]
 
 
+def test_a_wrapper_of_magic_0_has_its_offset_even_if_that_is_0(impl) -> None:
+    data = wrapper(0, [b"nothing to decompress"], 0, "gzip", compress=bytes)
+    decoded = impl.decode(data, ["offset"], start_offset=1)
+    assert (decoded.status, decoded.batch.num_rows, decoded.next_offset) == ("end", 0, 1)
+
+
 def test_wrapper_with_its_offset_below_the_last_one(impl) -> None:
     assert damaged(impl, wrapper(1, [message(1, i) for i in range(3)], 1, "gzip")).kind == "records"
 

@@ -344,14 +344,12 @@ impl<'a> Decoder<'a> {
 
     fn legacy_batch(&mut self, header: LegacyHeader, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
         let options = self.options;
-        let wrapper = header.codec() != Codec::None;
-        // A wrapper of offset 0 may be one that no broker gave an offset: then its last record is not at 0.
-        let below = options.is_below(header.offset) && !(wrapper && header.offset == 0);
-        if below || (!wrapper && options.is_above(header.offset)) {
+        let below = options.is_below(header.offset) && !header.lacks_offset();
+        if below || (!header.is_wrapper() && options.is_above(header.offset)) {
             return Ok(Used::Passed { next_offset: header.offset.wrapping_add(1) });
         }
         let Some(message) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
-        let (batch_offset, last_offset) = if wrapper {
+        let (batch_offset, last_offset) = if header.is_wrapper() {
             self.wrapper(&header, message)?
         } else {
             legacy::read_message(&header, message, options.check_crcs, self.wanted, &mut self.columns)?;
@@ -380,7 +378,7 @@ impl<'a> Decoder<'a> {
         let content = &readable[..readable.len() - SLACK];
         check_room(&self.columns, 0, content.len(), options)?;
         let offsets = legacy::read_wrapper(header, content, options.check_crcs, self.wanted, &mut self.columns)?;
-        Ok((offsets.first, if header.offset == 0 { offsets.last } else { header.offset }))
+        Ok((offsets.first, if header.lacks_offset() { offsets.last } else { header.offset }))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where batches begin again behind damaged bytes.
 
 use crate::codec::Codec;
-use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::header::{LegacyHeader, MAGIC_AT, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy::key_and_value;
 
 /// Index of the first batch from `start` on that lies wholly in the buffer and that nothing speaks against: its header
@@ -18,7 +18,7 @@ pub fn find_batch(
     let most = buffer.len().checked_sub(MAGIC_END)?;
     (start..=most).find(|&at| {
         let rest = &buffer[at..];
-        rest[16] <= 2
+        rest[MAGIC_AT] <= 2
             // Of zeros, `next` would look at all that follow, again at every one of them.
             && rest[8..12] != [0; 4]
             && match next(buffer, at, max_batch_bytes.max(rest.len())) {

@@ -5,8 +5,10 @@ use crate::damage::{Fault, Kind};
 
 /// Offset (i64) and size (i32): what stands before the bytes that `size` counts.
 pub const PREFIX_BYTES: usize = 12;
-/// Up to and including the magic byte, which all formats have at the same place.
-pub const MAGIC_END: usize = 17;
+/// Where all formats have the magic byte.
+pub const MAGIC_AT: usize = 16;
+/// Up to and including it.
+pub const MAGIC_END: usize = MAGIC_AT + 1;
 /// The smallest size field of any format, an empty v0 message's: DataLogInputStream takes less for corrupt.
 pub const MIN_SIZE: i32 = 14;
 
@@ -65,7 +67,7 @@ pub fn next(buffer: &[u8], at: usize, max_batch_bytes: usize) -> Next {
     if rest.len() < MAGIC_END {
         return Next::Partial { needed: MAGIC_END };
     }
-    let (offset, size, magic) = (i64_at(rest, 0), i32_at(rest, 8), rest[16] as i8);
+    let (offset, size, magic) = (i64_at(rest, 0), i32_at(rest, 8), rest[MAGIC_AT] as i8);
     match check_prefix(size, magic, max_batch_bytes) {
         Ok(total) => Next::Batch(Prefix { offset, total, magic }),
         Err(fault) => {
@@ -105,6 +107,8 @@ fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, F
 pub const V2_HEADER: usize = 61;
 /// Where the part of a v2 batch begins that its CRC covers.
 pub const V2_CRC_FROM: usize = 21;
+/// Where a v2 batch has its leader epoch.
+pub const LEADER_EPOCH_AT: usize = PREFIX_BYTES;
 
 pub const LOG_APPEND_TIME: i16 = 1 << 3;
 pub const TRANSACTIONAL: i16 = 1 << 4;
@@ -213,7 +217,7 @@ pub struct LegacyHeader {
 impl LegacyHeader {
     /// `message` has at least the header of its magic, which is 0 or 1.
     pub fn parse(message: &[u8]) -> Self {
-        let magic = message[16] as i8;
+        let magic = message[MAGIC_AT] as i8;
         LegacyHeader {
             offset: i64_at(message, 0),
             crc: i32_at(message, 12) as u32,
@@ -226,6 +230,17 @@ impl LegacyHeader {
     /// v0 and v1 have no codec beyond lz4: 4 is unknown to them as 5 to 7 are.
     pub fn codec(&self) -> Codec {
         Codec::from_attributes(self.attributes as u8)
+    }
+
+    /// Compressed: its value holds messages.
+    pub fn is_wrapper(&self) -> bool {
+        self.codec() != Codec::None
+    }
+
+    /// Whether this wrapper's offset may be none: some producers leave it 0, for the broker to set (KIP-31). The offsets
+    /// within are right as they are then.
+    pub fn lacks_offset(&self) -> bool {
+        self.is_wrapper() && self.magic == 1 && self.offset == 0
     }
 
     /// -1 NoTimestampType (v0), 0 CreateTime, 1 LogAppendTime.

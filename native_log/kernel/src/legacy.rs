@@ -3,7 +3,7 @@
 
 use crate::columns::{Record, RecordColumns};
 use crate::damage::Fault;
-use crate::header::{LegacyHeader, MIN_SIZE, PREFIX_BYTES, V0_SMALLEST, V1_SMALLEST, i32_at, i64_at};
+use crate::header::{LegacyHeader, MAGIC_AT, MIN_SIZE, PREFIX_BYTES, V0_SMALLEST, V1_SMALLEST, i32_at, i64_at};
 use crate::v2::OffsetRange;
 
 /// Bytes, or null.
@@ -106,7 +106,7 @@ pub fn wrapped_records<'a>(
 
 /// The magics of the messages within a wrapper, in their order.
 pub fn wrapped_magics(content: &[u8]) -> impl Iterator<Item = i8> {
-    Entries { rest: content }.map_while(Result::ok).map(|entry| entry[16] as i8)
+    Entries { rest: content }.map_while(Result::ok).map(|entry| entry[MAGIC_AT] as i8)
 }
 
 /// The entries within a wrapper. A last one that is cut short is passed over, as DataLogInputStream does.
@@ -136,7 +136,7 @@ impl<'a> Iterator for Entries<'a> {
 /// One message of a wrapper, its offset as it stands there. It is read by its own magic, which old brokers did not
 /// always make the wrapper's (KAFKA-4298).
 fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) -> Result<Record<'a>, Fault> {
-    let (magic, bytes) = (entry[16] as i8, entry.len());
+    let (magic, bytes) = (entry[MAGIC_AT] as i8, entry.len());
     let least = match magic {
         0 => V0_SMALLEST,
         1 => V1_SMALLEST,
@@ -162,8 +162,7 @@ fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) ->
 /// What to add to the offsets within a wrapper. Those of magic 1 are relative, and only their distance to the last
 /// one counts, whose offset the wrapper has (KIP-31).
 fn base_offset(wrapper: &LegacyHeader, last: i64) -> Result<i64, Fault> {
-    // 0: as some producers wrote it, and no broker gave it an offset.
-    if wrapper.magic == 0 || wrapper.offset == 0 {
+    if wrapper.magic == 0 || wrapper.lacks_offset() {
         return Ok(0);
     }
     if wrapper.offset < last {

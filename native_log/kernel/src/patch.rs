@@ -5,10 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::header::V2_HEADER;
-
-const MAGIC: usize = 16;
-const LEADER_EPOCH: usize = 12;
+use crate::header::{LEADER_EPOCH_AT, MAGIC_AT, PREFIX_BYTES, V2_HEADER};
 
 /// Adds `base_offset` to the base offset of the batch at each position, and sets its leader epoch. An error is the
 /// first position at which there is no v2 batch, or that of one whose offset would be no offset; nothing is patched then.
@@ -23,7 +20,7 @@ pub fn patch(
         let header = data.get(start..start.checked_add(V2_HEADER)?)?;
         let field: [u8; 8] = std::array::from_fn(|at| header[at].get());
         let offset = i64::from_be_bytes(field).checked_add(base_offset)?;
-        (header[MAGIC].get() == 2 && offset >= 0).then_some((header, offset))
+        (header[MAGIC_AT].get() == 2 && offset >= 0).then_some((header, offset))
     };
     if let Some(position) = positions.clone().find(|&position| patched(position).is_none()) {
         return Err(position);
@@ -31,15 +28,13 @@ pub fn patch(
     for (header, offset) in positions.filter_map(patched) {
         let put = |at: usize, bytes: &[u8]| header[at..].iter().zip(bytes).for_each(|(cell, &byte)| cell.set(byte));
         put(0, &offset.to_be_bytes());
-        put(LEADER_EPOCH, &leader_epoch.to_be_bytes());
+        put(LEADER_EPOCH_AT, &leader_epoch.to_be_bytes());
     }
     Ok(())
 }
 
-/// How a batch begins: base offset, length, leader epoch.
-const PREFIX: usize = MAGIC;
-/// Base offset and length, which the length does not count.
-const UNCOUNTED: i32 = 12;
+/// What is written of a batch: base offset, size, leader epoch.
+const PATCHED_BYTES: usize = MAGIC_AT;
 
 /// Where a batch of a file lies, and what base offset it is to have.
 #[derive(Clone, Copy, Debug)]
@@ -52,10 +47,10 @@ pub struct Placed {
 /// Writes how each of the batches begins. An error leaves some of them written.
 pub fn write_prefixes(file: &File, batches: impl Iterator<Item = Placed>, leader_epoch: i32) -> io::Result<()> {
     for Placed { position, size_bytes, base_offset } in batches {
-        let mut prefix = [0; PREFIX];
+        let mut prefix = [0; PATCHED_BYTES];
         prefix[..8].copy_from_slice(&base_offset.to_be_bytes());
-        prefix[8..LEADER_EPOCH].copy_from_slice(&(size_bytes - UNCOUNTED).to_be_bytes());
-        prefix[LEADER_EPOCH..].copy_from_slice(&leader_epoch.to_be_bytes());
+        prefix[8..LEADER_EPOCH_AT].copy_from_slice(&(size_bytes - PREFIX_BYTES as i32).to_be_bytes());
+        prefix[LEADER_EPOCH_AT..].copy_from_slice(&leader_epoch.to_be_bytes());
         file.write_all_at(&prefix, position as u64)?;
     }
     Ok(())
@@ -68,7 +63,7 @@ mod tests {
     #[test]
     fn all_batches_or_none() {
         let mut data = [0; 2 * V2_HEADER];
-        (data[MAGIC], data[V2_HEADER + MAGIC], data[V2_HEADER + 7]) = (2, 2, 5);
+        (data[MAGIC_AT], data[V2_HEADER + MAGIC_AT], data[V2_HEADER + 7]) = (2, 2, 5);
         let before = data;
         let cells = Cell::from_mut(&mut data[..]).as_slice_of_cells();
         let second = V2_HEADER as i64;
@@ -79,6 +74,6 @@ mod tests {
         assert_eq!(patch(cells, [0, second].into_iter(), 1000, 7), Ok(()));
         assert_eq!(data[..8], 1000i64.to_be_bytes());
         assert_eq!(data[V2_HEADER..V2_HEADER + 8], 1005i64.to_be_bytes());
-        assert_eq!(data[V2_HEADER + LEADER_EPOCH..V2_HEADER + MAGIC], 7i32.to_be_bytes());
+        assert_eq!(data[V2_HEADER + LEADER_EPOCH_AT..V2_HEADER + MAGIC_AT], 7i32.to_be_bytes());
     }
 }

@@ -143,6 +143,7 @@ mod _kernel {
         Ok(result(batch.map_err(arrow_error)?, stopped))
     }
 
+    /// See native_log.records.reference.find_batch.
     #[pyfunction]
     #[pyo3(signature = (
         buffer, start = 0, *, base_position = 0, min_offset = 0, max_offset = i64::MAX, max_batch_bytes = 0

@@ -198,7 +198,7 @@ fn legacy_row(
 ) -> Result<BatchRow, usize> {
     let needed = if check_crcs { prefix.total } else { prefix.header_bytes() };
     let known = rest.get(..needed).ok_or(needed)?;
-    let plain = header.codec() == Codec::None;
+    let plain = !header.is_wrapper();
     Ok(BatchRow {
         position,
         size_in_bytes: prefix.total as i32,

@@ -8,7 +8,7 @@ use super::options::{Options, Stats, Verdict};
 use super::spans;
 use super::survivors::Window;
 use super::write::{self, Kept, V2Batch};
-use crate::codec::{Codec, Compressor, Decompressor};
+use crate::codec::{Compressor, Decompressor};
 use crate::columns::Record;
 use crate::header::{LegacyHeader, Prefix, V2Header};
 use crate::legacy;
@@ -177,7 +177,7 @@ impl<'a> Filter<'a> {
         verdict: Verdict,
         cursor: &Cursor,
     ) -> Result<i64, Stop> {
-        let is_wrapper = header.codec() != Codec::None;
+        let is_wrapper = header.is_wrapper();
         let may_keep = header.offset >= self.options.survivors_end || self.survivors.contains(header.offset);
         if verdict.discard() || !(may_keep || is_wrapper) {
             self.count_dropped(prefix, i32::from(!is_wrapper));
@@ -250,8 +250,7 @@ impl<'a> Filter<'a> {
             });
         }
         self.count_legacy(prefix, &found, before);
-        let lacks_offset = header.magic == 1 && header.offset == 0;
-        let last = records.last().filter(|_| lacks_offset).map_or(header.offset, |record| record.offset);
+        let last = records.last().filter(|_| header.lacks_offset()).map_or(header.offset, |record| record.offset);
         last.wrapping_add(1)
     }
 

@@ -230,16 +230,13 @@ impl<S: Sink> Feeder<'_, S> {
 
     fn legacy_batch(&mut self, header: &LegacyHeader, prefix: &Prefix, cursor: &Cursor) -> Result<i64, End> {
         let options = self.options;
-        let wrapper = header.codec() != Codec::None;
-        // A wrapper of offset 0 may be one that no broker gave an offset: then its last record is not at 0.
-        let lacks_offset = wrapper && header.magic == 1 && header.offset == 0;
-        let below = options.is_below(header.offset) && !lacks_offset;
-        if below || (!wrapper && options.is_above(header.offset)) {
+        let below = options.is_below(header.offset) && !header.lacks_offset();
+        if below || (!header.is_wrapper() && options.is_above(header.offset)) {
             return Ok(header.offset.wrapping_add(1));
         }
         let message = cursor.batch(prefix)?;
         let fault = |fault| Stop::fault(fault, prefix);
-        if !wrapper {
+        if !header.is_wrapper() {
             if options.check_crcs {
                 header.check_crc(message).map_err(fault)?;
             }
@@ -257,7 +254,7 @@ impl<S: Sink> Feeder<'_, S> {
                 put(&mut self.sink, record.key, hash, Guess::default(), record.offset, counts.0, counts.1)?;
             }
         }
-        Ok(if lacks_offset { last_offset } else { header.offset }.wrapping_add(1))
+        Ok(if header.lacks_offset() { last_offset } else { header.offset }.wrapping_add(1))
     }
 
     fn put_one(&mut self, key: Option<&[u8]>, offset: i64) -> Result<(), End> {
