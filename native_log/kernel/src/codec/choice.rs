@@ -1,6 +1,6 @@
 //! Which compressor blocks are given to: the one made for records, or the library.
 
-use super::repeats::{Finder, Format, Shape, compress, compress_two};
+use super::repeats::{Finder, Format, Input, Shape, compress, compress_two};
 
 /// By so much of a block is seen which one suits it, if there is so much,
 const SAMPLE: usize = 16 << 10;
@@ -34,29 +34,34 @@ impl Choice {
 
     /// Appends the input in blocks of so many bytes, compressed by ours if they are of records that are alike, and else
     /// by `library`, which may append nothing where it finds nothing to compress. In front of each block are four bytes
-    /// that `frame`, told the block and where these are, fills in.
+    /// that `frame`, told the block and where these are, fills in. `next` is what will be read then.
     pub fn compress<F: Format>(
         &mut self,
         input: &[u8],
+        next: &[u8],
         block_bytes: usize,
         out: &mut Vec<u8>,
         mut library: impl FnMut(&[u8], &mut Vec<u8>),
         frame: impl Fn(&[u8], usize, &mut Vec<u8>),
     ) {
-        let mut blocks = input.chunks(block_bytes);
-        while let Some(block) = blocks.next() {
+        let mut blocks = input.chunks(block_bytes).enumerate().map(|(number, block)| {
+            let ahead = next.get(number * block_bytes..).filter(|ahead| ahead.len() >= block.len());
+            Input { block, ahead: ahead.unwrap_or(block) }
+        });
+        while let Some(input) = blocks.next() {
+            let block = input.block;
             let suits = self.suits::<F>(block, out, &mut library);
             let begins = out.len();
             out.extend([0; 4]);
             match suits.then(|| blocks.next()) {
                 None => library(block, out),
-                Some(None) => drop(compress::<F>(&mut self.finders[0], block, out)),
-                Some(Some(next)) => {
+                Some(None) => drop(compress::<F>(&mut self.finders[0], input, out)),
+                Some(Some(second)) => {
                     self.blocks += 1;
                     self.second.clear();
                     self.second.extend([0; 4]);
-                    compress_two::<F>(&mut self.finders, [block, next], [out, &mut self.second]);
-                    frame(next, 0, &mut self.second);
+                    compress_two::<F>(&mut self.finders, [input, second], [out, &mut self.second]);
+                    frame(second.block, 0, &mut self.second);
                     frame(block, begins, out);
                     out.extend_from_slice(&self.second);
                     continue;
@@ -87,8 +92,8 @@ impl Choice {
     /// Whether ours would be the faster one, as most of what it finds is what it expected: to how much it came then.
     fn is_alike<F: Format>(&mut self, sample: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         let mut shape = Shape::default();
-        let our_bytes = bytes_appended(out, |out| shape = compress::<F>(&mut self.finders[0], sample, out));
-        (3 * shape.expected > 2 * shape.sequences).then_some(our_bytes)
+        let our_bytes = bytes_appended(out, |out| shape = compress::<F>(&mut self.finders[0], sample.into(), out));
+        (3 * shape.searched < shape.sequences).then_some(our_bytes)
     }
 }
 
@@ -112,7 +117,7 @@ mod tests {
         let mut bytes = |block: &[u8]| {
             let mut out = Vec::new();
             let library = |block: &[u8], out: &mut Vec<u8>| out.extend(&block[..block.len() / 2]);
-            choice.compress::<Lz4>(block, block.len(), &mut out, library, |_, _, _| ());
+            choice.compress::<Lz4>(block, &[], block.len(), &mut out, library, |_, _, _| ());
             out.len() - 4
         };
         blocks.iter().map(|block| bytes(block)).collect()

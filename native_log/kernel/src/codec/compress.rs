@@ -53,11 +53,16 @@ impl Compressor {
 
     /// Appends the compressed payload of a batch of format `magic`. `codec` is a known one.
     pub fn compress(&mut self, codec: Codec, magic: i8, input: &[u8], out: &mut Vec<u8>) {
+        self.compress_and_fetch(codec, magic, input, &[], out);
+    }
+
+    /// The same, while that comes out of slow memory which will be read `next`.
+    pub fn compress_and_fetch(&mut self, codec: Codec, magic: i8, input: &[u8], next: &[u8], out: &mut Vec<u8>) {
         match codec {
             Codec::None | Codec::Unknown(_) => out.extend_from_slice(input),
             Codec::Gzip => self.gzip(input, out),
-            Codec::Snappy => self.snappy(input, out),
-            Codec::Lz4 => self.lz4(magic, input, out),
+            Codec::Snappy => self.snappy(input, next, out),
+            Codec::Lz4 => self.lz4(magic, input, next, out),
             Codec::Zstd => self.zstd(input, out),
         }
     }
@@ -67,7 +72,7 @@ impl Compressor {
         self.gzip.get_or_insert_with(|| Gzip::new(level)).compress(input, out);
     }
 
-    fn snappy(&mut self, input: &[u8], out: &mut Vec<u8>) {
+    fn snappy(&mut self, input: &[u8], next: &[u8], out: &mut Vec<u8>) {
         let encoder = self.snappy.get_or_insert_with(snap::raw::Encoder::new);
         out.extend(XERIAL_HEADER);
         let library = |block: &[u8], out: &mut Vec<u8>| {
@@ -75,21 +80,26 @@ impl Compressor {
                 encoder.compress(block, room).expect("the room is what the encoder asks for")
             });
         };
-        self.choice.compress::<Snappy>(input, XERIAL_BLOCK, out, library, |_, begins, out| {
+        self.choice.compress::<Snappy>(input, next, XERIAL_BLOCK, out, library, |_, begins, out| {
             let compressed = (out.len() - begins - 4) as u32;
             out[begins..begins + 4].copy_from_slice(&compressed.to_be_bytes());
         });
     }
 
-    fn lz4(&mut self, magic: i8, input: &[u8], out: &mut Vec<u8>) {
+    fn lz4(&mut self, magic: i8, input: &[u8], next: &[u8], out: &mut Vec<u8>) {
         out.extend(LZ4_HEADER);
         // KAFKA-3160: clients of magic 0 want the checksum over the frame's magic too.
         let checked = if magic == 0 { &LZ4_HEADER[..] } else { &LZ4_HEADER[4..] };
         out.push((xxh32(checked, 0) >> 8) as u8);
         match self.level.filter(|&level| level != LZ4_FAST_LEVEL) {
-            None => {
-                self.choice.compress::<Lz4>(input, LZ4_BLOCK, out, |block, out| lz4_block(None, block, out), lz4_frame)
-            }
+            None => self.choice.compress::<Lz4>(
+                input,
+                next,
+                LZ4_BLOCK,
+                out,
+                |block, out| lz4_block(None, block, out),
+                lz4_frame,
+            ),
             high => {
                 for block in input.chunks(LZ4_BLOCK) {
                     let begins = out.len();
@@ -216,7 +226,7 @@ mod tests {
                         continue;
                     }
                     let mut out = b"before".to_vec();
-                    compressor.compress(codec, magic, input, &mut out);
+                    compressor.compress_and_fetch(codec, magic, input, &noise, &mut out);
                     let again = decompressor.decompress(codec, magic, &out[6..], 1 << 20).unwrap();
                     assert_eq!(&again[..again.len() - SLACK], input, "{codec:?} {magic}");
                 }

@@ -117,7 +117,7 @@ mod tests {
         let mut finder = Finder::default();
         for block in blocks() {
             let mut out = b"before".to_vec();
-            compress::<Lz4>(&mut finder, &block, &mut out);
+            compress::<Lz4>(&mut finder, block[..].into(), &mut out);
             let compressed = &out[6..];
             assert!(compressed.len() <= Lz4::most_bytes(block.len()));
             let mut again = vec![1; block.len() + 1];

@@ -8,10 +8,12 @@
 //! overlooked, and saves a sequence.
 //!
 //! Nearly all branches go one way, or the way they went a record ago; the time goes into waiting for what tells where
-//! the next sequence is. So two blocks at once take little longer than one.
+//! the next sequence is. So two blocks at once take little longer than one. And what is read next can come out of slow
+//! memory meanwhile, which nothing here waits for.
 
 use std::marker::PhantomData;
 
+use crate::memory::prefetch;
 use crate::wide;
 
 /// Blocks are no longer than this.
@@ -69,58 +71,74 @@ pub trait Format {
     unsafe fn end(block: &[u8], literals: usize, to: *mut u8) -> *mut u8;
 }
 
+/// What is to be compressed.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// Of at most MOST_BYTES.
+    pub block: &'a [u8],
+    /// Of as many bytes at least: memory to be asked for, since it is read soon.
+    pub ahead: &'a [u8],
+}
+
+impl<'a> From<&'a [u8]> for Input<'a> {
+    /// Nothing else is read soon.
+    fn from(block: &'a [u8]) -> Self {
+        Input { block, ahead: block }
+    }
+}
+
 /// How a block was found to be.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape {
     pub sequences: usize,
-    /// Those of them that were where they were expected.
-    pub expected: usize,
+    /// Those of them that were not where they were expected.
+    pub searched: usize,
 }
 
-/// Appends a block of at most MOST_BYTES, compressed.
-pub fn compress<F: Format>(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
+/// Appends a block, compressed.
+pub fn compress<F: Format>(finder: &mut Finder, input: Input, out: &mut Vec<u8>) -> Shape {
     #[cfg(target_arch = "x86_64")]
     if wide::has_avx2() {
         // SAFETY: the processor has it.
-        return unsafe { one_avx2::<F>(finder, block, out) };
+        return unsafe { one_avx2::<F>(finder, input, out) };
     }
-    one::<F, false>(finder, block, out)
+    one::<F, false>(finder, input, out)
 }
 
 /// Appends two blocks, each to one of `outs`.
-pub fn compress_two<F: Format>(finders: &mut [Finder; 2], blocks: [&[u8]; 2], outs: [&mut Vec<u8>; 2]) {
+pub fn compress_two<F: Format>(finders: &mut [Finder; 2], inputs: [Input; 2], outs: [&mut Vec<u8>; 2]) {
     #[cfg(target_arch = "x86_64")]
     if wide::has_avx2() {
         // SAFETY: the processor has it.
-        return unsafe { two_avx2::<F>(finders, blocks, outs) };
+        return unsafe { two_avx2::<F>(finders, inputs, outs) };
     }
-    two::<F, false>(finders, blocks, outs);
+    two::<F, false>(finders, inputs, outs);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-fn one_avx2<F: Format>(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
-    one::<F, true>(finder, block, out)
+fn one_avx2<F: Format>(finder: &mut Finder, input: Input, out: &mut Vec<u8>) -> Shape {
+    one::<F, true>(finder, input, out)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-fn two_avx2<F: Format>(finders: &mut [Finder; 2], blocks: [&[u8]; 2], outs: [&mut Vec<u8>; 2]) {
-    two::<F, true>(finders, blocks, outs);
+fn two_avx2<F: Format>(finders: &mut [Finder; 2], inputs: [Input; 2], outs: [&mut Vec<u8>; 2]) {
+    two::<F, true>(finders, inputs, outs);
 }
 
 #[inline(always)]
-fn one<F: Format, const AVX2: bool>(finder: &mut Finder, block: &[u8], out: &mut Vec<u8>) -> Shape {
-    let mut walk = Walk::<F, AVX2>::new(finder, block, out);
+fn one<F: Format, const AVX2: bool>(finder: &mut Finder, input: Input, out: &mut Vec<u8>) -> Shape {
+    let mut walk = Walk::<F, AVX2>::new(finder, input, out);
     while walk.step() {}
     walk.end()
 }
 
 #[inline(always)]
-fn two<F: Format, const AVX2: bool>(finders: &mut [Finder; 2], blocks: [&[u8]; 2], outs: [&mut Vec<u8>; 2]) {
-    let ([finder, other_finder], [block, other_block], [out, other_out]) = (finders, blocks, outs);
-    let mut walk = Walk::<F, AVX2>::new(finder, block, out);
-    let mut other = Walk::<F, AVX2>::new(other_finder, other_block, other_out);
+fn two<F: Format, const AVX2: bool>(finders: &mut [Finder; 2], inputs: [Input; 2], outs: [&mut Vec<u8>; 2]) {
+    let ([finder, other_finder], [input, other_input], [out, other_out]) = (finders, inputs, outs);
+    let mut walk = Walk::<F, AVX2>::new(finder, input, out);
+    let mut other = Walk::<F, AVX2>::new(other_finder, other_input, other_out);
     while walk.step() && other.step() {}
     while walk.step() {}
     while other.step() {}
@@ -132,39 +150,65 @@ fn two<F: Format, const AVX2: bool>(finders: &mut [Finder; 2], blocks: [&[u8]; 2
 struct Walk<'a, F, const AVX2: bool> {
     finder: &'a mut Finder,
     block: Block<'a>,
+    ahead: &'a [u8],
     out: &'a mut Vec<u8>,
     /// Where in `out` the next sequence is written, of which there is room for all.
     to: *mut u8,
     /// Where the last match ended.
     at: usize,
+    /// How far before it is expected what comes next,
     distance: usize,
+    /// up to here: 0 until a distance was found, then where the last window is.
+    windows_end: usize,
     shape: Shape,
     format: PhantomData<F>,
 }
 
 impl<'a, F: Format, const AVX2: bool> Walk<'a, F, AVX2> {
     #[inline(always)]
-    fn new(finder: &'a mut Finder, block: &'a [u8], out: &'a mut Vec<u8>) -> Self {
-        assert!(block.len() <= MOST_BYTES);
+    fn new(finder: &'a mut Finder, input: Input<'a>, out: &'a mut Vec<u8>) -> Self {
+        let Input { block, ahead } = input;
+        assert!(block.len() <= MOST_BYTES && ahead.len() >= block.len());
         finder.begin();
         out.reserve(F::most_bytes(block.len()) + SLACK);
         // SAFETY: so much is reserved.
         let to = unsafe { F::begin(block, out.as_mut_ptr().add(out.len())) };
         let block = Block { bytes: block, last_start: block.len().saturating_sub(LAST_START) };
-        Walk { finder, block, out, to, at: 0, distance: 0, shape: Shape::default(), format: PhantomData }
+        Walk {
+            finder,
+            block,
+            ahead,
+            out,
+            to,
+            at: 0,
+            distance: 0,
+            windows_end: 0,
+            shape: Shape::default(),
+            format: PhantomData,
+        }
     }
 
     /// Writes the next sequence; false: there is none.
     #[inline(always)]
     fn step(&mut self) -> bool {
-        let (finder, block) = (&mut *self.finder, &self.block);
-        let is_near_end = self.distance == 0 || !block.has_window(self.at);
-        let expected = if is_near_end { None } else { finder.expected::<AVX2>(block, self.at, self.distance) };
-        self.shape.expected += usize::from(expected.is_some());
-        let Some(first) = expected.or_else(|| finder.search(block, self.at)) else {
-            return false;
+        let (finder, block) = (&mut *self.finder, self.block);
+        // Sequences are shorter than a line of the cache, most of them: few lines are left out.
+        prefetch(self.ahead.as_ptr().wrapping_add(self.at));
+        let expected =
+            if self.at < self.windows_end { finder.expected::<AVX2>(block, self.at, self.distance) } else { None };
+        let first = match expected {
+            Some(found) => found,
+            None => {
+                let Some(found) = finder.search(block, self.at) else { return false };
+                self.shape.searched += 1;
+                if found.distance >= SHORTEST_RECORD {
+                    self.windows_end = block.windows_end();
+                }
+                found
+            }
         };
-        let Match { start, distance, bytes } = finder.longer::<AVX2>(block, first);
+        let in_windows = first.start + first.bytes <= self.windows_end;
+        let Match { start, distance, bytes } = if in_windows { finder.longer::<AVX2>(block, first) } else { first };
         let sequence = Sequence { literals: self.at, start, distance, bytes };
         // SAFETY: the block comes to most_bytes at most, for which there is room.
         self.to = unsafe { F::sequence(block.bytes, sequence, self.to) };
@@ -227,7 +271,7 @@ impl Finder {
 
     /// What begins where it did behind the last match, in the window that is at `at`.
     #[inline(always)]
-    fn expected<const AVX2: bool>(&mut self, block: &Block, at: usize, distance: usize) -> Option<Match> {
+    fn expected<const AVX2: bool>(&mut self, block: Block, at: usize, distance: usize) -> Option<Match> {
         let equal = block.equal::<AVX2>(at, distance);
         let pairs = equal & equal >> 1;
         let fours = pairs & pairs >> 2;
@@ -246,7 +290,7 @@ impl Finder {
 
     /// The next match, byte after byte, that no one expected.
     #[inline(never)]
-    fn search(&mut self, block: &Block, literals: usize) -> Option<Match> {
+    fn search(&mut self, block: Block, literals: usize) -> Option<Match> {
         let (mut at, mut lookups) = (literals, 0);
         while at + 3 <= block.last_start {
             let word = block.word(at);
@@ -268,13 +312,10 @@ impl Finder {
         None
     }
 
-    /// The same match, or a longer one with the bytes that this one ends before.
+    /// The same match, which ends before `windows_end`, or a longer one with the bytes that this one ends before.
     #[inline(always)]
-    fn longer<const AVX2: bool>(&mut self, block: &Block, found: Match) -> Match {
+    fn longer<const AVX2: bool>(&mut self, block: Block, found: Match) -> Match {
         let last = found.start + found.bytes - 1;
-        if !block.has_window(last) {
-            return found;
-        }
         if let Some(distance) = self.replace(block.word(last), last).filter(|&distance| distance <= found.start) {
             let bytes = block.common_in_window::<AVX2>(found.start, distance);
             if bytes > found.bytes {
@@ -296,6 +337,7 @@ impl Finder {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Block<'a> {
     bytes: &'a [u8],
     /// The last place where a match may begin.
@@ -303,14 +345,13 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Whether a window begins at `at` after which a match can still begin.
-    #[inline(always)]
-    fn has_window(&self, at: usize) -> bool {
-        at + WINDOW <= self.last_start
+    /// At all places before it begins a window, behind which a match can still begin.
+    fn windows_end(self) -> usize {
+        self.last_start.saturating_sub(WINDOW)
     }
 
     #[inline(always)]
-    fn word(&self, at: usize) -> u64 {
+    fn word(self, at: usize) -> u64 {
         debug_assert!(at <= self.last_start);
         // SAFETY: a match may begin here, so that LAST_START bytes are behind it.
         unsafe { self.bytes.as_ptr().add(at).cast::<u64>().read_unaligned() }
@@ -318,7 +359,7 @@ impl Block<'_> {
 
     /// How many bytes from `start` on, which a window is at, are those `distance` before.
     #[inline(always)]
-    fn common_in_window<const AVX2: bool>(&self, start: usize, distance: usize) -> usize {
+    fn common_in_window<const AVX2: bool>(self, start: usize, distance: usize) -> usize {
         match self.equal::<AVX2>(start, distance) {
             u64::MAX => WINDOW + self.common(start + WINDOW, distance),
             equal => equal.trailing_ones() as usize,
@@ -327,7 +368,7 @@ impl Block<'_> {
 
     /// How many bytes from `start` on are those `distance` before.
     #[inline(never)]
-    fn common(&self, start: usize, distance: usize) -> usize {
+    fn common(self, start: usize, distance: usize) -> usize {
         let mut at = start;
         let end = self.bytes.len() - LAST_LITERALS;
         while at + WINDOW <= self.bytes.len() {
@@ -345,7 +386,7 @@ impl Block<'_> {
 
     /// A bit for each byte of the window: whether it is the one `distance` before.
     #[inline(always)]
-    fn equal<const AVX2: bool>(&self, at: usize, distance: usize) -> u64 {
+    fn equal<const AVX2: bool>(self, at: usize, distance: usize) -> u64 {
         debug_assert!(distance <= at && at + WINDOW <= self.bytes.len());
         #[cfg(target_arch = "x86_64")]
         // SAFETY: at both places WINDOW bytes are readable. With AVX2 the processor has it.
@@ -467,7 +508,7 @@ pub mod tests {
     /// The sequences, and where those bytes begin that are in none.
     fn listed(finder: &mut Finder, block: &[u8]) -> (Vec<Sequence>, usize) {
         let mut out = Vec::new();
-        let shape = compress::<List>(finder, block, &mut out);
+        let shape = compress::<List>(finder, block.into(), &mut out);
         let numbers: Vec<usize> =
             out.chunks_exact(8).map(|bytes| usize::from_ne_bytes(bytes.try_into().unwrap())).collect();
         let (sequences, end) = numbers.as_chunks::<4>();
@@ -515,17 +556,18 @@ pub mod tests {
     #[test]
     fn two_at_once_are_as_one_after_the_other_by_any_registers() {
         let mut finders = <[Finder; 2]>::default();
-        let blocks = blocks();
+        let (blocks, ahead) = (blocks(), vec![0; MOST_BYTES]);
         for (one_block, other_block) in blocks.iter().zip(blocks.iter().skip(700)) {
             let alone = [one_block, other_block].map(|block| {
                 let mut out = b"before".to_vec();
                 finders[0].clear();
-                one::<List, false>(&mut finders[0], block, &mut out);
+                one::<List, false>(&mut finders[0], block[..].into(), &mut out);
                 out
             });
             finders.iter_mut().for_each(Finder::clear);
             let (mut out, mut other_out) = (b"before".to_vec(), b"before".to_vec());
-            compress_two::<List>(&mut finders, [one_block, other_block], [&mut out, &mut other_out]);
+            let inputs = [one_block, other_block].map(|block| Input { block, ahead: &ahead });
+            compress_two::<List>(&mut finders, inputs, [&mut out, &mut other_out]);
             assert!([out, other_out] == alone);
         }
     }

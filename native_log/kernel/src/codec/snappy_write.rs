@@ -104,7 +104,7 @@ mod tests {
         let mut finder = Finder::default();
         for block in blocks() {
             let mut out = b"before".to_vec();
-            compress::<Snappy>(&mut finder, &block, &mut out);
+            compress::<Snappy>(&mut finder, block[..].into(), &mut out);
             assert!(out.len() <= 6 + Snappy::most_bytes(block.len()));
             assert_eq!(snap::raw::Decoder::new().decompress_vec(&out[6..]).unwrap(), block);
         }

@@ -98,6 +98,15 @@ impl<'a> Binary<'a> {
         self.nulls.is_some() || matches!(self.offsets, Offsets::AllNull)
     }
 
+    /// The values from a row on, as they lie one behind the other.
+    pub fn bytes_from(&self, row: usize) -> &'a [u8] {
+        match self.offsets {
+            Offsets::Narrow(offsets) => &self.data[offsets[row] as usize..],
+            Offsets::Wide(offsets) => &self.data[offsets[row] as usize..],
+            Offsets::AllNull => &[],
+        }
+    }
+
     /// Whether `more` bytes behind a value are readable.
     #[inline(always)]
     pub fn readable_behind(&self, value: &[u8], more: usize) -> bool {

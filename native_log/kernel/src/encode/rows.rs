@@ -74,6 +74,14 @@ impl<'a> Cursor<'a> {
         Some((&part.records, row))
     }
 
+    /// The values from this row on, if all rows of its part are meant.
+    pub fn values(&self) -> &'a [u8] {
+        match self.parts.first() {
+            Some(Part { records, rows: Rows::All }) => records.value.bytes_from(self.at),
+            _ => &[],
+        }
+    }
+
     /// The next row's place. There is one at this place.
     #[inline(always)]
     pub fn next(self) -> Self {

@@ -41,7 +41,7 @@ pub(super) fn batches(
             break;
         }
         if !is_plain {
-            compressor.compress(options.codec, 2, plain, out);
+            compressor.compress_and_fetch(options.codec, 2, plain, end.values(), out);
             ratio.observe(plain.len(), out.len() - begins - V2_HEADER);
         }
         let (row, size_bytes) = (at.row, out.len() - begins);
