@@ -7,6 +7,7 @@ import os
 import threading
 from contextlib import contextmanager
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -16,8 +17,9 @@ from native_log.log.local_log import LocalLog
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.log.reading.locating import locate
 from native_log.log.reading.log_range import LogRange
-from native_log.log.reading.reader import check_mode
+from native_log.log.reading.reader import check_mode, record_schema
 from native_log.log.tail import Tail
+from native_log.records import RECORD_SCHEMA
 from native_log.segment.damage import DamagedRange
 
 if TYPE_CHECKING:
@@ -42,6 +44,12 @@ class PartitionLog(LocalLog):
     """A log to read and to append to; what LocalLog knows is as it was when the log was opened."""
 
     _writing: Writing | None = None
+
+    def __repr__(self) -> str:
+        end = min(self.log_end_offset, self.high_watermark)
+        return (
+            f"PartitionLog('{self.path}', offsets {self.log_start_offset} to {end}, {self.size_bytes} bytes)"
+        )
 
     @cached_property
     def last_stable_offset(self) -> int:
@@ -89,9 +97,24 @@ class PartitionLog(LocalLog):
         columns: Sequence[str] | None = None,
         isolation_level: str = "read_uncommitted",
         **how: Unpack[ReadOptions],
-    ) -> Iterator[pa.RecordBatch]:
-        """The records of `range(start_offset, end_offset)`; see LogRange.read for `columns` and `how`."""
-        return self.range(start_offset, end_offset, isolation_level=isolation_level).read(columns, **how)
+    ) -> pa.RecordBatchReader:
+        """The records of `range(start_offset, end_offset)`: an iterator of record batches that has `schema`,
+        `read_all()` and `read_pandas()`, and that Polars, DuckDB and whatever else knows Arrow's PyCapsule
+        interface take as it is.
+
+        Args:
+            columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record`; by default the whole schema.
+                Only these are decoded.
+            how: see LogRange.read; `mode` among them, what to do about damaged bytes.
+
+        Raises:
+            OffsetOutOfRangeError: as `range`. CorruptRecordError: as the batches are read, see `mode`.
+            ValueError: an unknown column, isolation level or mode.
+        """
+        names = list(RECORD_SCHEMA.names) if columns is None else columns
+        schema = record_schema(names)
+        wanted = self.range(start_offset, end_offset, isolation_level=isolation_level)
+        return pa.RecordBatchReader.from_batches(schema, wanted.read(names, **how))
 
     def offset_for_timestamp(
         self, timestamp_ms: int, *, isolation_level: str = "read_uncommitted", mode: str = "failFast"
@@ -107,6 +130,11 @@ class PartitionLog(LocalLog):
         Raises:
             CorruptRecordError: damaged bytes on the way may have held the record (with mode "failFast").
         """
+        if not isinstance(timestamp_ms, Real):
+            raise TypeError(
+                f"timestamp_ms is in milliseconds since 1970, found {timestamp_ms!r}; of a datetime they are "
+                "int(when.timestamp() * 1000)"
+            )
         limit = self._limit(isolation_level)
         from native_log.log.reading.timestamps import offset_for_timestamp
 

@@ -54,8 +54,13 @@ class Found:
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """The absolute path; `file:/p` and `file:///p` mean /p. Raises NotALogDirError for other schemes."""
-    text = os.fspath(path)
+    """The absolute path; `file:/p` and `file:///p` mean /p, `~` the home directory.
+
+    Raises NotALogDirError for other schemes, and where there is no path.
+    """
+    text = os.path.expanduser(os.fspath(path))  # noqa: PTH111  (Path has lost what it was given)
+    if not text:
+        raise NotALogDirError(f"the path is empty; {_EXPECTED}")
     if text.startswith("file:/"):
         text = re.sub("^file:(//(localhost)?(?=/))?", "", text)
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", text):

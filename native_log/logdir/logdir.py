@@ -53,7 +53,8 @@ class LogDir:
 
     Args:
         path, more_paths: log directories, or single partition directories, as strings or paths (or one list
-            of them); `file:/p` means /p. For a single partition directory the checkpoints beside it count.
+            of them); `file:/p` means /p, `~` the home directory. For a single partition directory the
+            checkpoints beside it count.
         include_deleted: also read `-delete` and `-stray` directories, under the topic that their name
             has left (a long one is truncated). Their checkpointed offsets are gone.
         high_watermark: where logs end. "auto": at the high watermark checkpointed last while a broker holds
@@ -79,8 +80,7 @@ class LogDir:
     ) -> None:
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark is auto, ignore or checkpoint, not {high_watermark!r}")
-        given = [path] if isinstance(path, str | os.PathLike) else list(path)
-        self.paths = tuple(local_path(one) for one in (*given, *more_paths))
+        self.paths = _local_paths(path, more_paths)
         self._high_watermark = high_watermark
         self._opened: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._directories: dict[Path, LogDirectory] = {}
@@ -120,8 +120,7 @@ class LogDir:
             FileExistsError: there is something else than an empty directory at a path.
             ValueError: no cluster id can be like that.
         """
-        given = [path] if isinstance(path, str | os.PathLike) else list(path)
-        paths = [local_path(one) for one in (*given, *more_paths)]
+        paths = _local_paths(path, more_paths)
         cluster = random_uuid() if cluster_id is None else cluster_id
         for one in paths:
             create_log_dir(one, cluster, node_id)
@@ -177,6 +176,13 @@ class LogDir:
 
     def __repr__(self) -> str:
         return f"LogDir({', '.join(repr(str(path)) for path in self.paths)})"
+
+    def __getstate__(self) -> dict[str, object]:
+        """Of what was looked up; logs that were opened stay where they are."""
+        return {name: value for name, value in self.__dict__.items() if name != "_opened"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _opened=weakref.WeakSet())
 
     @property
     def directories(self) -> tuple[LogDirectory, ...]:
@@ -321,6 +327,14 @@ class LogDir:
                 "the log directories are of several clusters (%s): partitions of one name count as copies",
                 ", ".join(sorted(clusters)),
             )
+
+
+def _local_paths(path: PathLike | Iterable[PathLike], more_paths: Iterable[PathLike]) -> tuple[Path, ...]:
+    given = [path] if isinstance(path, str | os.PathLike) else path
+    paths = tuple(local_path(one) for one in (*given, *more_paths))
+    if not paths:
+        raise ValueError("no path is given: expected Kafka log directories, or partition directories")
+    return paths
 
 
 def _is_read(kind: PartitionKind, include_deleted: bool) -> bool:

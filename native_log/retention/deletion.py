@@ -52,6 +52,11 @@ def delete_records(
         OffsetOutOfRangeError: an offset above the high watermark; nothing is changed.
         LogDirInUseError, FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError.
     """
+    for key in offsets:
+        if not (isinstance(key, tuple) and len(key) == 2):
+            raise ValueError(
+                f'expected offsets as {{("orders", 0): 5}}, by topic and partition, found {key!r}'
+            )
     check_can_be_changed(topic for topic, _ in offsets)
     rows: list[tuple[object, ...]] = []
     moved: dict[Path, tuple[str, int, int]] = {}

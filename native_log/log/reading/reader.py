@@ -19,7 +19,7 @@ from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from native_log.log.local_log import LocalLog
     from native_log.log.pieces import LocatedRange, Piece
@@ -38,6 +38,18 @@ DEFAULT_MAX_BYTES = 8 << 20
 """Of Arrow memory, of one batch of records: what is well compressed would else make batches of any size."""
 
 _IS_TRANSACTIONAL = "isTransactional"
+
+
+def record_schema(columns: Sequence[str]) -> pa.Schema:
+    """Of the record batches that have these columns. Raises ValueError for an unknown one."""
+    if isinstance(columns, str):
+        raise ValueError(f"columns is a list of names: [{columns!r}], found {columns!r}")
+    fields = {name: RECORD_SCHEMA.field(name) for name in RECORD_SCHEMA.names}
+    fields[CORRUPT_RECORD] = pa.field(CORRUPT_RECORD, pa.string())
+    for name in columns:
+        if name not in fields:
+            raise ValueError(f"unknown column {name!r}; there are {', '.join(fields)}")
+    return pa.schema([fields[name] for name in columns])
 
 
 class Reader:

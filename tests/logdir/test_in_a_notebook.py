@@ -1,0 +1,108 @@
+"""What somebody meets who tries things out: reprs, completion, tables, pickles, and words for slips."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conftest import GOLDEN
+
+import kafkalog_spark
+import native_log
+from native_log import LogDir, NotALogDirError, PartitionLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DATA = GOLDEN / "kafka-4.1/plain-none/data"
+DAMAGED = GOLDEN / "kafka-4.1/corrupt-bad-crc/data"
+
+
+@pytest.fixture
+def log() -> PartitionLog:
+    return LogDir(DATA).partition("plain-none", 0)
+
+
+def test_a_log_is_told_by_its_place_and_its_offsets(log: PartitionLog) -> None:
+    said = f"PartitionLog('{DATA}/plain-none-0', offsets {log.log_start_offset} to {log.log_end_offset}"
+    assert repr(log) == f"{said}, {log.size_bytes} bytes)"
+
+
+@pytest.mark.parametrize("package", [native_log, kafkalog_spark])
+def test_every_public_name_is_completed_and_there(package: Any) -> None:
+    assert set(package.__all__) <= set(dir(package))
+    for name in package.__all__:
+        getattr(package, name)
+
+
+def test_what_is_read_is_a_table_for_all_who_know_arrow(log: PartitionLog) -> None:
+    table = log.read(columns=["offset", "value"]).read_all()
+    assert (table.column_names, table.num_rows) == (["offset", "value"], log.log_end_offset)
+    assert pa.table(log.read(columns=["offset", "value"])) == table
+    assert log.read(columns=["offset"]).read_pandas().offset.sum() == sum(range(log.log_end_offset))
+    nothing = log.read(5, 5, ["value", "timestamp"])
+    assert nothing.schema.names == ["value", "timestamp"]
+    assert nothing.read_all().num_rows == 0
+    assert log.read().schema == log.read().read_all().schema
+    assert sum(batch.num_rows for batch in log.read(columns=[])) == log.log_end_offset
+
+
+def test_an_error_on_the_way_is_our_own() -> None:
+    log = LogDir(DAMAGED).partition("corrupt-bad-crc", 0)
+    batches = log.read(columns=["offset"])
+    assert next(batches).num_rows
+    with pytest.raises(native_log.CorruptRecordError) as failed:
+        batches.read_all()
+    assert (failed.value.position, failed.value.offset) == (2752, 119)
+    rows = log.read(columns=["position", "_corrupt_record"], mode="permissive").read_all()
+    assert rows.column("_corrupt_record").null_count == rows.num_rows - 1
+
+
+def test_a_log_dir_travels(tmp_path: Path) -> None:
+    with LogDir.create(tmp_path) as logs:
+        logs.create_topic("t")
+        logs.partition("t", 0).append(pa.record_batch({"value": ["v"]}))
+        there = pickle.loads(pickle.dumps(logs))
+    assert there.topics() == {"t": [0]}
+    assert there.partition("t", 0).log_end_offset == 1
+
+
+def test_home_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(DATA.parent))
+    assert LogDir("~/data").paths == (DATA,)
+    assert LogDir(Path("~/data")).paths == (DATA,)
+
+
+def test_times(log: PartitionLog) -> None:
+    first = next(log.read(columns=["timestamp"])).column(0)[0].as_py()
+    assert log.offset_for_timestamp(np.int64(first.timestamp() * 1000)) == 0
+    with pytest.raises(TypeError, match=r"milliseconds since 1970, found datetime.*int\(when.timestamp"):
+        log.offset_for_timestamp(dt.datetime.now(dt.UTC))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("slip", "error", "says"),
+    [
+        (lambda: LogDir([]), ValueError, "no path is given"),
+        (lambda: LogDir(""), NotALogDirError, "the path is empty; expected a Kafka log directory"),
+        (lambda: LogDir(DATA).partition("plain-none", 0).read(columns="offset"), ValueError, r"\['offset'\]"),
+        (
+            lambda: LogDir(DATA).partition("plain-none", 0).read(columns=["offse"]),
+            ValueError,
+            "unknown column 'offse'; there are key, value, .*, _corrupt_record",
+        ),
+        (
+            lambda: native_log.delete_records(DATA, {"plain-none": 5}, dry_run=True),  # type: ignore[dict-item]
+            ValueError,
+            r'expected offsets as \{\("orders", 0\): 5\}.*found \'plain-none\'',
+        ),
+    ],
+)
+def test_slips(slip: Callable[[], object], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        slip()
