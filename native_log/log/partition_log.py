@@ -45,12 +45,6 @@ class PartitionLog(LocalLog):
 
     _writing: Writing | None = None
 
-    def __repr__(self) -> str:
-        end = min(self.log_end_offset, self.high_watermark)
-        return (
-            f"PartitionLog('{self.path}', offsets {self.log_start_offset} to {end}, {self.size_bytes} bytes)"
-        )
-
     @cached_property
     def last_stable_offset(self) -> int:
         """First offset that a read_committed consumer does not get: the high watermark, or the first offset

@@ -28,11 +28,6 @@ def log() -> PartitionLog:
     return LogDir(DATA).partition("plain-none", 0)
 
 
-def test_a_log_is_told_by_its_place_and_its_offsets(log: PartitionLog) -> None:
-    said = f"PartitionLog('{DATA}/plain-none-0', offsets {log.log_start_offset} to {log.log_end_offset}"
-    assert repr(log) == f"{said}, {log.size_bytes} bytes)"
-
-
 @pytest.mark.parametrize("package", [native_log, kafkalog_spark])
 def test_every_public_name_is_completed_and_there(package: Any) -> None:
     assert set(package.__all__) <= set(dir(package))
