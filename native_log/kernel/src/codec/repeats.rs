@@ -207,13 +207,13 @@ impl<'a, F: Format, const AVX2: bool> Walk<'a, F, AVX2> {
                 found
             }
         };
-        let in_windows = first.start + first.bytes <= self.windows_end;
-        let Match { start, distance, bytes } = if in_windows { finder.longer::<AVX2>(block, first) } else { first };
-        let sequence = Sequence { literals: self.at, start, distance, bytes };
+        let in_windows = first.end <= self.windows_end;
+        let Match { start, end, distance } = if in_windows { finder.longer::<AVX2>(block, first) } else { first };
+        let sequence = Sequence { literals: self.at, start, distance, bytes: end - start };
         // SAFETY: the block comes to most_bytes at most, for which there is room.
         self.to = unsafe { F::sequence(block.bytes, sequence, self.to) };
         self.shape.sequences += 1;
-        self.at = start + bytes;
+        self.at = end;
         if distance >= SHORTEST_RECORD {
             self.distance = distance;
         }
@@ -244,12 +244,11 @@ impl Default for Finder {
     }
 }
 
-/// Where a match is, and how long.
 #[derive(Clone, Copy)]
 struct Match {
     start: usize,
+    end: usize,
     distance: usize,
-    bytes: usize,
 }
 
 impl Finder {
@@ -279,13 +278,14 @@ impl Finder {
         if runs == 0 {
             return None;
         }
-        let skipped = runs.trailing_zeros();
-        let start = at + skipped as usize;
-        let mut bytes = (equal >> skipped).trailing_ones() as usize;
-        if skipped as usize + bytes >= WINDOW {
-            bytes += block.common(start + bytes, distance);
+        let start = at + runs.trailing_zeros() as usize;
+        // What is added to a run's first bit is carried to behind its last one.
+        let behind = equal.wrapping_add(runs & runs.wrapping_neg()) & !equal;
+        let mut end = at + behind.trailing_zeros() as usize;
+        if behind == 0 {
+            end = block.common_end(end, distance);
         }
-        Some(Match { start, distance, bytes })
+        Some(Match { start, end, distance })
     }
 
     /// The next match, byte after byte, that no one expected.
@@ -297,13 +297,13 @@ impl Finder {
             let distances = [0, 1, 2, 3].map(|i| self.replace(word >> (8 * i), at + i));
             if let Some((mut start, distance)) = (at..).zip(distances).find_map(|(at, distance)| Some((at, distance?)))
             {
-                let mut bytes = block.common(start, distance);
-                if bytes >= SHORTEST_MATCH {
+                let end = block.common_end(start, distance);
+                if end >= start + SHORTEST_MATCH {
                     while start > literals.max(distance) && block.bytes[start - 1] == block.bytes[start - 1 - distance]
                     {
-                        (start, bytes) = (start - 1, bytes + 1);
+                        start -= 1;
                     }
-                    return Some(Match { start, distance, bytes });
+                    return Some(Match { start, end, distance });
                 }
             }
             at += 4 + (lookups >> PATIENCE);
@@ -315,11 +315,11 @@ impl Finder {
     /// The same match, which ends before `windows_end`, or a longer one with the bytes that this one ends before.
     #[inline(always)]
     fn longer<const AVX2: bool>(&mut self, block: Block, found: Match) -> Match {
-        let last = found.start + found.bytes - 1;
+        let last = found.end - 1;
         if let Some(distance) = self.replace(block.word(last), last).filter(|&distance| distance <= found.start) {
-            let bytes = block.common_in_window::<AVX2>(found.start, distance);
-            if bytes > found.bytes {
-                return Match { distance, bytes, ..found };
+            let end = block.common_end_in_window::<AVX2>(found.start, distance);
+            if end > found.end {
+                return Match { end, distance, ..found };
             }
         }
         found
@@ -357,31 +357,32 @@ impl Block<'_> {
         unsafe { self.bytes.as_ptr().add(at).cast::<u64>().read_unaligned() }
     }
 
-    /// How many bytes from `start` on, which a window is at, are those `distance` before.
+    /// Where those bytes end, from `start` on, that are the same `distance` before. A window begins at `start`.
     #[inline(always)]
-    fn common_in_window<const AVX2: bool>(self, start: usize, distance: usize) -> usize {
+    fn common_end_in_window<const AVX2: bool>(self, start: usize, distance: usize) -> usize {
         match self.equal::<AVX2>(start, distance) {
-            u64::MAX => WINDOW + self.common(start + WINDOW, distance),
-            equal => equal.trailing_ones() as usize,
+            u64::MAX => self.common_end(start + WINDOW, distance),
+            equal => start + equal.trailing_ones() as usize,
         }
     }
 
-    /// How many bytes from `start` on are those `distance` before.
+    /// Where those bytes end, from `start` on, that are the same `distance` before; in front of those that end the block
+    /// in no match, or at `start` if that is behind.
     #[inline(never)]
-    fn common(self, start: usize, distance: usize) -> usize {
+    fn common_end(self, start: usize, distance: usize) -> usize {
         let mut at = start;
         let end = self.bytes.len() - LAST_LITERALS;
         while at + WINDOW <= self.bytes.len() {
             let equal = self.equal::<false>(at, distance);
             if equal != u64::MAX {
-                return (at + equal.trailing_ones() as usize).min(end).saturating_sub(start);
+                return (at + equal.trailing_ones() as usize).min(end).max(start);
             }
             at += WINDOW;
         }
         while at < end && self.bytes[at] == self.bytes[at - distance] {
             at += 1;
         }
-        at.min(end).saturating_sub(start)
+        at.min(end).max(start)
     }
 
     /// A bit for each byte of the window: whether it is the one `distance` before.
