@@ -1,8 +1,8 @@
 """Local files, read with pread into reused buffers.
 
-Never mapped: a broker may truncate a file under its reader, and a mapping answers that with SIGBUS, which no
-program survives. A copy out of the page cache into a buffer that stays in the CPU's cache costs next to
-nothing.
+Never read through a mapping: a broker may truncate a file under its reader, and a mapping answers that with
+SIGBUS, which no program survives. A copy out of the page cache into a buffer that stays in the CPU's cache
+costs next to nothing.
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ def test_a_file_of_many_chunks() -> None:
     assert_same(KERNEL, LONG, BEGINS[3], BEGINS[-2])
     count = KERNEL.scan(LONG).batches.num_rows
     assert count == len(BEGINS)
-    for end in (len(LONG) - 1, BEGINS[-1] + 5, BEGINS[-1] + 17, BEGINS[-1] + 61, (512 << 10) + 1):
+    for end in (len(LONG) - 1, BEGINS[-1] + 5, BEGINS[-1] + 17, BEGINS[-1] + 61, (256 << 10) + 1):
         assert_same(KERNEL, LONG, end=end)
-    for zeros in (3, 100, 600 << 10, 2 << 20):
+    for zeros in (3, 100, 300 << 10, 2 << 20):
         assert_same(KERNEL, LONG + bytes(zeros))
         assert_same(KERNEL, LONG + bytes(zeros) + b"x")
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::ahead::{Ahead, Coming};
 use crate::codec::{Codec, Decompressor, SLACK};
 use crate::columns::{BatchValues, Column, Constants, RecordColumns};
 use crate::damage::{Damage, Fault};
@@ -139,7 +140,7 @@ thread_local! {
 pub fn decode(buffer: &[u8], columns: &[Column], options: &Options) -> (RecordColumns, Stopped) {
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
         let mut decoder = Decoder::new(columns, options, decompressor);
-        let stopped = decoder.run(buffer, 0, columns);
+        let stopped = decoder.run(buffer, 0, None, columns);
         decoder.decompressor.trim();
         (decoder.columns, stopped)
     })
@@ -167,9 +168,9 @@ pub fn decode_file(
     })
 }
 
-/// How much of a file is read at a time, unless a batch is larger: about a quarter of a processor's own cache, which also
-/// has to hold what is made of it.
-const CHUNK_BYTES: usize = 512 << 10;
+/// How much of a file is read at a time, unless a batch is larger: a small part of a processor's own cache, which also has
+/// to hold what comes next, and what is made of it.
+const CHUNK_BYTES: usize = 256 << 10;
 const KEPT_CHUNK_BYTES: usize = 4 << 20;
 
 thread_local! {
@@ -203,6 +204,7 @@ impl<'a> Decoder<'a> {
 
     fn run_file(&mut self, file: &File, end: u64, columns: &[Column], chunk: &mut Vec<u8>) -> io::Result<Stopped> {
         let (mut filled, mut wanted) = (0, CHUNK_BYTES);
+        let mut coming = Coming::default();
         loop {
             let position = self.base_position as u64;
             let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
@@ -211,7 +213,8 @@ impl<'a> Decoder<'a> {
                 chunk.resize(bytes, 0);
             }
             file.read_exact_at(&mut chunk[filled..bytes], position + filled as u64)?;
-            let stopped = self.run(&chunk[..bytes], left - bytes, columns);
+            let next = coming.of(file, position + bytes as u64, end, bytes);
+            let stopped = self.run(&chunk[..bytes], left - bytes, next, columns);
             let used = (stopped.position - self.base_position) as usize;
             wanted = match stopped.status {
                 _ if bytes == left => return Ok(stopped),
@@ -232,8 +235,9 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Reads batches from the beginning of `buffer`, behind which so many more bytes are to come in other calls.
-    fn run(&mut self, buffer: &[u8], to_come: usize, columns: &[Column]) -> Stopped {
+    /// Reads batches from the beginning of `buffer`, behind which so many more bytes are to come in other calls: those of the
+    /// next are `coming`.
+    fn run(&mut self, buffer: &[u8], to_come: usize, coming: Option<Ahead>, columns: &[Column]) -> Stopped {
         let mut at = 0;
         loop {
             let (position, next_offset) = (self.position(at), self.next_offset);
@@ -252,7 +256,11 @@ impl<'a> Decoder<'a> {
                     return stopped(Status::Damaged, 0, Some(damage));
                 }
             };
-            match self.batch(&prefix, &buffer[at..], position) {
+            let ahead = match coming {
+                Some(coming) => coming.part(at, prefix.total),
+                None => Ahead::of(buffer, at + prefix.total, prefix.total),
+            };
+            match self.batch(&prefix, &buffer[at..], position, ahead) {
                 Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
                 Ok(Used::Passed { next_offset: behind }) => self.next_offset = Some(behind),
                 Ok(Used::Records { next_offset: behind }) => {
@@ -286,17 +294,26 @@ impl<'a> Decoder<'a> {
                 || max_bytes.is_some_and(|most| self.columns.bytes(columns, constants) >= most))
     }
 
-    fn batch(&mut self, prefix: &Prefix, rest: &[u8], position: i64) -> Result<Used, Stop> {
+    fn batch(&mut self, prefix: &Prefix, rest: &[u8], position: i64, ahead: Ahead) -> Result<Used, Stop> {
         if rest.len() < prefix.header_bytes() {
             return Ok(Used::Partial { needed: prefix.header_bytes() });
         }
         match rest.first_chunk::<V2_HEADER>() {
-            Some(header) if prefix.magic == 2 => self.v2_batch(V2Header::parse(header), prefix.total, rest, position),
+            Some(header) if prefix.magic == 2 => {
+                self.v2_batch(V2Header::parse(header), prefix.total, rest, position, ahead)
+            }
             _ => self.legacy_batch(LegacyHeader::parse(rest), prefix.total, rest, position),
         }
     }
 
-    fn v2_batch(&mut self, header: V2Header, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
+    fn v2_batch(
+        &mut self,
+        header: V2Header,
+        total: usize,
+        rest: &[u8],
+        position: i64,
+        ahead: Ahead,
+    ) -> Result<Used, Stop> {
         let options = self.options;
         let last_offset = header.last_offset();
         // Compaction may have removed the last record: go on behind its offset all the same.
@@ -327,7 +344,7 @@ impl<'a> Decoder<'a> {
             }
         };
         check_room(&self.columns, header.record_count, section_bytes, options)?;
-        v2::read_records(&header, readable, section_bytes, self.wanted, &mut self.columns)?;
+        v2::read_records(&header, readable, section_bytes, self.wanted, ahead, &mut self.columns)?;
         self.columns.end_batch(BatchValues {
             timestamp_type: i32::from(header.log_append_time()),
             leader_epoch: header.leader_epoch,

@@ -2,6 +2,7 @@
 //! no harm. It reads the common shape only (lengths of a few bytes, no headers to keep) and leaves everything else,
 //! damage included, to the careful reader.
 
+use crate::ahead::Fetch;
 use crate::columns::{BinaryColumn, RecordColumns, micros};
 use crate::header::V2Header;
 use crate::memory::prefetch;
@@ -21,25 +22,27 @@ const WRITE_AHEAD: usize = 1024;
 /// Reads at most `count` records from `at` on, moves it behind them, and says how many they were. The columns have room
 /// for `count` records and all bytes of the section.
 pub fn records(
-    header: &V2Header,
-    readable: &[u8],
-    section_bytes: usize,
+    section: &Section,
     at: &mut usize,
     count: usize,
-    wanted: OffsetRange,
+    fetch: &mut Fetch,
     columns: &mut RecordColumns,
 ) -> usize {
-    let end = section_bytes.min(readable.len().saturating_sub(READ_AHEAD));
-    let section = Section { header, readable, end, wanted };
-    let number = read_without_headers(&section, at, count, columns);
+    let number = read_without_headers(section, at, count, fetch, columns);
     if number == count || columns.headers.is_some() {
         return number;
     }
-    number + read_with_headers(&section, at, count - number, columns)
+    number + read_with_headers(section, at, count - number, fetch, columns)
 }
 
 /// A loop of its own for each set of columns: what is not asked for costs not even a branch.
-fn read_without_headers(section: &Section, at: &mut usize, count: usize, columns: &mut RecordColumns) -> usize {
+fn read_without_headers(
+    section: &Section,
+    at: &mut usize,
+    count: usize,
+    fetch: &mut Fetch,
+    columns: &mut RecordColumns,
+) -> usize {
     let numbers = columns.offset.is_some() || columns.timestamp.is_some() || columns.sequence.is_some();
     let read = match (columns.key.is_some(), columns.value.is_some(), numbers) {
         (true, true, true) => read::<true, true, true, false>,
@@ -51,29 +54,37 @@ fn read_without_headers(section: &Section, at: &mut usize, count: usize, columns
         (false, false, true) => read::<false, false, true, false>,
         (false, false, false) => read::<false, false, false, false>,
     };
-    read(section, at, count, columns)
+    read(section, at, count, fetch, columns)
 }
 
 /// For records some of which have headers that nobody asked for.
-fn read_with_headers(section: &Section, at: &mut usize, count: usize, columns: &mut RecordColumns) -> usize {
+fn read_with_headers(
+    section: &Section,
+    at: &mut usize,
+    count: usize,
+    fetch: &mut Fetch,
+    columns: &mut RecordColumns,
+) -> usize {
     let read = match (columns.key.is_some(), columns.value.is_some()) {
         (true, true) => read::<true, true, true, true>,
         (true, false) => read::<true, false, true, true>,
         (false, true) => read::<false, true, true, true>,
         (false, false) => read::<false, false, true, true>,
     };
-    read(section, at, count, columns)
+    read(section, at, count, fetch, columns)
 }
 
 fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: bool>(
     section: &Section,
     at: &mut usize,
     count: usize,
+    fetch: &mut Fetch,
     columns: &mut RecordColumns,
 ) -> usize {
     let header = section.header;
     let start = section.readable.as_ptr();
     let log_append_time = header.log_append_time().then_some(micros(header.max_timestamp));
+    let mut asked = *fetch; // a copy stays in registers
     let (mut row, mut number, mut position) = (columns.rows, 0, *at);
     let mut key = BinaryWriter::new(columns.key.as_mut());
     let mut value = BinaryWriter::new(columns.value.as_mut());
@@ -83,11 +94,7 @@ fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: 
     while number < count && position < section.end {
         // SAFETY: the position is below the section's end.
         let Some((shape, next)) = (unsafe { section.shape::<HEADERS>(position) }) else { break };
-        // The same place of the next batch, if it has about this one's size: it comes out of the slow memory while the
-        // records of this one are read. (Behind decompressed records there is none.)
-        let ahead = start.wrapping_add((position + section.end).min(section.readable.len()));
-        prefetch(ahead);
-        prefetch(ahead.wrapping_add(CACHE_LINE));
+        asked.used(next);
         position = next;
         number += 1;
         let offset = header.base_offset.wrapping_add(i64::from(shape.offset_delta));
@@ -129,17 +136,25 @@ fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: 
             column.set_len(row);
         }
     }
+    *fetch = asked;
     columns.rows = row;
     *at = position;
     number
 }
 
 /// The records of a batch: of those, the ones that end at or before `end`, behind which READ_AHEAD bytes are readable.
-struct Section<'a> {
+pub struct Section<'a> {
     header: &'a V2Header,
     readable: &'a [u8],
     end: usize,
     wanted: OffsetRange,
+}
+
+impl<'a> Section<'a> {
+    /// Of the first `bytes` bytes.
+    pub fn new(header: &'a V2Header, readable: &'a [u8], bytes: usize, wanted: OffsetRange) -> Self {
+        Section { header, readable, end: bytes.min(readable.len().saturating_sub(READ_AHEAD)), wanted }
+    }
 }
 
 /// Where the fields of a record are, and what its header deltas say.
