@@ -50,6 +50,7 @@ OWN = (
     "includeInternal",
     "includeDeleted",
     "highWatermark",
+    "maxBatchBytes",
 )
 
 KNOWN = {name.lower(): name for name in (*KAFKA_SOURCE, *BROKER_ONLY, *OWN)}

@@ -74,6 +74,7 @@ class ReadOptions:
     include_internal: bool
     include_deleted: bool
     high_watermark: HighWatermark
+    max_batch_bytes: int
 
 
 def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -104,6 +105,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
         include_internal=given.boolean("includeInternal", False),
         include_deleted=given.boolean("includeDeleted", False),
         high_watermark=given.word("highWatermark", "auto", "ignore", "checkpoint"),
+        max_batch_bytes=given.size_bytes("maxBatchBytes", 256 << 20),
     )
     check_batch_limits(start, end)
     _check_trigger_limits(given)

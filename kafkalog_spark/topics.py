@@ -48,13 +48,14 @@ def assigned_partitions(
     internal_topics: Collection[str],
     *,
     include_internal: bool = False,
+    path: str | None = None,
 ) -> list[TopicPartition]:
     """The partitions to read, sorted. Raises UnknownTopicOrPartitionError for a topic that is not there."""
     if isinstance(selection, Assign):
-        _check_known({tp.topic for tp in selection.partitions}, topics)
+        _check_known({tp.topic for tp in selection.partitions}, topics, path)
         return sorted(tp for tp in selection.partitions if tp.partition in topics[tp.topic])
     if isinstance(selection, Subscribe):
-        _check_known(selection.topics, topics)
+        _check_known(selection.topics, topics, path)
         chosen: Collection[str] = selection.topics
     else:
         chosen = [
@@ -66,12 +67,13 @@ def assigned_partitions(
     return sorted(TopicPartition(topic, partition) for topic in chosen for partition in topics[topic])
 
 
-def _check_known(named: Collection[str], topics: Collection[str]) -> None:
+def _check_known(named: Collection[str], topics: Collection[str], path: str | None) -> None:
     unknown = sorted(set(named) - set(topics))
     if unknown:
         there = sorted(topics)
         more = f" and {len(there) - 20} more" if len(there) > 20 else ""
         raise UnknownTopicOrPartitionError(
             f"unknown topic {', '.join(map(repr, unknown))}: expected one of those in the log directory: "
-            f"{', '.join(there[:20]) or '(none)'}{more}"
+            f"{', '.join(there[:20]) or '(none)'}{more}",
+            path=path,
         )

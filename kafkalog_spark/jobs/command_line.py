@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.config import unknown_settings
-from native_log.errors import KafkaLogError
+from native_log.errors import KafkaLogError, message_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def run(
     try:
         config = {**_properties(asked.conf_file), **dict(asked.conf)}
     except (OSError, ValueError) as error:
-        parser.error(str(error))
+        parser.error(message_of(error))
     for setting in unknown_settings(setting for setting, _ in asked.conf):
         _say(name, f"{setting} is no setting of this job: it has no effect")
 
@@ -62,7 +62,7 @@ def run(
         rows.select(*shown).show(ROWS_SHOWN, truncate=False)
         told = rows.toArrow()
     except (KafkaLogError, OSError) as error:
-        _say(name, error)
+        _say(name, message_of(error))
         return DATA_ERROR
     except ValueError as error:  # a setting that cannot be meant
         _say(name, error)

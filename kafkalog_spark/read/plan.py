@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import glob
 import os
 from contextlib import contextmanager
 from itertools import groupby
@@ -20,6 +22,7 @@ from kafkalog_spark.planning import (
 )
 from kafkalog_spark.topics import assigned_partitions
 from native_log.logdir import INTERNAL_TOPICS, LogDir
+from native_log.logdir.discovery import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,16 +34,32 @@ if TYPE_CHECKING:
 
 def open_log_dir(options: ReadOptions) -> LogDir:
     return LogDir(
-        options.paths,
+        [found for path in options.paths for found in _matching(path)],
         include_deleted=options.include_deleted,
         high_watermark=options.high_watermark,
+        max_batch_bytes=options.max_batch_bytes,
     )
+
+
+def _matching(path: str) -> list[str]:
+    """A path with wildcards stands for the directories that there are, as for Spark's file sources."""
+    if not glob.has_magic(path) or os.path.exists(path):  # noqa: PTH110  (a directory may be called so)
+        return [path]
+    local = str(local_path(path))
+    found = sorted(one for one in glob.glob(local) if os.path.isdir(one))  # noqa: PTH112, PTH207
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "no directory matches", local)
+    return found
 
 
 def selected(options: ReadOptions, log_dir: LogDir) -> list[TopicPartition]:
     """The partitions that the topic option is about."""
     return assigned_partitions(
-        options.selection, log_dir.topics(), INTERNAL_TOPICS, include_internal=options.include_internal
+        options.selection,
+        log_dir.topics(),
+        INTERNAL_TOPICS,
+        include_internal=options.include_internal,
+        path=", ".join(map(str, log_dir.paths)),
     )
 
 

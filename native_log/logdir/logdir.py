@@ -28,6 +28,7 @@ from native_log.logdir.directory import LogDirectory
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
 from native_log.logdir.names import PartitionKind
 from native_log.logdir.unfinished import UNFINISHED_WRITE, UnfinishedWrite
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -61,6 +62,7 @@ class LogDir:
             the directory's lock (up to 5 seconds behind the broker's own), else at the log end offset, as for
             a broker that loads the directory. "checkpoint": always at the checkpointed high watermark, where
             there is one. "ignore": always at the log end offset.
+        max_batch_bytes: a batch that claims, or decompresses to, more is taken for damaged.
         allow_empty: no error where no partition can be read, to make topics in.
 
     Raises:
@@ -76,12 +78,14 @@ class LogDir:
         *more_paths: PathLike,
         include_deleted: bool = False,
         high_watermark: HighWatermark = "auto",
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         allow_empty: bool = False,
     ) -> None:
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark is auto, ignore or checkpoint, not {high_watermark!r}")
         self.paths = _local_paths(path, more_paths)
         self._high_watermark = high_watermark
+        self._max_batch_bytes = max_batch_bytes
         self._opened: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._directories: dict[Path, LogDirectory] = {}
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
@@ -233,6 +237,7 @@ class LogDir:
                 topic=found.topic,
                 partition=found.partition,
                 checkpoints=self.checkpoints(found),
+                max_batch_bytes=self._max_batch_bytes,
                 config=config,
             )
 

@@ -25,7 +25,7 @@ from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.read.batch import SMALL_BYTES, joined
 from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
-from native_log.errors import KafkaLogError
+from native_log.errors import CorruptRecordError, KafkaLogError
 
 from .parity import DATA
 
@@ -139,6 +139,26 @@ def test_splits_lose_nothing_and_repeat_nothing(
 def test_small_partitions_share_tasks() -> None:
     assert len(tasks()) == 1
     assert len(tasks(maxBytesPerPartition="4k")) > 26
+
+
+def test_wildcards_in_paths(tmp_path: Path) -> None:
+    """As in those of Spark's file sources; they stand for directories."""
+    for number in range(3):
+        shutil.copytree(Path(DATA) / "orders-0", tmp_path / "a[1]" / f"orders-{number}")
+    (tmp_path / "a[1]" / "orders-note.txt").touch()
+
+    def partitions(path: str) -> set[int]:
+        return {partition for task in tasks(path=path) for _, partition, _ in task}
+
+    assert partitions(f"file:{tmp_path}/*/orders-[02]*") == {0, 2}
+    assert partitions(f"{tmp_path}/a[1]") == {0, 1, 2}
+
+
+def test_large_batches_are_read_when_asked_for() -> None:
+    path = str(GOLDEN / "kafka-4.1" / "huge-batches" / "data")
+    with pytest.raises(CorruptRecordError, match="raise max_batch_bytes to read it"):
+        tasks(path=path, maxBatchBytes="20k")
+    assert sum(map(len, tasks(path=path, maxBatchBytes="512m"))) > 0
 
 
 def test_a_plan_is_repeatable(tmp_path: Path) -> None:
@@ -271,7 +291,8 @@ def test_a_segment_that_was_planned_is_gone(tmp_path: Path) -> None:
     [
         ("/no/such/dir", {}, "/no/such/dir"),
         (str(GOLDEN), {}, "not a log directory|neither"),
-        (DATA, {"subscribe": "nosuch"}, "unknown topic 'nosuch'"),
+        (DATA, {"subscribe": "nosuch"}, f"{DATA}: unknown topic 'nosuch'"),
+        (f"{DATA}/nosuch-*", {}, "no directory matches: '.*/nosuch-"),
         (DATA, {"columns": "offest"}, "columns: no such column 'offest'"),
         (DATA, {"startingOffset": "earliest"}, "is startingOffsets meant"),
         (DATA, {"view": "latest", "maxRecordsPerPartition": "5"}, "view=latest takes each partition in one"),
@@ -302,6 +323,7 @@ def test_defaults_are_the_columns_of_the_kafka_source() -> None:
 
 
 @given(st.lists(st.integers(0, 60_000), max_size=12))
+@settings(deadline=None)
 def test_joined(sizes: list[int]) -> None:
     """All rows in order; the first batch as it came, of the others no two neighbours small."""
     rows = iter(range(sum(sizes)))

@@ -40,6 +40,7 @@ def test_defaults() -> None:
         include_internal=False,
         include_deleted=False,
         high_watermark="auto",
+        max_batch_bytes=256 * 1024 * 1024,
     )
 
 
