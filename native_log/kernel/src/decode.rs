@@ -11,6 +11,7 @@ use crate::columns::{BatchValues, Column, Constants, RecordColumns};
 use crate::damage::{Damage, Fault};
 use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy;
+use crate::selection::Selection;
 use crate::v2::{self, OffsetRange};
 
 /// How a call came to its end.
@@ -51,70 +52,16 @@ pub struct Stopped {
     pub damage: Option<Damage>,
 }
 
-/// Transactions whose batches are passed over.
-#[derive(Default)]
-pub struct Aborted {
-    /// Producer id, first offset, last offset; sorted by the first two.
-    ranges: Vec<[i64; 3]>,
-}
-
-impl Aborted {
-    /// From triples of native 64-bit integers. None if the bytes are not whole triples.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (triples, rest) = bytes.as_chunks::<24>();
-        let field = |triple: &[u8; 24], at: usize| {
-            let mut field = [0; 8];
-            field.copy_from_slice(&triple[at..at + 8]);
-            i64::from_ne_bytes(field)
-        };
-        let ranges = triples.iter().map(|triple| [0, 8, 16].map(|at| field(triple, at))).collect();
-        rest.is_empty().then_some(Aborted { ranges })
-    }
-
-    pub fn covers(&self, header: &V2Header) -> bool {
-        if self.ranges.is_empty() || !header.transactional() || header.control() {
-            return false;
-        }
-        let key = (header.producer_id, header.base_offset);
-        let behind = self.ranges.partition_point(|&[producer_id, first, _]| (producer_id, first) <= key);
-        behind > 0 && {
-            let [producer_id, _, last] = self.ranges[behind - 1];
-            producer_id == header.producer_id && header.base_offset <= last
-        }
-    }
-}
-
 /// What a call of `decode` is asked for.
 pub struct Options<'a> {
     pub base_position: i64,
-    pub start_offset: Option<i64>,
-    pub end_offset: Option<i64>,
-    pub aborted: Aborted,
+    pub selection: Selection,
     pub max_rows: Option<usize>,
     pub max_bytes: Option<usize>,
     pub check_crcs: bool,
     pub max_batch_bytes: usize,
     pub control: bool,
     pub constants: Constants<'a>,
-}
-
-impl Options<'_> {
-    fn wanted(&self) -> OffsetRange {
-        let last = match self.end_offset {
-            None => i64::MAX,
-            Some(i64::MIN) => return OffsetRange { first: i64::MAX, last: i64::MIN },
-            Some(end) => end - 1,
-        };
-        OffsetRange { first: self.start_offset.unwrap_or(i64::MIN), last }
-    }
-
-    fn is_below(&self, last_offset: i64) -> bool {
-        self.start_offset.is_some_and(|start| last_offset < start)
-    }
-
-    fn is_above(&self, base_offset: i64) -> bool {
-        self.end_offset.is_some_and(|end| base_offset >= end)
-    }
 }
 
 /// What one batch came to.
@@ -193,7 +140,7 @@ impl<'a> Decoder<'a> {
     fn new(columns: &[Column], options: &'a Options<'a>, decompressor: &'a mut Decompressor) -> Self {
         Decoder {
             options,
-            wanted: options.wanted(),
+            wanted: options.selection.range(),
             columns: RecordColumns::new(columns),
             decompressor,
             base_position: options.base_position,
@@ -315,12 +262,9 @@ impl<'a> Decoder<'a> {
         ahead: Ahead,
     ) -> Result<Used, Stop> {
         let options = self.options;
-        let last_offset = header.last_offset();
         // Compaction may have removed the last record: go on behind its offset all the same.
-        let next_offset = last_offset.wrapping_add(1);
-        // A negative delta is a lie that must be found out, not passed over.
-        let below = options.is_below(last_offset) && header.last_offset_delta >= 0;
-        if below || options.is_above(header.base_offset) || options.aborted.covers(&header) {
+        let next_offset = header.last_offset().wrapping_add(1);
+        if options.selection.passes_v2(&header) {
             return Ok(Used::Passed { next_offset });
         }
         // Such a batch has no rows if it is what it says; but one flipped bit can make any batch say so.
@@ -361,8 +305,7 @@ impl<'a> Decoder<'a> {
 
     fn legacy_batch(&mut self, header: LegacyHeader, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
         let options = self.options;
-        let below = options.is_below(header.offset) && !header.lacks_offset();
-        if below || (!header.is_wrapper() && options.is_above(header.offset)) {
+        if options.selection.passes_legacy(&header) {
             return Ok(Used::Passed { next_offset: header.offset.wrapping_add(1) });
         }
         let Some(message) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };

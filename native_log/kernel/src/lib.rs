@@ -13,6 +13,7 @@
 //! | [`cleaner`] | keys and their newest offsets, and batches without the other records: compaction |
 //! | [`header`] | the entry prefix all formats share, and the headers of v2 batches and v0/v1 messages |
 //! | [`v2`], [`legacy`] | the records inside a batch: format v2, and messages and wrappers of v0 and v1 |
+//! | [`selection`] | which records are asked for |
 //! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |
 //! | [`columns`] | the Arrow columns being built |
 //! | [`write`](mod@write) | what all writers of batches write alike |
@@ -30,6 +31,8 @@ pub mod cleaner;
 pub mod codec;
 pub mod columns;
 pub mod constant;
+#[cfg(feature = "python")]
+mod convert;
 pub mod crc;
 pub mod damage;
 pub mod decode;
@@ -42,6 +45,7 @@ pub mod partitioner;
 pub mod patch;
 pub mod pool;
 pub mod scan;
+pub mod selection;
 pub mod v2;
 pub mod varint;
 mod wide;

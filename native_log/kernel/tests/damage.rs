@@ -4,6 +4,7 @@ mod common;
 
 use _kernel::damage::Kind;
 use _kernel::decode::{Options, Status};
+use _kernel::selection::Selection;
 use common::{Row, batch, message, options, record, row, rows, xerial};
 
 /// The kind of damage found in `buffer`, and how many rows came before it.
@@ -26,6 +27,10 @@ fn good() -> Vec<u8> {
 
 fn without_crcs<'a>() -> Options<'a> {
     Options { check_crcs: false, ..options() }
+}
+
+fn offsets(start_offset: Option<i64>, end_offset: Option<i64>) -> Selection {
+    Selection { start_offset, end_offset, ..Selection::default() }
 }
 
 fn with_size(size: i32, magic: u8) -> Vec<u8> {
@@ -161,7 +166,7 @@ fn offset_deltas_need_not_be_dense() {
 #[test]
 fn offsets_outside_the_range_are_left_out_within_a_batch() {
     let records: Vec<_> = (0..20).map(|n| record(n, n, None, Some(&[n as u8]))).collect();
-    let ranged = Options { start_offset: Some(105), end_offset: Some(117), ..options() };
+    let ranged = Options { selection: offsets(Some(105), Some(117)), ..options() };
     let offsets: Vec<i64> = rows(&plain(&records), &ranged).0.iter().map(|row| row.0).collect();
     assert_eq!(offsets, (105..117).collect::<Vec<_>>());
 }
@@ -170,9 +175,9 @@ fn offsets_outside_the_range_are_left_out_within_a_batch() {
 fn what_the_header_rules_out_is_not_looked_at() {
     let mut broken = plain(&[record(0, 0, None, None)]);
     broken[61] = 0xff;
-    let (found, stopped) = rows(&broken[..61], &Options { start_offset: Some(101), ..options() });
+    let (found, stopped) = rows(&broken[..61], &Options { selection: offsets(Some(101), None), ..options() });
     assert_eq!((found.len(), stopped.status, stopped.position), (0, Status::End, broken.len() as i64));
-    let (_, stopped) = rows(&broken, &Options { end_offset: Some(100), ..options() });
+    let (_, stopped) = rows(&broken, &Options { selection: offsets(None, Some(100)), ..options() });
     assert_eq!((stopped.status, stopped.next_offset), (Status::End, Some(101)));
 }
 

@@ -4,7 +4,7 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 
-use crate::python::{ArrowBatch, DEFAULT_MAX_BATCH_BYTES, arrow_error, bytes_of};
+use crate::convert::{ArrowBatch, DEFAULT_MAX_BATCH_BYTES, arrow_error, bytes_of};
 use crate::scan::{BatchRow, scan, to_arrow};
 
 #[pyclass(module = "native_log._kernel")]

@@ -5,33 +5,17 @@ use super::key_map::{Full, Guess, KeyMap};
 use super::spans;
 use crate::codec::{Codec, Decompressor, SLACK};
 use crate::damage::Fault;
-use crate::decode::{Aborted, DECOMPRESSOR, Status, Stopped};
+use crate::decode::{DECOMPRESSOR, Status, Stopped};
 use crate::header::{LegacyHeader, Prefix, V2_HEADER, V2Header};
 use crate::legacy;
+use crate::selection::Selection;
 
-/// What a call is asked for: as `decode`'s options of these names.
+/// What a call is asked for: as `decode`'s options of these names, and batches are passed over as there.
 pub struct Options {
     pub base_position: i64,
-    pub start_offset: Option<i64>,
-    pub end_offset: Option<i64>,
-    pub aborted: Aborted,
+    pub selection: Selection,
     pub check_crcs: bool,
     pub max_batch_bytes: usize,
-}
-
-impl Options {
-    fn is_below(&self, last_offset: i64) -> bool {
-        self.start_offset.is_some_and(|start| last_offset < start)
-    }
-
-    fn is_above(&self, base_offset: i64) -> bool {
-        self.end_offset.is_some_and(|end| base_offset >= end)
-    }
-
-    #[inline(always)]
-    fn has(&self, offset: i64) -> bool {
-        self.start_offset.is_none_or(|start| offset >= start) && self.end_offset.is_none_or(|end| offset < end)
-    }
 }
 
 /// Where a call stopped, and what it went over. Python's MapProgress has the same fields.
@@ -118,7 +102,7 @@ pub fn feed(buffer: &[u8], options: &Options, sink: impl Sink) -> Progress {
         let stopped = loop {
             match feeder.batch(&cursor) {
                 Ok((prefix, behind)) => {
-                    let behind = options.end_offset.map_or(behind, |end| behind.min(end));
+                    let behind = options.selection.end_offset.map_or(behind, |end| behind.min(end));
                     let next_offset = cursor.next_offset.map_or(behind, |before| before.max(behind));
                     cursor.advance(&prefix, next_offset);
                 }
@@ -184,11 +168,8 @@ impl<S: Sink> Feeder<'_, S> {
 
     fn v2_batch(&mut self, header: &V2Header, prefix: &Prefix, cursor: &Cursor) -> Result<i64, End> {
         let options = self.options;
-        let last_offset = header.last_offset();
-        let behind = last_offset.wrapping_add(1);
-        // Batches are passed over as decode does: see there.
-        let below = options.is_below(last_offset) && header.last_offset_delta >= 0;
-        if below || options.is_above(header.base_offset) || options.aborted.covers(header) {
+        let behind = header.last_offset().wrapping_add(1);
+        if options.selection.passes_v2(header) {
             return Ok(behind);
         }
         let without_keys = header.record_count == 0 || header.control();
@@ -207,7 +188,7 @@ impl<S: Sink> Feeder<'_, S> {
         self.keys.clear();
         spans::for_each(header, section, |span| {
             let offset = header.base_offset.wrapping_add(i64::from(span.offset_delta));
-            if options.has(offset) {
+            if options.selection.has(offset) {
                 let hash = span.key(section).map_or(0, |key| self.sink.hash(key));
                 self.sink.expect_soon(hash);
                 self.keys.push(KeyAt { at: span.key, bytes: span.key_bytes, offset, hash, guess: Guess::default() });
@@ -230,8 +211,7 @@ impl<S: Sink> Feeder<'_, S> {
 
     fn legacy_batch(&mut self, header: &LegacyHeader, prefix: &Prefix, cursor: &Cursor) -> Result<i64, End> {
         let options = self.options;
-        let below = options.is_below(header.offset) && !header.lacks_offset();
-        if below || (!header.is_wrapper() && options.is_above(header.offset)) {
+        if options.selection.passes_legacy(header) {
             return Ok(header.offset.wrapping_add(1));
         }
         let message = cursor.batch(prefix)?;
@@ -248,7 +228,7 @@ impl<S: Sink> Feeder<'_, S> {
         let records = legacy::wrapped_records(header, content, options.check_crcs).map_err(fault)?;
         let last_offset = records.last().map_or(header.offset, |record| record.offset);
         for record in &records {
-            if options.has(record.offset) {
+            if options.selection.has(record.offset) {
                 let hash = record.key.map_or(0, |key| self.sink.hash(key));
                 let counts = (&mut self.records, &mut self.null_keys);
                 put(&mut self.sink, record.key, hash, Guess::default(), record.offset, counts.0, counts.1)?;
@@ -258,7 +238,7 @@ impl<S: Sink> Feeder<'_, S> {
     }
 
     fn put_one(&mut self, key: Option<&[u8]>, offset: i64) -> Result<(), End> {
-        if !self.options.has(offset) {
+        if !self.options.selection.has(offset) {
             return Ok(());
         }
         let hash = key.map_or(0, |key| self.sink.hash(key));

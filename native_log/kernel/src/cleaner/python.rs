@@ -15,11 +15,12 @@ use super::options::Options as RewriteOptions;
 use super::packs::{Kind, Merger};
 use super::{buckets, rewrite, survivors};
 use crate::bytes::{Bytes, Part, recycled};
-use crate::decode::Stopped;
-use crate::python::{
+use crate::convert::{
     self, ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, aborted_of, arrow_error, borrowed, bytes_of, damage_tuple,
     io_error, written,
 };
+use crate::decode::Stopped;
+use crate::selection::Selection;
 
 /// (status, position, next_offset, needed_bytes, damage, records, null_keys)
 type ProgressTuple = (&'static str, i64, Option<i64>, usize, Option<DamageTuple>, u64, u64);
@@ -48,7 +49,8 @@ fn source<'a>(
     max_batch_bytes: usize,
 ) -> PyResult<Source<'a>> {
     let aborted = aborted.map(aborted_of).transpose()?.unwrap_or_default();
-    let options = Options { base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes };
+    let selection = Selection { start_offset, end_offset, aborted };
+    let options = Options { base_position, selection, check_crcs, max_batch_bytes };
     Ok(Source { bytes: bytes_of(buffer)?, options })
 }
 
@@ -331,7 +333,7 @@ impl Survivors {
 #[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.rewrite")]
 pub fn rewrite_batches(
     py: Python<'_>,
-    source: python::Source,
+    source: convert::Source,
     survivors: PyRef<'_, Survivors>,
     survivors_end: i64,
     now_ms: i64,
@@ -350,7 +352,7 @@ pub fn rewrite_batches(
         return Err(PyValueError::new_err(format!("a delete horizon of at least 0 was expected, found {horizon}")));
     }
     let options = RewriteOptions {
-        base_position: if let python::Source::File(_, position, _) = source { position } else { base_position },
+        base_position: if let convert::Source::File(_, position, _) = source { position } else { base_position },
         survivors: &survivors.set,
         survivors_end,
         now_ms,
@@ -365,11 +367,11 @@ pub fn rewrite_batches(
     };
     let mut data = recycled();
     let (stopped, stats) = match &source {
-        python::Source::Buffer(buffer) => {
+        convert::Source::Buffer(buffer) => {
             let bytes = bytes_of(buffer)?;
             py.detach(|| rewrite::rewrite(bytes, &options, &mut data))
         }
-        &python::Source::File(descriptor, _, end) => {
+        &convert::Source::File(descriptor, _, end) => {
             let file = borrowed(descriptor)?;
             py.detach(|| rewrite::rewrite_file(&file, end, &options, &mut data)).map_err(io_error)?
         }

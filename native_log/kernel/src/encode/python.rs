@@ -19,9 +19,9 @@ use super::rows::Part;
 use super::{Options, Refusal};
 use crate::bytes::{Bytes, recycled};
 use crate::codec::Codec;
+use crate::convert::{ArrowBatch, arrow_error, borrowed, bytes_of, written};
 use crate::partitioner;
 use crate::patch::Placed;
-use crate::python::{ArrowBatch, arrow_error, borrowed, bytes_of, written};
 
 /// (kind, first row, last row, what was found); means nothing where there is no refusal
 type Refused = (&'static str, usize, usize, i64);

@@ -3,7 +3,8 @@
 
 use _kernel::columns::{Column, Constants, RecordColumns};
 use _kernel::crc::{crc32, crc32c};
-use _kernel::decode::{Aborted, Options, Stopped, decode};
+use _kernel::decode::{Options, Stopped, decode};
+use _kernel::selection::Selection;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef};
@@ -13,9 +14,7 @@ pub const MAX_BATCH_BYTES: usize = 256 << 20;
 pub fn options<'a>() -> Options<'a> {
     Options {
         base_position: 0,
-        start_offset: None,
-        end_offset: None,
-        aborted: Aborted::default(),
+        selection: Selection::default(),
         max_rows: None,
         max_bytes: None,
         check_crcs: true,
