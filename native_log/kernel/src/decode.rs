@@ -11,8 +11,8 @@ use crate::columns::{BatchValues, Column, Constants, RecordColumns};
 use crate::damage::{Damage, Fault};
 use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy;
-use crate::selection::Selection;
-use crate::v2::{self, OffsetRange};
+use crate::selection::{OffsetRange, Selection};
+use crate::v2;
 
 /// How a call came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

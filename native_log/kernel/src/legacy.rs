@@ -4,7 +4,7 @@
 use crate::columns::{Record, RecordColumns};
 use crate::damage::Fault;
 use crate::header::{LegacyHeader, MAGIC_AT, MIN_SIZE, PREFIX_BYTES, V0_SMALLEST, V1_SMALLEST, i32_at, i64_at};
-use crate::v2::OffsetRange;
+use crate::selection::OffsetRange;
 
 /// Bytes, or null.
 type Nullable<'a> = Option<&'a [u8]>;

@@ -1,7 +1,6 @@
 //! Which records a call is asked for: by their offsets, and by the transactions they are of.
 
 use crate::header::{LegacyHeader, V2Header};
-use crate::v2::OffsetRange;
 
 /// The records from `start_offset` to before `end_offset`, as far as there are bounds, but for aborted ones.
 #[derive(Default)]
@@ -50,6 +49,20 @@ impl Selection {
     #[inline(always)]
     fn is_above(&self, offset: i64) -> bool {
         self.end_offset.is_some_and(|end| offset >= end)
+    }
+}
+
+/// The offsets wanted, both inclusive.
+#[derive(Clone, Copy, Debug)]
+pub struct OffsetRange {
+    pub first: i64,
+    pub last: i64,
+}
+
+impl OffsetRange {
+    #[inline(always)]
+    pub fn contains(self, offset: i64) -> bool {
+        self.first <= offset && offset <= self.last
     }
 }
 

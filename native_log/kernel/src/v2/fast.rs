@@ -6,9 +6,8 @@ use crate::ahead::Fetch;
 use crate::columns::{BinaryColumn, RecordColumns, micros};
 use crate::header::V2Header;
 use crate::memory::prefetch;
+use crate::selection::OffsetRange;
 use crate::varint::{unzigzag_i32, unzigzag_i64};
-
-use super::OffsetRange;
 
 /// How far behind a record's end the reader may read: its header count and what a copy takes too many.
 const READ_AHEAD: usize = crate::codec::SLACK;

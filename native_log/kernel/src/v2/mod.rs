@@ -9,24 +9,11 @@ use crate::ahead::Ahead;
 use crate::columns::{Header, Record, RecordColumns};
 use crate::damage::Fault;
 use crate::header::V2Header;
+use crate::selection::OffsetRange;
 use crate::varint::{read_i32, read_i64};
 
 /// Length, attributes, two deltas, key length, value length and header count, one byte each.
 const SMALLEST_RECORD: usize = 7;
-
-/// The offsets wanted, both inclusive.
-#[derive(Clone, Copy, Debug)]
-pub struct OffsetRange {
-    pub first: i64,
-    pub last: i64,
-}
-
-impl OffsetRange {
-    #[inline(always)]
-    pub fn contains(self, offset: i64) -> bool {
-        self.first <= offset && offset <= self.last
-    }
-}
 
 /// Appends the wanted records of a batch to `columns`; with a fault, maybe the first ones of them.
 ///
