@@ -19,7 +19,7 @@ from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.segment_output import flush_segment
 from native_log.cleaner.survivors import plan_and_find
 from native_log.cleaner.swap import swap_in
-from native_log.config import LogConfig
+from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import KafkaLogError, message_of
 from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change
@@ -138,7 +138,7 @@ def compaction_config(config: Mapping[str, object] | None) -> LogConfig:
     settings = LogConfig.parse({"cleanup.policy": "compact", **(config or {})})
     if "compact" not in settings.cleanup_policy:
         found = ",".join(sorted(settings.cleanup_policy)) or "empty"
-        raise ValueError(f"cleanup.policy is {found}: to compact, it has compact")
+        raise InvalidConfigError(f"cleanup.policy: compact was expected among its values, found {found}")
     return settings
 
 

@@ -130,3 +130,8 @@ def test_a_deletion_that_fails_is_told(
 
     assert (told["status"], told["segmentsDeleted"]) == ("failed", 0)
     assert told["reason"].startswith("cleaned, but its old segments are not all deleted")
+
+
+def test_without_compact_in_the_policy_there_is_nothing_to_do(tmp_path: Path) -> None:
+    with pytest.raises(native_log.InvalidConfigError, match=r"cleanup\.policy: compact .* found delete"):
+        native_log.compact(tmp_path, config={"cleanup.policy": "delete"})
