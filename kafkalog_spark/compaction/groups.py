@@ -14,7 +14,6 @@ from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.statistics import GroupStatistics
 from native_log.errors import KafkaLogError
 from native_log.records import Survivors
-from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +52,7 @@ class _Group:
         (group,) = round.groups
         try:
             attempt = staging(round.path, settings)
-            stats = rewrite_group(round, group, united(self.found), round.end_offset, attempt, CLEANED)
+            stats = rewrite_group(round, group, united(self.found), attempt)
         except (KafkaLogError, OSError) as failure:
             return GroupResult(GroupStatistics(), error=str(failure))
         return GroupResult(stats, None if attempt is None else attempt.name, plan.null_keys)

@@ -22,7 +22,6 @@ from native_log.errors import KafkaLogError
 from native_log.log.producers.open_transactions import has_transactions
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.segment.damage import DamagedRange
-from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +75,7 @@ def _cleaned(
     done, staged = [], []
     for group in round.groups:
         attempt = staging(round.path, settings)
-        done.append(rewrite_group(round, group, survivors, round.end_offset, attempt, CLEANED))
+        done.append(rewrite_group(round, group, survivors, attempt))
         if attempt is not None:
             staged.append(Staged(group.base_offsets, attempt.name))
     was_cleaned = directory.checkpoints.first_dirty_offset is not None

@@ -25,7 +25,6 @@ from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
-from native_log.segment.files import CLEANED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -194,9 +193,7 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
     with ThreadPoolExecutor(1, "log-cleaner-flush") as flushing:  # the disk's time is not waited for
         flushed = []
         for group in round.groups:
-            done.append(
-                rewrite_group(round, group, survivors, round.end_offset, directory, CLEANED, flush=False)
-            )
+            done.append(rewrite_group(round, group, survivors, directory, flush=False))
             if directory is not None:
                 flushed.append(flushing.submit(_put_in_place, directory, group))
             progress.add(group.size_bytes)
@@ -208,7 +205,7 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
 
 
 def _put_in_place(directory: Path, group: Group) -> None:
-    flush_segment(directory, group.base_offset, CLEANED)
+    flush_segment(directory, group.base_offset)
     swap_in(directory, group.base_offsets)
 
 

@@ -105,18 +105,15 @@ def rewrite_group(
     round: Round,
     group: Group,
     survivors: Survivors,
-    survivors_end: int,
     directory: Path | None,
-    state: str,
     *,
     flush: bool = True,
 ) -> GroupStatistics:
-    """Writes what survives of a group's segments as one segment.
+    """Writes what survives of a group's segments as one segment, its files' names with the suffix CLEANED.
 
     Args:
-        survivors: of the offsets below `survivors_end`; those from there on are all kept.
+        survivors: the offsets of the round that survive.
         directory: where to; None: nowhere, only the statistics are wanted.
-        state: suffix of the files' names.
         flush: wait until they are on the disk; else `flush_segment` is the caller's.
 
     Raises:
@@ -126,7 +123,7 @@ def rewrite_group(
     output = (
         nullcontext(None)
         if directory is None
-        else SegmentOutput(directory, group.base_offset, state, round.index_interval_bytes)
+        else SegmentOutput(directory, group.base_offset, round.index_interval_bytes)
     )
     window = Window(_READ_BYTES)
     verdicts = None
@@ -134,12 +131,12 @@ def rewrite_group(
         verdicts = GroupVerdicts(group.surroundings, round.now_ms)
     with output as segment:
         for source in group.sources:
-            stats += _rewrite_source(round, source, survivors, survivors_end, segment, window, verdicts)
+            stats += _rewrite_source(round, source, survivors, segment, window, verdicts)
         if segment is not None:
             segment.finish(group.aborted_transactions, group.sources[-1].segment.mtime_ms)
     if directory is not None and flush:
-        flush_segment(directory, group.base_offset, state)
-    keys = len(survivors.between(group.base_offset, min(group.end_offset, survivors_end)))
+        flush_segment(directory, group.base_offset)
+    keys = len(survivors.between(group.base_offset, group.end_offset))
     return stats + GroupStatistics(keys=keys)
 
 
@@ -147,7 +144,6 @@ def _rewrite_source(
     round: Round,
     source: Source,
     survivors: Survivors,
-    survivors_end: int,
     output: SegmentOutput | None,
     window: Window,
     verdicts: GroupVerdicts | None,
@@ -156,7 +152,7 @@ def _rewrite_source(
     stats = GroupStatistics()
     how: dict[str, Any] = {
         "survivors": survivors,
-        "survivors_end": survivors_end,
+        "survivors_end": round.end_offset,
         "now_ms": round.now_ms,
         "delete_horizon_ms": round.delete_horizon_ms,
         "legacy_tombstones_kept": source.legacy_tombstones_kept,

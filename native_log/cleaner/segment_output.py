@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, BinaryIO
 
 from native_log.errors import KafkaLogError
-from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.segment.files import CLEANED, INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.indexing import IndexState, entries_of
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int64s
@@ -27,19 +27,16 @@ OUTPUT_KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 class SegmentOutput:
-    """Writes `<base offset>.log` and its indexes into a directory; a context manager that closes the files.
+    """Writes `<base offset>.log.cleaned` and its indexes into a directory; a context manager that closes its
+    files.
 
     Index entries are made as newest brokers append (Kafka: LogSegment.append, KAFKA-806). Nothing is there to
     be relied on before `finish`.
-
-    Args:
-        state: part of the files' names, as CLEANED.
     """
 
-    def __init__(self, directory: Path, base_offset: int, state: str, index_interval_bytes: int) -> None:
+    def __init__(self, directory: Path, base_offset: int, index_interval_bytes: int) -> None:
         self._directory = directory
         self._base_offset = base_offset
-        self._state = state
         self._interval_bytes = index_interval_bytes
         self._log: BinaryIO = open(self._path(LOG), "wb", buffering=0)  # noqa: SIM115 (closed in __exit__)
         self.position = 0
@@ -97,7 +94,7 @@ class SegmentOutput:
             file.write(data)
 
     def _path(self, kind: str) -> Path:
-        return self._directory / file_name(self._base_offset, kind, self._state)
+        return self._directory / file_name(self._base_offset, kind, CLEANED)
 
     def __enter__(self) -> SegmentOutput:
         return self
@@ -117,9 +114,9 @@ def _with_timestamps(batches: pa.RecordBatch) -> pa.RecordBatch:
     return batches.set_column(index, "maxTimestamp", timestamps.fill_null(-1))
 
 
-def flush_segment(directory: Path, base_offset: int, state: str) -> None:
+def flush_segment(directory: Path, base_offset: int) -> None:
     """Waits until the finished files of a segment are on the disk."""
     for kind in OUTPUT_KINDS:
-        path = directory / file_name(base_offset, kind, state)
+        path = directory / file_name(base_offset, kind, CLEANED)
         if path.exists():
             flush_file(str(path))

@@ -8,7 +8,6 @@ from native_log.cleaner.rewriting import checked, planned_file
 from native_log.cleaner.segment_output import SegmentOutput, flush_segment
 from native_log.cleaner.swap import swap_in
 from native_log.records import Survivors, Verdict, rewrite
-from native_log.segment.files import CLEANED
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.writer import SegmentWriter
 from native_log.storage import Window
@@ -51,7 +50,7 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
     window = Window()
     with (
         planned_file(str(segment.path), segment.inode, segment.size_bytes) as file,
-        SegmentOutput(log.path, segment.base_offset, CLEANED, log.config.index_interval_bytes) as output,
+        SegmentOutput(log.path, segment.base_offset, log.config.index_interval_bytes) as output,
     ):
         while position < end:
             view = window.at(file, position, end, needed)
@@ -72,5 +71,5 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
             position, needed = stopped.position, max(1, stopped.needed_bytes)
         entries = segment.load_transaction_index().entries
         output.finish(entries, segment.mtime_ms)
-    flush_segment(log.path, segment.base_offset, CLEANED)
+    flush_segment(log.path, segment.base_offset)
     swap_in(log.path, [segment.base_offset])
