@@ -2,12 +2,12 @@
 
 use super::repeats::{Finder, Format, Input, Shape, compress, compress_two};
 
-/// By so much of a block is seen which one suits it, if there is so much,
+/// So much of a block, or all of a shorter one, is compressed by both to see which one suits it;
 const SAMPLE: usize = 16 << 10;
-/// by a first glance if it is certainly the library,
+/// before, so much by ours alone, which tells most blocks that it does not suit.
 const GLANCE: usize = 4 << 10;
-/// and it stays with that for so many blocks.
-const BLOCKS: usize = 64;
+/// The choice is for so many blocks.
+const BLOCKS_A_SAMPLE: usize = 64;
 /// A block that is shorter is for the library,
 const SHORTEST: usize = 1 << 10;
 /// and one that becomes so many times smaller: there is little left to be faster at.
@@ -19,17 +19,18 @@ pub struct Choice {
     finders: [Finder; 2],
     /// Of two blocks, the second one compressed.
     second: Vec<u8>,
-    suits: bool,
-    /// How many blocks there were since a sample was taken, and how long it was; 0: none was.
+    /// Whether ours suited the last sample.
+    ours_suits: bool,
+    /// How many blocks there were since that was taken, with the one it is of, and how long it was; 0: none was.
     blocks: usize,
-    sampled: usize,
+    sample_bytes: usize,
 }
 
 impl Choice {
     /// Forgets what came before.
     pub fn begin(&mut self) {
         self.finders.iter_mut().for_each(Finder::clear);
-        (self.suits, self.blocks, self.sampled) = (false, 0, 0);
+        (self.ours_suits, self.blocks, self.sample_bytes) = (false, 0, 0);
     }
 
     /// Appends the input in blocks of so many bytes, compressed by ours if they are of records that are alike, and else
@@ -50,10 +51,10 @@ impl Choice {
         });
         while let Some(input) = blocks.next() {
             let block = input.block;
-            let suits = self.suits::<F>(block, out, &mut library);
+            let by_ours = self.ours_suits::<F>(block, out, &mut library);
             let begins = out.len();
             out.extend([0; 4]);
-            match suits.then(|| blocks.next()) {
+            match by_ours.then(|| blocks.next()) {
                 None => library(block, out),
                 Some(None) => drop(compress::<F>(&mut self.finders[0], input, out)),
                 Some(Some(second)) => {
@@ -71,22 +72,27 @@ impl Choice {
         }
     }
 
-    fn suits<F: Format>(&mut self, block: &[u8], out: &mut Vec<u8>, library: impl FnOnce(&[u8], &mut Vec<u8>)) -> bool {
+    fn ours_suits<F: Format>(
+        &mut self,
+        block: &[u8],
+        out: &mut Vec<u8>,
+        library: impl FnOnce(&[u8], &mut Vec<u8>),
+    ) -> bool {
         if block.len() < SHORTEST {
             return false;
         }
         self.blocks += 1;
         let sample = &block[..block.len().min(SAMPLE)];
         // What is overlooked is more in a whole block than in a sample, so that a short one tells nothing of long blocks.
-        if self.blocks > BLOCKS || self.sampled < sample.len() / 2 {
-            self.suits = self.is_alike::<F>(&sample[..sample.len().min(GLANCE)], out).is_some()
+        if self.blocks > BLOCKS_A_SAMPLE || self.sample_bytes < sample.len() / 2 {
+            self.ours_suits = self.is_alike::<F>(&sample[..sample.len().min(GLANCE)], out).is_some()
                 && self.is_alike::<F>(sample, out).is_some_and(|our_bytes| {
                     let library_bytes = bytes_appended(out, |out| library(sample, out));
                     500 * our_bytes <= 501 * library_bytes && our_bytes > sample.len() / HIGH_RATIO
                 });
-            (self.blocks, self.sampled) = (1, sample.len());
+            (self.blocks, self.sample_bytes) = (1, sample.len());
         }
-        self.suits
+        self.ours_suits
     }
 
     /// Whether ours would be the faster one, as most of what it finds is what it expected: to how much it came then.
@@ -131,7 +137,7 @@ mod tests {
         let short = &records[..SHORTEST - 1];
         let found = compressed(&mut choice, &[short, noise, records, records]);
         assert_eq!(found, [short.len() / 2, 10_000, 10_000, 10_000]);
-        assert_eq!(compressed(&mut choice, &[noise; BLOCKS - 3]), [10_000; BLOCKS - 3]);
+        assert_eq!(compressed(&mut choice, &[noise; BLOCKS_A_SAMPLE - 3]), [10_000; BLOCKS_A_SAMPLE - 3]);
         let found = compressed(&mut choice, &[records, short, noise]);
         assert!(found[0] < 10_000 && found[1] == short.len() / 2 && found[2] > 20_000, "{found:?}");
     }

@@ -150,6 +150,7 @@ fn two<F: Format, const AVX2: bool>(finders: &mut [Finder; 2], inputs: [Input; 2
 struct Walk<'a, F, const AVX2: bool> {
     finder: &'a mut Finder,
     block: Block<'a>,
+    /// Memory to be asked for at the pace of the walk.
     ahead: &'a [u8],
     out: &'a mut Vec<u8>,
     /// Where in `out` the next sequence is written, of which there is room for all.
@@ -294,7 +295,7 @@ impl Finder {
         let (mut at, mut lookups) = (literals, 0);
         while at + 3 <= block.last_start {
             let word = block.word(at);
-            let distances = [0, 1, 2, 3].map(|i| self.replace(word >> (8 * i), at + i));
+            let distances = [0, 1, 2, 3].map(|i| self.seen_before(word >> (8 * i), at + i));
             if let Some((mut start, distance)) = (at..).zip(distances).find_map(|(at, distance)| Some((at, distance?)))
             {
                 let end = block.common_end(start, distance);
@@ -316,7 +317,7 @@ impl Finder {
     #[inline(always)]
     fn longer<const AVX2: bool>(&mut self, block: Block, found: Match) -> Match {
         let last = found.end - 1;
-        if let Some(distance) = self.replace(block.word(last), last).filter(|&distance| distance <= found.start) {
+        if let Some(distance) = self.seen_before(block.word(last), last).filter(|&distance| distance <= found.start) {
             let end = block.common_end_in_window::<AVX2>(found.start, distance);
             if end > found.end {
                 return Match { end, distance, ..found };
@@ -325,9 +326,9 @@ impl Finder {
         found
     }
 
-    /// How far before `at`, maybe, the first five bytes of `word` were, which now are at `at`.
+    /// How far before `at`, maybe, the first five bytes of `word` were last, and remembers that they are at `at`.
     #[inline(always)]
-    fn replace(&mut self, word: u64, at: usize) -> Option<usize> {
+    fn seen_before(&mut self, word: u64, at: usize) -> Option<usize> {
         let hash = (word << 24).wrapping_mul(889_523_592_379);
         let new = ((hash >> 16) as u32 & 0xffff_0000) ^ u32::from(self.stamp) << 16 | at as u32;
         let old = std::mem::replace(&mut self.table[(hash >> (u64::BITS - TABLE_BITS)) as usize], new);
