@@ -152,6 +152,7 @@ def ls(
 @click.option(
     "--mode",
     type=click.Choice(["failFast", "dropMalformed", "permissive"], case_sensitive=False),
+    metavar="[failFast|dropMalformed|permissive]",
     default="failFast",
     show_default=True,
     help="At damaged bytes: end with an error; leave them out and say so; or give a line for each range.",

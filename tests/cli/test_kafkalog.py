@@ -360,6 +360,9 @@ class TestErrors:
     def test_the_list_of_commands_cuts_nothing_off(self) -> None:
         assert "..." not in output("--help").partition("Commands:")[2]
 
+    def test_help_spells_modes_as_they_are(self) -> None:
+        assert "[failFast|dropMalformed|permissive]" in output("cat", "--help")
+
     def test_a_segments_file_is_for_dump_log(self) -> None:
         result = run("ls", EVENTS_0 / f"{0:020d}.log")
         assert result.exit_code == 1
