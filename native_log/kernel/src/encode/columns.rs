@@ -8,6 +8,12 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
+use crate::memory::prefetch;
+
+const CACHE_LINE: usize = 64;
+/// Of a long value the processor fetches the rest by itself.
+const FORESEEN: usize = 256;
+
 /// What a row of the columns given is made of. Each may be missing: then all rows are null.
 pub struct Records<'a> {
     pub rows: usize,
@@ -29,6 +35,13 @@ impl<'a> Records<'a> {
             headers: Headers::of(named("headers")).map_err(|error| within("headers", error))?,
             timestamp: Timestamps::of(named("timestamp")).map_err(|error| within("timestamp", error))?,
         })
+    }
+
+    /// Has the processor fetch a row's key and value.
+    #[inline(always)]
+    pub fn prefetch(&self, row: usize) {
+        self.key.prefetch(row);
+        self.value.prefetch(row);
     }
 
     /// At most so many bytes do all rows take without their deltas and lengths.
@@ -91,6 +104,15 @@ impl<'a> Binary<'a> {
         };
         // SAFETY: the offsets were found to be ascending, and the last one to be within the data.
         Some(unsafe { self.data.get_unchecked(start..end) })
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, row: usize) {
+        if let Some(value) = self.get(row) {
+            let foreseen = &value[..value.len().min(FORESEEN)];
+            foreseen.iter().step_by(CACHE_LINE).for_each(|byte| prefetch(byte));
+            prefetch(foreseen.as_ptr_range().end);
+        }
     }
 
     /// Whether there may be rows of null.

@@ -2,6 +2,9 @@
 
 use super::columns::Records;
 
+/// Rows here and there are asked for so many ahead of their use: the processor does not foresee where they lie.
+const AHEAD: usize = 8;
+
 /// Columns, and those of their rows that are meant.
 pub struct Part<'a> {
     records: Records<'a>,
@@ -79,6 +82,17 @@ impl<'a> Cursor<'a> {
         match self.parts.first() {
             Some(Part { records, rows: Rows::All }) => records.value.bytes_from(self.at),
             _ => &[],
+        }
+    }
+
+    /// Has the processor fetch what comes soon. There is a row at this place.
+    #[inline(always)]
+    pub fn look_ahead(&self) {
+        let part = &self.parts[0];
+        if let Rows::These(rows) = part.rows
+            && let Some(&row) = rows.get(self.at + AHEAD)
+        {
+            part.records.prefetch(u32::from_ne_bytes(row) as usize);
         }
     }
 

@@ -74,6 +74,7 @@ fn fill<'a>(
     let (mut base_timestamp, mut max_timestamp) = (None, i64::MIN);
     let mut at = first;
     while let Some((records, row)) = at.get() {
+        at.look_ahead();
         let timestamp = records.checked_timestamp(row, at.row, options.now_ms)?;
         let Some(measured) = Row::measure(records, row, timestamp) else {
             return Err(Refusal::NullHeaderKey { row: at.row });
