@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.record.AbstractRecords;
 import org.apache.kafka.common.record.CompressionRatioEstimator;
 import org.apache.kafka.common.record.CompressionType;
 import org.apache.kafka.common.record.DefaultRecordBatch;
@@ -45,6 +46,10 @@ public final class Batches {
         for (int row = 0; row < records.size(); ) {
             long offset = asked.get("base_offset").asLong() + row;
             int sequence = asked.get("base_sequence").asInt();
+            JsonNode opening = records.get(row);
+            int room = AbstractRecords.estimateSizeInBytesUpperBound(magic, codec,
+                Utils.wrapNullable(opening.get(1).binaryValue()), Utils.wrapNullable(opening.get(2).binaryValue()),
+                headers(opening.get(3)));
             MemoryRecordsBuilder batch = new MemoryRecordsBuilder(
                 new ByteBufferOutputStream(1024), magic, Compression.of(codec).build(),
                 magic == 0 ? TimestampType.NO_TIMESTAMP_TYPE : timestampType(asked),
@@ -52,7 +57,7 @@ public final class Batches {
                 (short) asked.get("producer_epoch").asInt(),
                 sequence < 0 ? sequence : DefaultRecordBatch.incrementSequence(sequence, row),
                 asked.get("is_transactional").asBoolean(), false, asked.get("leader_epoch").asInt(),
-                asked.get("batch_size").asInt());
+                Math.max(asked.get("batch_size").asInt(), room));
             batch.setEstimatedCompressionRatio(CompressionRatioEstimator.estimation("topic", codec));
             int first = row;
             for (; row < records.size(); row++) {

@@ -183,11 +183,19 @@ def test_a_batch_takes_records_up_to_its_size(impl) -> None:
     assert counts(impl.encode(values(*[100] * 4), batch_size=61 + 2 * 109 - 1)) == [1] * 4
     assert counts(impl.encode(values(*[100] * 70), batch_size=61 + 70 * 109 + 5)) == [69, 1]
     assert counts(impl.encode(values(*[100] * 70), batch_size=61 + 70 * 109 + 6)) == [70]
-    assert counts(impl.encode(values(0, 0, 0), batch_size=0)) == [1, 1, 1]
-    assert counts(impl.encode(values(5, 500, 5, 5), batch_size=100)) == [1, 1, 2]
+    assert counts(impl.encode(values(5, 5, 100), batch_size=100)) == [2, 1]
     assert counts(impl.encode(values())) == []
     assert counts(impl.encode(values(1, 1), batch_size=2**70, max_message_bytes=2**70)) == [2]
     assert sum(counts(impl.encode(values(*[100] * 1000)))) == 1000
+
+
+def test_behind_a_record_larger_than_a_batch_small_ones_may_find_room(impl) -> None:
+    # It has room for 21 bytes beside its content, and takes 4 of them; a record with 10 bytes takes 17.
+    assert counts(impl.encode(values(20, 11, 20), batch_size=0)) == [1, 1, 1]
+    assert counts(impl.encode(values(20, 10, 20), batch_size=0)) == [2, 1]
+    assert counts(impl.encode(values(0, 0, 0, 0), batch_size=0)) == [3, 1]
+    assert counts(impl.encode(values(5, 500, 5, 5), batch_size=100)) == [1, 2, 1]
+    assert counts(impl.encode(values(500, 5), batch_size=100, max_message_bytes=61 + 509)) == [1, 1]
 
 
 def test_compressed_batches_grow_as_they_are_found_to_be_well_compressed(impl) -> None:

@@ -57,9 +57,15 @@ def v2_record(
     value: bytes | None,
     headers: Sequence[tuple[bytes, bytes | None]],
 ) -> bytes:
-    body = b"\0" + varlong(timestamp_delta) + varlong(offset_delta) + sized(key) + sized(value)
-    body += varlong(len(headers)) + b"".join(sized(name) + sized(content) for name, content in headers)
+    body = b"\0" + varlong(timestamp_delta) + varlong(offset_delta) + v2_content(key, value, headers)
     return varlong(len(body)) + body
+
+
+def v2_content(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes | None]]
+) -> bytes:
+    named = b"".join(sized(name) + sized(content) for name, content in headers)
+    return sized(key) + sized(value) + varlong(len(headers)) + named
 
 
 def sized(data: bytes | None) -> bytes:

@@ -14,7 +14,6 @@ pub struct Row<'a> {
     pub timestamp: i64,
     key: Option<&'a [u8]>,
     value: Option<&'a [u8]>,
-    /// Key, value and headers, with their lengths.
     tail_bytes: usize,
 }
 
@@ -32,6 +31,11 @@ impl<'a> Row<'a> {
             }
         }
         Some(Row { timestamp, key, value, tail_bytes })
+    }
+
+    /// Key, value and headers, with their lengths (DefaultRecord.sizeOf).
+    pub fn content_bytes(&self) -> usize {
+        self.tail_bytes
     }
 
     /// Bytes behind the record's length.

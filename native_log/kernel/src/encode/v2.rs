@@ -11,6 +11,9 @@ use crate::varint::bytes_of;
 /// Most of what a record takes beside its content, for guessing how much memory is needed: length 2, attributes,
 /// timestamp delta 3, offset delta 2, lengths of key 1 and value 2, header count.
 const USUAL_OVERHEAD: usize = 12;
+/// Most of what a record takes beside its content and their lengths: length 5, attributes, timestamp delta 10,
+/// offset delta 5 (DefaultRecord.MAX_RECORD_OVERHEAD).
+const MOST_OVERHEAD: usize = 21;
 
 /// Appends the rows as batches of magic 2; how many.
 pub(super) fn batches(
@@ -61,7 +64,8 @@ struct Batch {
 }
 
 /// Appends records from the row at `first` on, which there is, while they are not estimated to make the batch too large
-/// (MemoryRecordsBuilder.hasRoomFor); and where the next one is.
+/// (MemoryRecordsBuilder.hasRoomFor); and where the next one is. A first record larger than a batch makes room for
+/// itself, at the most that it could take (RecordAccumulator.append): what that is too much, small ones may use.
 #[inline(always)]
 fn fill<'a>(
     first: Cursor<'a>,
@@ -69,7 +73,8 @@ fn fill<'a>(
     estimate: impl Fn(usize) -> usize,
     out: &mut Vec<u8>,
 ) -> Result<(Batch, Cursor<'a>), Refusal> {
-    let limit = options.batch_size.min(MOST).saturating_sub(V2_HEADER);
+    let mut limit = options.batch_size.min(MOST).saturating_sub(V2_HEADER);
+    let most = options.max_message_bytes.unwrap_or(MOST).min(MOST).saturating_sub(V2_HEADER);
     let begins = out.len();
     let (mut base_timestamp, mut max_timestamp) = (None, i64::MIN);
     let mut at = first;
@@ -84,7 +89,9 @@ fn fill<'a>(
         let body_bytes = measured.body_bytes(timestamp_delta, offset_delta);
         let record_bytes = bytes_of(body_bytes as i64) + body_bytes;
         let before = out.len() - begins;
-        if at.row > first.row && (estimate(before) + record_bytes > limit || before + record_bytes > MOST_PLAIN) {
+        if at.row == first.row {
+            limit = limit.max(most.min(MOST_OVERHEAD + measured.content_bytes()));
+        } else if estimate(before) + record_bytes > limit || before + record_bytes > MOST_PLAIN {
             break;
         }
         if record_bytes > MOST - V2_HEADER {

@@ -105,11 +105,13 @@ def encode(
         timestamp_type=timestamp_type,
         estimated_ratio=estimated_ratio,
     )
+    most_bytes = _MOST if max_message_bytes is None else min(max_message_bytes, _MOST)
     form = Form(
         magic,
         _CODECS[compression],
         level,
         min(batch_size, _MOST),
+        most_bytes,
         leader_epoch,
         producer_id,
         producer_epoch,
@@ -118,7 +120,6 @@ def encode(
         append_time_ms if timestamp_type else None,
         finish,
     )
-    most_bytes = _MOST if max_message_bytes is None else min(max_message_bytes, _MOST)
     written = bytearray()
     row, ratio = 0, Ratio(estimated_ratio, compressed=form.codec != 0)
     try:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _MOST_PLAIN = 256 << 20
 """A batch has no more before compression than readers take (DEFAULT_MAX_BATCH_BYTES)."""
+_MOST_OVERHEAD = 21
+"""Most of what a record takes beside its content and their lengths: length 5, attributes, timestamp delta 10,
+offset delta 5 (Kafka: DefaultRecord.MAX_RECORD_OVERHEAD)."""
 _LEGACY_OVERHEAD = {0: 26, 1: 34}
 """Bytes of a message beside its key and value."""
 
@@ -31,6 +34,7 @@ class Form:
     codec: int
     level: int | None
     batch_size: int
+    most_bytes: int
     leader_epoch: int
     producer_id: int
     producer_epoch: int
@@ -50,11 +54,17 @@ def v2_batches(
     while start < len(rows):
         base, written = rows[start][0], bytearray()
         end = start
+        limit = form.batch_size
         for record, headers in rows[start:]:
             delta = wrap64(record.timestamp - base.timestamp)
             data = write.v2_record(delta, end - start, record.key, record.value, headers)
-            if end > start and (
-                V2_HEADER.size + ratio.estimate(len(written)) + len(data) > form.batch_size
+            if end == start:
+                # One larger than a batch makes room for itself, at the most that it could take (Kafka:
+                # RecordAccumulator.append): what that is too much, small ones behind it may use.
+                content = write.v2_content(record.key, record.value, headers)
+                limit = max(limit, min(form.most_bytes, V2_HEADER.size + _MOST_OVERHEAD + len(content)))
+            elif (
+                V2_HEADER.size + ratio.estimate(len(written)) + len(data) > limit
                 or len(written) + len(data) > _MOST_PLAIN
             ):
                 break
