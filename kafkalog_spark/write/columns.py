@@ -76,6 +76,8 @@ class SinkColumns:
         if batch.num_columns == len(self.records) and not self._may_lack_a_zone(batch):
             return batch
         arrays = {name: batch.column(index) for name, index in self.records.items()}
+        if "headers" in arrays:
+            arrays["headers"] = _named(arrays["headers"])
         if "timestamp" in arrays:
             arrays["timestamp"] = in_zone(arrays["timestamp"], time_zone)
         return pa.RecordBatch.from_arrays([*arrays.values()], [*arrays])
@@ -85,15 +87,22 @@ class SinkColumns:
         return index is not None and batch.schema.field(index).type.tz is None
 
 
+def _named(headers: pa.Array) -> pa.Array:
+    """Spark's sink takes headers whose fields are called KEY and VALUE, too."""
+    key, value = headers.type.value_type
+    return headers.view(pa.list_(pa.struct([("key", key.type), ("value", value.type)])))
+
+
 def _check(name: str, found: DataType, expected: str) -> None:
     from pyspark.sql.types import BinaryType, CharType, IntegerType, StringType, VarcharType
 
-    text = isinstance(found, StringType | VarcharType | CharType)
+    # Strings of another collation are not what Spark's sink takes for strings.
+    text = found == StringType() or isinstance(found, VarcharType | CharType)
     is_right = {
         _TEXT: text or isinstance(found, BinaryType),
         "string": text,
         "int": isinstance(found, IntegerType),
-        _HEADERS: found.simpleString() == _HEADERS,
+        _HEADERS: found.simpleString().lower() == _HEADERS,
     }[expected]
     if not is_right:
         raise OptionError(

@@ -89,9 +89,10 @@ class WritePlan:
         options = self.options
         config = LogConfig.parse(options.config)
         of_topic = config.compression_type
-        codec = options.compression if of_topic == "producer" else of_topic
-        level = options.level if codec == options.compression else None
-        return Attempt(self.job, name, Encoding(codec, level, options.batch_size), config, self.now_ms)
+        producer = options.producer
+        codec = producer.compression if of_topic == "producer" else of_topic
+        level = producer.level if codec == producer.compression else None
+        return Attempt(self.job, name, Encoding(codec, level, producer.batch_size), config, self.now_ms)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, or will have. Raises InvalidTopicError."""

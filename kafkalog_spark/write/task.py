@@ -71,6 +71,7 @@ class _Rows:
     def write(self, batch: pa.RecordBatch) -> None:
         columns = self._plan.columns
         records = columns.select(batch, self._time_zone)
+        self._plan.options.producer.check(records)
         chosen = None if columns.partition is None else batch.column(columns.partition)
         if columns.topic is None:
             assert self._plan.options.topic is not None

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.write.options import is_write, parse_write_options
+from kafkalog_spark.write.options import WriteOptions, is_write, parse_write_options
+from kafkalog_spark.write.producer import ProducerOptions
 from native_log.config import InvalidConfigError
+from native_log.errors import RecordTooLargeError
+from native_log.records.schema import HEADERS
 
 
-def parsed(**options: str) -> object:
+def parsed(**options: str) -> WriteOptions:
     return parse_write_options({"path": "/logs", "topic": "t", **options})
 
 
 def test_defaults() -> None:
     found = parse_write_options({"path": "file:/logs"})
     assert (found.path, found.topic, found.partitions) == ("file:/logs", None, 1)
-    assert (found.compression, found.level, found.batch_size) == ("none", None, 16384)
-    assert (found.use_timestamp_column, found.ignore_keys, found.round_robin) == (True, False, False)
+    assert found.producer == ProducerOptions("none", None, 16384, False, False, None)
+    assert found.use_timestamp_column
     assert (found.cluster_id, found.node_id, found.config) == (None, 1, {})
 
 
@@ -28,12 +32,15 @@ def test_everything() -> None:
             "Topic": " t ",
             "partitions": "3",
             "useTimestampColumn": "False",
-            "kafka.compression.type": "zstd",
+            "kafka.compression.type": " zstd\n",
             "kafka.compression.zstd.level": "7",
             "kafka.compression.gzip.level": "1",
             "kafka.batch.size": "0",
             "kafka.linger.ms": "5",
             "kafka.acks": "0",
+            "kafka.max.request.size": "500",
+            "kafka.buffer.memory": "1000",
+            "kafka.key.deserializer": "not a slip",
             "kafka.bootstrap.servers": "ignored:9092",
             "kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
             "Segment.Bytes": "1048576",
@@ -44,7 +51,7 @@ def test_everything() -> None:
         }
     )
     assert (found.topic, found.partitions, found.use_timestamp_column) == ("t", 3, False)
-    assert (found.compression, found.level, found.batch_size, found.round_robin) == ("zstd", 7, 0, True)
+    assert found.producer == ProducerOptions("zstd", 7, 0, False, True, 500)
     assert found.config == {"segment.bytes": "1048576", "cleanup.policy": "compact"}
     assert (found.cluster_id, found.node_id) == ("abcdefghijklmnopqrstuv", 4)
 
@@ -68,8 +75,18 @@ def test_everything() -> None:
         ("kafka.compression.lz4.level", "18", "Value must be no more than 17"),
         ("kafka.acks", "7", "must be one of: all, -1, 0, 1"),
         ("kafka.linger.ms", "-1", "Value must be at least 0"),
-        ("kafka.batch.size", "x", "not a number"),
+        ("kafka.batch.size", "x", "Not a number of type INT"),
+        ("kafka.linger.ms", "9223372036854775808", "Not a number of type LONG"),
+        ("kafka.max.in.flight.requests.per.connection", "0", "Value must be at least 1"),
+        ("kafka.compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
         ("kafka.partitioner.class", "com.example.Mine", "put the partition into a column"),
+        ("kafka.partitioner.class", "", "put the partition into a column"),
+        ("kafka.partitioner.ignore.keys", "yes", "either true or false"),
+        ("kafka.interceptor.classes", "com.example.Mine", "change the records by DataFrame operations"),
+        ("kafka.transactional.id", "t", "all or nothing without one"),
+        ("kafka.delivery.timeout.ms", "29999", "larger than linger.ms"),
+        ("kafka.buffer.memory", "16383", "hard limit of 16383"),
+        ("topic", "\0", "topic: expected a topic's name"),
         ("paths", '["/a","/b"]', "expected one log directory to write to, got 2"),
     ],
 )
@@ -79,6 +96,41 @@ def test_refusals(name: str, value: str, message: str) -> None:
         del options["path"]
     with pytest.raises(OptionError, match=message):
         parse_write_options(options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("acks", "1"), ("retries", "0"), ("max.in.flight.requests.per.connection", "6")],
+)
+def test_what_an_idempotent_producer_refuses(name: str, value: str) -> None:
+    given = {f"kafka.{name}": value}
+    parsed(**given)
+    parsed(**given, **{"kafka.enable.idempotence": "false"})
+    with pytest.raises(OptionError, match="idempotent producer"):
+        parsed(**given, **{"kafka.enable.idempotence": "true"})
+
+
+@pytest.mark.parametrize(
+    ("record", "size"),
+    [
+        # as Kafka's producer says it: The message is 92 bytes when serialized
+        ({"key": b"key-0", "value": b"v0"}, 92),
+        ({"key": None, "value": None}, 85),
+        ({"key": "ключ", "value": b"v" * 64}, 158),
+        ({"value": b"v", "headers": [{"key": "h", "value": b"1"}, {"key": "", "value": None}]}, 92),
+    ],
+)
+def test_records_that_a_request_does_not_hold(record: dict[str, object], size: int) -> None:
+    records = pa.RecordBatch.from_pylist([{"value": None}, record], pa.schema(_types(record)))
+    parsed(**{"kafka.max.request.size": str(size)}).producer.check(records)
+    with pytest.raises(RecordTooLargeError, match=f"The message is {size} bytes"):
+        parsed(**{"kafka.max.request.size": str(size - 1)}).producer.check(records)
+
+
+def _types(record: dict[str, object]) -> list[tuple[str, pa.DataType]]:
+    key = pa.string() if isinstance(record.get("key"), str) else pa.binary()
+    known = {"key": key, "value": pa.binary(), "headers": HEADERS}
+    return [(name, known[name]) for name in record]
 
 
 def test_settings_of_topics_are_checked() -> None:
