@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-CASES = [json.loads(line) for line in (PARITY / "sink.jsonl").read_text().splitlines()]
+CASES = [
+    json.loads(line)
+    for name in ("sink.jsonl", "sink-more.jsonl")
+    for line in (PARITY / name).read_text(encoding="utf-8").split("\n")
+    if line
+]
 
 BY_SPARK = "Spark itself refuses it for a data source in Python"
 MEANT = {
