@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import pack
-from kafkalog_spark.spreading import DDL, collected, cores, made_for_few_rows, row, rows, task_rows
+from kafkalog_spark.spreading import DDL, collected, cores, doing, made_for_few_rows, row, rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.config import LogConfig
 from native_log.logdir.changing import chosen_partitions, open_to_change
@@ -73,10 +73,10 @@ def retain(
         held.enter_context(made_for_few_rows(spark))
         to_do: list[RetentionPlan] = []
         told: list[pa.Table] = []
-        logger.info("looking into %d partitions", len(chosen))
-        for seen in _looked(spark, _directories(log_dir, chosen), settings, now, dry_run):
-            to_do += seen.plans
-            told.append(pa.ipc.open_stream(seen.told).read_all())
+        with doing(spark, "retain", f"looking into {len(chosen)} partitions"):
+            for seen in _looked(spark, _directories(log_dir, chosen), settings, now, dry_run):
+                to_do += seen.plans
+                told.append(pa.ipc.open_stream(seen.told).read_all())
         if to_do:
             logger.info("deleting old segments of %d partitions", len(to_do))
             by_path = {str(one.path): one for one in chosen}

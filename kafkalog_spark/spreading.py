@@ -6,9 +6,10 @@ those of that number, `payload` and `note` are bytes. Payloads may be of megabyt
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
 
 SCHEMA = pa.schema(
     [("number", pa.int32()), ("part", pa.int32()), ("payload", pa.binary()), ("note", pa.binary())]
@@ -33,6 +36,9 @@ SETTINGS = {
     # A row that the driver gives is a task of its own: at most this many at a time.
     "spark.sql.leafNodeDefaultParallelism": str(1 << 20),
 }
+
+
+_DESCRIPTION = "spark.job.description"
 
 
 class Row(NamedTuple):
@@ -113,7 +119,27 @@ def made_for_few_rows(spark: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        _set(spark, before)
+        with suppress(Exception):  # the session was stopped, which whoever waited for it is told anyway
+            _set(spark, before)
+
+
+@contextmanager
+def doing(spark: SparkSession, program: str, what: str) -> Iterator[None]:
+    """Tell the log, and Spark's UI of the jobs that this thread runs in this block, what is done."""
+    logger.info(what)
+    try:
+        context = spark.sparkContext
+    except Exception:  # Spark Connect has none
+        yield
+        return
+    before = context.getLocalProperty(_DESCRIPTION)
+    told = f"kafkalog {program}: {what}"
+    context.setLocalProperty(_DESCRIPTION, told if before is None else f"{before}: {told}")
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # as above
+            context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None removes it
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:

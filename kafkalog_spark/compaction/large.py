@@ -14,7 +14,7 @@ from kafkalog_spark.compaction.groups import rewrite_groups
 from kafkalog_spark.compaction.planning import plan_rounds
 from kafkalog_spark.compaction.values import Looked, Staged, failed
 from kafkalog_spark.planning import PACK_BYTES, target_bytes
-from kafkalog_spark.spreading import DDL, collected, cores, dealt, task_rows
+from kafkalog_spark.spreading import DDL, collected, cores, dealt, doing, task_rows
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import with_deletion
 from native_log.errors import KafkaLogError
@@ -65,13 +65,15 @@ def _surveyed(spark: SparkSession, chosen: Sequence[ToClean], settings: Settings
         return []
     sizes = [size for one in chosen for _, size in one.segments]
     most_bytes = target_bytes(sizes, SURVEY_BYTES, 2 * cores(spark))
-    logger.info("surveying %d partitions with transactions, of %d bytes", len(chosen), sum(sizes))
     asked = [part for number, one in enumerate(chosen) for part in parts(one, number, most_bytes)]
     surveys = task_rows(spark, asked).mapInArrow(partial(gather_keys, settings=settings), DDL)
     plans = dealt(task_rows(spark, chosen, part=ASKED).union(surveys), len(chosen)).mapInArrow(
         partial(plan_rounds, settings=settings), DDL
     )
-    by_number = {found.number: found.payload for found in collected(plans)}
+    with doing(
+        spark, "compact", f"surveying {len(chosen)} partitions with transactions, of {sum(sizes)} bytes"
+    ):
+        by_number = {found.number: found.payload for found in collected(plans)}
     return [pickle.loads(by_number[number]) for number in range(len(chosen))]  # noqa: S301 (our own)
 
 
@@ -91,10 +93,6 @@ def _results(
     if split_bytes >= PACK_BYTES:
         split_bytes = target_bytes(sizes, split_bytes, 2 * cores(spark))
     asked = [one for number, job in enumerate(to_do, bundles) for one in work(job, number, split_bytes)]
-    logger.info(
-        "compacting %d large partitions of %d bytes: %d splits, %d bundles of keys, %d groups of segments",
-        *(len(to_do), sum(sizes), len(asked), bundles, groups),
-    )
     gathered = task_rows(spark, asked).mapInArrow(partial(gather_keys, settings=settings), DDL)
     plans = [job.round if job.is_surveyed else job.to_clean for job in to_do]
     outlines = [Outline(job.first_bundle, job.first_group, tuple(job.borders)) for job in to_do]
@@ -103,7 +101,12 @@ def _results(
     ).mapInArrow(partial(decide, settings=settings, outlines=outlines, bundles=bundles), DDL)
     tasks = -(-sum(sizes) // target_bytes(sizes, GROUPS_BYTES, TASKS_A_CORE * cores(spark)))
     results = dealt(decided, min(groups, tasks)).mapInArrow(partial(rewrite_groups, settings=settings), DDL)
-    by_number = {found.number: found.payload for found in collected(results)}
+    what = (
+        f"compacting {len(to_do)} large partitions of {sum(sizes)} bytes: {len(asked)} splits, {bundles} "
+        f"bundles of keys, {groups} groups of segments"
+    )
+    with doing(spark, "compact", what):
+        by_number = {found.number: found.payload for found in collected(results)}
     for job in to_do:
         numbers = range(job.first_group, job.first_group + len(job.round.groups))
         yield job, [pickle.loads(by_number[number]) for number in numbers]  # noqa: S301 (of our own tasks)
