@@ -70,7 +70,6 @@ class PackWriter:
 
     def _write(self, path: Path, data: memoryview) -> None:
         if self._file is None:
-            path.parent.mkdir(exist_ok=True)
             self._file = FileIO(path, "x")
         while data:
             written = self._file.write(data)

@@ -18,13 +18,13 @@ from kafkalog_spark.compaction.publishing import publish, remove_staged
 from kafkalog_spark.compaction.values import Looked, Settings, Task, failed
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import FILE_COST_BYTES, pack, target_bytes
-from kafkalog_spark.spreading import DDL, collected, cores, made_for_few_rows, task_rows
+from kafkalog_spark.spreading import DDL, collected, cores, doing, made_for_few_rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import delete_old_segments
 from native_log.cleaner.local import compaction_config
 from native_log.errors import KafkaLogError
-from native_log.log.recovery.interrupted import finish_interrupted
+from native_log.log.recovery.interrupted import STAGING_DIRECTORY, finish_interrupted
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
@@ -87,14 +87,11 @@ def compact(
     with ExitStack() as held:
         log_dir = open_to_change(path, dry_run, held)
         chosen = chosen_partitions(log_dir, topics)
+        if not dry_run:
+            held.callback(remove_staged, [one.path for one in chosen])
         directories, told = _directories(log_dir, chosen, dry_run)
         held.enter_context(made_for_few_rows(spark))
-        try:
-            done = _cleaned(spark, directories, settings, small_bytes, split_bytes)
-        except BaseException:
-            if not dry_run:
-                remove_staged(directory.path for directory, _ in directories)
-            raise
+        done = _cleaned(spark, directories, settings, small_bytes, split_bytes)
         if dry_run:
             told += [one.statistics for one in done if one.statistics]
         else:
@@ -112,13 +109,15 @@ Sized = tuple[PartitionDirectory, int]
 def _directories(
     log_dir: LogDir, chosen: Sequence[PartitionDir], dry_run: bool
 ) -> tuple[list[Sized], list[PartitionStatistics]]:
-    """The partitions, settled where a cleaning was interrupted; and what failed at that."""
+    """The partitions, settled where a cleaning was interrupted, with a place to stage; and what failed at
+    that."""
     found, told = [], []
     for one in chosen:
         directory = PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one))
         try:
             if not dry_run:
                 finish_interrupted(one.path, DEFAULT_MAX_BATCH_BYTES)
+                (one.path / STAGING_DIRECTORY).mkdir()
             found.append((directory, _work_bytes(one.path)))
         except (KafkaLogError, OSError) as error:
             told.append(failed(directory, error))
@@ -139,16 +138,16 @@ def _cleaned(
     split_bytes: int,
 ) -> list[Looked]:
     """All that can be done without a change to a log: what is to be published, or said."""
-    logger.info("looking into %d partitions", len(directories))
     done: list[Looked] = []
     large: list[ToClean] = []
-    for looked in _looked(spark, directories, settings, small_bytes):
-        if looked.invisible_from is not None:
-            raise PathNotVisibleError.seen_from(looked.invisible_from, looked.directory.path)
-        if looked.to_clean is not None:
-            large.append(looked.to_clean)
-        else:
-            done.append(looked)
+    with doing(spark, "compact", f"looking into {len(directories)} partitions, and cleaning small ones"):
+        for looked in _looked(spark, directories, settings, small_bytes):
+            if looked.invisible_from is not None:
+                raise PathNotVisibleError.seen_from(looked.invisible_from, looked.directory.path)
+            if looked.to_clean is not None:
+                large.append(looked.to_clean)
+            else:
+                done.append(looked)
     return done + clean_large(spark, large, settings, split_bytes)
 
 

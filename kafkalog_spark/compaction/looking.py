@@ -105,10 +105,11 @@ def staging(path: str, settings: Settings) -> Path | None:
     """A directory of this attempt's own.
 
     Of a task tried again, or tried twice at a time, the driver takes one attempt and leaves the other's
-    files, which go with the staging directory.
+    files, which go with the staging directory. That is the driver's: an attempt that outlives the run finds
+    it gone, and leaves nothing.
     """
     if settings.dry_run:
         return None
     attempt = Path(path, STAGING_DIRECTORY, uuid.uuid4().hex)
-    attempt.mkdir(parents=True)
+    attempt.mkdir()
     return attempt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from native_log.cleaner.swap import move_to_cleaned, swap_in
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY, tidy_up
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.storage.writing import remove_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,6 +57,6 @@ def _put_in_place(looked: Looked) -> PartitionStatistics:
 
 
 def remove_staged(directories: Iterable[str | Path]) -> None:
-    """What tasks left beside these logs, whatever became of them."""
+    """What tasks left beside these logs, whatever became of them, and what they are still about to."""
     for directory in directories:
-        shutil.rmtree(Path(directory, STAGING_DIRECTORY), ignore_errors=True)
+        remove_folder(Path(directory, STAGING_DIRECTORY))

@@ -17,7 +17,7 @@ from native_log.errors import KafkaLogError
 from native_log.logdir.names import deleted_name
 from native_log.logdir.unfinished import UNFINISHED_WRITE
 from native_log.storage import read_file
-from native_log.storage.writing import remove_file, replace_file
+from native_log.storage.writing import gone_name, remove_file, remove_folder, replace_file
 
 if TYPE_CHECKING:
     from typing import Self
@@ -150,20 +150,8 @@ def remove_staged(log_dir: Path, jobs: set[str]) -> None:
             continue
         for job in jobs:
             folder = log_dir / name / f"{_FOLDER}{job}"
-            if folder.exists() or _gone(folder).exists():
+            if folder.exists() or gone_name(folder).exists():
                 remove_folder(folder)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder of staged files. What a task is just creating in it goes too, or fails."""
-    shutil.rmtree(_gone(folder), ignore_errors=True)
-    with contextlib.suppress(OSError):
-        folder.rename(_gone(folder))
-    shutil.rmtree(_gone(folder), ignore_errors=True)
-
-
-def _gone(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}-gone")
 
 
 def sweep(log_dir: Path) -> None:

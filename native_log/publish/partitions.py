@@ -15,9 +15,10 @@ from native_log.log.writing.opening import Writing
 from native_log.logdir.create import checked_topic, fill_partition, flush_partition
 from native_log.logdir.session import ClosedLog
 from native_log.logdir.unfinished import PartitionBefore
-from native_log.publish.job import remove_folder, sweep_partition
+from native_log.publish.job import sweep_partition
 from native_log.publish.offsets import assign_offsets, break_seal, seal
 from native_log.publish.staging import OWN_SEGMENT_BYTES
+from native_log.storage.writing import remove_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

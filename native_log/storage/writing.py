@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -251,3 +252,18 @@ def remove_file(path: str | Path) -> None:
     """Remove the file if there is one."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)  # noqa: PTH108
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove the folder if there is one, with all that is in it. What another process is just creating in it
+    goes too, or fails."""
+    gone = gone_name(folder)
+    shutil.rmtree(gone, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def gone_name(folder: Path) -> Path:
+    """What a folder is called while it is removed."""
+    return folder.with_name(f"{folder.name}-gone")

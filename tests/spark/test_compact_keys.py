@@ -44,6 +44,7 @@ def settings(max_bytes: int = ROOM, dry_run: bool = False) -> Settings:
 
 
 def to_clean(partition: Path) -> ToClean:
+    (partition / STAGING_DIRECTORY).mkdir()  # as the driver does
     log = LogDir(partition.parent).partition(partition.name.rpartition("-")[0], 0)
     directory = PartitionDirectory(str(log.path), log.topic, log.partition, log.checkpoints)
     found = look_at(directory, settings(), whole=False).to_clean

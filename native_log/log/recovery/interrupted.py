@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
@@ -22,7 +21,7 @@ from native_log.segment.files import (
     FileName,
     parse_file_name,
 )
-from native_log.storage.writing import fsync_directory
+from native_log.storage.writing import fsync_directory, gone_name, remove_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +38,8 @@ def left_behind(directory: Path) -> tuple[str, ...]:
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
     found = [*(file.name for file in files if file.state), *_orphans(names, files)]
-    if (directory / STAGING_DIRECTORY).exists():
-        found.append(STAGING_DIRECTORY)
+    staging = directory / STAGING_DIRECTORY
+    found += [folder.name for folder in (staging, gone_name(staging)) if folder.exists()]
     return tuple(sorted(found))
 
 
@@ -50,7 +49,7 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
 
     Hold the log directory's lock.
     """
-    shutil.rmtree(directory / STAGING_DIRECTORY, ignore_errors=True)
+    remove_folder(directory / STAGING_DIRECTORY)
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
     orphans = _orphans(names, files)
