@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from native_log.errors import KafkaLogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class OptionError(ValueError):
@@ -20,7 +28,19 @@ class PathNotVisibleError(KafkaLogError):
     def seen_from(cls, host: str, path: str) -> PathNotVisibleError:
         """Of a partition's directory, and the executor's host."""
         return cls(
-            f"the executor on host {host} does not see this directory: mount it there under the same path, "
-            "or run where it lies",
+            f"the executor on host {host} does not see this directory as the driver does (or it was removed "
+            "meanwhile): mount it there under the same path, or run where it lies",
             path=path,
         )
+
+
+@contextmanager
+def in_sight(path: str) -> Iterator[None]:
+    """What a task does in a partition's directory. Raises PathNotVisibleError where that is not there."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        folder = Path(error.filename).parent if error.filename else Path(path)
+        if folder.is_dir() and Path(path).is_dir():
+            raise
+        raise PathNotVisibleError.seen_from(socket.gethostname(), path) from None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafkalog_spark.errors import OptionError
+from kafkalog_spark.errors import OptionError, in_sight
 from kafkalog_spark.offsets import Earliest, Latest
 from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.batch import joined
@@ -75,15 +75,22 @@ class ViewReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         directories = partition.directories if isinstance(partition, PartitionDirectories) else ()
         columns = self._projection.columns
-        rows: Iterator[pa.RecordBatch] = (
+        rows = (
             batch.select(columns)
             for directory in directories
-            for batch in _rows(directory.open(), self._options, columns)
+            for batch in _rows(directory, self._options, columns)
         )
         return map(self._projection.apply, joined(rows) if columns else rows)
 
 
-def _rows(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _rows(
+    directory: PartitionDirectory, options: ReadOptions, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    with in_sight(directory.path):
+        yield from _of_view(directory.open(), options, columns)
+
+
+def _of_view(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if options.view == "batches":
         yield from _batches(log, options, check_crcs=options.check_crcs and "isValid" in columns)
     elif options.view == "transactions":

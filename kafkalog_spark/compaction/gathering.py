@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.values import Part, Split, Told
+from kafkalog_spark.errors import in_sight
 from kafkalog_spark.spreading import row, rows
 from native_log.cleaner.checks import OffsetCheck
 from native_log.cleaner.rewriting import gather
@@ -38,9 +39,11 @@ def gather_keys(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterat
         bundles: list[tuple[int, Bundle]] = []
         try:
             if isinstance(work, Part):
-                told = Told(survey(work.directory.open(), work.first, work.end))
+                with in_sight(work.directory.path):
+                    told = Told(survey(work.directory.open(), work.first, work.end))
             else:
-                told, bundles = _gathered(work, settings)
+                with in_sight(work.range.path):
+                    told, bundles = _gathered(work, settings)
         except TransactionMetError:  # the split was cut as of a log without
             told = Told(has_transactions=True)
         except (KafkaLogError, OSError) as error:

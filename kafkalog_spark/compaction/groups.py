@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.merging import UNITED_AT_ONCE, united
 from kafkalog_spark.compaction.values import GroupResult
+from kafkalog_spark.errors import in_sight
 from kafkalog_spark.spreading import row, rows
 from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.statistics import GroupStatistics
@@ -51,8 +52,9 @@ class _Group:
         round = plan.round
         (group,) = round.groups
         try:
-            attempt = staging(round.path, settings)
-            stats = rewrite_group(round, group, united(self.found), attempt)
+            with in_sight(round.path):
+                attempt = staging(round.path, settings)
+                stats = rewrite_group(round, group, united(self.found), attempt)
         except (KafkaLogError, OSError) as failure:
             return GroupResult(GroupStatistics(), error=str(failure))
         return GroupResult(stats, None if attempt is None else attempt.name, plan.null_keys)

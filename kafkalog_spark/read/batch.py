@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafkalog_spark.errors import OptionError
+from kafkalog_spark.errors import OptionError, in_sight
 from kafkalog_spark.read.plan import plan_records
 from kafkalog_spark.schema import RECORDS, Projection
 
@@ -52,19 +52,19 @@ class KafkaLogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Where there is nothing to read, Spark runs one task without a partition of ours.
         ranges = partition.ranges if isinstance(partition, LogRanges) else ()
-        batches: Iterator[pa.RecordBatch] = (
-            batch
-            for r in ranges
-            for batch in (r.latest if self._latest else r.read)(
+        batches: Iterator[pa.RecordBatch] = (batch for r in ranges for batch in self._read(r))
+        if self._projection.columns:
+            batches = joined(batches)
+        return map(self._projection.apply, batches)
+
+    def _read(self, range: LogRange) -> Iterator[pa.RecordBatch]:
+        with in_sight(range.path):
+            yield from (range.latest if self._latest else range.read)(
                 self._projection.columns,
                 mode=self._mode,
                 check_crcs=self._check_crcs,
                 fail_on_data_loss=self._fail_on_data_loss,
             )
-        )
-        if self._projection.columns:
-            batches = joined(batches)
-        return map(self._projection.apply, batches)
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark sends the reader along with every task; options that name thousands of partitions stay here.

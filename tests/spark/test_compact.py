@@ -159,6 +159,7 @@ def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Pa
     native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
     settings = Settings(None, NOW_MS, False)  # type: ignore[arg-type]
     for partition in distributed.glob("*-0"):
+        (partition / STAGING_DIRECTORY).mkdir()
         attempt = staging(str(partition), settings)
         assert attempt is not None
         (attempt / "00000000000000000000.log.cleaned").write_bytes(b"half a seg")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 
 import native_log
+from kafkalog_spark.compaction.exchange import PackWriter
+from kafkalog_spark.compaction.gathering import gather_keys
 from kafkalog_spark.compaction.groups import _Group
 from kafkalog_spark.compaction.looking import look_at
 from kafkalog_spark.compaction.merging import united
-from kafkalog_spark.compaction.publishing import _put_in_place
-from kafkalog_spark.compaction.values import Looked, Settings
-from kafkalog_spark.spreading import Row
+from kafkalog_spark.compaction.publishing import _put_in_place, remove_staged
+from kafkalog_spark.compaction.values import Looked, Part, Settings, Split
+from kafkalog_spark.spreading import Row, row, rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner.local import compaction_config
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY, finish_interrupted
@@ -40,7 +43,8 @@ def records(data: Path) -> list[dict[str, Any]]:
 
 
 def look(data: Path) -> Looked:
-    """What a task stages."""
+    """What a task stages, where the driver lets it."""
+    (data / f"{TOPIC}-0" / STAGING_DIRECTORY).mkdir(exist_ok=True)
     return look_at(PartitionDirectory(*_directory(data)), SETTINGS, whole=True)
 
 
@@ -127,6 +131,35 @@ def test_of_two_attempts_one_is_taken(tmp_path: Path) -> None:
     commit(other)
 
     assert files(data) == files(whole)
+
+
+def test_an_attempt_that_outlives_the_run(tmp_path: Path) -> None:
+    """As on an executor that Spark has given up: it finds the staging directory gone, and leaves nothing."""
+    data = log_dir(tmp_path / "data", "round2", (TOPIC,))
+    looked = look(data)
+    before = files(data)
+    remove_staged([looked.directory.path])
+    left = files(data)
+    assert left.keys() < before.keys()
+
+    too_late = look_at(looked.directory, SETTINGS, whole=True)
+    assert too_late.statistics is not None and too_late.statistics.status == "failed"
+    with PackWriter(looked.directory.path, 2) as keys, pytest.raises(FileNotFoundError):
+        list(keys.bundles([b"a pa", b"ck"]))
+
+    assert files(data) == left
+    assert not Path(looked.directory.path, STAGING_DIRECTORY).exists()
+
+
+def test_a_directory_that_tasks_do_not_see(tmp_path: Path) -> None:
+    """Those behind the first look tell it, too."""
+    data = log_dir(tmp_path / "data", "round2", (TOPIC,))
+    log = native_log.LogDir(data).partition(TOPIC, 0)
+    work = Split(0, 0, log.range(), (), True, b"", 0, 1, 1), Part(0, 0, look(data).directory, 0, 1, 1)
+    shutil.rmtree(data)
+    for one in work:
+        told, *_ = rows(gather_keys(iter([row(0, pickle.dumps(one))]), SETTINGS))
+        assert "does not see this directory" in (pickle.loads(told.payload).error or "")
 
 
 def test_survivors_of_many_bundles() -> None:
