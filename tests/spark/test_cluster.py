@@ -1,0 +1,193 @@
+"""On a cluster: two executors on hosts of their own, killed in the middle, with slow tasks tried twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import native_log
+from native_log.logdir.lock import LogDirLock
+from native_log.logdir.verification import verify_log
+from tests.cleaner.support import files
+from tests.retention.test_golden import arguments, copy
+
+from . import cluster_jobs as jobs
+from .cluster import HIDDEN, Driver, unshare
+from .parity import DATA
+from .test_compact import CONFIG, NOW_MS, log_dir
+from .test_retain import NEWEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.spark
+
+HOW = {"config": CONFIG, "now_ms": NOW_MS}
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    driver = Driver(tmp_path_factory.mktemp("cluster"))
+    (driver.path / HIDDEN).mkdir()
+    yield driver
+    driver.kill()
+
+
+# What is left of it.
+
+
+def keys(logs: Path) -> list[str]:
+    """All keys in the log, which is sound."""
+    directory = native_log.LogDir(logs)
+    found: list[str] = []
+    for partition in directory.topics()["t"]:
+        log = directory.partition("t", partition)
+        offsets = []
+        for batch in log.read(columns=["offset", "key"]):
+            offsets += batch.column("offset").to_pylist()
+            found += [key.decode() for key in batch.column("key").to_pylist()]
+        assert offsets == list(range(log.log_end_offset))
+        assert not list(verify_log(log))
+    return sorted(found)
+
+
+def written(logs: Path) -> int:
+    """How many rows there are to be read."""
+    directory = native_log.LogDir(logs)
+    return sum(directory.partition("t", partition).high_watermark for partition in directory.topics()["t"])
+
+
+def staged(logs: Path) -> list[str]:
+    """What is not a log's, nor a stream's record."""
+    names = [path.name for path in logs.rglob("*")]
+    return [name for name in names if "kafkalog" in name or "-delete" in name]
+
+
+def test_an_executor_killed_while_it_writes(driver: Driver, tmp_path: Path) -> None:
+    logs, flag = tmp_path / "logs", tmp_path / "killed"
+    driver.call(jobs.write_while_an_executor_dies, logs, flag)
+    assert flag.exists()
+    assert keys(logs) == sorted(f"k{i}" for i in range(jobs.ROWS))
+    assert not staged(logs)
+
+
+def test_a_slow_write_tried_twice(driver: Driver, tmp_path: Path) -> None:
+    logs, flag = tmp_path / "logs", tmp_path / "slow"
+    driver.call(jobs.write_with_a_slow_attempt, logs, flag)
+    assert Path(f"{flag}-1").exists()
+    assert keys(logs) == sorted(f"k{i}" for i in range(jobs.ROWS))
+    assert not staged(logs)
+
+
+def test_reading(driver: Driver) -> None:
+    logs = native_log.LogDir(DATA)
+    expected = [
+        [
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            None if row["value"] is None else row["value"].hex().upper(),
+        ]
+        for topic, partitions in logs.topics().items()
+        if not topic.startswith("__")
+        for partition in partitions
+        for batch in logs.partition(topic, partition).read(columns=["topic", "partition", "offset", "value"])
+        for row in batch.to_pylist()
+    ]
+    assert driver.call(jobs.read_rows, DATA) == sorted(expected, key=lambda row: row[:3])
+
+
+def test_compacting_in_parts(driver: Driver, tmp_path: Path) -> None:
+    local, data = (log_dir(tmp_path / name, "round1") for name in ("local", "data"))
+    flags = tmp_path / "flag"
+    expected = native_log.compact(local, **HOW)
+
+    told = driver.call(jobs.compact_in_parts, data, HOW, flags)
+
+    assert all(Path(f"{flags}-{name}").exists() for name in ("gather", "rewrite", "decide-1"))
+    assert told == [list(row.values()) for row in expected.to_pylist()]
+    assert files(data) == files(local)
+    assert not staged(data)
+    assert driver.call(jobs.job_description) is None
+
+
+def test_compacting_small_logs(driver: Driver, tmp_path: Path) -> None:
+    local, data = (log_dir(tmp_path / name, "round2") for name in ("local", "data"))
+    flags = tmp_path / "flag"
+    native_log.compact(local, **HOW)
+
+    driver.call(jobs.compact_small, data, HOW, flags)
+
+    assert Path(f"{flags}-killed").exists() and Path(f"{flags}-1").exists()
+    assert files(data) == files(local)
+    assert not staged(data)
+
+
+def test_an_interrupted_compaction(driver: Driver, tmp_path: Path) -> None:
+    data = log_dir(tmp_path / "data", "round2")
+    before = files(data)
+
+    assert driver.call(jobs.compact_interrupted, data, HOW, tmp_path / "flag") == "interrupted"
+
+    assert files(data) == before
+    assert not staged(data)
+    assert driver.call(jobs.job_description) is None
+    with LogDirLock(data):
+        pass
+
+
+def test_retention(driver: Driver, tmp_path: Path) -> None:
+    before = NEWEST[0]
+    how = arguments(before)
+    local, data = (copy(before, tmp_path / name) for name in ("local", "data"))
+    flags = tmp_path / "flag"
+    native_log.retain(local, **how)
+
+    driver.call(jobs.retain_old, data, how, flags)
+
+    assert Path(f"{flags}-killed").exists()
+    assert files(data) == files(local)
+
+
+@pytest.mark.skipif(unshare() is None, reason="a process may not have mounts of its own here")
+def test_a_path_that_executors_do_not_see(driver: Driver) -> None:
+    data = log_dir(driver.path / HIDDEN / "logs", "round1", ("compact-idem",))
+    before = files(data)
+    told = r"the executor on host \S+ does not see"
+    reads = (jobs.read_rows, jobs.count_segments)
+    for what in (*reads, jobs.compact_plainly, jobs.retain_plainly, jobs.write_plainly):
+        with pytest.raises(RuntimeError, match=told):
+            driver.call(what, data)
+        assert files(data) == before
+        assert not staged(data)
+
+
+def test_a_stream_whose_driver_is_killed(driver: Driver, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    rows = [[f"k{batch}-{i}" for i in range(20)] for batch in range(4)]
+    for batch, of_batch in enumerate(rows):
+        lines = [json.dumps({"key": key, "value": "v"}) for key in of_batch]
+        file = tmp_path / "files" / f"{batch}.json"
+        file.write_text("\n".join(lines))
+        os.utime(file, (batch, batch))
+    logs = tmp_path / "logs"
+
+    driver.begin(jobs.stream, tmp_path, "k1-7")
+    stopped = tmp_path / "stopped"
+    driver.kill_when(lambda: stopped.exists() and bool(list(logs.rglob("*.batches"))))
+    assert keys(logs) == sorted(rows[0])
+
+    other = Driver(driver.path, "local[2]")
+    try:
+        other.begin(jobs.stream, tmp_path)
+        other.kill_when(lambda: written(logs) >= 40)
+        other.call(jobs.stream, tmp_path)
+    finally:
+        other.kill()
+    assert keys(logs) == sorted(chain(*rows))
+    assert [name[:17] for name in staged(logs)] == [".kafkalog-stream-"]
