@@ -105,10 +105,16 @@ def collected(frame: DataFrame) -> Iterator[Row]:
 
 
 def cores(spark: SparkSession) -> int:
+    """How many tasks run at a time; with dynamic allocation, once there are all executors there may be."""
     try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
+        context = spark.sparkContext
     except Exception:  # Spark Connect tells a client nothing of its cluster
         return max(16, os.cpu_count() or 1)
+    now, conf = int(context.defaultParallelism), context.getConf()
+    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
+        executors = int(conf.get("spark.dynamicAllocation.maxExecutors", "0") or 0)
+        return max(1, now, executors * int(conf.get("spark.executor.cores", "1") or 1))
+    return max(1, now)
 
 
 @contextmanager

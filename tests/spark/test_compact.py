@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -279,6 +280,28 @@ def test_each_value_is_a_task(spark: SparkSession) -> None:
     with made_for_few_rows(spark):
         found = list(collected(task_rows(spark, range(40)).mapInArrow(of_one, DDL)))
     assert sorted((one.number, pickle.loads(one.payload)) for one in found) == [(i, [i]) for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, 2),
+        ({"spark.dynamicAllocation.enabled": "true"}, 2),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "50"}, 50),
+        (
+            {
+                "spark.dynamicAllocation.enabled": "true",
+                "spark.dynamicAllocation.maxExecutors": "50",
+                "spark.executor.cores": "4",
+            },
+            200,
+        ),
+    ],
+)
+def test_cores_that_are_still_to_come(settings: dict[str, str], expected: int) -> None:
+    """At first an application has few executors, and gets as many as its tasks want."""
+    context = SimpleNamespace(defaultParallelism=2, getConf=lambda: settings)
+    assert spreading.cores(SimpleNamespace(sparkContext=context)) == expected  # type: ignore[arg-type]
 
 
 def test_the_sessions_settings_stay(spark: SparkSession, tmp_path: Path) -> None:
