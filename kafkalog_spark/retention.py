@@ -42,7 +42,7 @@ FEWEST_FILES = 500
 def retain(
     spark: SparkSession,
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    topics: Iterable[str] | None = None,
+    topics: str | Iterable[str] | None = None,
     config: Mapping[str, object] | None = None,
     now_ms: int | None = None,
     dry_run: bool = False,

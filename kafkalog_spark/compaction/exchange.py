@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterator, Sequence  # type: ignore[attr-defined]
+    from collections.abc import Iterator, Sequence
+
+    from typing_extensions import Buffer
 
 MERGED_BYTES = 8 << 20
 """About how much a merging task reads at a time, if a bucket takes no more."""
@@ -60,7 +62,7 @@ class PackWriter:
             yield self._bundle(packs[first : first + self._buckets])
 
     def _bundle(self, packs: Sequence[Buffer]) -> Bundle:
-        lengths = array("q", map(len, packs))
+        lengths = array("q", (memoryview(pack).nbytes for pack in packs))
         if self._path is None:
             return Bundle(b"".join(packs), 0, lengths)
         bundle = Bundle(str(self._path), self._position, lengths)
