@@ -73,18 +73,12 @@ class SinkColumns:
 
     def select(self, batch: pa.RecordBatch, time_zone: str) -> pa.RecordBatch:
         """What `encode` takes of a batch of rows. Times without a zone (timestamp_ntz) are of `time_zone`."""
-        if batch.num_columns == len(self.records) and not self._may_lack_a_zone(batch):
-            return batch
         arrays = {name: batch.column(index) for name, index in self.records.items()}
         if "headers" in arrays:
             arrays["headers"] = _named(arrays["headers"])
         if "timestamp" in arrays:
             arrays["timestamp"] = in_zone(arrays["timestamp"], time_zone)
         return pa.RecordBatch.from_arrays([*arrays.values()], [*arrays])
-
-    def _may_lack_a_zone(self, batch: pa.RecordBatch) -> bool:
-        index = self.records.get("timestamp")
-        return index is not None and batch.schema.field(index).type.tz is None
 
 
 def _named(headers: pa.Array) -> pa.Array:
