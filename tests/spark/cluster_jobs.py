@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from pyspark import TaskContext
 
@@ -116,25 +117,19 @@ def count_segments(spark: SparkSession, data: str) -> int:
 
 
 def compact_in_parts(spark: SparkSession, data: str, how: dict[str, Any], flags: str) -> list[Any]:
-    before = {name: getattr(large, name) for name in ("gather_keys", "decide", "rewrite_groups")}
-    large.gather_keys = dying(large.gather_keys, f"{flags}-gather")
-    large.decide = slow(large.decide, f"{flags}-decide")
-    large.rewrite_groups = dying(large.rewrite_groups, f"{flags}-rewrite")
-    try:
+    with patch.multiple(
+        large,
+        gather_keys=dying(large.gather_keys, f"{flags}-gather"),
+        decide=slow(large.decide, f"{flags}-decide"),
+        rewrite_groups=dying(large.rewrite_groups, f"{flags}-rewrite"),
+    ):
         told = compact(spark, data, **how, small_bytes=0, split_bytes=20_000)
-    finally:
-        for name, work in before.items():
-            setattr(large, name, work)
     return [list(row) for row in told.collect()]
 
 
 def compact_small(spark: SparkSession, data: str, how: dict[str, Any], flags: str) -> list[Any]:
-    look = job.look
-    job.look = slow(dying(look, f"{flags}-killed"), flags)
-    try:
+    with patch.object(job, "look", slow(dying(job.look, f"{flags}-killed"), flags)):
         return [list(row) for row in compact(spark, data, **how).collect()]
-    finally:
-        job.look = look
 
 
 def compact_interrupted(spark: SparkSession, data: str, how: dict[str, Any], flag: str) -> str:
@@ -151,24 +146,18 @@ def compact_interrupted(spark: SparkSession, data: str, how: dict[str, Any], fla
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)
 
-    job.look = stops
     threading.Thread(target=interrupt, daemon=True).start()
     try:
-        compact(spark, data, **how)
+        with patch.object(job, "look", stops):
+            compact(spark, data, **how)
     except BaseException as error:  # that, or the end of Spark's job, which PySpark waits for first
         return "interrupted" if KeyboardInterrupt in (type(error), type(error.__context__)) else str(error)
-    finally:
-        job.look = look
     return "done"
 
 
 def retain_old(spark: SparkSession, data: str, how: dict[str, Any], flags: str) -> list[Any]:
-    look = retention.look_at
-    retention.look_at = slow(dying(look, f"{flags}-killed"), flags)
-    try:
+    with patch.object(retention, "look_at", slow(dying(retention.look_at, f"{flags}-killed"), flags)):
         return [list(row) for row in retain(spark, data, **how).collect()]
-    finally:
-        retention.look_at = look
 
 
 def job_description(spark: SparkSession) -> str | None:
