@@ -42,7 +42,7 @@ $(STAMP): pyproject.toml setup.py $(KERNEL_SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e '.[test]' '$(PYSPARK)'
-	@$(BIN)/python -W ignore -c 'from native_log.records import IMPLEMENTATION as i; print("record formats run on the", i)'
+	@$(BIN)/python -c 'from native_log.records import IMPLEMENTATION as i; print("record formats run on the", i)'
 	touch $@
 
 kernel: ## build the compiled kernel again, in place

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.compaction import compact
+import kafkalog_spark
 from kafkalog_spark.jobs.command_line import run
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def summary(told: pa.Table, dry_run: bool) -> str:
 if __name__ == "__main__":
     sys.exit(
         run(
-            compact,
+            lambda *arguments: kafkalog_spark.compact(*arguments),  # imported once the arguments are right
             "compact",
             "Compact logs as a Kafka broker does: of each key only the newest record is left. No broker may "
             "run on them meanwhile.",

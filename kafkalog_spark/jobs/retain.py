@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+import kafkalog_spark
 from kafkalog_spark.jobs.command_line import run
-from kafkalog_spark.retention import retain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,7 @@ def summary(told: pa.Table, dry_run: bool) -> str:
 if __name__ == "__main__":
     sys.exit(
         run(
-            retain,
+            lambda *arguments: kafkalog_spark.retain(*arguments),  # imported once the arguments are right
             "retain",
             "Delete old segments of logs as a Kafka broker does: by log start offset, size and time. No "
             "broker may run on them meanwhile.",

@@ -1,9 +1,10 @@
 """Kafka's record formats: bytes <-> Arrow.
 
-Two implementations have the same functions and the same results: the compiled kernel, used where it was
-built, and `native_log.records.reference` in plain Python, which is the readable specification and the
-fallback. `IMPLEMENTATION` says which one this process runs; KAFKALOG_KERNEL=reference in the environment
-chooses the reference on purpose.
+Two implementations have the same functions and the same results: the compiled kernel, used where one can be
+loaded (see `loading`), and `native_log.records.reference` in plain Python, which is the readable
+specification and the fallback. `IMPLEMENTATION` says which one this process runs. The environment variable
+KAFKALOG_KERNEL chooses: `reference` runs the reference on purpose, `required` raises an ImportError instead
+of falling back.
 
 - `scan(buffer)`: one row a batch, from the headers alone.
 - `scan_headers(descriptor, ...)`: the same of an open file, of which nothing else is read.
@@ -22,12 +23,13 @@ chooses the reference on purpose.
 
 from __future__ import annotations
 
+import logging
 import os
-import warnings
 
 from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten, Verdict
 from native_log.records.control import encode_marker
 from native_log.records.encode import Encoded
+from native_log.records.loading import KernelNotFoundError
 from native_log.records.schema import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
@@ -41,7 +43,10 @@ from native_log.records.schema import (
 IMPLEMENTATION = "reference"
 """\"kernel\" or \"reference\"."""
 
-if os.environ.get("KAFKALOG_KERNEL") != "reference":
+_wanted = os.environ.get("KAFKALOG_KERNEL", "")
+if _wanted not in ("", "reference", "required"):
+    raise ImportError(f"expected KAFKALOG_KERNEL to be reference or required, found {_wanted!r}")
+if _wanted != "reference":
     try:
         from native_log.records.kernel import (
             deal,
@@ -67,13 +72,11 @@ if os.environ.get("KAFKALOG_KERNEL") != "reference":
         )
 
         IMPLEMENTATION = "kernel"
-    except ImportError as error:
-        warnings.warn(
-            f"the compiled kernel of native_log is not there ({error}); its plain Python reference is used, "
-            "which reads the same and is some hundred times slower. To build the kernel, install Rust's "
-            "cargo and install kafkalog-spark again",
-            RuntimeWarning,
-            stacklevel=2,
+    except KernelNotFoundError as error:
+        if _wanted == "required":
+            raise
+        logging.getLogger(__name__).warning(
+            "native_log has no compiled kernel and runs in plain Python, some hundred times slower: %s", error
         )
 
 if IMPLEMENTATION == "reference":

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from native_log import _kernel
 from native_log.records.encode import (
     MOST_BYTES,
     Encoded,
@@ -20,6 +19,7 @@ from native_log.records.encode import (
     no_batch_at,
     refuse,
 )
+from native_log.records.loading import load_kernel
 from native_log.records.partitioner import check_partitions, check_row_partitions, known_keys
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, Scanned
 
@@ -28,14 +28,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from native_log import _kernel
     from native_log.records.encode import Part
-
-API_VERSION = 12
-if _kernel.API_VERSION != API_VERSION:
-    raise ImportError(
-        f"native_log._kernel has interface {_kernel.API_VERSION}, this native_log needs {API_VERSION}: "
-        "build it again (make kernel)"
-    )
+else:
+    _kernel = load_kernel()
 
 find_batch = _kernel.find_batch
 

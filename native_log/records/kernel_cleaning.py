@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from native_log import _kernel
 from native_log.records import cleaning
 from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten
+from native_log.records.loading import load_kernel
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from typing_extensions import Buffer
+
+    from native_log import _kernel
+else:
+    _kernel = load_kernel()
 
 OFFSETS_AT_A_TIME = 1 << 14
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import kafkalog_spark
 from native_log.records import IMPLEMENTATION
 from tests.conftest import golden_partitions
 
@@ -28,7 +31,7 @@ print(json.dumps([rows, list(sys.modules)]))
 def test_a_plain_read_imports_nothing_slow() -> None:
     partition = next(p for p in golden_partitions() if p.fixture == "kafka-4.1/txn")
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PLAN, str(partition.path)],
+        [sys.executable, "-c", PLAN, str(partition.path)],
         check=True,
         capture_output=True,
         text=True,
@@ -36,3 +39,18 @@ def test_a_plain_read_imports_nothing_slow() -> None:
     rows, modules = json.loads(run.stdout.splitlines()[-1])
     assert rows > 0
     assert not SLOW.intersection(modules)
+
+
+@pytest.mark.parametrize("job", ["compact", "retain"])
+def test_the_help_of_a_job_needs_no_kernel(job: str) -> None:
+    program = Path(kafkalog_spark.__file__).parent / "jobs" / f"{job}.py"
+    run = subprocess.run(
+        [sys.executable, str(program), "--help"],
+        env={**os.environ, "PYTHONPATH": str(program.parents[2]), "PYTHONVERBOSE": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout.startswith(f"usage: {job}")
+    assert "import 'native_log.errors'" in run.stderr
+    assert "import 'native_log.records'" not in run.stderr
