@@ -262,3 +262,22 @@ def test_batches_of_all_codecs_in_one_log(impl) -> None:
     decoded = impl.decode(log, ["offset", "compression"])
     assert offsets(decoded.batch) == list(range(offset))
     assert set(decoded.batch.column("compression").to_pylist()) == set(FLAVOURS)
+
+
+@pytest.mark.parametrize("literals_behind", [1, 2, 3, 4, 20])
+def test_lz4_match_length_near_the_end_of_a_block(impl, literals_behind: int) -> None:
+    """liblz4 requires four bytes behind a match length of several bytes, and lz4-java's reader is liblz4."""
+    match_bytes = 4 + 15 + 3 * 255
+    recs = [Rec(None, b"x" * (match_bytes + literals_behind))]  # one byte, the match, and all but the last
+    plain = build.payload(recs)
+    first = plain[: plain.index(b"x") + 1]
+    last = plain[len(first) + match_bytes :]
+    assert len(last) == literals_behind
+    block = bytes([len(first) << 4 | 15]) + first + struct.pack("<H", 1) + b"\xff\xff\xff\x00"
+    block += bytes([min(len(last), 15) << 4]) + (bytes([len(last) - 15]) if len(last) >= 15 else b"") + last
+    stored = bytes.fromhex("04224d18604082") + struct.pack("<I", len(block)) + block + bytes(4)
+    batch = v2(recs, codec="lz4", records=stored)
+    if literals_behind >= 3:
+        assert values(impl, batch) == [recs[0].value]
+    else:
+        assert damage(impl, batch).kind == "compression"

@@ -35,8 +35,9 @@ struct Block {
     bytes: usize,
 }
 
-// SAFETY: a block is owned memory without interior mutability; shared ones are only read.
+// SAFETY: a block is owned memory.
 unsafe impl Send for Block {}
+// SAFETY: it has no interior mutability; shared blocks are only read.
 unsafe impl Sync for Block {}
 
 impl Block {

@@ -65,6 +65,7 @@ fn lz4(flags: u8, descriptor: u8, blocks: &[(&[u8], bool)]) -> Vec<u8> {
 
 fn lz4_block(content: &[u8]) -> Vec<u8> {
     let mut block = vec![0; content.len() + content.len() / 200 + 64];
+    // SAFETY: both ranges are valid for the lengths given.
     let written = unsafe {
         lz4_sys::LZ4_compress_default(
             content.as_ptr().cast(),

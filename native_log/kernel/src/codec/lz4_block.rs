@@ -24,6 +24,8 @@ const LAST_INPUT: usize = 8;
 const LAST_SEQUENCE: usize = 12;
 /// No match writes to so many last bytes.
 const LAST_LITERALS: usize = 5;
+/// liblz4 wants so many bytes of input behind the bytes of a match's length.
+const BEHIND_LENGTH: usize = 4;
 
 /// Decompresses a block to `memory` from `from` on, to no more than `capacity` bytes; where they end. Matches may reach
 /// back to `oldest`. None if the block is damaged, too large, or of a shape that only liblz4 should judge.
@@ -181,6 +183,9 @@ impl<'a> Block<'a> {
         let offset = usize::from(u16::from_le_bytes([self.input[self.at], self.input[self.at + 1]]));
         self.at += 2;
         let bytes = SHORTEST_MATCH + self.length(token & 15)?;
+        if token & 15 == LONG && self.at + BEHIND_LENGTH > self.input.len() {
+            return None;
+        }
         if offset == 0 || offset > self.filled - self.oldest || bytes + LAST_LITERALS > self.memory.len() - self.filled
         {
             return None;
@@ -331,6 +336,48 @@ mod tests {
             }
         }
         assert!(read > 100, "{read}");
+    }
+
+    /// Sequences of lengths and offsets that may be right or wrong, cut anywhere.
+    fn invented(random: &mut samples::Random) -> Vec<u8> {
+        let mut block = Vec::new();
+        for _ in 0..random.below(6) {
+            let [literals, bytes] = [0, 1].map(|_| [random.below(15), 15, 15 + random.below(600)][random.below(3)]);
+            block.push((literals.min(LONG) << 4 | bytes.min(LONG)) as u8);
+            put_length(literals, &mut block);
+            block.extend((0..literals).map(|_| random.below(256) as u8));
+            block.extend((random.below(80) as u16).to_le_bytes());
+            put_length(bytes, &mut block);
+        }
+        let literals = random.below(10);
+        block.push((literals << 4) as u8);
+        block.extend((0..literals).map(|_| random.below(256) as u8));
+        if random.below(2) == 0 {
+            block.truncate(random.below(block.len() + 1));
+        }
+        block
+    }
+
+    fn put_length(length: usize, block: &mut Vec<u8>) {
+        if let Some(rest) = length.checked_sub(LONG) {
+            block.extend(vec![255; rest / 255]);
+            block.push((rest % 255) as u8);
+        }
+    }
+
+    #[test]
+    fn what_is_read_of_invented_blocks_is_what_liblz4_reads() {
+        let mut random = samples::Random(3);
+        let mut read = 0;
+        for _ in 0..20_000 {
+            let block = invented(&mut random);
+            let capacity = [100, 1000, 5000][random.below(3)];
+            if let Some(out) = by_us(&block, capacity) {
+                assert_eq!(by_liblz4(&block, capacity), Some(out), "{block:02x?}");
+                read += 1;
+            }
+        }
+        assert!(read > 1000, "{read}");
     }
 
     #[test]
