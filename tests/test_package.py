@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
 
 import native_log
 from native_log import errors
@@ -23,3 +29,18 @@ def test_every_error_is_public() -> None:
 def test_an_error_does_not_cost_arrow() -> None:
     code = "import sys, native_log; native_log.KafkaLogError; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_install_line_names_something_that_pip_finds() -> None:
+    """The distribution is on no index: only a checkout, or its requirements, can be installed."""
+    root = Path(__file__).parents[1]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    sources = (file for file in root.glob("*_*/**/*.py") if "tests" not in file.parts)
+    texts = [root / "README.md", *sources]
+    lines = [line for file in texts for line in re.findall(r"pip install ([^`\n#\"]+)", file.read_text())]
+    assert len(lines) >= 2
+    for argument in (one for line in lines for one in shlex.split(line) if one[0] != "-"):
+        if argument[0] == ".":
+            assert set(re.findall(r"[\w-]+", argument)) <= extras.keys(), argument
+        else:
+            assert Requirement(argument).name != "kafkalog-spark", argument

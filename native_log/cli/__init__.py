@@ -12,5 +12,5 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
-        sys.exit("kafkalog: the command line needs click and rich: pip install 'kafkalog-spark[cli]'")
+        sys.exit("kafkalog: the command line needs click and rich: pip install 'click>=8.1' 'rich>=13'")
     kafkalog.main(prog_name="kafkalog")

@@ -28,7 +28,10 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(
-    cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=Commands,
+    invoke_without_command=True,
+    # color: click would else remove terminal escapes from printed keys and values, as if they were its own.
+    context_settings={"help_option_names": ["-h", "--help"], "color": True},
 )
 @click.option(
     "--version",
@@ -46,7 +49,11 @@ def kafkalog(ctx: click.Context) -> None:
     All but recover, reindex and what else says so open everything for reading only.
 
     \b
-    Exit codes: 0 done, 1 something is wrong with what lies on disk, 2 with the command line.
+    Exit codes:
+      0  done, nothing wrong
+      1  damage was found, or something would be cut off or could not be done
+      2  wrong usage, path or permission; the directory is in use
+      3  the question was answered with no: nothing changed
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -103,7 +110,7 @@ def ls(
     )
     click.echo(listing.as_json(found) if as_json else listing.as_text(found))
     if found.failed:
-        raise SystemExit(DATA_ERROR)
+        raise SystemExit(min(found.failed))
 
 
 @kafkalog.command(short_help="Print records as text, JSON or Arrow.")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from native_log.cli.listing import human_size
 from native_log.cli.progress import reporting
-from native_log.cli.runner import DATA_ERROR
+from native_log.cli.runner import DATA_ERROR, DECLINED
+from native_log.cli.sizes import human_size
 from native_log.config import unknown_settings
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+
+EPOCH_MS = click.IntRange(min=-(2**63), max=2**63 - 1)
 
 _MOST_FOLDED = 1000
 """Rows of a table: to lay out more would take longer than most work that they tell of."""
@@ -94,7 +96,10 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Settings, a NAME=VALUE a line.",
             ),
             click.option(
-                "--now-ms", type=int, metavar="MS", help="The time to measure ages from, epoch ms; else now."
+                "--now-ms",
+                type=EPOCH_MS,
+                metavar="MS",
+                help="The time to measure ages from, epoch ms; else now.",
             ),
         ),
     )
@@ -144,7 +149,7 @@ def carry_out(
         if dry_run or not any(changes(row) for row in plan.to_pylist()):
             _exit(plan)
             return
-        click.confirm("Do it?", abort=True)
+        confirm()
     done = _run(job, what, False)
     show_rows(done, False)
     _exit(done)
@@ -172,9 +177,32 @@ def check_is_asked(can_ask: bool = True) -> None:
         )
 
 
+def confirm() -> None:
+    """Ask whether to go on. Ends with exit code 3 if the answer is no, or an interrupt."""
+    try:
+        answer = click.confirm("Do it?", err=True)
+    except click.Abort:
+        click.echo(err=True)
+        answer = False
+    if not answer:
+        click.echo("Nothing changed.", err=True)
+        raise SystemExit(DECLINED)
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows as dictionaries, timestamps as epoch ms: Python's datetime does not reach all of Kafka's."""
+    import pyarrow as pa
+
+    for index, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            times = table.column(index).cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
+            table = table.set_column(index, field.name, times)
+    return table.to_pylist()  # type: ignore[no-any-return]
+
+
 def _as_json(table: pa.Table, _: bool) -> None:
-    for row in table.to_pylist():
-        click.echo(json.dumps(row, ensure_ascii=False, default=str))
+    for row in rows_of(table):
+        click.echo(json.dumps(row, ensure_ascii=False))
 
 
 def _exit(table: pa.Table) -> None:

@@ -179,9 +179,12 @@ class PartitionOffset(click.ParamType[tuple[str, int, int]]):
             return value
         try:
             topic, partition, offset = str(value).rsplit(":", 2)
-            return topic, int(partition), int(offset)
+            found = topic, int(partition), int(offset)
         except ValueError:
-            self.fail(f"TOPIC:PARTITION:OFFSET was expected, found {value!r}", param, ctx)
+            found = "", 0, -2
+        if not -1 <= found[2] < 2**63:
+            self.fail(f"expected TOPIC:PARTITION:OFFSET, found {value!r}", param, ctx)
+        return found
 
 
 @click.command("delete-records", short_help="Delete what lies below an offset.")
@@ -291,7 +294,7 @@ def erase(
 
 def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
     head = ("TOPIC", "PARTITION", "", "SEGMENT", "OFFSET", "TIME", "SHA-256 OF KEY", "KEY BYTES", "WHY")
-    rows = table.to_pylist()
+    rows = changes.rows_of(table)
     changes.print_table(
         head,
         [
@@ -301,7 +304,7 @@ def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
                 row["status"],
                 row["segment"],
                 row["offset"],
-                None if row["timestamp"] is None else row["timestamp"].isoformat(timespec="milliseconds"),
+                _time(row["timestamp"]),
                 row["keySha256"],
                 row["keyBytes"],
                 row["reason"],

@@ -12,7 +12,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.errors import CorruptIndexError, KafkaLogError
+from native_log.errors import CorruptIndexError
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.records import decode
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
@@ -179,12 +179,12 @@ class _Batches:
 
 
 def base_offset_of(path: Path) -> int:
-    """What the name of a segment's file says. Raises KafkaLogError."""
+    """The offset in the name of a segment's file. Raises click.UsageError."""
     digits = path.name.split(".")[0]
     if not (digits.isascii() and digits.isdigit()):
-        raise KafkaLogError(
-            f"expected a name like {42:020d}{path.suffix}, that tells the offset it begins at; rename it",
-            path=path,
+        raise click.UsageError(
+            f"{path}: expected a name like {42:020d}{path.suffix}, with the segment's first offset; "
+            "rename the file"
         )
     return int(digits)
 

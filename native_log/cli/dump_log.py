@@ -28,7 +28,7 @@ from native_log.cli.messages.groups import decode_group_record
 from native_log.cli.messages.remote_log import decode_remote_log_record
 from native_log.cli.messages.share_groups import decode_share_record
 from native_log.cli.messages.transaction_log import decode_transaction_record
-from native_log.errors import CorruptRecordError, KafkaLogError
+from native_log.errors import CorruptRecordError, NotALogDirError
 from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.entry import parse_header
@@ -95,7 +95,7 @@ def dump(paths: Sequence[str], options: DumpOptions) -> Findings:
 
     Raises:
         CorruptRecordError: damage in a .log, after what comes before it was printed. CorruptIndexError.
-        KafkaLogError: a directory without logs, a name that tells no offset. OSError.
+        NotALogDirError: a directory without logs. click.UsageError: a name without an offset. OSError.
     """
     findings = Findings()
     for file in (file for path in paths for file in _files_of(path)):
@@ -121,7 +121,7 @@ def _files_of(path: str) -> Sequence[str]:
         return [path]
     files = sorted(map(str, Path(path).glob(f"*.{LOG}")))
     if not files:
-        raise KafkaLogError("expected a partition directory with logs in it, or a file of one", path=path)
+        raise NotALogDirError("expected a partition directory with logs in it, or a file of one", path=path)
     return files
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from native_log.cli.progress import progress
-from native_log.cli.runner import note_error
+from native_log.cli.runner import exit_code_of, note_error
+from native_log.cli.sizes import human_size
 from native_log.cli.tail import windows_from_end
 from native_log.cli.times import format_time_ms
 from native_log.errors import KafkaLogError
@@ -55,28 +56,32 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What `ls` found; `failed` is how many partitions could not be opened (each was reported)."""
+    """What `ls` found; `failed` has the exit code of each partition that could not be opened."""
 
     directories: tuple[LogDirectory, ...]
     partitions: tuple[PartitionRow, ...]
-    failed: int
+    failed: tuple[int, ...]
 
 
 def list_log_dir(log_dir: LogDir, topics: Iterable[str] = ()) -> Listing:
-    """Open every partition, or those of `topics`. Raises UnknownTopicOrPartitionError."""
+    """Open every partition, or those of `topics`; report on stderr those that cannot be opened.
+
+    Raises UnknownTopicOrPartitionError.
+    """
     named = set(topics)
     for topic in sorted(named - log_dir.topics().keys()):
         log_dir.partition(topic, 0)  # raises, saying what is there
     wanted = [one for one in log_dir.partitions() if not named or one.topic in named]
-    rows = []
+    rows, failed = [], []
     with progress("opening partitions", len(wanted), shown=len(wanted) >= _MANY) as advance:
         for one in wanted:
             try:
                 rows.append(PartitionRow.of(one, log_dir.partition(one.topic, one.partition)))
             except (KafkaLogError, OSError) as error:
                 note_error(error)
+                failed.append(exit_code_of(error))
             advance(1)
-    return Listing(log_dir.directories, tuple(rows), len(wanted) - len(rows))
+    return Listing(log_dir.directories, tuple(rows), tuple(failed))
 
 
 def record_times(log: PartitionLog) -> tuple[int | None, int | None]:
@@ -111,21 +116,11 @@ def as_json(listing: Listing) -> str:
         {
             "logDirs": [_directory_json(one) for one in listing.directories],
             "partitions": [_partition_json(one) for one in listing.partitions],
-            "failed": listing.failed,
+            "failed": len(listing.failed),
         },
         indent=2,
         ensure_ascii=False,
     )
-
-
-def human_size(size_bytes: int) -> str:
-    """`512 B`, `1.5 KiB`, `20 GiB`."""
-    size, unit = float(size_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.1f} {unit}" if unit != "B" and size < 10 else f"{size:.0f} {unit}"
 
 
 def _rows_in(listing: Listing, log_dir: Path) -> list[PartitionRow]:

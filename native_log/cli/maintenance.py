@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from native_log.cleaner.progress import Progress
-from native_log.cli.changes import check_is_asked
+from native_log.cli.changes import check_is_asked, confirm
 from native_log.cli.progress import reporting
 from native_log.cli.runner import note_error
 from native_log.errors import KafkaLogError
@@ -97,7 +97,7 @@ def recover_all(
             return _failed(found)
         if any(one.recovery is not None and one.recovery.cuts for one in found):
             check_is_asked()
-            click.confirm("Do it?", abort=True)
+            confirm()
     return _failed(run(dry_run=False))
 
 

@@ -10,15 +10,35 @@ from typing import Any, NoReturn
 
 import click
 
-from native_log.errors import KafkaLogError, message_of
+from native_log.errors import (
+    EmptyLogDirError,
+    InvalidTopicError,
+    KafkaLogError,
+    LogDirInUseError,
+    NotALogDirError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+    message_of,
+)
 
 DATA_ERROR = 1
 USAGE_ERROR = 2
+DECLINED = 3
 INTERRUPTED = 130
+
+_NOT_DAMAGE = (
+    *(NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError, InvalidTopicError),
+    *(OffsetOutOfRangeError, LogDirInUseError, OSError),
+)
+
+
+def exit_code_of(error: KafkaLogError | OSError) -> int:
+    """DATA_ERROR for damage in a log, so that monitoring can tell it from a wrong path or a permission."""
+    return USAGE_ERROR if isinstance(error, _NOT_DAMAGE) else DATA_ERROR
 
 
 class Commands(click.Group):
-    """A group of commands with our exit codes: 1 for what is wrong on disk, 2 in the command line."""
+    """A group of commands that end with the exit codes above."""
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
@@ -56,7 +76,7 @@ class Commands(click.Group):
             return INTERRUPTED
         except (KafkaLogError, OSError) as error:
             _note(message_of(error))
-            return DATA_ERROR
+            return exit_code_of(error)
         return result if isinstance(result, int) else 0
 
 

@@ -1,20 +1,28 @@
-"""Times on the command line: ISO 8601 or epoch milliseconds in, ISO 8601 out."""
+"""Times on the command line: ISO 8601, epoch milliseconds or relative to now in, ISO 8601 out."""
 
 from __future__ import annotations
 
+import logging
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 import click
 
+logger = logging.getLogger(__name__)
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 _LATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+_LIKELY_SECONDS = range(10**8, 10**11)
+"""As milliseconds these lie in 1970 to 1973, as seconds from 1973 on."""
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _EARLIEST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 class TimeType(click.ParamType[int]):
-    """Epoch milliseconds; a time without a zone is UTC."""
+    """Epoch milliseconds. A time without a zone is UTC; `-1h30m` is that long before now."""
 
     name = "time"
 
@@ -22,19 +30,34 @@ class TimeType(click.ParamType[int]):
         if isinstance(value, int):
             return value
         try:
-            return parse_time_ms(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is neither an ISO 8601 time nor epoch milliseconds", param, ctx)
+            time_ms = parse_time_ms(str(value), int(time.time() * 1000))
+        except (ValueError, OverflowError):
+            expected = "an ISO 8601 time, epoch milliseconds, or a time before now such as -1h"
+            self.fail(f"expected {expected}, found {value!r}", param, ctx)
+        if not _MIN_LONG <= time_ms <= _MAX_LONG:
+            self.fail(f"expected epoch milliseconds of 64 bits, found {value}", param, ctx)
+        if str(value).isdecimal() and time_ms in _LIKELY_SECONDS:
+            logger.warning(
+                "%s is %s in epoch milliseconds; if seconds are meant, give %s000",
+                *(value, format_time_ms(time_ms), value),
+            )
+        return time_ms
 
 
-def parse_time_ms(text: str) -> int:
-    """Epoch ms, rounded up: records from a time on are those of this millisecond on. Raises ValueError."""
+def parse_time_ms(text: str, now_ms: int) -> int:
+    """Epoch ms, rounded up: records from a time on are those of this millisecond on.
+
+    Raises ValueError, and OverflowError for a time too long before now.
+    """
     if re.fullmatch(r"-?[0-9]+", text):
         return int(text)
-    time = datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return -((_EPOCH - time) // _MILLISECOND)
+    if re.fullmatch(r"-([0-9]+[smhdw])+", text):
+        parts = re.findall(r"([0-9]+)([smhdw])", text)
+        return now_ms - sum(int(count) * _UNITS_MS[unit] for count, unit in parts)
+    when = datetime.fromisoformat(text)
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return -((_EPOCH - when) // _MILLISECOND)
 
 
 def format_time_ms(time_ms: int | None) -> str:
@@ -43,5 +66,5 @@ def format_time_ms(time_ms: int | None) -> str:
         return "-"
     if not _EARLIEST_MS <= time_ms <= _LATEST_MS:
         return str(time_ms)
-    time = _EPOCH + timedelta(milliseconds=time_ms)
-    return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    when = _EPOCH + timedelta(milliseconds=time_ms)
+    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

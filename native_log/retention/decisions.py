@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 START_OFFSET, SIZE, TIME = "logStartOffset", "retention.bytes", "retention.ms"
 """The rules, in the order they are asked."""
 
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+_UNITS = (
+    ("d", _DAY, "h", _HOUR),
+    ("h", _HOUR, "min", _MINUTE),
+    ("min", _MINUTE, "s", _SECOND),
+    ("s", _SECOND, "ms", 1),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -98,8 +106,17 @@ def _by_size(segments: Sequence[Candidate], first: int, limit: int) -> Iterator[
 
 def _by_time(ages_ms: Iterator[int], limit: int) -> Iterator[tuple[bool, str]]:
     for age in ages_ms:
-        words = f"{age} ms old" if age >= 0 else f"dated {-age} ms into the future"
-        yield age > limit, f"{words}, {TIME} is {limit}"
+        words = f"{duration(age)} old" if age >= 0 else f"dated {duration(-age)} into the future"
+        yield age > limit, f"{words}, {TIME} is {limit} ({duration(limit)})"
+
+
+def duration(ms: int) -> str:
+    """A time span in its two largest units: `8 d 3 h`, `59 min 10 s`, `999 ms`."""
+    for unit, size, smaller, part in _UNITS:
+        if ms >= size:
+            rest = ms % size // part
+            return f"{ms // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{ms} ms"
 
 
 def _held(segments: Sequence[Candidate], index: int, high_watermark: int) -> str | None:

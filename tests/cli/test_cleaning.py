@@ -89,7 +89,8 @@ def test_in_a_terminal_it_is_shown_and_asked(
     before = files(command, tmp_path)
     result = run(*command, text=f"{answer}\n")
     assert "Do it?" in result.output
-    assert result.exit_code == (0 if answer == "y" else 130)
+    assert result.exit_code == (0 if answer == "y" else 3)
+    assert ("Nothing changed." in result.stderr) == (answer == "n")
     assert (files(command, tmp_path) == before) == (answer == "n")
 
 
@@ -216,9 +217,9 @@ def test_the_controllers_log_is_left_alone(command: str) -> None:
     data = V41 / "whole-broker/data"
     options = ("--header", "h") if command == "erase" else ()
     result = run(command, str(data), "-t", "__cluster_metadata", "-n", *options)
-    assert (result.exit_code, "It is left alone" in result.stderr) == (1, True)
+    assert (result.exit_code, "It is left alone" in result.stderr) == (2, True)
     result = run("delete-records", str(data), "--offset", "__cluster_metadata:0:5", "-n")
-    assert (result.exit_code, "It is left alone" in result.stderr) == (1, True)
+    assert (result.exit_code, "It is left alone" in result.stderr) == (2, True)
 
 
 def test_delete_records_takes_one_offset_a_partition() -> None:
@@ -240,3 +241,33 @@ def test_long_tables_are_not_folded(
         f"{'long' * 100}     5",
         f"a{' ' * 399}    17",
     )
+
+
+def test_the_answer_may_be_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+    data = shutil.copytree(V41 / "ret-size/before/data", tmp_path / "data")
+    result = run("retain", str(data), "-c", "retention.bytes=8000", text="")
+    assert (result.exit_code, "Nothing changed." in result.stderr) == (3, True)
+
+
+def test_times_in_json_are_epoch_ms() -> None:
+    result = run("erase", str(V41 / "plain-none/data"), "--key", "k1", "-n", "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    times = [row["timestamp"] for row in rows if row["status"] == "erased"]
+    assert len(times) > 10
+    assert all(
+        isinstance(time_ms, int) and 1_600_000_000_000 < time_ms < 1_800_000_000_000 for time_ms in times
+    )
+
+
+def test_huge_numbers_are_usage_errors() -> None:
+    data = str(V41 / "ret-size/before/data")
+    result = run("retain", data, "-n", "--now-ms", "9223372036854775808")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    result = run("delete-records", data, "-n", "--offset", "ret-size:0:9223372036854775808")
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+
+
+def test_reasons_give_ages_in_days_and_hours() -> None:
+    result = run("retain", str(V41 / "ret-size/before/data"), "-n", "--now-ms", "1800000000000")
+    assert re.search(r"\d+ d( \d+ h)? old, retention.ms is 604800000 \(7 d\)", result.stdout)

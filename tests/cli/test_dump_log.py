@@ -208,7 +208,7 @@ def test_files_of_another_kind_and_missing_ones(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, f"Ignoring unknown file {other}\n")
     for name in (f"{0:020d}.log", "x.log", "x.index", "x.txnindex", "x.snapshot"):
         result = run(tmp_path / name)
-        assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+        assert (result.exit_code, type(result.exception)) == (2, SystemExit)
         assert result.stderr == f"kafkalog: {tmp_path / name}: No such file or directory\n"
 
 
@@ -216,7 +216,7 @@ def test_a_file_whose_name_is_no_offset(tmp_path: Path) -> None:
     for name in ("x.log", "x.index", "x.timeindex"):
         (tmp_path / name).write_bytes(bytes(24))
         result = run(tmp_path / name)
-        assert (result.exit_code, type(result.exception)) == (1, SystemExit)
+        assert (result.exit_code, type(result.exception)) == (2, SystemExit)
         assert f"{tmp_path / name}: expected a name like 00000000000000000042" in result.stderr
 
 
@@ -224,5 +224,12 @@ def test_a_directory_stands_for_its_logs() -> None:
     files = sorted(TXN.glob("*.log"))
     assert output(f"{TXN}/", "--deep-iteration") == output(*files, "--deep-iteration")
     result = run(TXN.parent)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert f"{TXN.parent}: expected a partition directory" in result.stderr
+
+
+def test_a_value_keeps_its_terminal_escapes(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    rows = pa.record_batch({"key": pa.array([None], pa.binary()), "value": [b"\x1b[31mred\x1b[0m"]})
+    path.write_bytes(encode(rows, base_offset=0).data)
+    assert output("--print-data-log", path)[-1].endswith("payload: \x1b[31mred\x1b[0m")

@@ -327,13 +327,13 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "code", "says"),
         [
-            (["ls", "/nowhere/at-all"], 1, "/nowhere/at-all: there is no such directory"),
-            (["cat", WHOLE_BROKER / "meta.properties"], 1, "this is a file"),
-            (["cat", WHOLE_BROKER, "-t", "event"], 1, "there is no topic event"),
-            (["ls", WHOLE_BROKER, "-t", "event"], 1, "there is no topic event"),
+            (["ls", "/nowhere/at-all"], 2, "/nowhere/at-all: there is no such directory"),
+            (["cat", WHOLE_BROKER / "meta.properties"], 2, "this is a file"),
+            (["cat", WHOLE_BROKER, "-t", "event"], 2, "there is no topic event"),
+            (["ls", WHOLE_BROKER, "-t", "event"], 2, "there is no topic event"),
             (
                 ["cat", WHOLE_BROKER, "-t", "events", "-p", 7],
-                1,
+                2,
                 "no partition 7 of events; there are 0, 1, 2",
             ),
             (["cat"], 2, "Missing argument 'PATH...'"),
@@ -342,7 +342,7 @@ class TestErrors:
             (
                 ["cat", EVENTS_0, "--from", "noon"],
                 2,
-                "'noon' is neither an ISO 8601 time nor epoch milliseconds",
+                "or a time before now such as -1h, found 'noon'",
             ),
             (["cat", EVENTS_0, "--offset", -1], 2, "--offset"),
             (["cat", EVENTS_0, "--format", "xml"], 2, "xml"),
@@ -365,7 +365,7 @@ class TestErrors:
 
     def test_a_segments_file_is_for_dump_log(self) -> None:
         result = run("ls", EVENTS_0 / f"{0:020d}.log")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "this is a file; give its directory, or see it with kafkalog dump-log" in result.stderr
 
     def test_warnings_are_notes(self, golden_copy: Callable[[str], Path]) -> None:
@@ -425,3 +425,12 @@ def on_a_terminal(arguments: list[Any]) -> tuple[int, bytes]:
             pass
     os.close(ours)
     return process.returncode, shown
+
+
+def test_times_that_look_like_seconds_get_a_hint() -> None:
+    result = run("cat", EVENTS_0, "--from", 1700000000, "--limit", 1)
+    assert result.exit_code == 0
+    assert result.stderr == (
+        "kafkalog: 1700000000 is 1970-01-20T16:13:20.000Z in epoch milliseconds; "
+        "if seconds are meant, give 1700000000000\n"
+    )

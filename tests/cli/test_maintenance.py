@@ -304,7 +304,7 @@ def test_topics_and_directories_that_are_not_there(
     ):
         with pytest.raises(SystemExit) as ended:
             kafkalog.main([command, *map(str, arguments)], prog_name="kafkalog")
-        assert ended.value.code == 1
+        assert ended.value.code == 2
         assert said in capsys.readouterr().err
 
 
@@ -318,7 +318,7 @@ def test_refused_while_something_writes_there(
         log.append(pa.record_batch({"value": [b"x"]}))
         with pytest.raises(SystemExit) as ended:
             kafkalog.main([command, str(tmp_path / "logs")], prog_name="kafkalog")
-        assert ended.value.code == 1
+        assert ended.value.code == 2
         assert "this very process" in capsys.readouterr().err
     assert run(capsys, "recover", tmp_path / "logs")[0] == 0
 

@@ -20,13 +20,27 @@ from native_log.cli.times import format_time_ms, parse_time_ms
     ],
 )
 def test_times_are_iso_or_epoch_ms(text: str, time_ms: int) -> None:
-    assert parse_time_ms(text) == time_ms
+    assert parse_time_ms(text, now_ms=0) == time_ms
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2023-13-01", "1e3", "12:00"])
+@pytest.mark.parametrize(
+    ("text", "before_ms"),
+    [
+        ("-1h", 3_600_000),
+        ("-30m", 1_800_000),
+        ("-1h30m", 5_400_000),
+        ("-2d", 172_800_000),
+        ("-1w1s", 604_801_000),
+    ],
+)
+def test_times_are_relative_to_now(text: str, before_ms: int) -> None:
+    assert parse_time_ms(text, now_ms=1700000000000) == 1700000000000 - before_ms
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2023-13-01", "1e3", "12:00", "-h", "-1y", "1h"])
 def test_others_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"isoformat|month"):
-        parse_time_ms(text)
+        parse_time_ms(text, now_ms=0)
 
 
 @pytest.mark.parametrize(

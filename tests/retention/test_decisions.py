@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from native_log.config import LogConfig
-from native_log.retention.decisions import Candidate, decide
+from native_log.retention.decisions import Candidate, decide, duration
 
 NOW = 1_000_000
 LOG = [Candidate(0, 10, 100), Candidate(10, 20, 100), Candidate(20, 30, 100)]
@@ -81,3 +81,18 @@ def test_timestamps_are_not_asked_for_in_vain() -> None:
 
     decide(LOG, log_start_offset=0, high_watermark=30, config=LogConfig(retention_ms=-1), now_ms=NOW,
            largest_timestamp_ms=never)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1001, "1 s 1 ms"),
+        (3_600_000, "1 h"),
+        (86_399_999, "23 h 59 min"),
+        (7 * 86_400_000 + 3 * 3_600_000 + 5, "7 d 3 h"),
+    ],
+)
+def test_durations_have_two_units(ms: int, text: str) -> None:
+    assert duration(ms) == text
