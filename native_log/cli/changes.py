@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import click
 from native_log.cli.progress import reporting
 from native_log.cli.runner import DATA_ERROR, DECLINED
 from native_log.cli.sizes import human_size
+from native_log.cli.tables import lines
 from native_log.config import unknown_settings
 
 if TYPE_CHECKING:
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EPOCH_MS = click.IntRange(min=-(2**63), max=2**63 - 1)
-
-_MOST_FOLDED = 1000
-"""Rows of a table: to lay out more would take longer than most work that they tell of."""
 
 
 class Setting(click.ParamType[tuple[str, str]]):
@@ -109,8 +108,8 @@ def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[st
     """Those of the file, overruled by those of the command line. What has no effect there is told of: it is
     given on purpose, unlike in a file, which may be a broker's."""
     found: dict[str, str] = {}
-    lines = [] if conf_file is None else conf_file.read_text().splitlines()
-    for number, line in enumerate(lines, 1):
+    given = [] if conf_file is None else conf_file.read_text().splitlines()
+    for number, line in enumerate(given, 1):
         text = line.strip()
         if text and text[0] not in "#!":
             name, equals, value = text.partition("=")
@@ -211,44 +210,16 @@ def _exit(table: pa.Table) -> None:
         raise SystemExit(DATA_ERROR)
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Numbers to the right. Where the output is a terminal, long cells are folded; else nothing is, as where
-    there are many rows."""
-    is_number = [any(isinstance(row[index], int | float) for row in rows) for index in range(len(head))]
-    cells = [["" if cell is None else _cell(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty() and len(rows) <= _MOST_FOLDED:
-        _print_folded(head, cells, is_number)
-        return
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    columns = list(zip(widths, is_number, strict=True))
-    lines = (
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, (width, right) in zip(line, columns, strict=True)
-        )
-        for line in (head, *cells)
-    )
-    click.echo("\n".join(line.rstrip() for line in lines))
+def print_table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], details: Sequence[str | None] = ()
+) -> None:
+    """Print a table that fits the terminal, if stdout is one; see `tables.lines`."""
+    click.echo("\n".join(lines(head, rows, details, terminal_width())))
 
 
-def _print_folded(head: Sequence[str], cells: Sequence[Sequence[str]], is_number: Sequence[bool]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name, right in zip(head, is_number, strict=True):
-        shown.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in cells:
-        shown.add_row(*map(Text, row))
-    console = Console()
-    with console.capture() as captured:
-        console.print(shown)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
-
-
-def _cell(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+def terminal_width() -> int | None:
+    """Columns of the terminal that stdout is; None if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def size(size_bytes: int | None) -> str | None:

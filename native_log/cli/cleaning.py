@@ -51,24 +51,21 @@ def retain(
 
 
 def _show_retained(table: pa.Table, dry_run: bool) -> None:
-    head = ("TOPIC", "PARTITION", "FROM", "TO", "SIZE", "LAST TIME", "", "BY", "WHY")
     rows = table.to_pylist()
     changes.print_table(
-        head,
+        ("PARTITION", "FROM", "TO", "SIZE", "LAST TIME", ""),
         [
             (
-                row["topic"],
-                row["partition"],
+                _partition(row),
                 row["baseOffset"],
                 row["endOffset"],
                 changes.size(row["sizeInBytes"]),
                 _time(row["largestTimestampMs"]),
                 row["decision"],
-                row["rule"],
-                row["reason"],
             )
             for row in rows
         ],
+        [": ".join(filter(None, (row["rule"], row["reason"]))) for row in rows],
     )
     gone = [row for row in rows if row["decision"] == "deleted"]
     partitions = len({(row["topic"], row["partition"]) for row in gone})
@@ -120,33 +117,22 @@ def compact(
 
 
 def _show_compacted(table: pa.Table, dry_run: bool) -> None:
-    head = (
-        *("TOPIC", "PARTITION", "", "DIRTY", "SEGMENTS", "RECORDS", "KEPT", "SIZE", "KEPT"),
-        *("LIVE KEYS", "DEAD KEYS", "NEXT EXPIRE", "LAST CLEANED", "DELETED", "WHY"),
-    )
     rows = table.to_pylist()
     changes.print_table(
-        head,
+        ("PARTITION", "", "DIRTY", "RECORDS", "KEPT", "SIZE", "KEPT"),
         [
             (
-                row["topic"],
-                row["partition"],
+                _partition(row),
                 row["status"],
                 row["dirtyRatio"],
-                row["segmentsBefore"],
                 row["recordsBefore"],
                 row["recordsAfter"],
                 changes.size(row["bytesBefore"]),
                 changes.size(row["bytesAfter"]),
-                row["liveKeys"],
-                row["deadKeys"],
-                _time(row["firstExpiryMs"]),
-                _time(row["lastCleanedMs"]) or ("yes" if row["wasCleaned"] else None),
-                row["segmentsDeleted"] or None,
-                row["reason"],
             )
             for row in rows
         ],
+        [_compaction_details(row) for row in rows],
     )
     done = [row for row in rows if row["status"] == "cleaned"]
     won = sum(row["bytesBefore"] - row["bytesAfter"] for row in done)
@@ -167,6 +153,21 @@ def _show_compacted(table: pa.Table, dry_run: bool) -> None:
             f"{changes.count(deleted, 'old segment')} {'would be deleted' if dry_run else 'deleted'}, "
             f"{changes.size(sum(row['bytesDeleted'] for row in rows))}"
         )
+
+
+def _compaction_details(row: dict[str, Any]) -> str:
+    parts = [row["reason"]]
+    if row["segmentsBefore"]:
+        parts.append(changes.count(row["segmentsBefore"], "segment"))
+    if row["liveKeys"] is not None:
+        parts.append(f"{row['liveKeys']:,} live and {row['deadKeys']:,} dead keys")
+    if row["firstExpiryMs"] is not None:
+        parts.append(f"the next tombstones expire {_time(row['firstExpiryMs'])}")
+    if row["wasCleaned"]:
+        parts.append(f"last cleaned {_time(row['lastCleanedMs']) or 'before'}")
+    if row["segmentsDeleted"]:
+        parts.append(f"{changes.count(row['segmentsDeleted'], 'segment')} past retention")
+    return "; ".join(filter(None, parts))
 
 
 class PartitionOffset(click.ParamType[tuple[str, int, int]]):
@@ -222,8 +223,13 @@ def delete_records(paths: tuple[str, ...], offsets: Any, **consent: bool) -> Non
 
 
 def _show_deleted(table: pa.Table, dry_run: bool) -> None:
-    head = ("TOPIC", "PARTITION", "START", "NEW START" if dry_run else "STARTS NOW", "HW")
-    changes.print_table(head, [tuple(row.values()) for row in table.to_pylist()])
+    changes.print_table(
+        ("PARTITION", "START", "NEW START" if dry_run else "STARTS NOW", "HW"),
+        [
+            (_partition(row), row["logStartOffsetBefore"], row["logStartOffset"], row["highWatermark"])
+            for row in table.to_pylist()
+        ],
+    )
 
 
 @click.command(short_help="Rewrite logs without given keys.")
@@ -293,24 +299,14 @@ def erase(
 
 
 def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
-    head = ("TOPIC", "PARTITION", "", "SEGMENT", "OFFSET", "TIME", "SHA-256 OF KEY", "KEY BYTES", "WHY")
     rows = changes.rows_of(table)
     changes.print_table(
-        head,
+        ("PARTITION", "", "OFFSET", "TIME", "KEY BYTES"),
         [
-            (
-                row["topic"],
-                row["partition"],
-                row["status"],
-                row["segment"],
-                row["offset"],
-                _time(row["timestamp"]),
-                row["keySha256"],
-                row["keyBytes"],
-                row["reason"],
-            )
+            (_partition(row), row["status"], row["offset"], _time(row["timestamp"]), row["keyBytes"])
             for row in rows
         ],
+        [_erasure_details(row) for row in rows],
     )
     gone = sum(row["status"] == "erased" for row in rows)
     copies = sum(row["status"] == "copy" for row in rows)
@@ -325,6 +321,15 @@ def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
     missing = len(digests.difference(row["keySha256"] for row in rows))
     if missing and not any(row["status"] == "failed" for row in rows):
         click.echo(f"{changes.count(missing, 'key')} of {len(digests)} not found")
+
+
+def _erasure_details(row: dict[str, Any]) -> str:
+    digest = row["keySha256"] and f"key SHA-256 {row['keySha256']}"
+    return " ".join(filter(None, (digest, row["segment"] and f"in {row['segment']}", row["reason"])))
+
+
+def _partition(row: dict[str, Any]) -> str:
+    return f"{row['topic']}-{row['partition']}"
 
 
 def _time(time_ms: int | None) -> str | None:
