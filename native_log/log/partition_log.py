@@ -279,6 +279,7 @@ class PartitionLog(LocalLog):
             if self._writing is None:
                 self._writing = Writing.begin(self, now_ms)
                 self._refresh(self._writing.appender)
+            self._writing.session.check_lock()
             appender = self._writing.appender
             first_offset, pieces = prepare(appender.admission(leader_epoch, now_ms, self.max_batch_bytes))
             try:

@@ -130,12 +130,18 @@ class WriteSession:
             self._writers.pop(os.path.realpath(partition_dir), None)
 
     def begin(self) -> None:
-        """Before the first change: from here on a crash asks for recovery."""
+        """Before the first change: from here on a crash asks for recovery. Raises as `check_lock`."""
+        self.check_lock()
         with _guard:
             mark = self.log_dir / CLEAN_SHUTDOWN_FILE
             if self._mark is not None and mark.exists():
                 mark.unlink()
                 fsync_directory(self.log_dir)
+
+    def check_lock(self) -> None:
+        """Raises LogDirInUseError if the directory's lock was lost: before each change of a log that is open
+        for long."""
+        self._lock.check()
 
     def found_in_order(self) -> None:
         """All logs of the directory were made whole: the mark is put there if every one is closed in order,

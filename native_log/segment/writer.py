@@ -167,6 +167,11 @@ class SegmentWriter:
         return self._log.size_bytes
 
     @property
+    def is_broken(self) -> bool:
+        """Whether a write failed and could not be undone: recovery has to look at the log."""
+        return self._broken
+
+    @property
     def max_timestamp_ms(self) -> int:
         """The greatest so far; -1 before there is one."""
         return self._indexing.max_timestamp_ms
@@ -242,7 +247,7 @@ class SegmentWriter:
             self._time_index.cut(mark.time_index_bytes)
             if self._transaction_index is not None:
                 self._transaction_index.cut(mark.transaction_index_bytes or 0)
-        except OSError:
+        except (OSError, KafkaLogError):
             self._broken = True
 
     def flush(self) -> None:

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.errors import LogDirInUseError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -40,14 +42,20 @@ _sync_file_range = _of_the_system("sync_file_range")
 
 
 class AppendFile:
-    """A file that is written at its end.
+    """A file that is written at its end, by nobody else.
+
+    The length it was left with is checked before each change: what another process has written is neither
+    overwritten nor cut off.
 
     Attributes:
         path: its path.
         size_bytes: how much of it is written. A preallocated file is longer, zeros follow.
     """
 
-    __slots__ = ("_descriptor", "_preallocated_bytes", "_sent_bytes", "_sent_from", "path", "size_bytes")
+    __slots__ = (
+        *("_descriptor", "_length", "_preallocated_bytes", "_sent_bytes", "_sent_from"),
+        *("path", "size_bytes"),
+    )
 
     def __init__(
         self, path: str, size_bytes: int = 0, *, allocated_bytes: int = 0, sent_from: int = 0
@@ -62,6 +70,7 @@ class AppendFile:
         self.path = path
         self.size_bytes = size_bytes
         self._preallocated_bytes = allocated_bytes
+        self._length = size_bytes
         self._sent_bytes, self._sent_from = size_bytes, sent_from
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
@@ -72,7 +81,11 @@ class AppendFile:
             raise
 
     def append(self, data: Buffer) -> None:
-        """Write `data` behind what is written. If that fails the file is as it was."""
+        """Write `data` behind what is written. If that fails the file is as it was.
+
+        Raises LogDirInUseError if the file has another length than it was left with; OSError.
+        """
+        self._check_length()
         position, view = self.size_bytes, memoryview(data).cast("B")
         try:
             while len(view):
@@ -87,8 +100,9 @@ class AppendFile:
     def append_from(self, source: str, position: int, size_bytes: int) -> None:
         """Write what lies in the file `source`, without reading it where the system can copy by itself.
 
-        If that fails the file is as it was.
+        If that fails the file is as it was. Raises as `append`.
         """
+        self._check_length()
         try:
             copied = copy_range(source, position, size_bytes, self._descriptor, self.size_bytes)
         except BaseException:
@@ -97,12 +111,17 @@ class AppendFile:
         self._written(self.size_bytes + copied)
 
     def cut(self, size_bytes: int) -> None:
-        """Keep the first `size_bytes` bytes; a preallocated file stays as long as it is."""
+        """Keep the first `size_bytes` bytes; a preallocated file stays as long as it is.
+
+        Raises as `append`.
+        """
+        self._check_length()
         self.size_bytes = size_bytes
         self._resize()
 
     def trim(self) -> None:
-        """Give back what was preallocated and is not used."""
+        """Give back what was preallocated and is not used. Raises as `append`."""
+        self._check_length()
         self._preallocated_bytes = 0
         self._resize()
 
@@ -115,6 +134,7 @@ class AppendFile:
 
     def _written(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
+        self._length = max(self._length, size_bytes)
         if size_bytes >= max(self._sent_from, self._sent_bytes + _WRITE_BACK_BYTES):
             start_writing_back(self._descriptor, self._sent_bytes, size_bytes - self._sent_bytes)
             self._sent_bytes = size_bytes
@@ -125,6 +145,18 @@ class AppendFile:
             os.ftruncate(self._descriptor, self.size_bytes)
         if self._preallocated_bytes > self.size_bytes:
             os.ftruncate(self._descriptor, self._preallocated_bytes)
+        self._length = max(self.size_bytes, self._preallocated_bytes)
+
+    def _check_length(self) -> None:
+        found = os.fstat(self._descriptor).st_size
+        if found != self._length:
+            raise LogDirInUseError(
+                f"expected {self._length} bytes, as this writer left the file, found {found}: another "
+                "process works in the log directory. Nothing was written; close the log, and run kafkalog "
+                "verify",
+                path=self.path,
+                position=self.size_bytes,
+            )
 
 
 def start_writing_back(descriptor: int, position: int, size_bytes: int) -> None:

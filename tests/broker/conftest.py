@@ -23,12 +23,12 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the Java client."""
+    """Of the Java programs."""
     why_not = missing()
     if why_not is not None:
         say = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_BROKER") == "1" else pytest.skip
         say(f"no real broker to test with: {why_not}")
-    return compiled([HERE / "Client.java"], tmp_path_factory.mktemp("classes"))
+    return compiled([HERE / "Client.java", HERE / "Lock.java"], tmp_path_factory.mktemp("classes"))
 
 
 @pytest.fixture(scope="session")

@@ -64,15 +64,18 @@ class Writing:
             raise
 
     def close(self, log: LocalLog) -> None:
-        """Raises OSError: what could not be written is then left to recovery."""
+        """Raises OSError, LogDirInUseError: what could not be written is then left to recovery."""
         from native_log.logdir.session import ClosedLog
 
         closed = None
         try:
-            self.appender.close()
-            first = self.appender.segments[0].base_offset
-            end = self.appender.log_end_offset
-            closed = ClosedLog(end, end, log.log_start_offset if log.log_start_offset > first else None)
+            self.session.check_lock()
+            if not self.appender.active.is_broken:
+                self.appender.close()
+                first = self.appender.segments[0].base_offset
+                end = self.appender.log_end_offset
+                start = log.log_start_offset if log.log_start_offset > first else None
+                closed = ClosedLog(end, end, start)
         finally:
             self.appender.abandon()
             self.session.release(Path(log.path).absolute(), (log.topic, log.partition), closed)
