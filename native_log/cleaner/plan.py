@@ -94,7 +94,7 @@ class Round:
         sources = [source for group in self.groups for source in group.sources]
         ends = [source.segment.base_offset for source in sources[1:]] + [self.end_offset]
         pieces = tuple(
-            Piece(s.log, s.base_offset, s.inode, s.size_bytes, 0, s.size_bytes, start_offset, end_offset)
+            Piece.of(s, 0, s.size_bytes, start_offset, end_offset)
             for s, end in zip((source.segment for source in sources), ends, strict=True)
             if s.size_bytes and s.base_offset < end_offset and end > start_offset
         )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from native_log.log.pieces import Piece
     from native_log.log.reading.log_range import LogRange
     from native_log.records.cleaning import PutBatches, Survivors
+    from native_log.segment.segment import LogSegment
 
 _GATHER_BYTES = 512 << 10
 """Gathered from at a time: they are gone over twice, and stay in the processor's cache meanwhile."""
@@ -69,7 +70,7 @@ def gather(
     records = null_keys = 0
     for piece in range.pieces:
         gathered = Headers()
-        with planned_file(f"{range.path}/{piece.segment}", piece.inode, piece.segment_bytes) as file:
+        with planned_file(piece.lies_in(range.path)) as file:
             position, needed = piece.start_position, 1
             while position < piece.end_position:
                 view = window.at(file, position, piece.end_position, needed)
@@ -158,7 +159,7 @@ def _rewrite_source(
         "legacy_tombstones_kept": source.legacy_tombstones_kept,
         "max_batch_bytes": round.max_batch_bytes,
     }
-    with planned_file(str(segment.path), segment.inode, segment.size_bytes) as file:
+    with planned_file(segment) as file:
         position, needed, end = 0, 1, segment.size_bytes
         while position < end:
             at = 0 if output is None else output.position
@@ -226,15 +227,16 @@ def _verdicts(
     return codes, cut_bytes
 
 
-def planned_file(path: str, inode: int, size_bytes: int) -> DataFile:
-    """The file that was looked at before. Raises LogTruncatedError if it is another now."""
-    file = DataFile(path)
-    if file.inode != inode or file.size_bytes != size_bytes:
+def planned_file(segment: LogSegment) -> DataFile:
+    """The segment's file. Raises LogTruncatedError if it is not what it was when the log was listed."""
+    file = DataFile(str(segment.path))
+    is_the_same = file.was(segment.inode, segment.size_bytes, segment.mtime_ms)
+    if not is_the_same or file.size_bytes != segment.size_bytes:
         file.close()
         raise LogTruncatedError(
             "expected the file that the round was planned on, found another: something else changes this "
             "log. Stop it, and clean again",
-            path=path,
+            path=file.path,
         )
     return file
 

@@ -49,7 +49,7 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
     end, position, needed = log.end_position(segment), 0, 1
     window = Window()
     with (
-        planned_file(str(segment.path), segment.inode, segment.size_bytes) as file,
+        planned_file(segment) as file,
         SegmentOutput(log.path, segment.base_offset, log.config.index_interval_bytes) as output,
     ):
         while position < end:

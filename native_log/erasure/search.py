@@ -83,7 +83,7 @@ def search(
         end = log.end_position(segment)
         if end == 0:
             continue
-        piece = Piece(segment.log, segment.base_offset, segment.inode, segment.size_bytes, 0, end, None, None)
+        piece = Piece.of(segment, 0, end)
         whole = LogRange(
             str(log.path),
             log.topic,

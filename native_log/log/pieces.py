@@ -11,6 +11,10 @@ from native_log.segment.segment import LogSegment
 if TYPE_CHECKING:
     from native_log.storage import DataFile
 
+SegmentId = tuple[int, int, int]
+"""Which file a segment was that nobody wrote to any more: its base offset, its size in bytes, and its time of
+modification in ms."""
+
 EARLIER_SEGMENTS = 64
 """Where all of these are gone along with a reader's own segment, it takes them for merged by a cleaner."""
 
@@ -22,8 +26,8 @@ class Piece:
     Attributes:
         segment: name of the file, below the partition's directory.
         base_offset: of that segment.
-        inode, segment_bytes: which file it was when this was planned, and how long. A broker's cleaner puts
-            other files under the same name: positions mean nothing there.
+        inode, segment_bytes, mtime_ms: which file it was when this was planned. A broker's cleaner puts other
+            files under the same name: positions mean nothing there.
         start_position, end_position: the bytes, end exclusive.
         min_offset, max_offset: only records from the first to before the second; None where every record is
             meant, whatever offset it claims.
@@ -33,14 +37,40 @@ class Piece:
     base_offset: int
     inode: int
     segment_bytes: int
+    mtime_ms: int
     start_position: int
     end_position: int
     min_offset: int | None = None
     max_offset: int | None = None
 
+    @classmethod
+    def of(
+        cls,
+        segment: LogSegment,
+        start_position: int,
+        end_position: int,
+        min_offset: int | None = None,
+        max_offset: int | None = None,
+    ) -> Piece:
+        return cls(
+            segment.log,
+            segment.base_offset,
+            segment.inode,
+            segment.size_bytes,
+            segment.mtime_ms,
+            start_position,
+            end_position,
+            min_offset,
+            max_offset,
+        )
+
     @property
     def size_bytes(self) -> int:
         return self.end_position - self.start_position
+
+    @property
+    def segment_id(self) -> SegmentId:
+        return self.base_offset, self.segment_bytes, self.mtime_ms
 
     def __reduce__(self) -> tuple[type[Piece], tuple[object, ...]]:
         # A plan of many partitions sends them by the hundred thousand; what a dataclass does by itself takes
@@ -50,6 +80,7 @@ class Piece:
             self.base_offset,
             self.inode,
             self.segment_bytes,
+            self.mtime_ms,
             self.start_position,
             self.end_position,
             self.min_offset,
@@ -58,7 +89,7 @@ class Piece:
 
     def check_is(self, file: DataFile) -> None:
         """Raises LogTruncatedError where another file has taken the place of the one this was planned on."""
-        if file.inode != self.inode or file.size_bytes < self.segment_bytes:
+        if not file.was(self.inode, self.segment_bytes, self.mtime_ms):
             raise LogTruncatedError(
                 "expected the file that the read was planned on, found another: a broker cleans this log. "
                 "Plan the read again",
@@ -69,7 +100,7 @@ class Piece:
         """The segment, with index files of its name; whether there are any shows when they are opened."""
         names = (self.segment.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex"))
         return LogSegment(
-            directory, self.base_offset, self.segment, self.segment_bytes, self.inode, 0, *names
+            directory, self.base_offset, self.segment, self.segment_bytes, self.inode, self.mtime_ms, *names
         )
 
 
@@ -84,8 +115,8 @@ class LocatedRange:
         isolation_level: "read_uncommitted" or "read_committed".
         pieces: the bytes of the segments, in order.
         max_batch_bytes: ceiling for one batch, as stored and as decompressed.
-        earlier: inodes of the last segments before the first piece's, EARLIER_SEGMENTS at most. They tell
-            whether a segment that is gone was merged into one before it, or lost.
+        earlier: the last segments before the first piece's, EARLIER_SEGMENTS at most. They tell whether a
+            segment that is gone was merged into one before it, or lost.
     """
 
     path: str
@@ -96,7 +127,7 @@ class LocatedRange:
     isolation_level: str
     pieces: tuple[Piece, ...]
     max_batch_bytes: int
-    earlier: tuple[int, ...] = ()
+    earlier: tuple[SegmentId, ...] = ()
 
     @property
     def size_bytes(self) -> int:

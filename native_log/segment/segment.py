@@ -33,6 +33,11 @@ class LogSegment:
     transaction_index: str | None
 
     @property
+    def id(self) -> tuple[int, int, int]:
+        """Which file it is, on any host: base offset, size, time of modification in ms."""
+        return self.base_offset, self.size_bytes, self.mtime_ms
+
+    @property
     def path(self) -> Path:
         """The file with the batches."""
         return Path(self.directory, self.log)

@@ -21,6 +21,8 @@ CHUNK_BYTES = 1 << 20
 they are still in the CPU's cache when they are decoded."""
 
 _ZEROS = bytes(1 << 16)
+_NO_HOLES = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+"""What lseek(SEEK_DATA) fails with on file systems that cannot tell holes from data."""
 
 
 class DataFile:
@@ -30,10 +32,10 @@ class DataFile:
         path: its path.
         size_bytes: its size when it was opened. What was appended since is not seen; if it is shorter by now,
             reading raises LogTruncatedError.
-        inode: which file it is, whatever its name: a broker's cleaner puts other files under the same names.
+        inode, mtime_ms: its number and time of modification when it was opened.
     """
 
-    __slots__ = ("_descriptor", "inode", "path", "size_bytes")
+    __slots__ = ("_descriptor", "inode", "mtime_ms", "path", "size_bytes")
 
     def __init__(self, path: str) -> None:
         """Raises FileNotFoundError, PermissionError, OSError."""
@@ -42,10 +44,21 @@ class DataFile:
         stat = os.fstat(self._descriptor)
         self.size_bytes = stat.st_size
         self.inode = stat.st_ino
+        self.mtime_ms = stat.st_mtime_ns // 1_000_000
 
     def fileno(self) -> int:
         """The file's descriptor, as long as this is open."""
         return self._descriptor
+
+    def was(self, inode: int, size_bytes: int, mtime_ms: int) -> bool:
+        """Whether a file that had these attributes is this one, which may have grown since.
+
+        A broker's cleaner puts other files under the same names. Size and time of modification are the same
+        on every host; they tell a file that nobody writes to from a cleaned one. The inode tells a file that
+        has grown, but only on the same host: file systems such as FUSE number files by mount.
+        """
+        is_unchanged = (self.size_bytes, self.mtime_ms) == (size_bytes, mtime_ms)
+        return is_unchanged or (self.inode == inode and self.size_bytes >= size_bytes)
 
     def read_into(self, buffer: memoryview, position: int) -> None:
         """Fill `buffer` with the bytes from `position` on, which must lie within size_bytes."""
@@ -78,7 +91,7 @@ class DataFile:
             except OSError as error:
                 if error.errno == errno.ENXIO:  # nothing but a hole is left
                     return True
-                if error.errno != errno.EINVAL:  # EINVAL: a file system that knows no holes
+                if error.errno not in _NO_HOLES:
                     raise
             if self.read(position, min(len(_ZEROS), end - position)).strip(b"\0"):
                 return False

@@ -11,10 +11,11 @@ from native_log.storage import Window
 
 if TYPE_CHECKING:
     from native_log.log.local_log import LocalLog
+    from native_log.log.pieces import SegmentId
 
 
-def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[Piece, ...], tuple[int, ...]]:
-    """The pieces of the records from `start` to before `end`, and the inodes of the segments before them: see
+def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[Piece, ...], tuple[SegmentId, ...]]:
+    """The pieces of the records from `start` to before `end`, and the segments before them: see
     LogRange.earlier.
 
     Raises OffsetOutOfRangeError.
@@ -22,7 +23,7 @@ def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[Piece, ...], tupl
     pieces = tuple(_pieces(log, start, end))
     before = bisect_left([s.base_offset for s in log.segments], pieces[0].base_offset) if pieces else 0
     first = max(0, before - EARLIER_SEGMENTS)
-    return pieces, tuple(s.inode for s in log.segments[first:before])
+    return pieces, tuple(s.id for s in log.segments[first:before])
 
 
 def _pieces(log: LocalLog, start: int, end: int) -> list[Piece]:
@@ -50,16 +51,5 @@ def _pieces(log: LocalLog, start: int, end: int) -> list[Piece]:
                 if ends_within:
                     end_position = lookup.find_offset(end).end_position
         if start_position < end_position:
-            pieces.append(
-                Piece(
-                    segment.log,
-                    segment.base_offset,
-                    segment.inode,
-                    segment.size_bytes,
-                    start_position,
-                    end_position,
-                    min_offset,
-                    max_offset,
-                )
-            )
+            pieces.append(Piece.of(segment, start_position, end_position, min_offset, max_offset))
     return pieces

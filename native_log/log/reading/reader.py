@@ -232,7 +232,7 @@ class Reader:
         before = next((s for s in reversed(log.segments) if s.base_offset <= offset), None)
         if removed is None or before is None or before.base_offset >= removed.offset:
             return False
-        return before.inode in {*self._range.earlier, *(piece.inode for piece in self._range.pieces)}
+        return before.id in {*self._range.earlier, *(piece.segment_id for piece in self._range.pieces)}
 
     def _open_log(self) -> LocalLog:
         from native_log.log.local_log import LocalLog

@@ -55,7 +55,7 @@ def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
 
 
 def _behind(range: Range, offset: int, left: list[Piece], right: list[Piece]) -> Range:
-    passed = dict.fromkeys((*range.earlier, *(piece.inode for piece in left)))
+    passed = dict.fromkeys((*range.earlier, *(piece.segment_id for piece in left)))
     return replace(range, start_offset=offset, pieces=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
 
 

@@ -1,0 +1,141 @@
+"""A plan read on another host: files have the same contents, sizes and times there, but other inode numbers
+(FUSE numbers by mount), and the file system may lack locks and holes."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pickle
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from native_log import LogDir, LogTruncatedError
+from native_log.cleaner.rewriting import planned_file
+from native_log.log import PartitionLog
+from native_log.log.reading.reader import Reader
+from native_log.segment.files import file_name
+
+from .support import batch, offsets, write_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from native_log.log import LogRange
+
+
+def planned(path: Path) -> list[LogRange]:
+    """A log of four segments, cut into tasks; its last segment is preallocated."""
+    write_log(path, {o: [batch(o), batch(o + 3)] for o in range(0, 24, 6)})
+    os.truncate(path / file_name(18, "log"), 100_000)
+    for number, base in enumerate(range(0, 24, 6)):
+        os.utime(path / file_name(base, "log"), (1_700_000_000 + number,) * 2)
+    return pickle.loads(pickle.dumps(PartitionLog.open(path).range().split_at([3, 9, 13, 19])))
+
+
+def remount(path: Path) -> None:
+    """The same files with other inode numbers."""
+    before = {file.name: file.stat() for file in path.iterdir()}
+    path.rename(path.with_name("mounted elsewhere"))
+    shutil.copytree(path.with_name("mounted elsewhere"), path)
+    for name, stat in before.items():
+        found = (path / name).stat()
+        assert (found.st_ino != stat.st_ino, found.st_mtime_ns) == (True, stat.st_mtime_ns)
+
+
+@pytest.fixture
+def relocations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What readers did not find where it was planned."""
+    seen: list[object] = []
+    relocated = Reader._relocated
+
+    def counted(self: Reader, error: Any) -> Any:
+        seen.append(error)
+        return relocated(self, error)
+
+    monkeypatch.setattr(Reader, "_relocated", counted)
+    return seen
+
+
+def test_a_plan_holds_on_another_mount(tmp_path: Path, relocations: list[object]) -> None:
+    tasks = planned(tmp_path / "t-0")
+    remount(tmp_path / "t-0")
+    assert [offsets(task.read(["offset"])) for task in tasks] == [
+        [0, 1, 2],
+        [3, 4, 5, 6, 7, 8],
+        [9, 10, 11, 12],
+        [13, 14, 15, 16, 17, 18],
+        [19, 20, 21, 22, 23],
+    ]
+    assert relocations == []
+
+
+def test_what_was_appended_since_is_no_harm(tmp_path: Path, relocations: list[object]) -> None:
+    path = tmp_path / "t-0"
+    write_log(path, {0: [batch(0), batch(3)]})
+    first, second = PartitionLog.open(path).range().split_at([3])
+    write_log(path, {0: [batch(0), batch(3), batch(6)]})
+    os.utime(path / file_name(0, "log"), (1_700_000_000,) * 2)
+    assert offsets(first.read(["offset"])) == [0, 1, 2]
+    assert relocations == []
+    remount(path)
+    assert offsets(second.read(["offset"])) == [3, 4, 5]
+
+
+def test_a_lost_segment_is_told_from_a_merged_one(tmp_path: Path) -> None:
+    tasks = planned(tmp_path / "t-0")
+    remount(tmp_path / "t-0")
+    (tmp_path / "t-0" / file_name(12, "log")).unlink()
+    with pytest.raises(FileNotFoundError, match="from offset 12 on"):
+        list(tasks[2].read(["offset"]))
+    with pytest.raises(FileNotFoundError, match="from offset 13 on"):
+        list(tasks[3].read(["offset"]))
+    # As a cleaner does that merges 6 and 12, and keeps the time of the last one.
+    cleaned = tmp_path / "t-0" / file_name(6, "log")
+    cleaned.write_bytes(batch(6) + batch(9) + batch(14, 2))
+    os.utime(cleaned, (1_700_000_002,) * 2)
+    assert offsets(tasks[2].read(["offset"])) == [9, 10, 11]
+    assert offsets(tasks[3].read(["offset"])) == [14, 15, 18]
+
+
+def test_a_cleaned_file_is_another_one(tmp_path: Path, relocations: list[object]) -> None:
+    tasks = planned(tmp_path / "t-0")
+    remount(tmp_path / "t-0")
+    file = tmp_path / "t-0" / file_name(6, "log")
+    time = file.stat().st_mtime
+    file.write_bytes(batch(6) + batch(10, 2))  # as long as it was, were it not for one record
+    os.utime(file, (time, time))
+    assert offsets(tasks[2].read(["offset"])) == [10, 11, 12]
+    assert len(relocations) == 1
+
+
+def test_no_locks_and_no_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned(tmp_path / "t-0")
+    (tmp_path / ".lock").touch()
+    asked = []
+
+    def no_locks(*arguments: object) -> None:
+        asked.append("lock")
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def no_holes(*arguments: object) -> None:
+        asked.append("hole")
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "fcntl", no_locks)
+    monkeypatch.setattr(os, "lseek", no_holes)
+    assert offsets(LogDir(tmp_path).partition("t", 0).read(columns=["offset"])) == list(range(24))
+    assert set(asked) == {"lock", "hole"}
+
+
+def test_a_compaction_planned_on_another_mount(tmp_path: Path) -> None:
+    planned(tmp_path / "t-0")
+    segment, other = PartitionLog.open(tmp_path / "t-0").segments[:2]
+    remount(tmp_path / "t-0")
+    planned_file(segment).close()
+    with (tmp_path / "t-0" / file_name(6, "log")).open("ab") as file:
+        file.write(batch(12))
+    with pytest.raises(LogTruncatedError, match="something else changes this log"):
+        planned_file(other)
