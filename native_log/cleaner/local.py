@@ -52,6 +52,7 @@ def compact(
     now_ms: int | None = None,
     dry_run: bool = False,
     *,
+    exclude_topics: str | Iterable[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """Compacts logs as a broker's cleaner does: of each key only the newest record is left.
@@ -69,6 +70,7 @@ def compact(
             memory of log.cleaner.dedupe.buffer.size.
         now_ms: the time that delete horizons and lags are measured from; None: now.
         dry_run: change nothing, only say what would be.
+        exclude_topics: leave these alone, whether `topics` names them or not.
         on_progress: called with (steps done, of how many), from any thread.
 
     Returns:
@@ -84,7 +86,7 @@ def compact(
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
-        directories = chosen_partitions(log_dir, topics)
+        directories = chosen_partitions(log_dir, topics, exclude_topics)
         buffer_bytes = settings.log_cleaner_dedupe_buffer_size
         wanted = settings.log_cleaner_threads or cores()
         threads = max(1, min(wanted, len(directories), buffer_bytes // _LEAST_MAP_BYTES))

@@ -41,6 +41,7 @@ def erase(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     topics: str | Iterable[str] | None = None,
     *,
+    exclude_topics: str | Iterable[str] = (),
     keys: Any = (),
     key_prefix: Text | Iterable[Text] = (),
     header: Header | Iterable[Header] = (),
@@ -59,6 +60,7 @@ def erase(
     Args:
         path: log directories, or single partition directories. No broker may run on them.
         topics: which; None: all but Kafka's internal ones.
+        exclude_topics: leave these alone, whether `topics` names them or not.
         keys: whole keys: text or bytes, an iterable of such, an Arrow array, or the one column of a table or
             DataFrame (of pyarrow, pandas, polars, Spark, ...). Nulls are passed over.
         key_prefix: what keys begin with; one or several.
@@ -82,7 +84,7 @@ def erase(
     run = _Run(Selection.of(keys, key_prefix, header), how == "tombstone", dry_run)
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
-        chosen = chosen_partitions(log_dir, topics)
+        chosen = chosen_partitions(log_dir, topics, exclude_topics)
         progress = Progress(on_progress, len(chosen))
         pool = ThreadPoolExecutor(max(1, min(cores(), len(chosen))), "erase")
         try:

@@ -45,18 +45,26 @@ def check_can_be_changed(topics: Iterable[str]) -> None:
         )
 
 
-def chosen_partitions(log_dir: LogDir, topics: str | Iterable[str] | None) -> list[PartitionDir]:
-    """Partitions of these topics; None: of all but Kafka's internal ones.
+def chosen_partitions(
+    log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
+) -> list[PartitionDir]:
+    """Return the partitions of these topics (None: of all but Kafka's internal ones) that are not excluded.
 
-    Raises UnknownTopicOrPartitionError; InvalidTopicError.
+    Raises UnknownTopicOrPartitionError, also for an excluded topic: it may be misspelt. InvalidTopicError.
     """
     partitions = [one for one in log_dir.partitions() if one.kind is PartitionKind.NORMAL]
-    if topics is None:
-        return [one for one in partitions if one.topic not in INTERNAL_TOPICS]
-    wanted = [topics] if isinstance(topics, str) else list(topics)
-    check_can_be_changed(wanted)
     known = {one.topic for one in partitions}
-    for topic in wanted:
-        if topic not in known:
-            log_dir.partition(topic, 0)  # says what is there instead
-    return [one for one in partitions if one.topic in wanted]
+    if topics is None:
+        wanted = known - INTERNAL_TOPICS
+    else:
+        wanted = topic_names(topics)
+        check_can_be_changed(wanted)
+    excluded = topic_names(exclude_topics)
+    for topic in sorted((wanted | excluded) - known):
+        log_dir.partition(topic, 0)  # raises, and says what is there instead
+    return [one for one in partitions if one.topic in wanted - excluded]
+
+
+def topic_names(topics: str | Iterable[str]) -> set[str]:
+    """Return the names as a set; a single one may be given as it is."""
+    return {topics} if isinstance(topics, str) else set(topics)

@@ -35,6 +35,7 @@ def retain(
     now_ms: int | None = None,
     dry_run: bool = False,
     *,
+    exclude_topics: str | Iterable[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """Deletes old segments as a broker does: below the log start offset, then by size, then by time.
@@ -51,6 +52,7 @@ def retain(
             retention.bytes, retention.ms, file.delete.delay.ms.
         now_ms: what ages are measured from; None: now.
         dry_run: change nothing, only say what would be.
+        exclude_topics: leave these alone, whether `topics` names them or not.
         on_progress: called with (partitions looked at, of how many).
 
     Returns:
@@ -66,7 +68,7 @@ def retain(
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
-        chosen = chosen_partitions(log_dir, topics)
+        chosen = chosen_partitions(log_dir, topics, exclude_topics)
         warn_of_compacted(log_dir, chosen, config or {})
         plans = []
         for done, directory in enumerate(chosen, 1):
