@@ -21,6 +21,7 @@ def scan(
     base_position: int = 0,
     check_crcs: bool = False,
     max_batch_bytes: int = ...,
+    order: tuple[int, int, int] | None = None,
 ) -> _Result: ...
 def scan_headers(
     descriptor: int,
@@ -29,6 +30,7 @@ def scan_headers(
     *,
     max_rows: int,
     max_batch_bytes: int = ...,
+    order: tuple[int, int, int] | None = None,
 ) -> _Result: ...
 def decode(
     source: Buffer | tuple[int, int, int],
@@ -46,6 +48,7 @@ def decode(
     topic: str | None = None,
     partition: int | None = None,
     segment: str | None = None,
+    order: tuple[int, int, int] | None = None,
 ) -> _Result: ...
 def find_batch(
     buffer: Buffer,
@@ -140,6 +143,7 @@ class OffsetMap:
         aborted: Buffer | None = None,
         check_crcs: bool = True,
         max_batch_bytes: int = ...,
+        order: tuple[int, int, int] | None = None,
     ) -> _Progress: ...
     def mark(
         self,
@@ -152,6 +156,7 @@ class OffsetMap:
         aborted: Buffer | None = None,
         check_crcs: bool = True,
         max_batch_bytes: int = ...,
+        order: tuple[int, int, int] | None = None,
     ) -> _Progress: ...
     def survivors(self) -> Survivors: ...
 
@@ -170,6 +175,7 @@ class KeyBuckets:
         aborted: Buffer | None = None,
         check_crcs: bool = True,
         max_batch_bytes: int = ...,
+        order: tuple[int, int, int] | None = None,
     ) -> _Progress: ...
     def take(self) -> list[Part]: ...
 

@@ -37,6 +37,7 @@ from native_log.records.schema import (
     RECORD_SCHEMA,
     Damage,
     Decoded,
+    OffsetOrder,
     Scanned,
 )
 
@@ -114,6 +115,7 @@ __all__ = [
     "KeyBuckets",
     "MapProgress",
     "OffsetMap",
+    "OffsetOrder",
     "RewriteStats",
     "Rewritten",
     "Scanned",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
 
-    from native_log.records.schema import Damage
+    from native_log.records.schema import Damage, OffsetOrder
 
 KEY_OVERHEAD_BYTES = 40
 """Bytes an OffsetMap takes for a key, beside the key itself: the most its table and its entries come to, also
@@ -265,6 +265,7 @@ class OffsetMap(ABC):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         """Puts the records of the batches in `buffer` that have keys; not those of control batches and of
         aborted transactions.
@@ -279,7 +280,7 @@ class OffsetMap(ABC):
             start_offset, end_offset: only records in [start_offset, end_offset) are put: the dirty part.
             aborted: as for `decode`.
             check_crcs: as for `decode`.
-            max_batch_bytes: as for `decode`.
+            max_batch_bytes, order: as for `decode`.
         """
 
     @abstractmethod
@@ -294,6 +295,7 @@ class OffsetMap(ABC):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         """Adds to `survivors` the records of the clean part that this map does not shadow: those with a key
         that is not in it, or is in it with no greater offset.
@@ -322,6 +324,7 @@ class PutBatches(Protocol):
         aborted: bytes,
         check_crcs: bool = True,
         max_batch_bytes: int,
+        order: OffsetOrder | None = None,
     ) -> MapProgress: ...
 
 
@@ -366,6 +369,7 @@ class KeyBuckets(ABC):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         """As OffsetMap.put_batches. "full": an entry would take `size_bytes` beyond `max_bytes`. Take the
         packs out, and go on at start_offset=next_offset."""

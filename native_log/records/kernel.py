@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from native_log import _kernel
     from native_log.records.encode import Part
+    from native_log.records.schema import OffsetOrder
 else:
     _kernel = load_kernel()
 
@@ -52,6 +53,7 @@ def decode(
     topic: str | None = None,
     partition: int | None = None,
     segment: str | None = None,
+    order: OffsetOrder | None = None,
 ) -> Decoded:
     """See native_log.records.reference.decode."""
     return _decoded(
@@ -70,6 +72,7 @@ def decode(
             topic=topic,
             partition=partition,
             segment=segment,
+            order=order,
         )
     )
 
@@ -90,10 +93,15 @@ def scan(
     base_position: int = 0,
     check_crcs: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    order: OffsetOrder | None = None,
 ) -> Scanned:
     """See native_log.records.reference.scan."""
     batches, status, position, next_offset, needed, damage = _kernel.scan(
-        buffer, base_position=base_position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes
+        buffer,
+        base_position=base_position,
+        check_crcs=check_crcs,
+        max_batch_bytes=max_batch_bytes,
+        order=order,
     )
     return Scanned(pa.record_batch(batches), status, position, next_offset, needed, _damage(damage))
 
@@ -105,10 +113,11 @@ def scan_headers(
     *,
     max_rows: int,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    order: OffsetOrder | None = None,
 ) -> Scanned:
     """See native_log.records.reference.scan_headers."""
     batches, status, position, next_offset, needed, damage = _kernel.scan_headers(
-        descriptor, position, end, max_rows=max_rows, max_batch_bytes=max_batch_bytes
+        descriptor, position, end, max_rows=max_rows, max_batch_bytes=max_batch_bytes, order=order
     )
     return Scanned(pa.record_batch(batches), status, position, next_offset, needed, _damage(damage))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log import _kernel
+    from native_log.records.schema import OffsetOrder
 else:
     _kernel = load_kernel()
 
@@ -141,6 +142,7 @@ class OffsetMap(cleaning.OffsetMap):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         return progress(
             self._map.put_batches(
@@ -151,6 +153,7 @@ class OffsetMap(cleaning.OffsetMap):
                 aborted=aborted,
                 check_crcs=check_crcs,
                 max_batch_bytes=max_batch_bytes,
+                order=order,
             )
         )
 
@@ -165,6 +168,7 @@ class OffsetMap(cleaning.OffsetMap):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         return progress(
             self._map.mark(
@@ -176,6 +180,7 @@ class OffsetMap(cleaning.OffsetMap):
                 aborted=aborted,
                 check_crcs=check_crcs,
                 max_batch_bytes=max_batch_bytes,
+                order=order,
             )
         )
 
@@ -204,6 +209,7 @@ class KeyBuckets(cleaning.KeyBuckets):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         return progress(
             self._buckets.put_batches(
@@ -214,6 +220,7 @@ class KeyBuckets(cleaning.KeyBuckets):
                 aborted=aborted,
                 check_crcs=check_crcs,
                 max_batch_bytes=max_batch_bytes,
+                order=order,
             )
         )
 

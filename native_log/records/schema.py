@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -76,12 +77,33 @@ compression; `controlType` is 0 ABORT, 1 COMMIT, ... (null: no control batch); `
 were checked."""
 
 
+class OffsetOrder(NamedTuple):
+    """What is known of the offsets of the batches in a part of a segment.
+
+    Offsets increase from batch to batch. No CRC covers the base offset, so only this rule finds a batch that
+    is there twice or whose offset was altered. A batch is damaged (kind "order") if it
+
+    - begins at or below the last offset before it,
+    - reaches `end_offset`, or
+    - leaps over the batch behind it: that one fits what came before, and has no room between this batch and
+      what follows.
+    """
+
+    next_offset: int
+    """Inclusive: no batch begins below it. It follows the last offset of the batches before."""
+    end_offset: int
+    """Exclusive: the base offset of the next segment, 2^63 - 1 if there is none."""
+    descriptor: int
+    """Of the open file, in which positions are those of the call. A header behind the buffer's end is read
+    from there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Damage:
     """A batch that cannot be read, and why."""
 
     kind: str
-    """"size", "magic", "crc", "codec", "compression", "records" or "too-large"."""
+    """"size", "magic", "crc", "codec", "compression", "records", "order" or "too-large"."""
     position: int
     """Its first byte."""
     size_bytes: int

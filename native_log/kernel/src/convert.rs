@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::damage::Damage;
+use crate::order::Order;
 use crate::scan::{scan, to_arrow};
 use crate::selection::Aborted;
 
@@ -38,6 +39,27 @@ pub fn borrowed(descriptor: i32) -> PyResult<ManuallyDrop<File>> {
     }
     // SAFETY: the descriptor is the caller's. The file is never dropped, and so never closes it.
     Ok(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
+}
+
+/// next_offset, end_offset, descriptor: a native_log.records.OffsetOrder
+pub type OrderTuple = (i64, i64, i32);
+
+/// What an `OrderTuple` says, with the file of its descriptor.
+pub struct OpenOrder {
+    next: i64,
+    end: i64,
+    file: ManuallyDrop<File>,
+}
+
+impl OpenOrder {
+    pub fn of(order: Option<OrderTuple>) -> PyResult<Option<Self>> {
+        let open = |(next, end, descriptor)| Ok(OpenOrder { next, end, file: borrowed(descriptor)? });
+        order.map(open).transpose()
+    }
+
+    pub fn order(&self) -> Order<'_> {
+        Order::new(self.next, self.end, &self.file)
+    }
 }
 
 pub fn io_error(error: io::Error) -> PyErr {
@@ -80,7 +102,7 @@ impl ArrowBatch {
 
 /// The rows of batches just written at `position`, whose CRCs are right.
 pub fn written(batches: &[u8], position: i64) -> Result<ArrowBatch, ArrowError> {
-    let (mut rows, _) = scan(batches, position, false, usize::MAX);
+    let (mut rows, _) = scan(batches, position, false, usize::MAX, None);
     rows.iter_mut().for_each(|row| row.is_valid = Some(true));
     let (fields, arrays) = to_arrow(&rows);
     ArrowBatch::new(fields, arrays, rows.len())

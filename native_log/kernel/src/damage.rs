@@ -9,6 +9,7 @@ pub enum Kind {
     Codec,
     Compression,
     Records,
+    Order,
     TooLarge,
 }
 
@@ -21,6 +22,7 @@ impl Kind {
             Kind::Codec => "codec",
             Kind::Compression => "compression",
             Kind::Records => "records",
+            Kind::Order => "order",
             Kind::TooLarge => "too-large",
         }
     }

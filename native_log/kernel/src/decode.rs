@@ -11,6 +11,7 @@ use crate::columns::{BatchValues, Column, Constants, RecordColumns};
 use crate::damage::{Damage, Fault};
 use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy;
+use crate::order::{Claim, Order};
 use crate::selection::{OffsetRange, Selection};
 use crate::v2;
 
@@ -56,6 +57,8 @@ pub struct Stopped {
 pub struct Options<'a> {
     pub base_position: i64,
     pub selection: Selection,
+    /// None: batches come in any order.
+    pub order: Option<Order<'a>>,
     pub max_rows: Option<usize>,
     pub max_bytes: Option<usize>,
     pub check_crcs: bool,
@@ -132,6 +135,7 @@ struct Decoder<'a> {
     /// Of the buffer's first byte.
     base_position: i64,
     next_offset: Option<i64>,
+    order: Option<Order<'a>>,
     /// Whether there is room for as many rows as the first batch lets expect.
     expected: bool,
 }
@@ -145,6 +149,7 @@ impl<'a> Decoder<'a> {
             decompressor,
             base_position: options.base_position,
             next_offset: None,
+            order: options.order,
             expected: false,
         }
     }
@@ -209,9 +214,9 @@ impl<'a> Decoder<'a> {
             };
             match self.batch(&prefix, &buffer[at..], position, ahead) {
                 Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
-                Ok(Used::Passed { next_offset: behind }) => self.next_offset = Some(behind),
+                Ok(Used::Passed { next_offset: behind }) => self.accept(behind),
                 Ok(Used::Records { next_offset: behind }) => {
-                    self.next_offset = Some(behind);
+                    self.accept(behind);
                     if !self.expected {
                         self.expected = true;
                         self.columns.expect((buffer.len() - at + to_come) / prefix.total);
@@ -226,6 +231,14 @@ impl<'a> Decoder<'a> {
                 }
             }
             at += prefix.total;
+        }
+    }
+
+    /// The batch at hand was used, or passed over.
+    fn accept(&mut self, next_offset: i64) {
+        self.next_offset = Some(next_offset);
+        if let Some(order) = &mut self.order {
+            order.accept(next_offset);
         }
     }
 
@@ -264,6 +277,10 @@ impl<'a> Decoder<'a> {
         let options = self.options;
         // Compaction may have removed the last record: go on behind its offset all the same.
         let next_offset = header.last_offset().wrapping_add(1);
+        if let Some(order) = &self.order {
+            let (first, last) = (header.base_offset, header.last_offset());
+            order.check(&Claim { first, last, rest, total, position })?;
+        }
         if options.selection.passes_v2(&header) {
             return Ok(Used::Passed { next_offset });
         }
@@ -305,6 +322,9 @@ impl<'a> Decoder<'a> {
 
     fn legacy_batch(&mut self, header: LegacyHeader, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
         let options = self.options;
+        if let Some(order) = self.order.as_ref().filter(|_| !header.lacks_offset()) {
+            order.check(&Claim { first: header.offset, last: header.offset, rest, total, position })?;
+        }
         if options.selection.passes_legacy(&header) {
             return Ok(Used::Passed { next_offset: header.offset.wrapping_add(1) });
         }

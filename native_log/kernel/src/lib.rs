@@ -14,6 +14,7 @@
 //! | [`header`] | the entry prefix all formats share, and the headers of v2 batches and v0/v1 messages |
 //! | [`v2`], [`legacy`] | the records inside a batch: format v2, and messages and wrappers of v0 and v1 |
 //! | [`selection`] | which records are asked for |
+//! | [`order`] | whether batches come in the order of their offsets |
 //! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |
 //! | [`columns`] | the Arrow columns being built |
 //! | [`write`](mod@write) | what all writers of batches write alike |
@@ -41,6 +42,7 @@ pub mod find;
 pub mod header;
 pub mod legacy;
 mod memory;
+pub mod order;
 pub mod partitioner;
 pub mod patch;
 pub mod pool;

@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 
 use crate::columns::{Column, Constants, RecordColumns, fields};
 use crate::convert::{
-    ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, Source, aborted_of, arrow_error, borrowed, bytes_of,
-    damage_tuple, io_error,
+    ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, OpenOrder, OrderTuple, Source, aborted_of, arrow_error, borrowed,
+    bytes_of, damage_tuple, io_error,
 };
 use crate::decode::{Options, Stopped, decode, decode_file};
 use crate::find::find_batch;
@@ -15,7 +15,7 @@ use crate::scan::{scan, scan_headers, to_arrow};
 use crate::selection::Selection;
 
 /// Goes up when the functions below change.
-const API_VERSION: u32 = 12;
+const API_VERSION: u32 = 13;
 
 /// (batch, status, position, next_offset, needed_bytes, damage)
 type ResultTuple = (ArrowBatch, &'static str, i64, Option<i64>, usize, Option<DamageTuple>);
@@ -40,17 +40,22 @@ mod _kernel {
     use crate::encode::python::{deal, encode, murmur2, patch, write_prefixes};
 
     #[pyfunction]
-    #[pyo3(signature = (buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
+    #[pyo3(signature = (
+        buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
+    ))]
     fn scan(
         py: Python<'_>,
         buffer: PyBuffer<u8>,
         base_position: i64,
         check_crcs: bool,
         max_batch_bytes: usize,
+        order: Option<OrderTuple>,
     ) -> PyResult<ResultTuple> {
         let bytes = bytes_of(&buffer)?;
+        let order = OpenOrder::of(order)?;
+        let order = order.as_ref().map(OpenOrder::order);
         let (batch, stopped) = py.detach(|| {
-            let (rows, stopped) = super::scan(bytes, base_position, check_crcs, max_batch_bytes);
+            let (rows, stopped) = super::scan(bytes, base_position, check_crcs, max_batch_bytes, order);
             let (fields, arrays) = to_arrow(&rows);
             (ArrowBatch::new(fields, arrays, rows.len()), stopped)
         });
@@ -58,7 +63,9 @@ mod _kernel {
     }
 
     #[pyfunction]
-    #[pyo3(signature = (descriptor, position, end, *, max_rows, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
+    #[pyo3(signature = (
+        descriptor, position, end, *, max_rows, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
+    ))]
     fn scan_headers(
         py: Python<'_>,
         descriptor: i32,
@@ -66,10 +73,13 @@ mod _kernel {
         end: u64,
         max_rows: usize,
         max_batch_bytes: usize,
+        order: Option<OrderTuple>,
     ) -> PyResult<ResultTuple> {
         let file = borrowed(descriptor)?;
+        let order = OpenOrder::of(order)?;
+        let order = order.as_ref().map(OpenOrder::order);
         let scanned = py.detach(|| {
-            super::scan_headers(&file, position, end, max_rows, max_batch_bytes).map(|(rows, stopped)| {
+            super::scan_headers(&file, position, end, max_rows, max_batch_bytes, order).map(|(rows, stopped)| {
                 let (fields, arrays) = to_arrow(&rows);
                 (ArrowBatch::new(fields, arrays, rows.len()), stopped)
             })
@@ -82,7 +92,7 @@ mod _kernel {
     #[pyo3(signature = (
         source, columns, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, max_rows = None,
         max_bytes = None, check_crcs = true, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, control = false, topic = None,
-        partition = None, segment = None
+        partition = None, segment = None, order = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.decode")]
     fn decode(
@@ -101,7 +111,9 @@ mod _kernel {
         topic: Option<String>,
         partition: Option<i32>,
         segment: Option<String>,
+        order: Option<OrderTuple>,
     ) -> PyResult<ResultTuple> {
+        let order = OpenOrder::of(order)?;
         let columns = columns.iter().map(|name| column(name)).collect::<PyResult<Vec<_>>>()?;
         let options = Options {
             base_position: if let Source::File(_, position, _) = source { position } else { base_position },
@@ -110,6 +122,7 @@ mod _kernel {
                 end_offset,
                 aborted: aborted.as_ref().map(aborted_of).transpose()?.unwrap_or_default(),
             },
+            order: order.as_ref().map(OpenOrder::order),
             max_rows,
             max_bytes,
             check_crcs,

@@ -10,9 +10,10 @@ use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, StringArray};
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::codec::Codec;
-use crate::damage::Damage;
+use crate::damage::{Damage, Fault};
 use crate::decode::{Status, Stopped};
 use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, i16_at, next};
+use crate::order::{Claim, Order};
 use crate::varint::{read_i32, read_i64};
 
 /// The fields of a control record up to and including its key, at their longest, take less.
@@ -50,8 +51,14 @@ pub struct BatchRow {
 
 /// One row for each batch from the beginning of `buffer` on, until something stops it. A wrong CRC, an unknown codec or
 /// an impossible record count does not.
-pub fn scan(buffer: &[u8], base_position: i64, check_crcs: bool, max_batch_bytes: usize) -> (Vec<BatchRow>, Stopped) {
-    let Ok(scanned) = scan_from(Buffer(buffer), base_position, usize::MAX, check_crcs, max_batch_bytes);
+pub fn scan(
+    buffer: &[u8],
+    base_position: i64,
+    check_crcs: bool,
+    max_batch_bytes: usize,
+    order: Option<Order>,
+) -> (Vec<BatchRow>, Stopped) {
+    let Ok(scanned) = scan_from(Buffer(buffer), base_position, usize::MAX, check_crcs, max_batch_bytes, order);
     scanned
 }
 
@@ -63,9 +70,10 @@ pub fn scan_headers(
     end: u64,
     max_rows: usize,
     max_batch_bytes: usize,
+    order: Option<Order>,
 ) -> io::Result<(Vec<BatchRow>, Stopped)> {
     let headers = Headers { file, position, end, bytes: [0; _] };
-    scan_from(headers, position as i64, max_rows, false, max_batch_bytes)
+    scan_from(headers, position as i64, max_rows, false, max_batch_bytes, order)
 }
 
 /// What batches are scanned in.
@@ -111,6 +119,7 @@ fn scan_from<S: Source>(
     max_rows: usize,
     check_crcs: bool,
     max_batch_bytes: usize,
+    mut order: Option<Order>,
 ) -> Result<(Vec<BatchRow>, Stopped), S::Error> {
     let mut rows: Vec<BatchRow> = Vec::new();
     let mut at = 0;
@@ -122,7 +131,13 @@ fn scan_from<S: Source>(
         }
         match next(rest, 0, max_batch_bytes) {
             Next::Batch(prefix) => match row(&prefix, rest, position, check_crcs) {
-                Ok(row) => rows.push(row),
+                Ok(row) => {
+                    if let Err(fault) = order.as_mut().map_or(Ok(()), |order| in_order(order, &row, rest)) {
+                        let (size_bytes, offset) = (prefix.total as i64, prefix.offset);
+                        break (Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }));
+                    }
+                    rows.push(row);
+                }
                 Err(needed) => break (Status::Partial, needed, None),
             },
             Next::End => break (Status::End, 0, None),
@@ -137,6 +152,18 @@ fn scan_from<S: Source>(
     let position = base_position.saturating_add(at as i64);
     let next_offset = rows.last().map(|row| row.last_offset.wrapping_add(1));
     Ok((rows, Stopped { status, position, next_offset, needed_bytes, damage }))
+}
+
+/// Checks the batch of `row`, which `rest` begins with, against what is known of the offsets before and behind.
+fn in_order(order: &mut Order, row: &BatchRow, rest: &[u8]) -> Result<(), Fault> {
+    let last = row.last_offset;
+    let lacks_offset = row.base_offset.is_none() && row.magic == 1 && last == 0;
+    if !lacks_offset {
+        let (first, total) = (row.base_offset.unwrap_or(last), row.size_in_bytes as usize);
+        order.check(&Claim { first, last, rest, total, position: row.position })?;
+    }
+    order.accept(last.wrapping_add(1));
+    Ok(())
 }
 
 /// The row of the batch that `rest` begins with, or how many bytes it takes to tell.

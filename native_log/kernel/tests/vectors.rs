@@ -104,7 +104,7 @@ fn headers_keep_order_duplicates_and_nulls() {
 #[test]
 fn scanned_headers() {
     let buffer = [bytes_of(COMMIT), bytes_of(ABORT), bytes_of(EMPTY), bytes_of(TOMBSTONE), bytes_of(V0)].concat();
-    let (batches, stopped) = scan(&buffer, 1000, true, MAX_BATCH_BYTES);
+    let (batches, stopped) = scan(&buffer, 1000, true, MAX_BATCH_BYTES, None);
     assert_eq!((stopped.status, stopped.position), (Status::End, 1000 + buffer.len() as i64));
     assert_eq!(
         batches.iter().map(|batch| batch.control_type).collect::<Vec<_>>(),
@@ -123,11 +123,11 @@ fn scanned_headers() {
 #[test]
 fn a_scan_needs_no_more_than_headers() {
     let ten = ten();
-    let (batches, stopped) = scan(&ten[..61], 0, false, MAX_BATCH_BYTES);
+    let (batches, stopped) = scan(&ten[..61], 0, false, MAX_BATCH_BYTES, None);
     assert_eq!((batches.len(), stopped.status, stopped.position), (1, Status::End, 191));
-    let (batches, stopped) = scan(&ten[..60], 0, false, MAX_BATCH_BYTES);
+    let (batches, stopped) = scan(&ten[..60], 0, false, MAX_BATCH_BYTES, None);
     assert_eq!((batches.len(), stopped.status, stopped.needed_bytes), (0, Status::Partial, 61));
-    let (_, stopped) = scan(&bytes_of(COMMIT)[..61], 0, false, MAX_BATCH_BYTES);
+    let (_, stopped) = scan(&bytes_of(COMMIT)[..61], 0, false, MAX_BATCH_BYTES, None);
     assert_eq!((stopped.status, stopped.needed_bytes), (Status::Partial, 78));
 }
 

@@ -9,6 +9,7 @@ from native_log.records.reference.batch import Batch, check_crc, read_batch
 from native_log.records.reference.columns import RecordColumns
 from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import BatchHeader, header_at, wrap64
+from native_log.records.reference.order import Order
 from native_log.records.reference.selection import Aborted, Selection
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Decoded
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typing_extensions import Buffer
+
+    from native_log.records.schema import OffsetOrder
 
 MAX_ARROW_BYTES = 1 << 30
 """One call stops here at the latest: offsets within Arrow columns have 31 bits."""
@@ -37,6 +40,7 @@ def decode(
     topic: str | None = None,
     partition: int | None = None,
     segment: str | None = None,
+    order: OffsetOrder | None = None,
 ) -> Decoded:
     """The records of the batches in `buffer`, with just the columns asked for.
 
@@ -54,12 +58,14 @@ def decode(
         max_batch_bytes: ceiling for one batch as stored and as decompressed.
         control: whether records of control batches (transaction markers) are rows too.
         topic, partition, segment: what the columns of these names hold.
+        order: see OffsetOrder; None: batches come in any order.
 
     Raises:
         ValueError: an unknown column, or `aborted` is no sequence of triples.
     """
     data = memoryview(buffer).cast("B")
     selection = Selection(start_offset, end_offset, Aborted(aborted), control)
+    in_order = None if order is None else Order(order)
     rows = RecordColumns(columns, {"topic": topic, "partition": partition, "segment": segment})
     # At least one batch is always used, whatever the limits.
     most_rows = None if max_rows is None else max(max_rows, 1)
@@ -71,6 +77,8 @@ def decode(
             if index < len(data) and rows.reached(most_rows, most_bytes):
                 raise Stop("limit")
             header = header_at(data, index, base_position, max_batch_bytes)
+            if in_order is not None:
+                in_order.check(header, data[index:])
             batch = batch_at(data, index, header, selection, check_crcs, max_batch_bytes)
         except Stop as stop:
             return Decoded(
@@ -81,6 +89,8 @@ def decode(
         else:
             rows.add(batch, [record for record in batch.records if selection.has(record.offset)])
             next_offset = batch.next_offset
+        if in_order is not None:
+            in_order.accept(next_offset)
         index += header.size_bytes
 
 

@@ -142,8 +142,8 @@ def header_at(data: memoryview, index: int, base_position: int, max_batch_bytes:
     return parse_header(data, index, base_position + index)
 
 
-def check_claims(size: int, magic: int, max_batch_bytes: int) -> None:
-    """What can be said of an entry from its size field and its magic."""
+def check_claims(size: int, magic: int, max_batch_bytes: int) -> int:
+    """Check an entry's size field and its magic, and return its size in bytes. Raises DamagedBatchError."""
     size_bytes = PREFIX_BYTES + size
     if size < MIN_SIZE:
         raise DamagedBatchError("size", f"a batch's size field is at least {MIN_SIZE}, found {size}")
@@ -159,6 +159,7 @@ def check_claims(size: int, magic: int, max_batch_bytes: int) -> None:
             f"a batch of magic {magic} has at least {SMALLEST_ENTRY_BYTES[magic]} bytes, "
             f"this one claims {size_bytes}",
         )
+    return size_bytes
 
 
 def parse_header(data: memoryview, index: int, position: int) -> BatchHeader:

@@ -12,6 +12,7 @@ from native_log.records.reference.batch import has_right_crc
 from native_log.records.reference.codec import codec_name
 from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import V2_HEADER, BatchHeader, header_at, wrap64
+from native_log.records.reference.order import Order
 from native_log.records.reference.varint import read_varint, read_varlong
 from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Scanned
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from typing_extensions import Buffer
+
+    from native_log.records.schema import OffsetOrder
 
 CONTROL_KEY = struct.Struct(">hh")
 """version, type"""
@@ -32,6 +35,7 @@ def scan(
     base_position: int = 0,
     check_crcs: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    order: OffsetOrder | None = None,
 ) -> Scanned:
     """What the headers of the batches in `buffer` say: BATCH_SCHEMA, one row a batch.
 
@@ -45,9 +49,10 @@ def scan(
         check_crcs: fill `isValid`, of every batch, as a broker does in recovery: v0/v1 wrappers by their own
             CRC. Takes the whole batch.
         max_batch_bytes: ceiling for what a batch may claim.
+        order: see OffsetOrder; None: batches come in any order.
     """
     data = memoryview(buffer).cast("B")
-    return _scan(lambda index: data[index:], base_position, None, check_crcs, max_batch_bytes)
+    return _scan(lambda index: data[index:], base_position, None, check_crcs, max_batch_bytes, order)
 
 
 def scan_headers(
@@ -57,6 +62,7 @@ def scan_headers(
     *,
     max_rows: int,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    order: OffsetOrder | None = None,
 ) -> Scanned:
     """What `scan` says of a file's bytes from `position` to `end`, with one small read a batch.
 
@@ -66,6 +72,7 @@ def scan_headers(
     Args:
         descriptor: of a file that is open for reading.
         max_rows: ends with the status "limit" before another batch.
+        order: as for `scan`.
 
     Raises:
         EOFError: the file ends before `end`.
@@ -79,7 +86,7 @@ def scan_headers(
             raise EOFError(f"the file ends before position {position + index + wanted}")
         return memoryview(data)
 
-    return _scan(header, position, max_rows, False, max_batch_bytes)
+    return _scan(header, position, max_rows, False, max_batch_bytes, order)
 
 
 def _scan(
@@ -88,8 +95,10 @@ def _scan(
     max_rows: int | None,
     check_crcs: bool,
     max_batch_bytes: int,
+    known_order: OffsetOrder | None,
 ) -> Scanned:
     rows: list[dict[str, Any]] = []
+    order = None if known_order is None else Order(known_order)
     index = 0
     next_offset = None
     while True:
@@ -101,6 +110,8 @@ def _scan(
             needed = header.size_bytes if check_crcs else header_and_control_bytes(header)
             if needed > len(rest):
                 raise Stop("partial", needed)
+            if order is not None:
+                order.check(header, rest)
         except Stop as stop:
             batches = pa.RecordBatch.from_pylist(rows, schema=BATCH_SCHEMA)
             position = base_position + index
@@ -109,6 +120,8 @@ def _scan(
         rows.append(row(header, batch, has_right_crc(header, batch) if check_crcs else None))
         index += header.size_bytes
         next_offset = wrap64(header.last_offset + 1)
+        if order is not None:
+            order.accept(next_offset)
 
 
 def header_and_control_bytes(header: BatchHeader) -> int:

@@ -3,12 +3,24 @@
 use crate::damage::{Damage, Fault};
 use crate::decode::{Status, Stopped};
 use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::order::{Claim, Order};
 
 /// The header of the batch at hand.
 #[derive(Clone, Copy, Debug)]
 pub enum Header {
     V2(V2Header),
     Legacy(LegacyHeader),
+}
+
+impl Header {
+    /// The first and the last offset of the batch; the last twice where only that is known, None where not even that is.
+    fn offsets(&self) -> Option<(i64, i64)> {
+        match self {
+            Header::V2(header) => Some((header.base_offset, header.last_offset())),
+            Header::Legacy(header) if header.lacks_offset() => None,
+            Header::Legacy(header) => Some((header.offset, header.offset)),
+        }
+    }
 }
 
 /// Why there is no batch, or none to be used.
@@ -24,13 +36,14 @@ pub struct Cursor<'a> {
     base_position: i64,
     max_batch_bytes: usize,
     at: usize,
+    order: Option<Order<'a>>,
     /// Last offset + 1 of the last batch gone over.
     pub next_offset: Option<i64>,
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(buffer: &'a [u8], base_position: i64, max_batch_bytes: usize) -> Self {
-        Cursor { buffer, base_position, max_batch_bytes, at: 0, next_offset: None }
+    pub fn new(buffer: &'a [u8], base_position: i64, max_batch_bytes: usize, order: Option<Order<'a>>) -> Self {
+        Cursor { buffer, base_position, max_batch_bytes, at: 0, order, next_offset: None }
     }
 
     /// The batch at hand, of which the header is in the buffer.
@@ -50,6 +63,12 @@ impl<'a> Cursor<'a> {
             Some(header) if prefix.magic == 2 => Header::V2(V2Header::parse(header)),
             _ => Header::Legacy(LegacyHeader::parse(rest)),
         };
+        if let Some(order) = &self.order
+            && let Some((first, last)) = header.offsets()
+        {
+            let claim = Claim { first, last, rest, total: prefix.total, position: self.position() };
+            order.check(&claim).map_err(|fault| Stop::fault(fault, &prefix))?;
+        }
         Ok((prefix, header))
     }
 
@@ -58,9 +77,12 @@ impl<'a> Cursor<'a> {
         self.rest().get(..prefix.total).ok_or(Stop::Partial { needed: prefix.total })
     }
 
-    /// The batch at hand has been used, or passed over.
-    pub fn advance(&mut self, prefix: &Prefix, next_offset: i64) {
+    /// The batch at hand, behind which the offset `behind` comes, has been used or passed over.
+    pub fn advance(&mut self, prefix: &Prefix, behind: i64, next_offset: i64) {
         self.at += prefix.total;
+        if let Some(order) = &mut self.order {
+            order.accept(behind);
+        }
         self.next_offset = Some(next_offset);
     }
 

@@ -36,7 +36,7 @@ impl Headers {
         let bytes = bytes_of(&buffer)?;
         let rows = &mut self.rows;
         py.detach(|| {
-            let (found, _) = scan(bytes, base_position, false, max_batch_bytes);
+            let (found, _) = scan(bytes, base_position, false, max_batch_bytes, None);
             rows.extend(found.into_iter().take_while(|row| end.is_none_or(|end| row.position < end)));
         });
         Ok(())

@@ -8,12 +8,14 @@ use crate::damage::Fault;
 use crate::decode::{DECOMPRESSOR, Status, Stopped};
 use crate::header::{LegacyHeader, Prefix, V2_HEADER, V2Header};
 use crate::legacy;
+use crate::order::Order;
 use crate::selection::Selection;
 
 /// What a call is asked for: as `decode`'s options of these names, and batches are passed over as there.
-pub struct Options {
+pub struct Options<'a> {
     pub base_position: i64,
     pub selection: Selection,
+    pub order: Option<Order<'a>>,
     pub check_crcs: bool,
     pub max_batch_bytes: usize,
 }
@@ -98,13 +100,13 @@ impl Sink for &mut Unshadowed<'_> {
 pub fn feed(buffer: &[u8], options: &Options, sink: impl Sink) -> Progress {
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
         let mut feeder = Feeder { options, sink, decompressor, keys: Vec::new(), records: 0, null_keys: 0 };
-        let mut cursor = Cursor::new(buffer, options.base_position, options.max_batch_bytes);
+        let mut cursor = Cursor::new(buffer, options.base_position, options.max_batch_bytes, options.order);
         let stopped = loop {
             match feeder.batch(&cursor) {
                 Ok((prefix, behind)) => {
-                    let behind = options.selection.end_offset.map_or(behind, |end| behind.min(end));
-                    let next_offset = cursor.next_offset.map_or(behind, |before| before.max(behind));
-                    cursor.advance(&prefix, next_offset);
+                    let wanted = options.selection.end_offset.map_or(behind, |end| behind.min(end));
+                    let next_offset = cursor.next_offset.map_or(wanted, |before| before.max(wanted));
+                    cursor.advance(&prefix, behind, next_offset);
                 }
                 Err(End::Stop(stop)) => break cursor.stopped(stop),
                 Err(End::Full { offset }) => {
@@ -146,7 +148,7 @@ struct KeyAt {
 const AHEAD: usize = 16;
 
 struct Feeder<'a, S> {
-    options: &'a Options,
+    options: &'a Options<'a>,
     sink: S,
     decompressor: &'a mut Decompressor,
     /// Those of the batch at hand, used again for every batch.

@@ -16,8 +16,8 @@ use super::packs::{Kind, Merger};
 use super::{buckets, rewrite, survivors};
 use crate::bytes::{Bytes, Part, recycled};
 use crate::convert::{
-    self, ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, aborted_of, arrow_error, borrowed, bytes_of, damage_tuple,
-    io_error, written,
+    self, ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, OpenOrder, OrderTuple, aborted_of, arrow_error, borrowed,
+    bytes_of, damage_tuple, io_error, written,
 };
 use crate::decode::Stopped;
 use crate::selection::Selection;
@@ -36,9 +36,10 @@ fn progress(found: Progress) -> ProgressTuple {
 /// The arguments that all calls over a buffer have.
 struct Source<'a> {
     bytes: &'a [u8],
-    options: Options,
+    options: Options<'a>,
 }
 
+#[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
 fn source<'a>(
     buffer: &'a PyBuffer<u8>,
     base_position: i64,
@@ -47,10 +48,12 @@ fn source<'a>(
     aborted: Option<&PyBuffer<u8>>,
     check_crcs: bool,
     max_batch_bytes: usize,
+    order: Option<&'a OpenOrder>,
 ) -> PyResult<Source<'a>> {
     let aborted = aborted.map(aborted_of).transpose()?.unwrap_or_default();
     let selection = Selection { start_offset, end_offset, aborted };
-    let options = Options { base_position, selection, check_crcs, max_batch_bytes };
+    let order = order.map(OpenOrder::order);
+    let options = Options { base_position, selection, order, check_crcs, max_batch_bytes };
     Ok(Source { bytes: bytes_of(buffer)?, options })
 }
 
@@ -81,7 +84,7 @@ impl OffsetMap {
 
     #[pyo3(signature = (
         buffer, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, check_crcs = true,
-        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
     fn put_batches(
@@ -94,17 +97,20 @@ impl OffsetMap {
         aborted: Option<PyBuffer<u8>>,
         check_crcs: bool,
         max_batch_bytes: usize,
+        order: Option<OrderTuple>,
     ) -> PyResult<ProgressTuple> {
         let aborted = aborted.as_ref();
+        let order = OpenOrder::of(order)?;
+        let order = order.as_ref();
         let Source { bytes, options } =
-            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
+            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes, order)?;
         let map = &mut self.map;
         Ok(progress(py.detach(|| feed(bytes, &options, map))))
     }
 
     #[pyo3(signature = (
         buffer, survivors, *, base_position = 0, start_offset = None, end_offset = None, aborted = None,
-        check_crcs = true, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+        check_crcs = true, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.mark")]
     fn mark(
@@ -118,10 +124,13 @@ impl OffsetMap {
         aborted: Option<PyBuffer<u8>>,
         check_crcs: bool,
         max_batch_bytes: usize,
+        order: Option<OrderTuple>,
     ) -> PyResult<ProgressTuple> {
         let aborted = aborted.as_ref();
+        let order = OpenOrder::of(order)?;
+        let order = order.as_ref();
         let Source { bytes, options } =
-            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
+            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes, order)?;
         let (map, set) = (&self.map, &mut survivors.set);
         let found = py.detach(|| {
             let mut unshadowed = Unshadowed { map, offsets: Vec::new() };
@@ -189,7 +198,7 @@ impl KeyBuckets {
 
     #[pyo3(signature = (
         buffer, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, check_crcs = true,
-        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
     fn put_batches(
@@ -202,10 +211,13 @@ impl KeyBuckets {
         aborted: Option<PyBuffer<u8>>,
         check_crcs: bool,
         max_batch_bytes: usize,
+        order: Option<OrderTuple>,
     ) -> PyResult<ProgressTuple> {
         let aborted = aborted.as_ref();
+        let order = OpenOrder::of(order)?;
+        let order = order.as_ref();
         let Source { bytes, options } =
-            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes)?;
+            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes, order)?;
         self.reclaim();
         let buckets = &mut self.buckets;
         Ok(progress(py.detach(|| feed(bytes, &options, buckets))))

@@ -62,7 +62,7 @@ pub fn rewrite_file(file: &File, end: u64, options: &Options, out: &mut Vec<u8>)
 }
 
 fn filter_batches(buffer: &[u8], base_position: i64, options: &Options, filter: &mut Filter) -> Stopped {
-    let mut cursor = Cursor::new(buffer, base_position, options.max_batch_bytes);
+    let mut cursor = Cursor::new(buffer, base_position, options.max_batch_bytes, None);
     let mut verdicts = options.verdicts.map(|verdicts| verdicts.iter());
     let stop = loop {
         let (prefix, header) = match cursor.header() {
@@ -82,7 +82,7 @@ fn filter_batches(buffer: &[u8], base_position: i64, options: &Options, filter: 
             Header::Legacy(header) => filter.legacy_batch(header, &prefix, verdict, &cursor),
         };
         match used {
-            Ok(next_offset) => cursor.advance(&prefix, next_offset),
+            Ok(next_offset) => cursor.advance(&prefix, next_offset, next_offset),
             Err(stop) => break stop,
         }
     };

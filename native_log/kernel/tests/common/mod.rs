@@ -15,6 +15,7 @@ pub fn options<'a>() -> Options<'a> {
     Options {
         base_position: 0,
         selection: Selection::default(),
+        order: None,
         max_rows: None,
         max_bytes: None,
         check_crcs: true,

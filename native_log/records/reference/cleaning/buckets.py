@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.records.cleaning import MapProgress
+    from native_log.records.schema import OffsetOrder
 
 
 @dataclass(slots=True)
@@ -86,6 +87,7 @@ class KeyBuckets(cleaning.KeyBuckets):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         return feed(
             self.put,
@@ -96,6 +98,7 @@ class KeyBuckets(cleaning.KeyBuckets):
             aborted=aborted,
             check_crcs=check_crcs,
             max_batch_bytes=max_batch_bytes,
+            order=order,
         )
 
     def take(self) -> list[Buffer]:

@@ -13,6 +13,8 @@ from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from native_log.records.schema import OffsetOrder
+
 
 class OffsetMap(cleaning.OffsetMap):
     def __init__(self, max_bytes: int) -> None:
@@ -56,6 +58,7 @@ class OffsetMap(cleaning.OffsetMap):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         return feed(
             self.put,
@@ -66,6 +69,7 @@ class OffsetMap(cleaning.OffsetMap):
             aborted=aborted,
             check_crcs=check_crcs,
             max_batch_bytes=max_batch_bytes,
+            order=order,
         )
 
     def mark(
@@ -79,6 +83,7 @@ class OffsetMap(cleaning.OffsetMap):
         aborted: Buffer = b"",
         check_crcs: bool = True,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
     ) -> MapProgress:
         found: list[int] = []
 
@@ -96,6 +101,7 @@ class OffsetMap(cleaning.OffsetMap):
             aborted=aborted,
             check_crcs=check_crcs,
             max_batch_bytes=max_batch_bytes,
+            order=order,
         )
         own(survivors).update(found)
         return progress
