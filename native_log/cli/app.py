@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
 
 import click
 
 import native_log
 from native_log.cli import cleaning
+from native_log.cli.cat import cat
+from native_log.cli.completion import complete_file
+from native_log.cli.options import (
+    COUNT,
+    exclude_topics_option,
+    log_dir_options,
+    paths_argument,
+    topics_option,
+)
 from native_log.cli.runner import DATA_ERROR, Commands
-from native_log.cli.times import TimeType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-TIME = TimeType()
 
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -59,43 +60,21 @@ def kafkalog(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in cleaning.COMMANDS:
+for _command in (cat, *cleaning.COMMANDS):
     kafkalog.add_command(_command)
 
 
-def _log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
-        click.argument("paths", metavar="PATH...", nargs=-1, required=True),
-        click.option(
-            "--topic",
-            "-t",
-            "topics",
-            metavar="TOPIC",
-            multiple=True,
-            help="Only this topic (may be repeated).",
-        ),
-        click.option(
-            "--high-watermark",
-            type=click.Choice(["auto", "ignore", "checkpoint"], case_sensitive=False),
-            default="auto",
-            show_default=True,
-            help="Where logs end: at the checkpointed high watermark, while a broker runs on them (auto) or "
-            "always (checkpoint), else at the last whole batch.",
-        ),
-        click.option(
-            "--include-deleted", is_flag=True, help="Take -delete and -stray directories for partitions too."
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @kafkalog.command(short_help="List partitions: offsets, sizes, times.")
-@_log_dir_options
+@log_dir_options
+@exclude_topics_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document, sizes in bytes, times in epoch ms.")
 def ls(
-    paths: tuple[str, ...], topics: tuple[str, ...], high_watermark: Any, include_deleted: bool, as_json: bool
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
+    high_watermark: Any,
+    include_deleted: bool,
+    as_json: bool,
 ) -> None:
     """List log directories and their partitions: offsets, sizes, segments, first and last time.
 
@@ -106,109 +85,15 @@ def ls(
     from native_log.logdir import LogDir
 
     found = listing.list_log_dir(
-        LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark), topics
+        LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark), topics, exclude_topics
     )
     click.echo(listing.as_json(found) if as_json else listing.as_text(found))
     if found.failed:
         raise SystemExit(min(found.failed))
 
 
-@kafkalog.command(short_help="Print records as text, JSON or Arrow.")
-@_log_dir_options
-@click.option(
-    "--partition",
-    "-p",
-    "partitions",
-    metavar="N",
-    multiple=True,
-    type=click.IntRange(min=0),
-    help="Only this partition (may be repeated).",
-)
-@click.option("--offset", type=click.IntRange(min=0), metavar="N", help="From this offset on.")
-@click.option("--from", "from_ms", type=TIME, help="From the first record of this time or later on.")
-@click.option("--end-offset", type=click.IntRange(min=0), metavar="N", help="Stop before this offset.")
-@click.option("--until", "until_ms", type=TIME, help="Stop before the first record of this time or later.")
-@click.option(
-    "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N records of each partition."
-)
-@click.option("--limit", "-n", type=click.IntRange(min=0), metavar="N", help="Stop after N records in all.")
-@click.option(
-    "--format",
-    "-f",
-    "form",
-    type=click.Choice(["text", "json", "arrow"], case_sensitive=False),
-    default="text",
-    show_default=True,
-    help="text: a line a record, tabs between topic-partition, offset, time, key, value. json: JSON Lines. "
-    "arrow: an Arrow IPC stream.",
-)
-@click.option(
-    "--encoding",
-    type=click.Choice(["auto", "base64"], case_sensitive=False),
-    default="auto",
-    show_default=True,
-    help='Keys and values in JSON: strings where they are UTF-8, else {"base64": "..."}; or always that.',
-)
-@click.option("--include-headers", is_flag=True, help="Show the records' headers too.")
-@click.option(
-    "--isolation-level",
-    type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),
-    default="read_uncommitted",
-    show_default=True,
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["failFast", "dropMalformed", "permissive"], case_sensitive=False),
-    metavar="[failFast|dropMalformed|permissive]",
-    default="failFast",
-    show_default=True,
-    help="At damaged bytes: end with an error; leave them out and say so; or give a line for each range.",
-)
-@click.option(
-    "--output", "-o", type=click.File("wb", lazy=True), default="-", metavar="FILE", help="Instead of stdout."
-)
-def cat(
-    paths: tuple[str, ...],
-    topics: tuple[str, ...],
-    high_watermark: Any,
-    include_deleted: bool,
-    partitions: tuple[int, ...],
-    limit: int | None,
-    form: str,
-    encoding: str,
-    include_headers: bool,
-    output: BinaryIO,
-    **wanted: Any,
-) -> None:
-    """Print records, one partition after the other, each in order of offset.
-
-    Without --topic: all topics but Kafka's internal ones. TIME is ISO 8601 (UTC where no zone is given) or
-    epoch milliseconds. In text, null is \\N and what does not print is escaped as in Python.
-    """
-    if wanted["offset"] is not None and wanted["from_ms"] is not None:
-        raise click.UsageError("give --offset or --from, not both")
-    if wanted["end_offset"] is not None and wanted["until_ms"] is not None:
-        raise click.UsageError("give --end-offset or --until, not both")
-    is_terminal = output.name == "-" and sys.stdout.isatty()
-    if form == "arrow" and is_terminal:
-        raise click.UsageError("an Arrow stream is not for a terminal: give --output FILE, or pipe it")
-
-    from native_log.cli.cat import Output, Wanted, chosen, print_records
-    from native_log.logdir import LogDir
-
-    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
-    color = is_terminal and "NO_COLOR" not in os.environ
-    print_records(
-        log_dir,
-        chosen(log_dir, topics, partitions),
-        Wanted(**wanted),
-        limit,
-        Output(form, output, include_headers, encoding == "base64", color),
-    )
-
-
 @kafkalog.command(short_help="Check batches, indexes and snapshots.")
-@_log_dir_options
+@log_dir_options
 def verify(
     paths: tuple[str, ...], topics: tuple[str, ...], high_watermark: Any, include_deleted: bool
 ) -> None:
@@ -224,15 +109,9 @@ def verify(
         raise SystemExit(DATA_ERROR)
 
 
-def _changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option(
-        "--topic", "-t", "topics", metavar="TOPIC", multiple=True, help="Only this topic (may be repeated)."
-    )(command)
-    return click.argument("paths", metavar="PATH...", nargs=-1, required=True)(command)
-
-
 @kafkalog.command(short_help="Cut off what a crash left damaged.")
-@_changing_options
+@paths_argument
+@topics_option
 @click.option("--dry-run", "-n", is_flag=True, help="Change nothing, only tell what would be done, and why.")
 @click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking.")
 @click.option(
@@ -259,10 +138,11 @@ def recover(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None
 
 
 @kafkalog.command(short_help="Make indexes anew from the logs.")
-@_changing_options
+@paths_argument
+@topics_option
 @click.option(
     "--index-interval-bytes",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=2**31 - 1),
     default=4096,
     show_default=True,
     metavar="BYTES",
@@ -280,7 +160,7 @@ def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_byte
 
 
 @kafkalog.command("dump-log", short_help="Print files as kafka-dump-log does.")
-@click.argument("files", metavar="FILE...", nargs=-1)
+@click.argument("files", metavar="FILE...", nargs=-1, shell_complete=complete_file)
 @click.option(
     "--files", "more", metavar="FILE,...", help="Files, with commas between, as kafka-dump-log has it."
 )
@@ -291,7 +171,7 @@ def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_byte
 @click.option(
     "--index-sanity-check", is_flag=True, help="Only what a broker checks of an index at its start."
 )
-@click.option("--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="So much of each .log.")
+@click.option("--max-bytes", type=COUNT, metavar="BYTES", help="Only so much of each .log.")
 @click.option(
     "--offsets-decoder", "decoder", flag_value="offsets", help="Records of __consumer_offsets as JSON."
 )

@@ -1,179 +1,257 @@
-"""`kafkalog cat`: the records of one or several partitions, one partition after the other."""
+"""`kafkalog cat`."""
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-import pyarrow as pa
+import click
 
-from native_log.cli.formats import CORRUPT_RECORD, json_line, rows, text_line
-from native_log.cli.progress import progress
-from native_log.cli.tail import tail_start
-from native_log.errors import UnknownTopicOrPartitionError
-from native_log.logdir import INTERNAL_TOPICS
-from native_log.records import RECORD_SCHEMA
+from native_log.cli.completion import complete_partitions
+from native_log.cli.options import (
+    COUNT,
+    OFFSET,
+    exclude_topics_option,
+    header_conditions,
+    key_bytes,
+    key_encoding_option,
+    log_dir_options,
+)
+from native_log.cli.times import TimeType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Sequence
 
-    from native_log.log import PartitionLog
-    from native_log.logdir import LogDir, PartitionDir
+    from native_log.cli.rendering import Rendering
 
-logger = logging.getLogger(__name__)
-
-COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+_FORMS = ("text", "json", "arrow")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which records of each partition. Times are epoch ms; ends are exclusive; None means no bound."""
+class PartitionRanges(click.ParamType[tuple[range, ...]]):
+    """Numbers and ranges with commas between: 0-3,7."""
 
-    offset: int | None = None
-    from_ms: int | None = None
-    end_offset: int | None = None
-    until_ms: int | None = None
-    tail: int | None = None
-    isolation_level: str = "read_uncommitted"
-    mode: str = "failFast"
+    name = "partitions"
 
-
-def chosen(log_dir: LogDir, topics: Iterable[str], partitions: Iterable[int]) -> list[PartitionDir]:
-    """The partitions to read: those of the topics named, else of all but internal topics.
-
-    A partition directory that was given by its own path counts as named. Raises UnknownTopicOrPartitionError.
-    """
-    named, numbers = set(topics), set(partitions)
-    for topic in sorted(named - log_dir.topics().keys()):
-        log_dir.partition(topic, 0)  # raises, saying what is there
-    found = [
-        one
-        for one in log_dir.partitions()
-        if (one.topic in named if named else one.topic not in INTERNAL_TOPICS or one.path in log_dir.paths)
-    ]
-    if not found:
-        internal = ", ".join(log_dir.topics())
-        raise UnknownTopicOrPartitionError(
-            f"there are internal topics only ({internal}): name one with --topic"
-        )
-    there = {one.partition for one in found}
-    if not numbers <= there:
-        raise UnknownTopicOrPartitionError(
-            f"no partition {min(numbers - there)} of {', '.join(sorted({one.topic for one in found}))}; "
-            f"there are {', '.join(map(str, sorted(there)))}"
-        )
-    return [one for one in found if not numbers or one.partition in numbers]
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[range, ...]:
+        if isinstance(value, tuple):
+            return value
+        ranges = []
+        for text in str(value).split(","):
+            match = re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", text)
+            if match is None or int(match[1]) > int(match[2] or match[1]):
+                self.fail(f"expected partitions such as 0-3,7, found {value!r}", param, ctx)
+            ranges.append(range(int(match[1]), int(match[2] or match[1]) + 1))
+        return tuple(ranges)
 
 
-def bounds(log: PartitionLog, wanted: Wanted) -> tuple[int, int]:
-    """First and exclusive end offset of what is wanted. Offsets outside of the log are taken to its ends."""
-    whole = log.range(isolation_level=wanted.isolation_level)
-    first, end = whole.start_offset, whole.end_offset
+class Form(click.ParamType[str]):
+    """text, json, arrow or a format string."""
 
-    def within(offset: int | None) -> int:
-        return end if offset is None else min(max(offset, first), end)
+    name = "format"
 
-    def at_time(time_ms: int) -> int:
-        return within(
-            log.offset_for_timestamp(time_ms, isolation_level=wanted.isolation_level, mode=wanted.mode)
-        )
-
-    start, stop = first, end
-    if wanted.offset is not None:
-        start = within(wanted.offset)
-        if start != wanted.offset:
-            logger.warning(
-                "%s-%d has offsets from %d up to %d (exclusive): offset %d is not among them",
-                *(log.topic, log.partition, first, end, wanted.offset),
-            )
-    elif wanted.from_ms is not None:
-        start = at_time(wanted.from_ms)
-    if wanted.end_offset is not None:
-        stop = within(wanted.end_offset)
-    elif wanted.until_ms is not None:
-        stop = at_time(wanted.until_ms)
-    if wanted.tail is not None and start < stop:
-        start = tail_start(
-            log, start, stop, wanted.tail, isolation_level=wanted.isolation_level, mode=wanted.mode
-        )
-    return start, max(start, stop)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if str(value).lower() in _FORMS:
+            return str(value).lower()
+        if "%" not in str(value):
+            expected = "text, json, arrow or a string with fields such as %o"
+            self.fail(f"expected {expected}, found {value!r}", param, ctx)
+        return str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """How records are printed, and where. `form` is text, json or arrow."""
-
-    form: str
-    file: BinaryIO
-    include_headers: bool = False
-    always_base64: bool = False
-    color: bool = False
-
-
-def print_records(
-    log_dir: LogDir, partitions: Iterable[PartitionDir], wanted: Wanted, limit: int | None, output: Output
+@click.command(short_help="Print records as text, JSON or Arrow.")
+@log_dir_options
+@exclude_topics_option
+@click.option(
+    "--partition",
+    "-p",
+    "partitions",
+    metavar="N[-M],...",
+    multiple=True,
+    type=PartitionRanges(),
+    shell_complete=complete_partitions,
+    help="Only these partitions, such as 0-3,7 (may be repeated).",
+)
+@click.option("--offset", type=OFFSET, metavar="N", help="From this offset on.")
+@click.option("--end-offset", type=OFFSET, metavar="N", help="Stop before this offset.")
+@click.option("--from", "from_ms", type=TimeType(), help="Records of this time or later.")
+@click.option("--until", "until_ms", type=TimeType(), help="Records before this time.")
+@click.option("--key", "-k", "keys", multiple=True, help="Records with this key (may be repeated).")
+@click.option(
+    "--key-prefix", "prefixes", multiple=True, help="Records whose key begins so (may be repeated)."
+)
+@key_encoding_option
+@click.option(
+    "--header",
+    "headers",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="Records with this header, with this value or any (may be repeated).",
+)
+@click.option(
+    "--header-prefix",
+    "header_prefixes",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Records with a header whose value begins so (may be repeated).",
+)
+@click.option("--tail", type=COUNT, metavar="N", help="Only the last N records of each partition.")
+@click.option("--limit", "-n", type=COUNT, metavar="N", help="Stop after N records in all.")
+@click.option(
+    "--format",
+    "-f",
+    "form",
+    type=Form(),
+    metavar="[text|json|arrow|STRING]",
+    default="text",
+    show_default=True,
+    help="text: a line for each record, with tabs between topic-partition, offset, time, key, value. "
+    "json: JSON Lines. arrow: an Arrow IPC stream. STRING: see above.",
+)
+@click.option("--columns", metavar="NAME,...", help="These columns, in this order, in text, JSON or Arrow.")
+@click.option(
+    "--encoding",
+    type=click.Choice(["auto", "base64"], case_sensitive=False),
+    default="auto",
+    show_default=True,
+    help='Keys and values in JSON: strings where they are UTF-8, else {"base64": "..."}; or always that.',
+)
+@click.option("--include-headers", is_flag=True, help="Show the records' headers too.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),
+    default="read_uncommitted",
+    show_default=True,
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["failFast", "dropMalformed", "permissive"], case_sensitive=False),
+    metavar="[failFast|dropMalformed|permissive]",
+    default="failFast",
+    show_default=True,
+    help="At damaged bytes: end with an error; skip them and report it; or print a line for each range.",
+)
+@click.option(
+    "--output", "-o", type=click.File("wb", lazy=True), default="-", metavar="FILE", help="Instead of stdout."
+)
+def cat(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
+    high_watermark: Any,
+    include_deleted: bool,
+    partitions: tuple[tuple[range, ...], ...],
+    offset: int | None,
+    end_offset: int | None,
+    from_ms: int | None,
+    until_ms: int | None,
+    keys: tuple[str, ...],
+    prefixes: tuple[str, ...],
+    key_encoding: str,
+    headers: tuple[str, ...],
+    header_prefixes: tuple[str, ...],
+    tail: int | None,
+    limit: int | None,
+    output: BinaryIO,
+    isolation_level: str,
+    mode: str,
+    **form: Any,
 ) -> None:
-    """Print what is wanted of each partition, one after the other, `limit` records in all."""
-    columns = [*COLUMNS, *(["headers"] if output.include_headers else [])]
-    schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])
-    if wanted.mode == "permissive":
-        schema = schema.append(pa.field(CORRUPT_RECORD, pa.string()))
-    logs = [log_dir.partition(one.topic, one.partition) for one in partitions]
-    spans = [bounds(log, wanted) for log in logs]
-    total = sum(end - start for start, end in spans)
-    with progress("reading", total, shown=not output.file.isatty()) as advance:
-        batches = (
-            batch
-            for log, (start, end) in zip(logs, spans, strict=True)
-            for batch in _advancing(_records(log, start, end, wanted, schema.names), start, end, advance)
-        )
-        _write(limited(batches, limit), schema, output)
+    """Print records, one partition after the other, each in order of offset.
+
+    Without --topic: all topics but Kafka's internal ones. TIME is ISO 8601 (UTC where no zone is given),
+    epoch milliseconds, or before now: -30m, -1h, -7d. Conditions of different options must all be met, of the
+    values of one option any; --key and --key-prefix, and --header and --header-prefix, count as one. Times
+    need not be in order in a log, so --until reads to its end; --end-offset and --limit stop sooner.
+
+    In text, null is \\N and what does not print is escaped as in Python.
+
+    \b
+    A format STRING prints just what it says, as kcat's -f:
+      %t topic  %p partition  %o offset  %T time, epoch ms  %h headers, n=v,...
+      %k key  %s value, as they are  %K %S their sizes in bytes, -1 for null
+      %%  \\n  \\r  \\t  \\0  \\\\  \\xHH
+    """
+    if offset is not None and end_offset is not None and offset > end_offset:
+        raise click.UsageError(f"expected --offset up to --end-offset, found {offset} and {end_offset}")
+    if from_ms is not None and until_ms is not None and from_ms > until_ms:
+        raise click.UsageError(f"expected --from before --until, found {from_ms} and {until_ms} in epoch ms")
+    is_terminal = output.name == "-" and sys.stdout.isatty()
+    if form["form"] == "arrow" and is_terminal:
+        raise click.UsageError("an Arrow stream is not for a terminal: give --output FILE, or pipe it")
+
+    from native_log.cli.record_filter import RecordFilter
+    from native_log.cli.records import Wanted, print_records
+    from native_log.cli.topics import chosen_partitions, with_numbers
+    from native_log.erasure.selection import Selection
+    from native_log.logdir import LogDir
+
+    key_selection = header_selection = None
+    try:
+        if keys or prefixes:
+            whole = [key_bytes(text, key_encoding) for text in keys]
+            key_selection = Selection.of(whole, [key_bytes(text, key_encoding) for text in prefixes], ())
+        if headers or header_prefixes:
+            header_selection = Selection.of(
+                (), (), header_conditions(headers), header_conditions(header_prefixes)
+            )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    record_filter = RecordFilter(from_ms, until_ms, key_selection, header_selection)
+    rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
+    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    print_records(
+        log_dir,
+        with_numbers(
+            chosen_partitions(log_dir, topics, exclude_topics, internal=False),
+            (one for ranges in partitions for one in ranges),
+        ),
+        Wanted(offset, end_offset, tail, record_filter, isolation_level, mode),
+        limit,
+        rendering,
+        output,
+    )
 
 
-def _records(
-    log: PartitionLog, start: int, end: int, wanted: Wanted, columns: list[str]
-) -> Iterator[pa.RecordBatch]:
-    if start < end:
-        yield from log.read(start, end, columns, wanted.isolation_level, mode=wanted.mode)
+def _rendering(
+    form: str, columns: str | None, include_headers: bool, encoding: str, mode: str, color: bool
+) -> Rendering | Sequence[str]:
+    """How records are printed; for an Arrow stream its columns. Raises click.UsageError."""
+    from native_log.cli.rendering import format_rendering, json_rendering, text_rendering
+
+    if form not in _FORMS:
+        if columns is not None or mode == "permissive":
+            raise click.UsageError("a format string goes with neither --columns nor --mode permissive")
+        try:
+            return format_rendering(form)
+        except ValueError as error:
+            raise click.UsageError(f"--format: {error}") from None
+    names = _columns(columns)
+    if include_headers and names is not None and "headers" not in names:
+        names = [*names, "headers"]
+    if form == "text":
+        return text_rendering(names, include_headers=include_headers, color=color)
+    headers = ["headers"] if include_headers else []
+    if form == "arrow":
+        return names or ["key", "value", *_SOURCE, *headers]
+    return json_rendering(names or [*_SOURCE, "key", "value", *headers], always_base64=encoding == "base64")
 
 
-def _advancing(
-    batches: Iterable[pa.RecordBatch], start: int, end: int, advance: Callable[[int], None]
-) -> Iterator[pa.RecordBatch]:
-    """The batches, telling the progress bar after each how many offsets were passed."""
-    done = start
-    for batch in batches:
-        yield batch
-        offset = batch.column("offset")[-1].as_py() if batch.num_rows else None
-        if offset is not None and offset >= done:
-            advance(offset + 1 - done)
-            done = offset + 1
-    advance(end - done)
+_SOURCE = ("topic", "partition", "offset", "timestamp", "timestampType")
 
 
-def _write(batches: Iterable[pa.RecordBatch], schema: pa.Schema, output: Output) -> None:
-    if output.form == "arrow":
-        with pa.ipc.new_stream(output.file, schema) as stream:
-            for batch in batches:
-                stream.write_batch(batch)
-        return
-    for batch in batches:
-        if output.form == "json":
-            lines = [json_line(row, always_base64=output.always_base64) for row in rows(batch)]
-        else:
-            lines = [text_line(row, color=output.color) for row in rows(batch)]
-        output.file.write("".join(f"{line}\n" for line in lines).encode())
+def _columns(text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    from native_log.records import RECORD_SCHEMA
 
-
-def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first `limit` rows; nothing is read behind them."""
-    if limit is None:
-        yield from batches
-        return
-    left = limit
-    for batch in batches if left > 0 else ():
-        yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in RECORD_SCHEMA.names:
+            raise click.UsageError(
+                f"--columns: expected some of {', '.join(RECORD_SCHEMA.names)}, found {name!r}"
+            )
+    return names

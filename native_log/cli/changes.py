@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from native_log.cli.options import EPOCH_MS, together
 from native_log.cli.progress import reporting
 from native_log.cli.runner import DATA_ERROR, DECLINED
 from native_log.cli.sizes import human_size
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EPOCH_MS = click.IntRange(min=-(2**63), max=2**63 - 1)
-
 
 class Setting(click.ParamType[tuple[str, str]]):
     name = "NAME=VALUE"
@@ -44,64 +43,37 @@ class Setting(click.ParamType[tuple[str, str]]):
         return name.strip(), text.strip()
 
 
-def _put_on(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-paths_argument = click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-topics_option = click.option(
-    "--topic",
-    "-t",
-    "topics",
-    metavar="TOPIC",
-    multiple=True,
-    help="Only this topic (may be repeated); else all but Kafka's internal ones.",
+consent_options = together(
+    (
+        click.option(
+            "--dry-run", "-n", is_flag=True, help="Change nothing, only show what would be done and why."
+        ),
+        click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking."),
+        click.option("--json", "as_json", is_flag=True, help="JSON Lines: sizes in bytes, times in ms."),
+    )
 )
-
-
-def consent_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--dry-run, --yes, --json."""
-    return _put_on(
-        command,
-        (
-            click.option(
-                "--dry-run", "-n", is_flag=True, help="Change nothing, only tell what would be done, and why."
-            ),
-            click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking."),
-            click.option(
-                "--json", "as_json", is_flag=True, help="JSON Lines, sizes in bytes, times in epoch ms."
-            ),
+settings_options = together(
+    (
+        click.option(
+            "--conf",
+            "-c",
+            type=Setting(),
+            multiple=True,
+            help="A setting by its topic's or broker's name (may be repeated); overrules --conf-file.",
+        ),
+        click.option(
+            "--conf-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Settings, a NAME=VALUE a line.",
+        ),
+        click.option(
+            "--now-ms",
+            type=EPOCH_MS,
+            metavar="MS",
+            help="The time to measure ages from, epoch ms; else now.",
         ),
     )
-
-
-def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--conf, --conf-file, --now-ms."""
-    return _put_on(
-        command,
-        (
-            click.option(
-                "--conf",
-                "-c",
-                type=Setting(),
-                multiple=True,
-                help="A setting by its topic's or broker's name (may be repeated); overrules --conf-file.",
-            ),
-            click.option(
-                "--conf-file",
-                type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                help="Settings, a NAME=VALUE a line.",
-            ),
-            click.option(
-                "--now-ms",
-                type=EPOCH_MS,
-                metavar="MS",
-                help="The time to measure ages from, epoch ms; else now.",
-            ),
-        ),
-    )
+)
 
 
 def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[str, str]:

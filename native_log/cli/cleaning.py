@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from native_log.cli import changes
+from native_log.cli.options import paths_argument, topics_option
 from native_log.cli.times import format_time_ms
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Delete old segments.")
-@changes.paths_argument
-@changes.topics_option
+@paths_argument
+@topics_option
 @changes.settings_options
 @changes.consent_options
 def retain(
@@ -77,8 +78,8 @@ def _show_retained(table: pa.Table, dry_run: bool) -> None:
 
 
 @click.command(short_help="Leave the newest record of each key.")
-@changes.paths_argument
-@changes.topics_option
+@paths_argument
+@topics_option
 @changes.settings_options
 @changes.consent_options
 def compact(
@@ -189,7 +190,7 @@ class PartitionOffset(click.ParamType[tuple[str, int, int]]):
 
 
 @click.command("delete-records", short_help="Delete what lies below an offset.")
-@changes.paths_argument
+@paths_argument
 @click.option(
     "--offset",
     "offsets",
@@ -233,8 +234,8 @@ def _show_deleted(table: pa.Table, dry_run: bool) -> None:
 
 
 @click.command(short_help="Rewrite logs without given keys.")
-@changes.paths_argument
-@changes.topics_option
+@paths_argument
+@topics_option
 @click.option("--key", "-k", "keys", multiple=True, help="Records with this key (may be repeated).")
 @click.option(
     "--keys-file",

@@ -11,11 +11,12 @@ from native_log.cli.runner import exit_code_of, note_error
 from native_log.cli.sizes import human_size
 from native_log.cli.tail import windows_from_end
 from native_log.cli.times import format_time_ms
+from native_log.cli.topics import chosen_partitions
 from native_log.errors import KafkaLogError
 from native_log.logdir import PartitionKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from native_log.log import PartitionLog
@@ -63,15 +64,14 @@ class Listing:
     failed: tuple[int, ...]
 
 
-def list_log_dir(log_dir: LogDir, topics: Iterable[str] = ()) -> Listing:
+def list_log_dir(
+    log_dir: LogDir, topics: Collection[str] = (), exclude_topics: Collection[str] = ()
+) -> Listing:
     """Open every partition, or those of `topics`; report on stderr those that cannot be opened.
 
     Raises UnknownTopicOrPartitionError.
     """
-    named = set(topics)
-    for topic in sorted(named - log_dir.topics().keys()):
-        log_dir.partition(topic, 0)  # raises, saying what is there
-    wanted = [one for one in log_dir.partitions() if not named or one.topic in named]
+    wanted = chosen_partitions(log_dir, topics, exclude_topics)
     rows, failed = [], []
     with progress("opening partitions", len(wanted), shown=len(wanted) >= _MANY) as advance:
         for one in wanted:

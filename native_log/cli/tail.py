@@ -5,31 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from native_log.log import PartitionLog
+    from collections.abc import Callable, Iterable, Iterator
 
 
 def tail_start(
-    log: PartitionLog,
-    start_offset: int,
-    end_offset: int,
-    count: int,
-    *,
-    isolation_level: str = "read_uncommitted",
-    mode: str = "failFast",
+    offsets_in: Callable[[int, int], Iterable[int]], start_offset: int, end_offset: int, count: int
 ) -> int:
     """The offset from which on `count` records lie before `end_offset`; start_offset if there are fewer.
 
     Offsets are not dense (compaction, markers, aborted transactions), so records have to be counted: in a
-    window before the end, then in one twice as large before that, until there are enough. Only offsets are
-    decoded.
+    window before the end, then in one twice as large before that, until there are enough.
+
+    Args:
+        offsets_in: the offsets of the records in a range, in order.
     """
     missing = count
     for start, end in windows_from_end(start_offset, end_offset, count) if count else ():
-        offsets: list[int] = []
-        for batch in log.read(start, end, ["offset"], isolation_level, mode=mode):
-            offsets.extend(offset for offset in batch.column(0).to_pylist() if offset is not None)
+        offsets = list(offsets_in(start, end))
         if len(offsets) >= missing:
             return offsets[-missing]
         missing -= len(offsets)

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
-_LATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+LATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _LIKELY_SECONDS = range(10**8, 10**11)
 """As milliseconds these lie in 1970 to 1973, as seconds from 1973 on."""
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -64,7 +64,7 @@ def format_time_ms(time_ms: int | None) -> str:
     """`2024-02-29T12:30:00.123Z`; `-` for no time (null, or Kafka's -1), the number for what has no date."""
     if time_ms is None or time_ms == -1:
         return "-"
-    if not _EARLIEST_MS <= time_ms <= _LATEST_MS:
+    if not _EARLIEST_MS <= time_ms <= LATEST_MS:
         return str(time_ms)
     when = _EPOCH + timedelta(milliseconds=time_ms)
     return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

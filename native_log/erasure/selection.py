@@ -23,11 +23,13 @@ class Selection:
         keys: whole keys (binary).
         key_prefixes: what a key begins with.
         headers: (name, value) of a header; value None: whatever it is.
+        header_prefixes: (name, what its value begins with).
     """
 
     keys: pa.Array
     key_prefixes: tuple[bytes, ...]
     headers: tuple[tuple[str, bytes | None], ...]
+    header_prefixes: tuple[tuple[str, bytes], ...] = ()
 
     @classmethod
     def of(
@@ -35,6 +37,7 @@ class Selection:
         keys: Any,
         key_prefix: Text | Iterable[Text],
         header: Header | Iterable[Header],
+        header_prefix: Iterable[tuple[Text, Text | None]] = (),
     ) -> Selection:
         """Text stands for its UTF-8. Raises ValueError: nothing is selected, or all would be, or what was
         given is no key."""
@@ -45,8 +48,9 @@ class Selection:
             _keys(keys),
             tuple(map(_bytes, prefixes)),
             tuple(_header(one) for one in headers),
+            tuple(_header_prefix(one) for one in header_prefix),
         )
-        if not (len(found.keys) or found.key_prefixes or found.headers):
+        if not (len(found.keys) or found.key_prefixes or found.headers or found.header_prefixes):
             raise ValueError("expected keys, a beginning of keys or a header to select by, found none")
         if b"" in found.key_prefixes:
             raise ValueError("expected the beginning of keys, found an empty one: every key begins with that")
@@ -55,7 +59,7 @@ class Selection:
     @property
     def columns(self) -> list[str]:
         """Those of RECORD_SCHEMA that `mask` asks for."""
-        return ["key", "headers"] if self.headers else ["key"]
+        return ["key", "headers"] if self.headers or self.header_prefixes else ["key"]
 
     def mask(self, records: pa.RecordBatch) -> pa.BooleanArray:
         """Which of the records are selected; no nulls."""
@@ -63,7 +67,7 @@ class Selection:
         mask = pc.is_in(key, value_set=self.keys)
         for prefix in self.key_prefixes:
             mask = pc.or_(mask, pc.starts_with(key, prefix).fill_null(False))
-        if self.headers:
+        if self.headers or self.header_prefixes:
             mask = pc.or_(mask, self._with_header(records.column("headers")))
         return mask
 
@@ -75,6 +79,9 @@ class Selection:
             hit = pc.equal(names, name)
             if value is not None:
                 hit = pc.and_(hit, pc.equal(values, pa.scalar(value, pa.binary())))
+            hits = pc.or_(hits, hit.fill_null(False))
+        for name, prefix in self.header_prefixes:
+            hit = pc.and_(pc.equal(names, name), pc.starts_with(values, prefix))
             hits = pc.or_(hits, hit.fill_null(False))
         rows = pa.array(range(len(headers)), pa.int64())
         return pc.is_in(rows, value_set=parents.filter(hits).cast(pa.int64()))
@@ -124,3 +131,10 @@ def _bytes(text: Text) -> bytes:
 def _header(header: Header) -> tuple[str, bytes | None]:
     name, value = header if isinstance(header, tuple) else (header, None)
     return name if isinstance(name, str) else name.decode(), None if value is None else _bytes(value)
+
+
+def _header_prefix(header: tuple[Text, Text | None]) -> tuple[str, bytes]:
+    name, prefix = _header(header)
+    if not prefix:
+        raise ValueError(f"expected what the value of header {name} begins with, found nothing")
+    return name, prefix

@@ -231,7 +231,7 @@ class TestCat:
         assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 93) == [90, 91, 92]
         assert offsets(EVENTS_0, "--offset", 190) == [190, 191, 192, 193, 194]
         assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 93, "--tail", 2) == [91, 92]
-        assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 80) == []
+        assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 90) == []
         assert offsets(EVENTS_0, "--offset", 195) == []
 
     def test_an_offset_outside_of_the_log_is_pointed_out(self) -> None:
@@ -251,13 +251,24 @@ class TestCat:
             max(row["timestamp"] for row in rows) + 1,
         ):
             later = [row["offset"] for row in rows if row["timestamp"] >= time_ms]
-            first = later[0] if later else rows[-1]["offset"] + 1
-            assert offsets(data, "--from", time_ms) == [
-                row["offset"] for row in rows if row["offset"] >= first
-            ]
-            assert offsets(data, "--until", time_ms) == [
-                row["offset"] for row in rows if row["offset"] < first
-            ]
+            earlier = [row["offset"] for row in rows if row["timestamp"] < time_ms]
+            assert offsets(data, "--from", time_ms) == later
+            assert offsets(data, "--until", time_ms) == earlier
+            assert offsets(data, "--until", time_ms, "--tail", 5) == earlier[-5:]
+            assert offsets(data, "--from", time_ms, "--limit", 5) == later[:5]
+
+    @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+    def test_times_are_those_of_records_not_of_markers(self, isolation_level: str) -> None:
+        """Markers, and records of aborted transactions, have times too."""
+        rows = golden_rows("kafka-4.1/txn", isolation_level=isolation_level)
+        for time_ms in sorted({row["timestamp"] for row in rows})[::20]:
+            options = ("--isolation-level", isolation_level, "--until", time_ms)
+            found = offsets(V41 / "txn/data", *options)
+            assert found == [row["offset"] for row in rows if row["timestamp"] < time_ms]
+
+    def test_times_are_relative_to_now_too(self) -> None:
+        assert offsets(EVENTS_0, "--from", "-1h") == []
+        assert len(offsets(EVENTS_0, "--until", "-1h30m", "--limit", 7)) == 7
 
     def test_times_are_iso_too(self) -> None:
         assert offsets(EVENTS_0, "--from", "2023-11-14T22:35:02.915Z") == [194]
@@ -276,6 +287,88 @@ class TestCat:
 
     def test_partitions_can_be_picked(self) -> None:
         assert {row["partition"] for row in records(WHOLE_BROKER, "-t", "events", "-p", 0, "-p", 2)} == {0, 2}
+
+    def test_partitions_are_ranges_too(self) -> None:
+        def picked(*options: str) -> set[int]:
+            return {row["partition"] for row in records(WHOLE_BROKER, "-t", "events", *options)}
+
+        assert picked("-p", "0-1") == {0, 1}
+        assert picked("-p", "0,2-9") == picked("-p", "0", "-p", "2") == {0, 2}
+
+    def test_topics_can_be_excluded(self) -> None:
+        options = ("--exclude-topic", "events", "--exclude-topic", "__consumer_offsets")
+        assert {row["topic"] for row in records(WHOLE_BROKER, *options)} == {"payments", "state", "trimmed"}
+        listed = json.loads(output("ls", WHOLE_BROKER, "--json", *options))["partitions"]
+        assert {"events", "__consumer_offsets"}.isdisjoint(one["topic"] for one in listed)
+
+    def test_records_are_filtered_by_key(self) -> None:
+        rows = golden_rows("kafka-4.1/whole-broker")
+        key = next(row["key"] for row in rows if row["key"] and not row["key"].isascii())
+
+        def with_key(wanted: Callable[[bytes], bool]) -> list[int]:
+            return [row["offset"] for row in rows if row["key"] is not None and wanted(row["key"])]
+
+        assert offsets(EVENTS_0, "-k", "k31", "-k", "k28") == with_key(lambda one: one in (b"k31", b"k28"))
+        assert offsets(EVENTS_0, "--key-prefix", "k3") == with_key(lambda one: one.startswith(b"k3"))
+        binary = ("--key", key.hex(), "--key-encoding", "hex")
+        assert offsets(EVENTS_0, *binary) == with_key(lambda one: one == key) != []
+        prefix = base64.b64encode(key[:2]).decode()
+        assert offsets(EVENTS_0, "--key-prefix", prefix, "--key-encoding", "base64") == with_key(
+            lambda one: one.startswith(key[:2])
+        )
+        assert offsets(EVENTS_0, "-k", "k31", "--tail", 2) == with_key(lambda one: one == b"k31")[-2:]
+        assert offsets(EVENTS_0, "-k", "k31", "-n", 1) == with_key(lambda one: one == b"k31")[:1]
+        assert offsets(EVENTS_0, "-k", "no such key") == []
+
+    def test_records_are_filtered_by_header(self) -> None:
+        data = V41 / "plain-mixed/data"
+        rows = golden_rows("kafka-4.1/plain-mixed")
+        name, value = "trace-id", 'comma,quote" '
+
+        def with_header(wanted: Callable[[bytes | None], bool]) -> list[int]:
+            return [row["offset"] for row in rows if any(n == name and wanted(v) for n, v in row["headers"])]
+
+        found = offsets(data, "-p", 0, "--header", f"{name}={value}")
+        assert found == with_header(lambda v: v == value.encode()) != []
+        assert offsets(data, "-p", 0, "--header", name) == with_header(lambda _: True)
+        assert offsets(data, "-p", 0, "--header-prefix", f"{name}={value[0]}") == with_header(
+            lambda v: v is not None and v.startswith(value[0].encode())
+        )
+        both = set(with_header(lambda _: True)) & {r["offset"] for r in rows if (r["key"] or b"")[:1] == b"k"}
+        assert offsets(data, "-p", 0, "--header", name, "--key-prefix", "k") == sorted(both)
+
+    def test_a_format_string_prints_bytes_as_they_are(self) -> None:
+        rows = golden_rows("kafka-4.1/whole-broker")
+        printed = run("cat", EVENTS_0, "-f", "%o %K %k %s\\n").stdout_bytes
+        assert printed == b"".join(
+            b"%d %d %b %b\n"
+            % (
+                row["offset"],
+                -1 if row["key"] is None else len(row["key"]),
+                row["key"] or b"",
+                row["value"] or b"",
+            )
+            for row in rows
+        )
+
+    def test_columns_can_be_picked(self, tmp_path: Path) -> None:
+        options = ("cat", V41 / "txn/data", "--columns", "offset,producerId,segment", "-n", 2)
+        with_log = native_log.LogDir(V41 / "txn/data").partition("txn", 0)
+        expected = with_log.read(columns=["offset", "producerId", "segment"]).read_all().slice(0, 2)
+        lines = output(*options).splitlines()
+        assert lines == ["\t".join(map(str, row.values())) for row in expected.to_pylist()]
+        assert [
+            json.loads(line) for line in output(*options, "-f", "json").splitlines()
+        ] == expected.to_pylist()
+        output(*options, "-f", "arrow", "-o", tmp_path / "out")
+        assert pa.ipc.open_stream(tmp_path / "out").read_all() == expected
+
+    def test_an_offset_that_some_partitions_lack_is_pointed_out(self) -> None:
+        result = run("cat", WHOLE_BROKER, "-t", "events", "--offset", 190, "-f", "%p-%o ")
+        assert (result.exit_code, len(result.stdout.split())) == (0, 10)
+        assert result.stderr == (
+            "kafkalog: events-1 has offsets from 0 up to 130 (exclusive): --offset 190 lies beyond\n"
+        )
 
     def test_base64(self) -> None:
         line = json.loads(output("cat", EVENTS_0, "-f", "json", "-n", 1, "--encoding", "base64"))
@@ -337,8 +430,32 @@ class TestErrors:
                 "no partition 7 of events; there are 0, 1, 2",
             ),
             (["cat"], 2, "Missing argument 'PATH...'"),
-            (["cat", EVENTS_0, "--offset", 1, "--from", 1], 2, "--offset or --from, not both"),
-            (["cat", EVENTS_0, "--end-offset", 1, "--until", 1], 2, "--end-offset or --until, not both"),
+            (["cat", EVENTS_0, "--offset", 10, "--end-offset", 5], 2, "--offset up to --end-offset"),
+            (["cat", EVENTS_0, "--from", 10, "--until", 5], 2, "--from before --until"),
+            (["cat", EVENTS_0, "--offset", 99999], 2, "up to 195 (exclusive): --offset 99999 lies beyond"),
+            (["cat", WHOLE_BROKER / "trimmed-0", "--end-offset", 74], 2, "--end-offset 74 lies below"),
+            (["cat", EVENTS_0, "--from", "9223372036854775808"], 2, "of 64 bits"),
+            (["cat", EVENTS_0, "--until", "-9223372036854775809"], 2, "of 64 bits"),
+            (["cat", EVENTS_0, "--from", f"-{10**400}w"], 2, "of 64 bits"),
+            (["cat", EVENTS_0, "-n", "99999999999999999999"], 2, "to 9223372036854775807"),
+            (["cat", EVENTS_0, "--tail", "99999999999999999999"], 2, "to 9223372036854775807"),
+            (["cat", EVENTS_0, "--offset", 2**63], 2, "to 9223372036854775807"),
+            (["cat", EVENTS_0, "--offset", 2**63 - 1], 2, "lies beyond"),
+            (["cat", EVENTS_0, "--end-offset", 2**63], 2, "to 9223372036854775807"),
+            (["cat", EVENTS_0, "-p", "3-1"], 2, "expected partitions such as 0-3,7, found '3-1'"),
+            (["cat", WHOLE_BROKER, "-t", "events", "-p", "5-9"], 2, "no partition 5 to 9 of events"),
+            (["cat", WHOLE_BROKER, "--exclude-topic", "event"], 2, "there is no topic event"),
+            (["cat", WHOLE_BROKER, "-t", "events", "--exclude-topic", "events"], 2, "not excluded"),
+            (["cat", EVENTS_0, "--columns", "offset,size"], 2, "found 'size'"),
+            (["cat", EVENTS_0, "-f", "%o", "--columns", "offset"], 2, "a format string goes with neither"),
+            (["cat", EVENTS_0, "-f", "%q"], 2, "found '%q' at 0"),
+            (
+                ["cat", EVENTS_0, "--key", "0g", "--key-encoding", "hex"],
+                2,
+                "expected a key in hex, found '0g'",
+            ),
+            (["cat", EVENTS_0, "--key-prefix", ""], 2, "every key begins with that"),
+            (["cat", EVENTS_0, "--header-prefix", "h"], 2, "header h begins with"),
             (
                 ["cat", EVENTS_0, "--from", "noon"],
                 2,

@@ -1,0 +1,61 @@
+"""Which records `cat` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.cli.rendering import CORRUPT_RECORD
+
+if TYPE_CHECKING:
+    from native_log.erasure.selection import Selection
+
+_MAX_MS = (2**63 - 1) // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Records that meet all of these; None: no condition.
+
+    Attributes:
+        from_ms, until_ms: epoch ms, inclusive and exclusive. A record without a time is older than any.
+        keys, headers: records that are selected.
+    """
+
+    from_ms: int | None = None
+    until_ms: int | None = None
+    keys: Selection | None = None
+    headers: Selection | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of RECORD_SCHEMA that `apply` needs."""
+        needed = ["timestamp"] if self.from_ms is not None or self.until_ms is not None else []
+        selections = (one for one in (self.keys, self.headers) if one is not None)
+        return list(dict.fromkeys([*needed, *(name for one in selections for name in one.columns)]))
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that meet the conditions, and damaged ranges."""
+        masks = []
+        if self.from_ms is not None or self.until_ms is not None:
+            times = batch.column("timestamp").cast(pa.int64()).fill_null(-(2**63))
+            if self.from_ms is not None:
+                masks.append(pc.greater_equal(times, _microseconds(self.from_ms)))
+            if self.until_ms is not None:
+                masks.append(pc.less(times, _microseconds(self.until_ms)))
+        masks += [one.mask(batch) for one in (self.keys, self.headers) if one is not None]
+        if not masks:
+            return batch
+        wanted = masks[0]
+        for mask in masks[1:]:
+            wanted = pc.and_(wanted, mask)
+        if CORRUPT_RECORD in batch.schema.names:
+            wanted = pc.or_(wanted, batch.column(CORRUPT_RECORD).is_valid())
+        return batch.filter(wanted)
+
+
+def _microseconds(time_ms: int) -> pa.Scalar:
+    return pa.scalar(max(-_MAX_MS, min(time_ms, _MAX_MS)) * 1000, pa.int64())
