@@ -45,7 +45,7 @@ SEGMENTS = pa.schema(
 )
 """`baseOffset` is from the file's name; offsets, counts and `maxTimestamp` are from the batches' headers
 (`firstOffset` and `recordCount` are null where a compressed v0/v1 wrapper hides them); `validBytes` of the
-file are written. Indexes are "ok", "missing", "empty", "zero-filled", "torn" or "corrupt"."""
+file are written. Indexes are "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or "corrupt"."""
 
 PARTITIONS = pa.schema(
     [

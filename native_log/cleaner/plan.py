@@ -230,7 +230,7 @@ def _as_indexed(aborted: Sequence[AbortedTxn], segments: Sequence[LogSegment]) -
     whose first batches an earlier round took they still tell where it began."""
     if not aborted:
         return ()
-    indexed = (entry for segment in segments for entry in segment.load_transaction_index().entries)
+    indexed = (entry for segment in segments for entry in segment.load_transaction_index().all_entries())
     known = {(entry.producer_id, entry.last_offset): entry for entry in indexed}
     entries = [known.get((one.producer_id, one.last_offset), one) for one in aborted]
     return tuple(

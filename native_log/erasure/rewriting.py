@@ -69,7 +69,7 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
             output.append(found.data, found.batches)
             stopped = checked(found, file.path, position + len(view), end)
             position, needed = stopped.position, max(1, stopped.needed_bytes)
-        entries = segment.load_transaction_index().entries
+        entries = segment.load_transaction_index().all_entries()
         output.finish(entries, segment.mtime_ms)
     flush_segment(log.path, segment.base_offset)
     swap_in(log.path, [segment.base_offset])

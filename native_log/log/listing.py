@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from native_log.errors import KafkaLogError
 from native_log.log.load import SegmentFiles, log_files, segment_files, swapped_logs
 from native_log.log.tail import Tail, find_tail
+from native_log.segment.files import LOG
 from native_log.segment.segment import LogSegment
-from native_log.storage import DataFile, Window
+from native_log.storage import DataFile, Window, is_file
 
 _MAX_SEGMENT_BYTES = 2**31 - 1
 _ATTEMPTS = 5
@@ -102,12 +103,17 @@ def _files(directory: str) -> dict[str, os.DirEntry[str]]:
     for _ in range(_READS):
         before, changed_ns = found, os.stat(directory).st_mtime_ns  # noqa: PTH116
         with os.scandir(directory) as entries:
-            found = {entry.name: entry for entry in entries if entry.is_file()}
+            found = {entry.name: entry for entry in entries if _is_listed(entry)}
         is_old = time.time_ns() - changed_ns > _TICK_NS
         is_same = os.stat(directory).st_mtime_ns == changed_ns  # noqa: PTH116
         if is_same and (is_old or found.keys() == before.keys()):
             break
     return found
+
+
+def _is_listed(entry: os.DirEntry[str]) -> bool:
+    # A log can be read without its indexes, but not without a .log: there the OSError is not for skipping.
+    return entry.is_file() if entry.name.endswith(f".{LOG}") else is_file(entry)
 
 
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:

@@ -22,6 +22,7 @@ from native_log.logdir.meta_properties import META_PROPERTIES
 from native_log.logdir.names import METADATA_TOPIC, deleted_name, is_legal_topic, parse_partition_name
 from native_log.logdir.session import CLEAN_SHUTDOWN, ClosedLog, WriteSession
 from native_log.segment.writer import SegmentWriter
+from native_log.storage import is_directory
 from native_log.storage.writing import flush_files, fsync_directory, replace_file
 
 if TYPE_CHECKING:
@@ -158,5 +159,5 @@ def flush_partition(path: Path) -> None:
 def _partition_names(path: Path) -> Iterable[str]:
     with os.scandir(path) as entries:
         for entry in entries:
-            if entry.is_dir() and parse_partition_name(entry.name) is not None:
+            if is_directory(entry) and parse_partition_name(entry.name) is not None:
                 yield entry.name

@@ -8,20 +8,29 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from native_log.errors import NotALogDirError
 from native_log.logdir.checkpoints import CHECKPOINT_FILES
 from native_log.logdir.lock import LOCK_FILE
 from native_log.logdir.meta_properties import META_PROPERTIES
 from native_log.logdir.names import PartitionKind, PartitionName, parse_partition_name
+from native_log.storage import is_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 logger = logging.getLogger(__name__)
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
-_ROOT_FILES = {*CHECKPOINT_FILES, META_PROPERTIES, LOCK_FILE, CLEAN_SHUTDOWN_FILE, "bootstrap.checkpoint"}
+ROOT_FILES = {*CHECKPOINT_FILES, META_PROPERTIES, LOCK_FILE, CLEAN_SHUTDOWN_FILE, "bootstrap.checkpoint"}
+"""Files that a broker keeps beside the partitions."""
+
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+"""A broker's directory beside the partitions: indexes of segments in tiered storage (KIP-405)."""
+
 _PARTITION_FILE = re.compile(r"[0-9]+\.log(\.swap)?|partition\.metadata|leader-epoch-checkpoint")
-_NO_PARTITIONS = {"remote-log-index-cache"}  # a broker's own directory beside the partitions (KIP-405)
 _EXPECTED = "expected a Kafka log directory (a broker's log.dirs) or one partition directory in it"
 
 
@@ -46,11 +55,15 @@ class PartitionDir:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lies at a path that the user gave: a partition directory, or a log directory with any number."""
+    """What lies at a path that the user gave: a partition directory, or a log directory with any number.
+
+    `skipped`: names of directories in it that are not a partition's.
+    """
 
     log_dir: Path
     partitions: tuple[PartitionDir, ...]
     is_partition: bool
+    skipped: tuple[str, ...] = ()
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
@@ -73,7 +86,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
 def find_partitions(path: Path) -> Found:
     """What lies at `path`, an absolute one.
 
-    Directories in it whose names are no partition's (`lost+found`) are passed over with a warning.
+    Directories in it whose names are not a partition's (`lost+found`) are skipped with a warning.
 
     Raises: FileNotFoundError; PermissionError; NotALogDirError if it is neither kind of directory.
     """
@@ -86,15 +99,21 @@ def find_partitions(path: Path) -> Found:
         name = parse_partition_name(directory)
         if name is not None:
             partitions.append(PartitionDir.named(path / directory, name))
-        elif directory not in _NO_PARTITIONS:
+        elif directory != REMOTE_INDEX_CACHE:
             unknown.append(directory)
     # Copies of partitions may lie together without any file of a log directory's root; other directories
     # have names like data-1 too.
-    if _ROOT_FILES.isdisjoint(files) and not any(_holds_segments(found.path) for found in partitions):
+    if ROOT_FILES.isdisjoint(files) and not any(_holds_segments(found.path) for found in partitions):
         raise NotALogDirError(_not_a_log_dir(path, files, directories), path=path)
     if unknown:
-        logger.warning("%s: not partition directories, passed over: %s", path, ", ".join(sorted(unknown)))
-    return Found(path, tuple(partitions), is_partition=False)
+        logger.warning("%s: not partition directories, skipped: %s", path, listed(sorted(unknown)))
+    return Found(path, tuple(partitions), is_partition=False, skipped=tuple(sorted(unknown)))
+
+
+def listed(names: Iterable[object], at_most: int = 10) -> str:
+    """Return the names with commas between, the first few where there are many."""
+    shown = [str(name) for name in names]
+    return ", ".join(shown[:at_most]) + (f" and {len(shown) - at_most} more" if len(shown) > at_most else "")
 
 
 def _list(path: Path) -> tuple[list[str], list[str]]:
@@ -104,7 +123,10 @@ def _list(path: Path) -> tuple[list[str], list[str]]:
     try:
         with os.scandir(path) as entries:
             for entry in entries:
-                (directories if entry.is_dir() else files).append(entry.name)
+                if is_directory(entry):
+                    directories.append(entry.name)
+                else:
+                    files.append(entry.name)
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, f"there is no such directory; {_EXPECTED}", str(path)) from None
     except PermissionError:
@@ -144,7 +166,14 @@ def _not_a_log_dir(path: Path, files: list[str], directories: list[str]) -> str:
     inside = [name for name in sorted(directories) if _looks_like_a_log_dir(path / name)]
     if inside:
         return f"this is not a log directory, but these in it are: {', '.join(inside)}; give them instead"
-    return f"the directory holds neither partitions nor log segments; {_EXPECTED}"
+    illegal = [name for name in sorted(directories) if _holds_segments(path / name)]
+    if illegal:
+        return (
+            "these directories hold log segments, but their names are not <topic>-<partition>: "
+            f"{listed(illegal)}; rename them, or make links with such names"
+        )
+    there = sorted([*(f"{name}/" for name in directories), *files])
+    return f"expected partitions or log segments, found {listed(there, 5)}; {_EXPECTED}"
 
 
 def _looks_like_a_log_dir(path: Path) -> bool:

@@ -25,7 +25,7 @@ from native_log.logdir.create import (
     random_uuid,
 )
 from native_log.logdir.directory import LogDirectory
-from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
+from native_log.logdir.discovery import PartitionDir, find_partitions, listed, local_path
 from native_log.logdir.names import PartitionKind
 from native_log.logdir.unfinished import UNFINISHED_WRITE, UnfinishedWrite
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -50,7 +50,7 @@ class LogDir:
 
     - A `-future` copy (a partition on its way to another log directory) is read only by its own path.
     - Of two directories of one partition, the one with the greater log end offset is read, with a warning.
-    - Files and directories that are not Kafka's are passed over.
+    - Files that are not Kafka's are ignored, directories that are not skipped with a warning.
 
     Args:
         path, more_paths: log directories, or single partition directories, as strings or paths (or one list
@@ -90,10 +90,12 @@ class LogDir:
         self._directories: dict[Path, LogDirectory] = {}
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
         self._passed_over: list[PartitionDir] = []
+        self._skipped: list[str] = []
         for one in self.paths:
             found = find_partitions(one)
             if found.log_dir not in self._directories:
                 self._directories[found.log_dir] = LogDirectory.read(found.log_dir)
+            self._skipped += found.skipped
             for partition in found.partitions:
                 if self._is_unpublished(partition):
                     continue
@@ -307,6 +309,8 @@ class LogDir:
 
     def _nothing_to_read(self) -> str:
         there = sorted({one.path.name for one in self._passed_over})
+        if self._skipped:
+            there += [f"{name} (not <topic>-<partition>)" for name in self._skipped]
         if not there:
             return "the log directory holds no partitions; allow_empty=True opens it to make topics in"
         return (
@@ -317,12 +321,12 @@ class LogDir:
     def _unknown(self, topic: str, partition: int) -> str:
         topics = self.topics()
         if topic in topics:
-            return f"topic {topic} has no partition {partition} here, but {_listed(topics[topic])}"
+            return f"topic {topic} has no partition {partition} here, but {listed(topics[topic])}"
         if any(one.topic == topic for one in self._passed_over):
             return (
                 f"topic {topic} is there as a -delete, -stray or -future directory only; see include_deleted"
             )
-        return f"there is no topic {topic}, but {_listed(topics)}"
+        return f"there is no topic {topic}, but {listed(topics)}"
 
     def _warn_of_several_clusters(self) -> None:
         properties = [one.meta_properties for one in self.directories if one.meta_properties]
@@ -346,8 +350,3 @@ def _is_read(kind: PartitionKind, include_deleted: bool) -> bool:
     if kind is PartitionKind.NORMAL:
         return True
     return include_deleted and kind is not PartitionKind.FUTURE
-
-
-def _listed(names: Iterable[object], at_most: int = 10) -> str:
-    shown = [str(name) for name in names]
-    return ", ".join(shown[:at_most]) + (f" and {len(shown) - at_most} more" if len(shown) > at_most else "")

@@ -178,7 +178,7 @@ class _SegmentCheck:
                     f"aborted, which is missing here: read_committed consumers get its records; {_REINDEX}"
                 )
                 yield Problem(self._path(TRANSACTION_INDEX), None, one.last_offset, message)
-        if index.health.status in ("torn", "corrupt", "zero-filled"):
+        if index.health.status in ("unreadable", "torn", "corrupt", "zero-filled"):
             yield self._unhealthy(TRANSACTION_INDEX, index.health)
 
     def of_offset_index(self, is_last: bool) -> Iterator[Problem]:
@@ -217,13 +217,14 @@ class _SegmentCheck:
         if health.status == "missing" and self.segment.size_bytes:
             message = f"the file is missing; {_REINDEX}"
             yield Problem(self._path(kind), None, self.segment.base_offset, message)
-        elif health.status in ("torn", "corrupt") or (
+        elif health.status in ("unreadable", "torn", "corrupt") or (
             health.status == "zero-filled" and not may_be_preallocated
         ):
             yield self._unhealthy(kind, health)
 
     def _unhealthy(self, kind: str, health: IndexHealth) -> Problem:
-        message = f"{health.status} behind its first {health.entries} entries; {_REINDEX}"
+        where = "" if health.status == "unreadable" else f" behind its first {health.entries} entries"
+        message = f"{health.status}{where}; {_REINDEX}"
         return Problem(self._path(kind), None, self.segment.base_offset, message)
 
     def _path(self, kind: str) -> str:

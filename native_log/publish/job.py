@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from native_log.errors import KafkaLogError
 from native_log.logdir.names import deleted_name
 from native_log.logdir.unfinished import UNFINISHED_WRITE
-from native_log.storage import read_file
+from native_log.storage import is_directory, read_file
 from native_log.storage.writing import gone_name, remove_file, remove_folder, replace_file
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def other_jobs(log_dir: Path, job: str | None = None) -> bool:
 def remove_staged(log_dir: Path, jobs: set[str]) -> None:
     """Remove the folders of jobs in all partitions, and partitions they have not published."""
     with os.scandir(log_dir) as entries:
-        names = [entry.name for entry in entries if entry.is_dir()]
+        names = [entry.name for entry in entries if is_directory(entry)]
     for name in names:
         if any(name.endswith(f".{job}-delete") for job in jobs):
             shutil.rmtree(log_dir / name, ignore_errors=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from native_log.errors import LogTruncatedError
-from native_log.segment.health import MISSING, IndexHealth, index_health
+from native_log.segment.health import MISSING, UNREADABLE, IndexHealth, index_health, warn_unreadable
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class IndexFile:
     """Whole entries in `data` before the zeros."""
     size_bytes: int | None
     """Of the file; None where there is none."""
+    is_readable: bool = True
 
     @classmethod
     def load(cls, path: str | None, layout: struct.Struct) -> IndexFile:
@@ -52,6 +53,9 @@ class IndexFile:
                 return cls(layout, file.read(0, (count + 1) * layout.size), count, file.size_bytes)
         except FileNotFoundError:
             return cls(layout, b"", 0, None)
+        except OSError as error:
+            warn_unreadable(path, error)
+            return cls(layout, b"", 0, None, is_readable=False)
 
     def __len__(self) -> int:
         return self.count
@@ -74,7 +78,7 @@ class IndexFile:
 
     def health(self, valid_entries: int) -> IndexHealth:
         if self.size_bytes is None:
-            return MISSING
+            return MISSING if self.is_readable else UNREADABLE
         rest = self.data[valid_entries * self.layout.size :]
         if len(rest) < self.size_bytes - valid_entries * self.layout.size:
             rest = rest.ljust(self.layout.size, b"\0")  # the zeros that were not read

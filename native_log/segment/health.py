@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexHealth:
-    """`status` is "ok", "missing" (no file), "empty" (no byte), "zero-filled" (preallocated, zeros behind the
-    valid entries), "torn" (ends within an entry) or "corrupt" (something else behind the valid entries).
+    """`status` is "ok", "missing" (no file), "unreadable" (the system refuses it), "empty" (no byte),
+    "zero-filled" (preallocated, zeros behind the valid entries), "torn" (ends within an entry) or "corrupt"
+    (something else behind the valid entries).
     `entries` is the number of valid entries, those up to the first that cannot follow the one before it.
     """
 
@@ -17,6 +21,12 @@ class IndexHealth:
 
 
 MISSING = IndexHealth("missing", 0)
+UNREADABLE = IndexHealth("unreadable", 0)
+
+
+def warn_unreadable(path: str, error: OSError) -> None:
+    """Logs that a log is read without this index: all that it says is also in the log."""
+    logger.warning("%s: the index is not used, the log is searched instead: %s", path, error.strerror)
 
 
 def index_health(size_bytes: int, entry_bytes: int, entries: int, rest: bytes) -> IndexHealth:

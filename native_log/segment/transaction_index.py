@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.segment.health import MISSING, IndexHealth, index_health
+from native_log.segment.health import MISSING, UNREADABLE, IndexHealth, index_health, warn_unreadable
 from native_log.storage import read_file
 
 if TYPE_CHECKING:
@@ -38,6 +38,14 @@ class TransactionIndex:
 
     entries: tuple[AbortedTxn, ...]
     health: IndexHealth
+    error: OSError | None = None
+    """Why the file could not be read."""
+
+    def all_entries(self) -> tuple[AbortedTxn, ...]:
+        """The entries, for whoever writes the file again. Raises OSError if it could not be read."""
+        if self.error is not None:
+            raise self.error
+        return self.entries
 
     @classmethod
     def load(cls, path: str | None, base_offset: int) -> TransactionIndex:
@@ -48,6 +56,9 @@ class TransactionIndex:
             data = read_file(path)
         except FileNotFoundError:
             return cls((), MISSING)
+        except OSError as error:
+            warn_unreadable(path, error)
+            return cls((), UNREADABLE, error)
         entries: list[AbortedTxn] = []
         for position in range(0, len(data) - len(data) % ABORTED_ENTRY.size, ABORTED_ENTRY.size):
             version, *fields = ABORTED_ENTRY.unpack_from(data, position)

@@ -8,6 +8,7 @@ costs next to nothing.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from native_log.errors import LogTruncatedError
 if TYPE_CHECKING:
     from types import TracebackType
 
+logger = logging.getLogger(__name__)
+
 CHUNK_BYTES = 1 << 20
 """How many bytes a reader takes at once. Enough that a call costs nothing beside its work, few enough that
 they are still in the CPU's cache when they are decoded."""
@@ -23,6 +26,25 @@ they are still in the CPU's cache when they are decoded."""
 _ZEROS = bytes(1 << 16)
 _NO_HOLES = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 """What lseek(SEEK_DATA) fails with on file systems that cannot tell holes from data."""
+
+
+def is_directory(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a directory, or a link to one. False, with a warning, where that cannot be found out, as
+    for a link that leads to itself."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        logger.warning("%s: skipped: %s", entry.path, error.strerror)
+        return False
+
+
+def is_file(entry: os.DirEntry[str]) -> bool:
+    """The same for a file."""
+    try:
+        return entry.is_file()
+    except OSError as error:
+        logger.warning("%s: skipped: %s", entry.path, error.strerror)
+        return False
 
 
 class DataFile:

@@ -490,7 +490,7 @@ class TestErrors:
         (data / "lost+found").mkdir()
         result = run("ls", data)
         assert result.exit_code == 0
-        assert result.stderr == f"kafkalog: {data}: not partition directories, passed over: lost+found\n"
+        assert result.stderr == f"kafkalog: {data}: not partition directories, skipped: lost+found\n"
 
 
 class TestProcess:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conftest import GOLDEN, golden_id, golden_partitions, read_rows
 
+import native_log
 from native_log import (
     EmptyLogDirError,
     NotALogDirError,
@@ -211,7 +213,7 @@ def test_foreign_files_and_directories_are_passed_over(
     assert log_dir.topics() == LogDir(WHOLE_BROKER).topics()
     assert log_dir.partition("events", 0).log_start_offset == 0
     assert len(offsets(log_dir.partition("events", 0))) == 195
-    assert warnings == [f"{data}: not partition directories, passed over: .snapshot, lost+found"]
+    assert warnings == [f"{data}: not partition directories, skipped: .snapshot, lost+found"]
 
 
 def test_a_malformed_checkpoint_counts_as_empty(
@@ -303,7 +305,9 @@ class TestRefusals:
     def test_a_directory_of_something_else(self, tmp_path: Path) -> None:
         (tmp_path / "pom.xml").touch()
         (tmp_path / "module-1").mkdir()
-        with pytest.raises(NotALogDirError, match="holds neither partitions nor log segments"):
+        with pytest.raises(
+            NotALogDirError, match=r"expected partitions or log segments, found module-1/, pom\.xml; "
+        ):
             LogDir(tmp_path)
 
     def test_the_parent_of_log_dirs(self) -> None:
@@ -355,3 +359,93 @@ def test_reading_leaves_nothing_behind(golden_copy: Callable[[str], Path]) -> No
     for one in log_dir.partitions():
         offsets(log_dir.partition(one.topic, one.partition))
     assert {path: path.stat().st_mtime_ns for path in data.rglob("*")} == before
+
+
+class TestWhatCannotBeReadBesideTheLogs:
+    def test_a_link_to_itself_is_skipped(
+        self, golden_copy: Callable[[str], Path], warnings: list[str]
+    ) -> None:
+        data = golden_copy("kafka-4.1/whole-broker")
+        (data / "loop-0").symlink_to("loop-0")
+        assert LogDir(data).topics() == LogDir(WHOLE_BROKER).topics()
+        assert warnings == [f"{data}/loop-0: skipped: Too many levels of symbolic links"]
+        native_log.recover(data)
+        assert native_log.retain(data, dry_run=True).num_rows
+
+    @pytest.mark.parametrize("kind", ["index", "timeindex"])
+    @pytest.mark.parametrize("how", ["link", "directory", "error"])
+    def test_an_index(
+        self,
+        kind: str,
+        how: str,
+        golden_copy: Callable[[str], Path],
+        warnings: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        data = golden_copy("kafka-4.1/whole-broker")
+        whole = LogDir(data).partition("events", 0)
+        middle = whole.log_end_offset // 2
+        (timestamp,) = (
+            whole.read(middle, middle + 1, ["timestamp"]).read_all()["timestamp"].cast("int64").to_pylist()
+        )
+        expected = whole.offset_for_timestamp(timestamp // 1000)
+        for index in (data / "events-0").glob(f"*.{kind}"):
+            if how == "link":
+                index.unlink()
+                index.symlink_to(index.name)
+            elif how == "directory":
+                index.unlink()
+                index.mkdir()
+        if how == "error":
+            refuse_to_open(f".{kind}", monkeypatch)
+
+        log = LogDir(data).partition("events", 0)
+
+        assert offsets(log) == offsets(whole)
+        assert log.read(middle, middle + 1, ["offset"]).read_all().to_pylist() == [{"offset": middle}]
+        assert log.offset_for_timestamp(timestamp // 1000) == expected
+        if how != "directory":  # which is no file, and so no index
+            assert any(f".{kind}: " in warning for warning in warnings)
+
+    def test_a_transaction_index_is_needed_to_write_it_again(
+        self, golden_copy: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        data = golden_copy("kafka-4.1/txn")
+        (topic, *_) = LogDir(data).topics()
+        refuse_to_open(".txnindex", monkeypatch)
+        log = LogDir(data).partition(topic, 0)
+        assert {segment.load_transaction_index().health.status for segment in log.segments} >= {"unreadable"}
+        report = native_log.erase(data, topic, key_prefix=["k", "a"])
+        assert any("Permission denied" in (row["reason"] or "") for row in report.to_pylist())
+
+    def test_a_log_is_needed(self, golden_copy: Callable[[str], Path]) -> None:
+        data = golden_copy("kafka-4.1/whole-broker")
+        log = next((data / "events-0").glob("*.log"))
+        log.unlink()
+        log.symlink_to(log.name)
+        with pytest.raises(OSError, match="symbolic links"):
+            LogDir(data).partition("events", 0)
+
+
+def refuse_to_open(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a file of another user; the tests may run as root."""
+    open_ = os.open
+
+    def refuse(path: Any, flags: int, *more: Any, **how: Any) -> int:
+        if str(path).endswith(ending):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return open_(path, flags, *more, **how)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+
+def test_directories_with_other_names_are_named(tmp_path: Path) -> None:
+    for name in ("orders", "orders_1"):
+        shutil.copytree(WHOLE_BROKER / "events-0", tmp_path / name)
+    with pytest.raises(NotALogDirError, match="names are not <topic>-<partition>: orders, orders_1; rename"):
+        LogDir(tmp_path)
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    with pytest.raises(
+        EmptyLogDirError, match=r"no partitions but orders \(not <topic>-<partition>\), orders_1"
+    ):
+        LogDir(tmp_path)

@@ -184,7 +184,7 @@ def test_other_places_are_refused(spark: SparkSession, tmp_path: Path) -> None:
         save(df, tmp_path / "logs" / "t-0")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "notes.txt").write_text("")
-    with pytest.raises(AnalysisException, match="holds neither partitions nor log segments"):
+    with pytest.raises(AnalysisException, match=r"expected partitions or log segments, found notes\.txt"):
         save(df, tmp_path / "notes")
     assert files(tmp_path / "notes") == ["notes.txt"]
 

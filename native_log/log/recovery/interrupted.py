@@ -21,6 +21,7 @@ from native_log.segment.files import (
     FileName,
     parse_file_name,
 )
+from native_log.storage import is_file
 from native_log.storage.writing import fsync_directory, gone_name, remove_folder
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def tidy_up(directory: Path, max_batch_bytes: int) -> None:
 
 def _names(directory: Path) -> list[str]:
     with os.scandir(directory) as entries:
-        return [entry.name for entry in entries if entry.is_file()]
+        return [entry.name for entry in entries if is_file(entry)]
 
 
 def _orphans(names: list[str], files: list[FileName]) -> list[str]:
