@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -269,8 +270,8 @@ def erase(
     For requests to be forgotten: all other offsets stay, and a report tells each record that went, by the
     SHA-256 of its key. It is shown first, and asked about.
 
-    What lies elsewhere is not touched: other replicas, tiered storage, backups, copies of the volume.
-    Directories that may hold copies beside the logs are named.
+    What lies elsewhere is not touched: other replicas, tiered storage, backups, copies of the volume. Places
+    in the log directories that may hold copies are listed at the end.
     """
     from native_log.erasure import erase as run
 
@@ -301,27 +302,28 @@ def erase(
 
 def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
     rows = changes.rows_of(table)
+    listed = [row for row in rows if row["status"] != "copy"]
     changes.print_table(
         ("PARTITION", "", "OFFSET", "TIME", "KEY BYTES"),
         [
             (_partition(row), row["status"], row["offset"], _time(row["timestamp"]), row["keyBytes"])
-            for row in rows
+            for row in listed
         ],
-        [_erasure_details(row) for row in rows],
+        [_erasure_details(row) for row in listed],
     )
-    gone = sum(row["status"] == "erased" for row in rows)
-    copies = sum(row["status"] == "copy" for row in rows)
-    click.echo(
-        f"{changes.count(gone, 'record')} {'would be erased' if dry_run else 'erased'}"
-        + (
-            f"; {copies} director{'y' if copies == 1 else 'ies'} not looked into may hold copies"
-            * bool(copies)
-        )
-    )
+    by_status = Counter(row["status"] for row in rows)
+    click.echo(f"{changes.count(by_status['erased'], 'record')} {'would be erased' if dry_run else 'erased'}")
     digests = {hashlib.sha256(key).hexdigest() for key in keys}
     missing = len(digests.difference(row["keySha256"] for row in rows))
-    if missing and not any(row["status"] == "failed" for row in rows):
-        click.echo(f"{changes.count(missing, 'key')} of {len(digests)} not found")
+    if missing and not by_status["failed"]:
+        click.echo(f"{changes.count(missing, 'key')} of {len(digests)} not found in the partitions searched")
+    if by_status["failed"]:
+        click.echo(f"{changes.count(by_status['failed'], 'partition')} failed: records may be left there")
+    if by_status["copy"]:
+        click.echo(f"{changes.count(by_status['copy'], 'place')} not searched: copies may be left there")
+        for row in rows:
+            if row["status"] == "copy":
+                click.echo(f"  {row['segment']}: {row['reason']}")
 
 
 def _erasure_details(row: dict[str, Any]) -> str:

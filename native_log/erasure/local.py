@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from native_log.cleaner.local import cores
 from native_log.cleaner.progress import Progress
 from native_log.cleaner.survey import survey
-from native_log.erasure.copies import copies, leftovers
+from native_log.erasure.copies import Wanted, leftovers, other_places, set_aside
 from native_log.erasure.rewriting import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
 from native_log.erasure.selection import Selection
-from native_log.errors import KafkaLogError, message_of
+from native_log.errors import EmptyLogDirError, KafkaLogError, message_of
 from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
-from native_log.logdir.changing import chosen_partitions, open_to_change
+from native_log.logdir.changing import chosen_partitions, open_to_change, topic_names
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -53,12 +53,17 @@ def erase(
     lie: also below the log start, in aborted transactions, in the active segment (a new one is rolled first).
 
     Offsets, timestamps and transactions of all other records stay, and so does each batch's place in its
-    producer's sequence. What is erased is gone from the log directories once this returns, with the files
-    that segments deleted before left (`.deleted`); copies elsewhere (other replicas, tiered storage, backups,
-    -delete, -stray and -future directories, which the report names) are not touched.
+    producer's sequence. What is erased is gone from these partitions' directories once this returns, with
+    the files that segments deleted before left (`.deleted`).
+
+    Copies elsewhere are not touched. Those that may lie in the log directories are rows of the report, also
+    of topics that are otherwise gone: -delete, -stray and -future directories, further directories of a
+    partition, what unfinished writes and recovery left, files that are not Kafka's, tiered storage. Other
+    replicas, backups and log directories that `path` does not name cannot be known here.
 
     Args:
-        path: log directories, or single partition directories. No broker may run on them.
+        path: log directories, or single partition directories, also -delete, -stray and -future ones. No
+            broker may run on them.
         topics: which; None: all but Kafka's internal ones.
         exclude_topics: leave these alone, whether `topics` names them or not.
         keys: whole keys: text or bytes, an iterable of such, an Arrow array, or the one column of a table or
@@ -83,8 +88,8 @@ def erase(
         raise ValueError(f"how is drop or tombstone, not {how!r}")
     run = _Run(Selection.of(keys, key_prefix, header), how == "tombstone", dry_run)
     with ExitStack() as locks:
-        log_dir = open_to_change(path, dry_run, locks)
-        chosen = chosen_partitions(log_dir, topics, exclude_topics)
+        log_dir = open_to_change(path, dry_run, locks, allow_empty=True)
+        chosen, wanted = _chosen(log_dir, topics, exclude_topics)
         progress = Progress(on_progress, len(chosen))
         pool = ThreadPoolExecutor(max(1, min(cores(), len(chosen))), "erase")
         try:
@@ -95,10 +100,26 @@ def erase(
         finally:
             pool.shutdown(cancel_futures=True)
         others = [
-            _row(one, segment=str(place), status="copy", reason=what)
-            for one, place, what in copies(log_dir, chosen)
+            _row(one.partition, segment=str(one.path), status="copy", reason=one.reason)
+            for one in other_places(log_dir, chosen, wanted)
         ]
+    if not chosen and not others and not log_dir.partitions():
+        paths = ", ".join(map(str, log_dir.paths))
+        raise EmptyLogDirError("expected partitions to erase records from, found none", path=paths)
     return pa.concat_tables([*found, _table(others)])
+
+
+def _chosen(
+    log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
+) -> tuple[list[PartitionDir], Wanted]:
+    """Return the partitions to search, and whose copies matter: of a topic, too, that is only set aside."""
+    names = None if topics is None else frozenset(topic_names(topics))
+    excluded = frozenset(topic_names(exclude_topics))
+    gone = {one.topic for one in set_aside(log_dir)} - log_dir.topics().keys()
+    chosen = chosen_partitions(
+        log_dir, None if names is None else names - gone, excluded - gone, any_kind=True
+    )
+    return chosen, Wanted(names, excluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +175,9 @@ def _rewrite(log: PartitionLog, found: pa.Table, nulled: bool, done: Callable[[s
             done(segment.log)
 
 
-def _row(directory: PartitionDir, **values: str) -> dict[str, Any]:
-    return {"topic": directory.topic, "partition": directory.partition, **values}
+def _row(directory: PartitionDir | None, **values: str) -> dict[str, Any]:
+    topic, partition = (None, None) if directory is None else directory.key
+    return {"topic": topic, "partition": partition, **values}
 
 
 def _table(rows: Iterable[dict[str, Any]]) -> pa.Table:

@@ -37,8 +37,8 @@ ERASURE_SCHEMA = pa.schema(
 hex, it and keyBytes are null where there is no key; `status` is "erased". Besides, the others null, a row
 
 - for each file that was left of other segments, its path as `segment`: "removed" (would be);
-- for each directory that may hold records of the topics too, and for each log whose beginning is elsewhere:
-  "copy", not looked into, `reason` says why;
+- for each place in the log directories that may hold copies and was not searched, its path as `segment`:
+  "copy", `reason` says what it is and what to do. `topic` and `partition` are null where they are not known;
 - for a partition that could not be dealt with: "failed", with `reason`. Nothing is erased of it but what is
   told to be.
 """

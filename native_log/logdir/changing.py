@@ -21,19 +21,24 @@ def open_to_change(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     dry_run: bool,
     locks: ExitStack,
+    *,
+    allow_empty: bool = False,
 ) -> LogDir:
     """The log directories at `path`, locked unless only looked at. Logs end at the saved high watermark.
+
+    Args:
+        allow_empty: no error where no partition can be read.
 
     Raises LogDirInUseError, and as LogDir does.
     """
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    log_dir = LogDir(paths, high_watermark="checkpoint")
+    log_dir = LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
     if dry_run:
         return log_dir
     for directory in log_dir.directories:
         locks.enter_context(WriteSession.alone(directory.path))
     # Once more: what was read before the lock was held may have changed.
-    return LogDir(paths, high_watermark="checkpoint")
+    return LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
 
 
 def check_can_be_changed(topics: Iterable[str]) -> None:
@@ -46,13 +51,20 @@ def check_can_be_changed(topics: Iterable[str]) -> None:
 
 
 def chosen_partitions(
-    log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
+    log_dir: LogDir,
+    topics: str | Iterable[str] | None,
+    exclude_topics: str | Iterable[str] = (),
+    *,
+    any_kind: bool = False,
 ) -> list[PartitionDir]:
     """Return the partitions of these topics (None: of all but Kafka's internal ones) that are not excluded.
 
+    Args:
+        any_kind: also `-delete`, `-stray` and `-future` directories that were given by their own paths.
+
     Raises UnknownTopicOrPartitionError, also for an excluded topic: it may be misspelt. InvalidTopicError.
     """
-    partitions = [one for one in log_dir.partitions() if one.kind is PartitionKind.NORMAL]
+    partitions = [one for one in log_dir.partitions() if any_kind or one.kind is PartitionKind.NORMAL]
     known = {one.topic for one in partitions}
     if topics is None:
         wanted = known - INTERNAL_TOPICS

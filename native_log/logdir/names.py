@@ -14,6 +14,9 @@ INTERNAL_TOPICS = frozenset(
 )
 """Topics that Kafka keeps for itself: read only when they are named."""
 
+MAX_NAME_LENGTH = 255
+"""Of a directory's name: a broker cuts the topic in it so that the name is not longer."""
+
 _MAX_INT = 2**31 - 1
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # The broker recognises the three suffixes first, and only then strips from the last dot: a topic may legally
@@ -36,7 +39,7 @@ class PartitionName:
     """What the name of a partition directory says.
 
     The topic of a `-delete` or `-stray` directory may be truncated: the broker cuts it so that the whole name
-    has at most 255 characters.
+    has at most MAX_NAME_LENGTH characters.
     """
 
     topic: str
@@ -53,7 +56,7 @@ def deleted_name(topic: str, partition: int, uid: str) -> str:
     """Name of the directory of a deleted partition. A broker that finds it removes it: so a new partition is
     made under such a name, and comes to its own as a whole."""
     end = f"-{partition}.{uid}-delete"
-    return topic[: 255 - len(end)] + end
+    return topic[: MAX_NAME_LENGTH - len(end)] + end
 
 
 def parse_partition_name(name: str) -> PartitionName | None:

@@ -192,6 +192,23 @@ def test_keys_to_erase_come_from_a_file_and_those_that_are_not_there_are_counted
     assert "1 key of 2 not found" in result.stdout
 
 
+def test_copies_that_erasure_leaves_have_the_last_word(tmp_path: Path) -> None:
+    data = shutil.copytree(V41 / "plain-none/data", tmp_path / "data")
+    stray = data / "gone-0.0123456789abcdef0123456789abcdef-stray"
+    shutil.copytree(data / "plain-none-0", stray)
+
+    result = run("erase", str(data), "--key", "no such key", "-y")
+
+    assert result.stdout.splitlines()[-4:-1] == [
+        "0 records erased",
+        "1 key of 1 not found in the partitions searched",
+        "1 place not searched: copies may be left there",
+    ]
+    assert result.stdout.splitlines()[-1].startswith(f"  {stray}: a -stray directory")
+    row = json.loads(run("erase", str(data), "--key", "no such key", "-y", "--json").stdout)
+    assert (row["topic"], row["status"], row["segment"]) == ("gone", "copy", str(stray))
+
+
 def test_settings_without_effect_are_told_of(tmp_path: Path) -> None:
     data = V41 / "ret-size/before/data"
     result = run("retain", str(data), "-n", "-c", "retention.hours=1", "-c", "retention.bytes=-1")

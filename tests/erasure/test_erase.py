@@ -16,11 +16,13 @@ from conftest import GOLDEN
 
 import native_log
 from native_log.cleaner.segment_output import SegmentOutput
+from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.logdir.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
+from native_log.logdir.names import deleted_name
 from native_log.records import scan
 from tests.cleaner.support import files
 from tests.killing import survives
@@ -260,6 +262,102 @@ def test_copies_are_named_and_leftovers_removed(tmp_path: Path) -> None:
         }
         assert leftover.exists() == dry_run
     assert deleted.exists()
+
+
+MARK = "0123456789abcdef0123456789abcdef"
+
+
+def test_topics_that_are_otherwise_gone_are_named(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    gone = [data / f"{name}.{MARK}-{kind}" for name in ("gone-0", "gone-1") for kind in ("delete", "stray")]
+    for path in gone:
+        shutil.copytree(data / "plain-none-0", path)
+
+    def copies(*topics: str, **how: Any) -> set[str]:
+        rows = native_log.erase(data, list(topics) or None, keys=["no such key"], **how).to_pylist()
+        assert {row["topic"] for row in rows} <= {"gone"}
+        return {row["segment"] for row in rows if row["status"] == "copy"}
+
+    assert copies() == copies("gone") == copies("plain-none", "gone") == set(map(str, gone))
+    assert copies("plain-none") == copies(exclude_topics="gone") == set()
+
+
+def test_a_directory_with_nothing_but_what_is_set_aside(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    keys, before = some_keys(data), rows(data)
+    for partition in data.glob("plain-none-*"):
+        partition.rename(data / f"{partition.name}.{MARK}-stray")
+
+    report = native_log.erase(data, keys=keys).to_pylist()
+
+    assert {row["status"] for row in report} == {"copy"}
+    assert all("erase there by its own path" in row["reason"] for row in report)
+    for row in report:
+        erased = native_log.erase(row["segment"], keys=keys).to_pylist()
+        assert {one["status"] for one in erased} == {"erased"}
+    left = native_log.LogDir([row["segment"] for row in report])
+    found = {
+        row["key"]
+        for one in left.partitions()
+        for row in left.partition(*one.key).read().read_all().to_pylist()
+    }
+    assert found == {row["key"] for row in before.values()} - set(keys)
+
+
+def test_a_directory_without_anything_is_an_error(tmp_path: Path) -> None:
+    native_log.LogDir.create(tmp_path / "logs")
+    with pytest.raises(native_log.EmptyLogDirError, match="partitions to erase records from"):
+        native_log.erase(tmp_path / "logs", keys=["k1"])
+
+
+def test_whatever_is_not_kafkas_is_named(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    (data / "lost+found").mkdir()
+    (data / "orders.bak").touch()
+    (data / ".kafkalog-stream-x").write_text("{}")
+    assert native_log.erase(data, keys=["no such key"], dry_run=True).num_rows == 0
+
+    (data / "loop").symlink_to("loop")
+    others = [data / "cut-off", data / "backup.tar", data / "plain-none-0" / "0.log.bak"]
+    shutil.copytree(data / "plain-none-0", others[0] / "plain-none-0")
+    for path in others[1:]:
+        path.write_bytes(b"something")
+
+    report = native_log.erase(data, keys=["no such key"], dry_run=True).to_pylist()
+
+    assert {(row["status"], row["segment"]) for row in report} == {("copy", str(path)) for path in others}
+    assert {row["topic"] for row in report} == {None, "plain-none"}
+    alone = native_log.erase(data / "plain-none-1", keys=["no such key"], dry_run=True)
+    assert alone.num_rows == 0  # it may lie beside anything
+
+
+def test_a_topic_whose_name_was_cut_is_recognized(tmp_path: Path) -> None:
+    topic = "t" * 249
+    with native_log.LogDir.create(tmp_path) as logs:
+        logs.create_topic(topic)
+    stray = tmp_path / deleted_name(topic, 0, MARK)
+    shutil.copytree(tmp_path / f"{topic}-0", stray)
+    (row,) = native_log.erase(tmp_path, topic, keys=["k"], dry_run=True).to_pylist()
+    assert (row["status"], row["segment"]) == ("copy", str(stray))
+
+
+@pytest.mark.parametrize("sign", ["remote-log-index-cache", "__remote_log_metadata-3"])
+def test_tiered_storage_may_hold_copies(sign: str, tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    (data / sign).mkdir()
+    (row,) = native_log.erase(data, "plain-none", keys=["no such key"], dry_run=True).to_pylist()
+    assert (row["status"], row["segment"]) == ("copy", str(data))
+    assert "tiered storage" in row["reason"]
+
+
+def test_what_an_interrupted_compaction_staged_is_removed(tmp_path: Path) -> None:
+    data = copy("plain-none", tmp_path)
+    staging = data / "plain-none-0" / STAGING_DIRECTORY
+    staging.mkdir()
+    for dry_run in (True, False):
+        (row,) = native_log.erase(data, keys=["no such key"], dry_run=dry_run).to_pylist()
+        assert (row["status"], row["segment"]) == ("removed", str(staging))
+        assert staging.exists() == dry_run
 
 
 def test_of_copies_of_a_partition_the_others_are_named(tmp_path: Path) -> None:
