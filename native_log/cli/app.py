@@ -12,10 +12,9 @@ from native_log.cli.cat import cat
 from native_log.cli.completion import complete_file
 from native_log.cli.options import (
     COUNT,
-    exclude_topics_option,
     log_dir_options,
     paths_argument,
-    topics_option,
+    topics_options,
 )
 from native_log.cli.runner import DATA_ERROR, Commands
 
@@ -66,7 +65,7 @@ for _command in (cat, *cleaning.COMMANDS):
 
 @kafkalog.command(short_help="List partitions: offsets, sizes, times.")
 @log_dir_options
-@exclude_topics_option
+@topics_options("all")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document, sizes in bytes, times in epoch ms.")
 def ls(
     paths: tuple[str, ...],
@@ -94,8 +93,13 @@ def ls(
 
 @kafkalog.command(short_help="Check batches, indexes and snapshots.")
 @log_dir_options
+@topics_options("all")
 def verify(
-    paths: tuple[str, ...], topics: tuple[str, ...], high_watermark: Any, include_deleted: bool
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
+    high_watermark: Any,
+    include_deleted: bool,
 ) -> None:
     """Check logs through and through: checksums, records, order of offsets, indexes, snapshots.
 
@@ -105,13 +109,13 @@ def verify(
     from native_log.logdir import LogDir
 
     log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
-    if verify_all(log_dir, topics):
+    if verify_all(log_dir, topics, exclude_topics):
         raise SystemExit(DATA_ERROR)
 
 
 @kafkalog.command(short_help="Cut off what a crash left damaged.")
 @paths_argument
-@topics_option
+@topics_options("all but the controllers' log")
 @click.option("--dry-run", "-n", is_flag=True, help="Change nothing, only tell what would be done, and why.")
 @click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking.")
 @click.option(
@@ -139,7 +143,8 @@ def recover(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None
 
 @kafkalog.command(short_help="Make indexes anew from the logs.")
 @paths_argument
-@topics_option
+@topics_options("all but the controllers' log")
+@click.option("--dry-run", "-n", is_flag=True, help="Change nothing, only compare what is there.")
 @click.option(
     "--index-interval-bytes",
     type=click.IntRange(min=0, max=2**31 - 1),
@@ -148,14 +153,14 @@ def recover(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None
     metavar="BYTES",
     help="How far apart the entries are (Kafka: index.interval.bytes).",
 )
-def reindex(paths: tuple[str, ...], topics: tuple[str, ...], index_interval_bytes: int) -> None:
+def reindex(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None:
     """Make the indexes of all segments anew from their batches. No .log is changed.
 
     The directory must not be in use by a broker.
     """
     from native_log.cli.maintenance import reindex_all
 
-    if reindex_all(paths, topics, index_interval_bytes):
+    if reindex_all(paths, topics, **how):
         raise SystemExit(DATA_ERROR)
 
 

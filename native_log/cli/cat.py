@@ -13,11 +13,11 @@ from native_log.cli.completion import complete_partitions
 from native_log.cli.options import (
     COUNT,
     OFFSET,
-    exclude_topics_option,
     header_conditions,
     key_bytes,
     key_encoding_option,
     log_dir_options,
+    topics_options,
 )
 from native_log.cli.times import TimeType
 
@@ -64,7 +64,7 @@ class Form(click.ParamType[str]):
 
 @click.command(short_help="Print records as text, JSON or Arrow.")
 @log_dir_options
-@exclude_topics_option
+@topics_options("all but Kafka's internal ones")
 @click.option(
     "--partition",
     "-p",

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from native_log.cli import changes
-from native_log.cli.options import paths_argument, topics_option
+from native_log.cli.options import (
+    header_conditions,
+    key_bytes,
+    key_encoding_option,
+    paths_argument,
+    topics_options,
+)
 from native_log.cli.times import format_time_ms
 
 if TYPE_CHECKING:
@@ -22,12 +28,13 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Delete old segments.")
 @paths_argument
-@topics_option
+@topics_options("all but Kafka's internal ones")
 @changes.settings_options
 @changes.consent_options
 def retain(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
     conf: Any,
     conf_file: Any,
     now_ms: int | None,
@@ -45,7 +52,15 @@ def retain(
     now = _now_ms() if now_ms is None else now_ms
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
-        return run(paths, topics or None, config, now, dry_run, on_progress=report)
+        return run(
+            paths,
+            topics or None,
+            config,
+            now,
+            dry_run,
+            exclude_topics=exclude_topics,
+            on_progress=report,
+        )
 
     changes.carry_out(
         job, "looking at partitions", _show_retained, lambda row: row["decision"] == "deleted", **consent
@@ -80,12 +95,13 @@ def _show_retained(table: pa.Table, dry_run: bool) -> None:
 
 @click.command(short_help="Leave the newest record of each key.")
 @paths_argument
-@topics_option
+@topics_options("all but Kafka's internal ones")
 @changes.settings_options
 @changes.consent_options
 def compact(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
     conf: Any,
     conf_file: Any,
     now_ms: int | None,
@@ -107,7 +123,15 @@ def compact(
     now = _now_ms() if now_ms is None else now_ms
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
-        return run(paths, topics or None, config, now, dry_run, on_progress=report)
+        return run(
+            paths,
+            topics or None,
+            config,
+            now,
+            dry_run,
+            exclude_topics=exclude_topics,
+            on_progress=report,
+        )
 
     changes.carry_out(
         job,
@@ -236,14 +260,17 @@ def _show_deleted(table: pa.Table, dry_run: bool) -> None:
 
 @click.command(short_help="Rewrite logs without given keys.")
 @paths_argument
-@topics_option
+@topics_options("all but Kafka's internal ones")
 @click.option("--key", "-k", "keys", multiple=True, help="Records with this key (may be repeated).")
 @click.option(
     "--keys-file",
     type=click.File("rb"),
-    help="Records with one of these keys: a key a line, as it is, but for empty lines (- is stdin).",
+    help="Records with one of these keys, a line each; empty lines are skipped (- is stdin).",
 )
-@click.option("--key-prefix", multiple=True, help="Records whose key begins so (may be repeated).")
+@click.option(
+    "--key-prefix", "prefixes", multiple=True, help="Records whose key begins so (may be repeated)."
+)
+@key_encoding_option
 @click.option(
     "--header",
     "headers",
@@ -258,9 +285,11 @@ def _show_deleted(table: pa.Table, dry_run: bool) -> None:
 def erase(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
     keys: tuple[str, ...],
     keys_file: BinaryIO | None,
-    key_prefix: tuple[str, ...],
+    prefixes: tuple[str, ...],
+    key_encoding: str,
     headers: tuple[str, ...],
     tombstone: bool,
     **consent: bool,
@@ -276,16 +305,18 @@ def erase(
     from native_log.erasure import erase as run
 
     lines = keys_file.read().splitlines() if keys_file else []
-    wanted = [*(key.encode() for key in keys), *filter(None, lines)]
-    pairs = [(name, value if equals else None) for name, equals, value in (h.partition("=") for h in headers)]
+    given: list[str | bytes] = [*keys, *filter(None, lines)]
+    wanted = [key_bytes(key, key_encoding) for key in given]
+    beginnings = [key_bytes(prefix, key_encoding) for prefix in prefixes]
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
         return run(
             paths,
             topics or None,
+            exclude_topics=exclude_topics,
             keys=wanted,
-            key_prefix=key_prefix,
-            header=pairs,
+            key_prefix=beginnings,
+            header=header_conditions(headers),
             how="tombstone" if tombstone else "drop",
             dry_run=dry_run,
             on_progress=report,

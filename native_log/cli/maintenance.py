@@ -13,24 +13,22 @@ from native_log.cleaner.progress import Progress
 from native_log.cli.changes import check_is_asked, confirm
 from native_log.cli.progress import reporting
 from native_log.cli.runner import note_error
+from native_log.cli.topics import chosen_partitions
 from native_log.errors import KafkaLogError
 from native_log.logdir.recovery import PartitionRecovery, recover
-from native_log.logdir.reindexing import reindex
+from native_log.logdir.reindexing import PartitionReindexing, reindex
 from native_log.logdir.verification import Problem, verify_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from native_log.log.recovery.recover import LogRecovery
     from native_log.logdir import LogDir, PartitionDir
 
 
-def verify_all(log_dir: LogDir, topics: Iterable[str]) -> int:
-    """A line for each problem; how many there are."""
-    named = set(topics)
-    for topic in sorted(named - log_dir.topics().keys()):
-        log_dir.partition(topic, 0)  # raises, saying what is there
-    chosen = [one for one in log_dir.partitions() if not named or one.topic in named]
+def verify_all(log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = ()) -> int:
+    """Print a line for each problem; return how many there are."""
+    chosen = chosen_partitions(log_dir, topics, exclude_topics)
     count = 0
     with reporting("verifying") as report:
         progress = Progress(report, len(chosen))
@@ -66,6 +64,7 @@ def _problems(log_dir: LogDir, progress: Progress, one: PartitionDir) -> list[Pr
 def recover_all(
     paths: Sequence[str],
     topics: Sequence[str],
+    exclude_topics: Sequence[str],
     *,
     dry_run: bool,
     yes: bool,
@@ -85,6 +84,7 @@ def recover_all(
                 path,
                 topics or None,
                 dry_run=dry_run,
+                exclude_topics=exclude_topics,
                 from_start=from_start,
                 save_to=save_to,
                 on_partition=lambda one: _say(one, dry_run),
@@ -132,17 +132,32 @@ def _told(done: LogRecovery, lost_records: int, dry_run: bool) -> str:
     return "; ".join(parts)
 
 
-def reindex_all(paths: Sequence[str], topics: Sequence[str], index_interval_bytes: int) -> int:
-    """A line for each partition; how many are damaged."""
+def reindex_all(
+    paths: Sequence[str],
+    topics: Sequence[str],
+    exclude_topics: Sequence[str],
+    *,
+    dry_run: bool,
+    index_interval_bytes: int,
+) -> int:
+    """Print a line for each partition; return how many are damaged."""
+
+    def say(one: PartitionReindexing) -> None:
+        changes = "would change" if dry_run else "changed"
+        click.echo(
+            f"{one.partition.path.name}: {_many(one.segments, 'segment')}"
+            f"{'' if dry_run else ' indexed'}, the indexes of {one.changed} {changes}"
+        )
+
     failed = 0
     for path in paths:
         found = reindex(
             path,
             topics or None,
+            dry_run=dry_run,
+            exclude_topics=exclude_topics,
             config={"index.interval.bytes": index_interval_bytes},
-            on_partition=lambda one: click.echo(
-                f"{one.partition.path.name}: {_many(one.segments, 'segment')} indexed"
-            ),
+            on_partition=say,
         )
         for one in found:
             if one.error is not None:

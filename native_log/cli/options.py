@@ -51,35 +51,40 @@ def together(options: Sequence[Decorator]) -> Decorator:
 paths_argument = click.argument(
     "paths", metavar="PATH...", nargs=-1, required=True, shell_complete=complete_directory
 )
-topics_option = click.option(
-    "--topic",
-    "-t",
-    "topics",
-    metavar="TOPIC",
-    multiple=True,
-    shell_complete=complete_topic,
-    help="Only this topic (may be repeated); else all but Kafka's internal ones.",
-)
-exclude_topics_option = click.option(
-    "--exclude-topic",
-    "exclude_topics",
-    metavar="TOPIC",
-    multiple=True,
-    shell_complete=complete_topic,
-    help="Not this topic (may be repeated).",
-)
+
+
+def topics_options(default: str) -> Decorator:
+    """--topic and --exclude-topic: `topics`, `exclude_topics`.
+
+    Args:
+        default: for the help, the topics that are chosen where none is named.
+    """
+    return together(
+        (
+            click.option(
+                "--topic",
+                "-t",
+                "topics",
+                metavar="TOPIC",
+                multiple=True,
+                shell_complete=complete_topic,
+                help=f"Only this topic (may be repeated); else {default}.",
+            ),
+            click.option(
+                "--exclude-topic",
+                "exclude_topics",
+                metavar="TOPIC",
+                multiple=True,
+                shell_complete=complete_topic,
+                help="Not this topic (may be repeated).",
+            ),
+        )
+    )
+
+
 log_dir_options = together(
     (
         paths_argument,
-        click.option(
-            "--topic",
-            "-t",
-            "topics",
-            metavar="TOPIC",
-            multiple=True,
-            shell_complete=complete_topic,
-            help="Only this topic (may be repeated).",
-        ),
         click.option(
             "--high-watermark",
             type=click.Choice(["auto", "ignore", "checkpoint"], case_sensitive=False),
@@ -93,7 +98,7 @@ log_dir_options = together(
         ),
     )
 )
-"""PATH... and how LogDir opens them: `paths`, `topics`, `high_watermark`, `include_deleted`."""
+"""PATH... and how LogDir opens them: `paths`, `high_watermark`, `include_deleted`."""
 
 
 key_encoding_option = click.option(

@@ -15,6 +15,7 @@ from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
 from native_log.log.recovery.cut_off import cut_records, save_cut
 from native_log.log.recovery.recover import LogRecovery, recover_log
+from native_log.logdir.changing import topic_names
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     OffsetCheckpoints,
@@ -52,6 +53,7 @@ def recover(
     topics: str | Iterable[str] | None = None,
     *,
     dry_run: bool = False,
+    exclude_topics: str | Iterable[str] = (),
     from_start: bool = False,
     save_to: str | os.PathLike[str] | None = None,
     config: Mapping[str, object] | None = None,
@@ -68,6 +70,7 @@ def recover(
     Args:
         topics: only these.
         dry_run: only say what would be done; nothing is changed and no lock taken.
+        exclude_topics: not these. The directory is then not marked as cleanly shut down.
         from_start: read every segment, whatever the recovery points say.
         save_to: a directory that gets a copy of what is cut off, as partition directories that can be read
             with mode "dropMalformed". By default it is gone, as in a broker.
@@ -94,10 +97,10 @@ def recover(
     if dry_run:
         _warn_of_a_broker(found)
         saved = OffsetCheckpoints.read(found.log_dir)
-        return how.recover_all(recoverable(found, topics), saved, dry_run=True)
+        return how.recover_all(recoverable(found, topics, exclude_topics), saved, dry_run=True)
     with WriteSession.alone(found.log_dir) as session:
         found = find_partitions(location)
-        wanted = recoverable(found, topics)
+        wanted = recoverable(found, topics, exclude_topics)
         saved = OffsetCheckpoints.read(found.log_dir)
         session.begin()
         try:
@@ -109,7 +112,7 @@ def recover(
         _lower_first_dirty_offsets(found.log_dir, saved, done)
         for result in done:
             session.release(result.partition.path, result.partition.key, _closed(result, saved))
-        if topics is None and not found.is_partition:
+        if topics is None and not topic_names(exclude_topics) and not found.is_partition:
             session.found_in_order()
     return done
 
@@ -161,23 +164,28 @@ class _How:
         return PartitionRecovery(partition, recovery, sum(lost))
 
 
-def recoverable(found: Found, topics: str | Iterable[str] | None) -> list[PartitionDir]:
-    """The partitions whose logs a broker recovers. Raises UnknownTopicOrPartitionError."""
+def recoverable(
+    found: Found, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
+) -> list[PartitionDir]:
+    """Return the partitions whose logs a broker recovers: of these topics, None: of all, less those excluded.
+
+    Raises UnknownTopicOrPartitionError, also for an excluded topic: it may be misspelt.
+    """
     partitions = [
         one
         for one in found.partitions
         if one.kind in (PartitionKind.NORMAL, PartitionKind.FUTURE) and one.topic != METADATA_TOPIC
     ]
-    if topics is None:
-        return partitions
-    wanted = {topics} if isinstance(topics, str) else set(topics)
-    unknown = sorted(wanted - {one.topic for one in partitions})
+    known = {one.topic for one in partitions}
+    wanted = known if topics is None else topic_names(topics)
+    excluded = topic_names(exclude_topics)
+    unknown = sorted((wanted | excluded) - known)
     if unknown:
-        there = sorted({one.topic for one in partitions})
+        there = sorted(known)
         raise UnknownTopicOrPartitionError(
             f"there is no topic {unknown[0]}, but {', '.join(there) or 'none at all'}", path=found.log_dir
         )
-    return [one for one in partitions if one.topic in wanted]
+    return [one for one in partitions if one.topic in wanted - excluded]
 
 
 def _closed(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:

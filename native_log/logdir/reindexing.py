@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,10 +30,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReindexing:
-    """A partition, how many of its segments were indexed, and why the others were not, if they were not."""
+    """What became of a partition.
+
+    Attributes:
+        segments: how many of its segments were indexed.
+        changed: of how many of them the indexes on disk were different, or missing.
+        error: why the other segments were not indexed; None if all were.
+    """
 
     partition: PartitionDir
     segments: int
+    changed: int = 0
     error: KafkaLogError | OSError | None = None
 
 
@@ -40,6 +48,8 @@ def reindex(
     path: str | os.PathLike[str],
     topics: str | Iterable[str] | None = None,
     *,
+    dry_run: bool = False,
+    exclude_topics: str | Iterable[str] = (),
     config: Mapping[str, object] | None = None,
     threads: int | None = None,
     on_partition: Callable[[PartitionReindexing], None] = lambda _: None,
@@ -51,6 +61,8 @@ def reindex(
 
     Args:
         topics: only these.
+        dry_run: write nothing and take no lock, only compare.
+        exclude_topics: not these.
         config: settings by Kafka's names: index.interval.bytes. See LogConfig.
         threads: how many logs at a time; by default one for each CPU.
         on_partition: called after each partition, in their order.
@@ -62,11 +74,11 @@ def reindex(
     location = local_path(path)
     settings = LogConfig.parse(config or {})
     done = []
-    with WriteSession.alone(find_partitions(location).log_dir):
+    with nullcontext() if dry_run else WriteSession.alone(find_partitions(location).log_dir):
         pool = ThreadPoolExecutor(threads or os.cpu_count(), "log-reindexing")
         try:
-            wanted = recoverable(find_partitions(location), topics)
-            for result in pool.map(partial(_reindexed, config=settings), wanted):
+            wanted = recoverable(find_partitions(location), topics, exclude_topics)
+            for result in pool.map(partial(_reindexed, config=settings, dry_run=dry_run), wanted):
                 on_partition(result)
                 done.append(result)
         finally:
@@ -74,8 +86,8 @@ def reindex(
     return done
 
 
-def _reindexed(partition: PartitionDir, config: LogConfig) -> PartitionReindexing:
-    indexed = 0
+def _reindexed(partition: PartitionDir, config: LogConfig, dry_run: bool) -> PartitionReindexing:
+    indexed = changed = 0
     try:
         listing = list_log(str(partition.path), MAX_BATCH_BYTES)
         base = listing.segments[0].base_offset if listing.segments else 0
@@ -88,16 +100,18 @@ def _reindexed(partition: PartitionDir, config: LogConfig) -> PartitionReindexin
         for segment in listing.segments:
             aborted.clear()
             checked, indexes = rebuild(segment, config.index_interval_bytes, take)
-            indexes.write(segment, aborted)
+            changed += indexes.differs(segment, aborted)
+            if not dry_run:
+                indexes.write(segment, aborted)
             if checked.damage is not None:
                 raise LogNeedsRecoveryError(
-                    f"{checked.damage.message}; what lies before was indexed. Run kafkalog recover on the "
-                    "log directory to cut the log here, or take the file from another replica",
+                    f"{checked.damage.message}; only what lies before can be indexed. Run kafkalog recover "
+                    "on the log directory to cut the log here, or take the file from another replica",
                     path=segment.path,
                     position=checked.valid_bytes,
                     offset=checked.next_offset,
                 )
             indexed += 1
     except (KafkaLogError, OSError) as error:
-        return PartitionReindexing(partition, indexed, error)
-    return PartitionReindexing(partition, indexed)
+        return PartitionReindexing(partition, indexed, changed, error)
+    return PartitionReindexing(partition, indexed, changed)

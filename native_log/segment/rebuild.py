@@ -15,7 +15,7 @@ from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, row, scan_file
 from native_log.segment.transaction_index import transaction_index_bytes
-from native_log.storage import DataFile, Window
+from native_log.storage import DataFile, Window, read_file
 from native_log.storage.writing import remove_file, replace_file
 
 if TYPE_CHECKING:
@@ -57,6 +57,23 @@ class SegmentIndexes:
 
     offset_index: bytes
     time_index: bytes
+
+    def differs(self, segment: LogSegment, aborted: Sequence[AbortedTxn]) -> bool:
+        """Return whether `write` would change the content of an index file; an empty one may be missing."""
+        expected = {
+            INDEX: self.offset_index,
+            TIME_INDEX: self.time_index,
+            TRANSACTION_INDEX: transaction_index_bytes(aborted),
+        }
+        for kind, data in expected.items():
+            found: bytes | None
+            try:
+                found = read_file(f"{segment.directory}/{file_name(segment.base_offset, kind)}")
+            except FileNotFoundError:
+                found = b"" if kind == TRANSACTION_INDEX else None
+            if found != data:
+                return True
+        return False
 
     def write(self, segment: LogSegment, aborted: Sequence[AbortedTxn]) -> None:
         """Put them, and a `.txnindex` of the aborted transactions, in the place of the segment's."""

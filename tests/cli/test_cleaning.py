@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -285,3 +287,40 @@ def test_huge_numbers_are_usage_errors() -> None:
 def test_reasons_give_ages_in_days_and_hours() -> None:
     result = run("retain", str(V41 / "ret-size/before/data"), "-n", "--now-ms", "1800000000000")
     assert re.search(r"\d+ d( \d+ h)? old, retention.ms is 604800000 \(7 d\)", result.stdout)
+
+
+@pytest.mark.parametrize("command", ["retain", "compact", "erase"])
+def test_topics_can_be_excluded(command: str) -> None:
+    options = ("--key-prefix", "k") if command == "erase" else ("-c", "cleanup.policy=compact,delete")
+    result = run(
+        command, str(V41 / "whole-broker/data"), "-n", "--json", "--exclude-topic", "events", *options
+    )
+    topics = {json.loads(line)["topic"] for line in result.stdout.splitlines()}
+    assert "events" not in topics
+    assert "payments" in topics
+    result = run(command, str(V41 / "whole-broker/data"), "-n", "--exclude-topic", "event", *options)
+    assert (result.exit_code, "no topic event" in result.stderr) == (2, True)
+
+
+def test_binary_keys_can_be_erased(tmp_path: Path) -> None:
+    data = str(V41 / "whole-broker/data")
+    key = b"\xff\xfe\x1c\x00\x80"
+    file = tmp_path / "keys"
+    file.write_text(f"{key.hex()}\n\n{b'k31'.hex().upper()}\n")
+
+    def erased(*options: str) -> set[str]:
+        result = run("erase", data, "-t", "events", *options, "-n", "--json")
+        assert result.exit_code == 0, result.stderr
+        rows = map(json.loads, result.stdout.splitlines())
+        return {row["keySha256"] for row in rows if row["status"] == "erased"}
+
+    digest = hashlib.sha256(key).hexdigest()
+    assert erased("--key", key.hex(), "--key-encoding", "hex") == {digest}
+    assert erased("--key", base64.b64encode(key).decode(), "--key-encoding", "base64") == {digest}
+    assert digest in erased("--key-prefix", "fffe", "--key-encoding", "hex")
+    assert erased("--keys-file", str(file), "--key-encoding", "hex") == {
+        digest,
+        hashlib.sha256(b"k31").hexdigest(),
+    }
+    result = run("erase", data, "--key", "xyz", "--key-encoding", "hex", "-n")
+    assert (result.exit_code, "a key in hex, found 'xyz'" in result.stderr) == (2, True)

@@ -361,3 +361,39 @@ def test_recover_of_one_topic_does_not_mark_the_directory_clean(
     assert not (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
     run(capsys, "recover", tmp_path / "logs")
     assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_dry_run_of_reindex_tells_which_indexes_differ(
+    golden_copy: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = golden_copy("kafka-4.1/txn")
+    run(capsys, "reindex", path)
+    assert "4 segments, the indexes of 0 would change" in run(capsys, "reindex", "--dry-run", path)[1]
+    (directory,) = (one for one in path.iterdir() if one.is_dir())
+    first, second, *_ = sorted(directory.glob("*.log"))
+    first.with_suffix(".index").write_bytes(b"x" * 8)
+    second.with_suffix(".timeindex").unlink()
+    for file in directory.glob("*.txnindex"):
+        file.write_bytes(b"")
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    code, out = run(capsys, "reindex", "-n", path)
+    differing = len({first.stem, second.stem} | {file.stem for file in before if file.suffix == ".txnindex"})
+    assert (code, out) == (0, f"txn-0: 4 segments, the indexes of {differing} would change\n")
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    assert f"4 segments indexed, the indexes of {differing} changed" in run(capsys, "reindex", path)[1]
+
+
+@pytest.mark.parametrize("command", ["verify", "recover", "reindex"])
+def test_topics_can_be_excluded(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    log_dir = LogDir.create(tmp_path / "logs")
+    for topic in ("a", "b"):
+        log_dir.create_topic(topic)
+    (tmp_path / "logs/.kafka_cleanshutdown").unlink()
+    code, out = run(capsys, command, "--exclude-topic", "a", tmp_path / "logs")
+    assert code == 0
+    assert "1 partition checked" in out if command == "verify" else out.startswith("b-0: ")
+    assert not (tmp_path / "logs/.kafka_cleanshutdown").exists()
+    with pytest.raises(SystemExit) as ended:
+        kafkalog.main([command, "--exclude-topic", "c", str(tmp_path / "logs")], prog_name="kafkalog")
+    assert ended.value.code == 2
+    assert "no topic c" in capsys.readouterr().err
