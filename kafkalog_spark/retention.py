@@ -18,9 +18,9 @@ from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import pack
 from kafkalog_spark.spreading import DDL, collected, cores, doing, made_for_few_rows, row, rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
-from native_log.config import LogConfig
-from native_log.logdir.changing import chosen_partitions, open_to_change
-from native_log.retention.local import settled, warn_of_compacted
+from native_log.logdir.changing import chosen_partitions, open_to_change, policies
+from native_log.policies import Request, RetentionPolicy, retention_policy
+from native_log.retention.local import settled
 from native_log.retention.plan import RetentionPlan, look, table
 from native_log.retention.removal import apply
 
@@ -58,34 +58,39 @@ def retain(
     Returns:
         One row a segment, as `native_log.retain` tells it (native_log.retention.RETENTION_SCHEMA): `decision`
         is deleted (in a dry run: would be) or kept, `rule` by which, `reason` with what figures; or failed,
-        one row for the partition. It is done when this returns.
+        one row for the partition. Size and time delete nothing from a topic that is compacted, unless
+        `topics` names it and `config` has cleanup.policy=delete. It is done when this returns.
 
     Raises:
         PathNotVisibleError: an executor does not see a partition's directory.
         LogDirInUseError and the others: as `native_log.retain`.
     """
-    settings = LogConfig.parse(config or {})
+    request = Request.of(topics, config)
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as held:
         log_dir = open_to_change(path, dry_run, held)
-        chosen = chosen_partitions(log_dir, topics)
-        warn_of_compacted(log_dir, chosen, config or {})
+        chosen = chosen_partitions(log_dir, request.topics)
+        decided = policies(log_dir, chosen, partial(retention_policy, request=request))
         held.enter_context(made_for_few_rows(spark))
         to_do: list[RetentionPlan] = []
         told: list[pa.Table] = []
         with doing(spark, "retain", f"looking into {len(chosen)} partitions"):
-            for seen in _looked(spark, _directories(log_dir, chosen), settings, now, dry_run):
+            for seen in _looked(spark, _to_look_at(log_dir, chosen, decided), now, dry_run):
                 to_do += seen.plans
                 told.append(pa.ipc.open_stream(seen.told).read_all())
         if to_do:
             logger.info("deleting old segments of %d partitions", len(to_do))
-            by_path = {str(one.path): one for one in chosen}
+            by_path = {str(one.path): (one, policy) for one, policy in zip(chosen, decided, strict=True)}
             for index, plan in enumerate(to_do):
                 if plan.is_interrupted:
-                    one = by_path[plan.path]
-                    to_do[index] = settled(one, log_dir.checkpoints(one), settings, now)
-            told.append(table(apply(to_do, settings, now)))
+                    one, policy = by_path[plan.path]
+                    to_do[index] = settled(one, log_dir.checkpoints(one), policy, now)
+            told.append(table(apply(to_do, now)))
     return spark.createDataFrame(_in_order(told))
+
+
+Judged = tuple[PartitionDirectory, RetentionPolicy]
+"""A partition and its topic's policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +110,7 @@ class Seen:
 
 def _looked(
     spark: SparkSession,
-    directories: Sequence[tuple[PartitionDirectory, int]],
-    config: LogConfig,
+    directories: Sequence[tuple[Judged, int]],
     now_ms: int,
     dry_run: bool,
 ) -> Iterator[Seen]:
@@ -115,7 +119,7 @@ def _looked(
     files = sum(count for _, count in directories)
     most = max(FEWEST_FILES, -(-files // (TASKS_A_CORE * cores(spark))))
     tasks = [[directory for directory, _ in packed] for packed in pack(directories, lambda one: one[1], most)]
-    work = partial(look_at, config=config, now_ms=now_ms, dry_run=dry_run)
+    work = partial(look_at, now_ms=now_ms, dry_run=dry_run)
     for found in collected(task_rows(spark, tasks).mapInArrow(work, DDL)):
         seen: Seen = pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
         if seen.invisible is not None:
@@ -124,33 +128,33 @@ def _looked(
         yield seen
 
 
-def _directories(log_dir: LogDir, chosen: Iterable[PartitionDir]) -> list[tuple[PartitionDirectory, int]]:
+def _to_look_at(
+    log_dir: LogDir, chosen: Iterable[PartitionDir], decided: Iterable[RetentionPolicy]
+) -> list[tuple[Judged, int]]:
     """The partitions, and how many files each has."""
     return [
         (
-            PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)),
+            (PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)), policy),
             sum(1 for _ in one.path.iterdir()),
         )
-        for one in chosen
+        for one, policy in zip(chosen, decided, strict=True)
     ]
 
 
-def look_at(
-    batches: Iterator[pa.RecordBatch], config: LogConfig, now_ms: int, dry_run: bool
-) -> Iterator[pa.RecordBatch]:
-    """Lists of PartitionDirectory -> Seen."""
+def look_at(batches: Iterator[pa.RecordBatch], now_ms: int, dry_run: bool) -> Iterator[pa.RecordBatch]:
+    """Lists of Judged -> Seen."""
     for asked in rows(batches):
-        directories: list[PartitionDirectory] = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
-        yield row(asked.number, pickle.dumps(_seen(directories, config, now_ms, dry_run)))
+        directories: list[Judged] = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
+        yield row(asked.number, pickle.dumps(_seen(directories, now_ms, dry_run)))
 
 
-def _seen(directories: Iterable[PartitionDirectory], config: LogConfig, now_ms: int, dry_run: bool) -> Seen:
+def _seen(directories: Iterable[Judged], now_ms: int, dry_run: bool) -> Seen:
     only_told: list[RetentionPlan] = []
     to_do: list[RetentionPlan] = []
-    for one in directories:
+    for one, policy in directories:
         if not Path(one.path).is_dir():
             return Seen(_stream(table([])), invisible=(one.path, socket.gethostname()))
-        plan = look(one.path, one.topic, one.partition, one.checkpoints, config, now_ms)
+        plan = look(one.path, one.topic, one.partition, one.checkpoints, policy, now_ms)
         is_to_do = not dry_run and (plan.is_interrupted or not plan.changes_nothing)
         (to_do if is_to_do else only_told).append(plan)
     return Seen(_stream(table(only_told)), tuple(to_do))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -61,20 +61,21 @@ class LogConfig:
 
     @classmethod
     def parse(cls, config: Mapping[str, object]) -> Self:
-        """The settings in `config`: topic settings, or a broker's, which a topic's overrule.
+        """Return the settings in `config`, by topic or broker names; a topic name overrides a broker name.
 
-        Settings of other concern are passed over. Raises InvalidConfigError: a value that is not allowed, or
-        a name that looks like a slip of a known one.
+        Settings that do not concern a log are ignored. Raises InvalidConfigError for a value that is not
+        allowed, and for a name that looks like a misspelling of a known one.
         """
-        values: dict[str, object] = {}
         for name in unknown_settings(config):
             _check_name(name)
-        for field, setting in _SETTINGS.items():
-            for name, unit in setting.names:
-                if name in config:
-                    values[field] = setting.parse(name, str(config[name]).strip(), unit)
-                    break
-        return cls(**values)  # type: ignore[arg-type]
+        return cls().overridden(config)
+
+    def overridden(self, config: Mapping[str, object]) -> Self:
+        """Return these settings, overridden by those in `config`. Unknown names are ignored.
+
+        Raises InvalidConfigError for a value that is not allowed.
+        """
+        return replace(self, **_parsed(config))
 
     @property
     def is_compacted(self) -> bool:
@@ -93,6 +94,23 @@ class LogConfig:
             "lz4": self.compression_lz4_level,
             "zstd": self.compression_zstd_level,
         }.get(codec)
+
+
+def fields_given(config: Mapping[str, object]) -> frozenset[str]:
+    """Return the attributes of LogConfig that `config` sets, whichever of their names it uses."""
+    return frozenset(
+        f for f, setting in _SETTINGS.items() if any(name in config for name, _ in setting.names)
+    )
+
+
+def _parsed(config: Mapping[str, object]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field, setting in _SETTINGS.items():
+        for name, unit in setting.names:
+            if name in config:
+                values[field] = setting.parse(name, str(config[name]).strip(), unit)
+                break
+    return values
 
 
 def unknown_settings(names: Iterable[str]) -> list[str]:

@@ -56,7 +56,7 @@ def gather_keys(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterat
 def _gathered(split: Split, settings: Settings) -> tuple[Told, list[tuple[int, Bundle]]]:
     headers = None if split.aborted is not None else _plain_survey(split)
     with PackWriter(None if settings.dry_run else split.range.path, split.buckets) as writer:
-        keys = _Keys(split, settings.config.log_cleaner_dedupe_buffer_size, writer)
+        keys = _Keys(split, settings.buffer_bytes, writer)
         gathered = gather(split.range, split.aborted or b"", keys.put, headers)
         keys.write()
     surveyed = None if headers is None else headers.survey

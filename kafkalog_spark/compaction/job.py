@@ -15,17 +15,19 @@ from kafkalog_spark.compaction.cutting import SPLIT_BYTES
 from kafkalog_spark.compaction.large import clean_large
 from kafkalog_spark.compaction.looking import look
 from kafkalog_spark.compaction.publishing import publish, remove_staged
-from kafkalog_spark.compaction.values import Looked, Settings, Task, failed
+from kafkalog_spark.compaction.values import LogToClean, Looked, Settings, Task, failed
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.planning import FILE_COST_BYTES, pack, target_bytes
 from kafkalog_spark.spreading import DDL, collected, cores, doing, made_for_few_rows, task_rows
 from kafkalog_spark.views import PartitionDirectory
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import delete_old_segments
-from native_log.cleaner.local import compaction_config
+from native_log.cleaner.local import compaction_request, skipped
+from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY, finish_interrupted
-from native_log.logdir.changing import chosen_partitions, open_to_change
+from native_log.logdir.changing import chosen_partitions, open_to_change, policies
+from native_log.policies import compaction_policy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from kafkalog_spark.compaction.values import ToClean
     from native_log.cleaner.statistics import PartitionStatistics
     from native_log.logdir import LogDir, PartitionDir
+    from native_log.policies import CompactionPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -81,44 +84,53 @@ def compact(
         PathNotVisibleError: an executor does not see a partition's directory.
         LogDirInUseError and the others: as `native_log.compact`.
     """
-    settings = Settings(
-        compaction_config(config), int(time.time() * 1000) if now_ms is None else now_ms, dry_run
-    )
+    request = compaction_request(topics, config)
+    buffer_bytes = LogConfig.parse(request.config).log_cleaner_dedupe_buffer_size
+    settings = Settings(buffer_bytes, int(time.time() * 1000) if now_ms is None else now_ms, dry_run)
     with ExitStack() as held:
         log_dir = open_to_change(path, dry_run, held)
-        chosen = chosen_partitions(log_dir, topics)
+        chosen = chosen_partitions(log_dir, request.topics)
+        decided = policies(log_dir, chosen, partial(compaction_policy, request=request))
+        told = skipped(chosen, decided)
+        to_compact = [(one, p) for one, p in zip(chosen, decided, strict=True) if p.skipped is None]
         if not dry_run:
-            held.callback(remove_staged, [one.path for one in chosen])
-        directories, told = _directories(log_dir, chosen, dry_run)
+            held.callback(remove_staged, [one.path for one, _ in to_compact])
+        logs, failures = _logs(log_dir, to_compact, dry_run)
+        told += failures
         held.enter_context(made_for_few_rows(spark))
-        done = _cleaned(spark, directories, settings, small_bytes, split_bytes)
+        done = _cleaned(spark, logs, settings, small_bytes, split_bytes)
         if dry_run:
             told += [one.statistics for one in done if one.statistics]
         else:
             logger.info("putting the new segments of %d partitions in place", len(done))
-            places = ((one.directory.path, one.directory.checkpoints) for one in done)
-            cleaned = [(one, *place) for one, place in zip(publish(done), places, strict=True)]
-            told += delete_old_segments(cleaned, settings.config, settings.now_ms)
+            configs = {str(one.path): policy.config for one, policy in to_compact}
+            told += delete_old_segments(
+                [
+                    (stats, one.directory.path, one.directory.checkpoints, configs[one.directory.path])
+                    for stats, one in zip(publish(done), done, strict=True)
+                ],
+                settings.now_ms,
+            )
     return spark.createDataFrame(statistics.table(told))
 
 
-Sized = tuple[PartitionDirectory, int]
+Sized = tuple[LogToClean, int]
 """And how much work it is, in bytes."""
 
 
-def _directories(
-    log_dir: LogDir, chosen: Sequence[PartitionDir], dry_run: bool
+def _logs(
+    log_dir: LogDir, to_compact: Sequence[tuple[PartitionDir, CompactionPolicy]], dry_run: bool
 ) -> tuple[list[Sized], list[PartitionStatistics]]:
     """The partitions, settled where a cleaning was interrupted, with a place to stage; and what failed at
     that."""
     found, told = [], []
-    for one in chosen:
+    for one, policy in to_compact:
         directory = PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one))
         try:
             if not dry_run:
                 finish_interrupted(one.path, DEFAULT_MAX_BATCH_BYTES)
                 (one.path / STAGING_DIRECTORY).mkdir()
-            found.append((directory, _work_bytes(one.path)))
+            found.append((LogToClean(directory, policy), _work_bytes(one.path)))
         except (KafkaLogError, OSError) as error:
             told.append(failed(directory, error))
     return found, told
@@ -132,7 +144,7 @@ def _work_bytes(path: os.PathLike[str]) -> int:
 
 def _cleaned(
     spark: SparkSession,
-    directories: Sequence[Sized],
+    logs: Sequence[Sized],
     settings: Settings,
     small_bytes: int,
     split_bytes: int,
@@ -140,8 +152,8 @@ def _cleaned(
     """All that can be done without a change to a log: what is to be published, or said."""
     done: list[Looked] = []
     large: list[ToClean] = []
-    with doing(spark, "compact", f"looking into {len(directories)} partitions, and cleaning small ones"):
-        for looked in _looked(spark, directories, settings, small_bytes):
+    with doing(spark, "compact", f"looking into {len(logs)} partitions, and cleaning small ones"):
+        for looked in _looked(spark, logs, settings, small_bytes):
             if looked.invisible_from is not None:
                 raise PathNotVisibleError.seen_from(looked.invisible_from, looked.directory.path)
             if looked.to_clean is not None:
@@ -152,17 +164,17 @@ def _cleaned(
 
 
 def _looked(
-    spark: SparkSession, directories: Sequence[Sized], settings: Settings, small_bytes: int
+    spark: SparkSession, logs: Sequence[Sized], settings: Settings, small_bytes: int
 ) -> Iterator[Looked]:
-    if not directories:
+    if not logs:
         return
-    sizes = [size for _, size in directories]
+    sizes = [size for _, size in logs]
     whole_bytes = max(small_bytes, int(WHOLE_SHARE * sum(sizes) / cores(spark)) if small_bytes else 0)
     task_bytes = target_bytes(sizes, MANY_BYTES, TASKS_A_CORE * cores(spark))
     # The longest first, so that none is begun last.
-    ordered = sorted(directories, key=lambda one: -one[1])
+    ordered = sorted(logs, key=lambda one: -one[1])
     tasks = [
-        Task(tuple(directory for directory, _ in packed), is_whole)
+        Task(tuple(log for log, _ in packed), is_whole)
         for is_whole, chosen in groupby(ordered, lambda one: one[1] <= whole_bytes)
         for packed in pack(chosen, lambda one: one[1], task_bytes)
     ]

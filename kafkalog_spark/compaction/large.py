@@ -85,7 +85,7 @@ def _results(
 ) -> Iterator[tuple[Job, list[GroupResult]]]:
     """Of each round, its groups as they were rewritten."""
     # In a dry run a bundle is in memory twice: as it came through the shuffle, and unpickled.
-    bundle_bytes = settings.config.log_cleaner_dedupe_buffer_size // 2 if settings.dry_run else None
+    bundle_bytes = settings.buffer_bytes // 2 if settings.dry_run else None
     to_do = jobs(rounds, cores(spark), bundle_bytes)
     bundles = to_do[-1].first_bundle + to_do[-1].bundles
     groups = to_do[-1].first_group + len(to_do[-1].round.groups)
@@ -123,10 +123,11 @@ def _told(job: Job, results: Sequence[GroupResult], settings: Settings) -> Looke
         sum((result.stats for result in results), statistics.GroupStatistics()),
         sum(result.null_keys for result in results),
         directory.checkpoints.first_dirty_offset is not None,
+        job.to_clean.policy.note,
     )
     try:
         groups = zip(job.round.groups, (result.stats for result in results), strict=True)
-        stats = with_deletion(stats, directory.open(), settings.config, settings.now_ms, groups)
+        stats = with_deletion(stats, directory.open(), job.to_clean.policy.config, settings.now_ms, groups)
     except (KafkaLogError, OSError) as gone:
         return _failed(job.to_clean, str(gone))
     staged = tuple(

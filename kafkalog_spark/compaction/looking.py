@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafkalog_spark.compaction.values import Settings, Task
-    from kafkalog_spark.views import PartitionDirectory
+    from kafkalog_spark.compaction.values import LogToClean, Settings, Task
     from native_log.cleaner.eligibility import Cleanable
     from native_log.log import PartitionLog
 
@@ -40,37 +39,36 @@ def look(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.R
     """Tasks -> what each partition came to (Looked)."""
     for asked in rows(batches):
         task: Task = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
-        for directory in task.directories:
-            found = look_at(directory, settings, whole=task.whole)
+        for log in task.logs:
+            found = look_at(log, settings, whole=task.whole)
             yield row(asked.number, pickle.dumps(found))
 
 
-def look_at(directory: PartitionDirectory, settings: Settings, *, whole: bool) -> Looked:
+def look_at(to_clean: LogToClean, settings: Settings, *, whole: bool) -> Looked:
+    directory, policy = to_clean.directory, to_clean.policy
     if not Path(directory.path).is_dir():
         return Looked(directory, invisible_from=socket.gethostname())
     try:
         log = directory.open()
-        found = what_is_cleanable(log, settings.config, settings.now_ms)
-        if not found.is_candidate(settings.config):
-            told = not_worth_it(log, found, settings.config)
-            return Looked(directory, statistics=with_deletion(told, log, settings.config, settings.now_ms))
+        found = what_is_cleanable(log, policy.config, settings.now_ms)
+        if not found.is_candidate(policy.config):
+            told = not_worth_it(log, found, policy)
+            return Looked(directory, statistics=with_deletion(told, log, policy.config, settings.now_ms))
         if whole:
             try:
-                return _cleaned(log, directory, found, settings)
+                return _cleaned(log, to_clean, found, settings)
             except TooManyKeysError:
                 logger.info("%s: its keys do not fit in the memory of one task", log.path)
-        return Looked(directory, to_clean=_to_clean(log, directory, found, settings))
+        return Looked(directory, to_clean=_to_clean(log, to_clean, found, settings))
     except (KafkaLogError, OSError) as error:
         return Looked(directory, statistics=failed(directory, error))
 
 
-def _cleaned(
-    log: PartitionLog, directory: PartitionDirectory, found: Cleanable, settings: Settings
-) -> Looked:
+def _cleaned(log: PartitionLog, to_clean: LogToClean, found: Cleanable, settings: Settings) -> Looked:
     """Raises TooManyKeysError: they do not fit in the memory of one task."""
-    config = settings.config
+    directory, config = to_clean.directory, to_clean.policy.config
     round, survivors, null_keys = plan_and_find(
-        log, found, config, settings.now_ms, config.log_cleaner_dedupe_buffer_size, most_maps=1
+        log, found, config, settings.now_ms, settings.buffer_bytes, most_maps=1
     )
     done, staged = [], []
     for group in round.groups:
@@ -80,17 +78,16 @@ def _cleaned(
             staged.append(Staged(group.base_offsets, attempt.name))
     was_cleaned = directory.checkpoints.first_dirty_offset is not None
     stats = sum(done, statistics.GroupStatistics())
-    told = statistics.cleaned(round, found, stats, null_keys, was_cleaned)
+    told = statistics.cleaned(round, found, stats, null_keys, was_cleaned, to_clean.policy.note)
     told = with_deletion(told, log, config, settings.now_ms, zip(round.groups, done, strict=True))
     return Looked(directory, statistics=told, staged=tuple(staged))
 
 
-def _to_clean(
-    log: PartitionLog, directory: PartitionDirectory, found: Cleanable, settings: Settings
-) -> ToClean:
-    plain = plan_round(log, found, settings.config, settings.now_ms, Survey())
+def _to_clean(log: PartitionLog, to_clean: LogToClean, found: Cleanable, settings: Settings) -> ToClean:
+    directory, policy = to_clean.directory, to_clean.policy
+    plain = plan_round(log, found, policy.config, settings.now_ms, Survey())
     segments = tuple((segment.base_offset, segment.size_bytes) for segment in log.segments)
-    return ToClean(directory, found, plain, _seems_plain(log, found), segments)
+    return ToClean(directory, policy, found, plain, _seems_plain(log, found), segments)
 
 
 def _seems_plain(log: PartitionLog, found: Cleanable) -> bool:

@@ -44,7 +44,7 @@ def planned(asked: Sequence[Row], settings: Settings) -> Planned:
             joined.add(one.survey)
     try:
         log = what.directory.open()
-        round = plan_round(log, what.found, settings.config, settings.now_ms, joined)
+        round = plan_round(log, what.found, what.policy.config, settings.now_ms, joined)
     except (KafkaLogError, OSError) as failure:
         return Planned(error=str(failure))
     return Planned(round, null_keys)

@@ -13,17 +13,25 @@ if TYPE_CHECKING:
     from native_log.cleaner.plan import Round
     from native_log.cleaner.statistics import GroupStatistics, PartitionStatistics
     from native_log.cleaner.survey import Survey
-    from native_log.config import LogConfig
     from native_log.log import LogRange
+    from native_log.policies import CompactionPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of one run; sent with every task."""
+    """Of one run; sent with every task. `buffer_bytes`: log.cleaner.dedupe.buffer.size."""
 
-    config: LogConfig
+    buffer_bytes: int
     now_ms: int
     dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogToClean:
+    """A partition's directory, and its topic's policy."""
+
+    directory: PartitionDirectory
+    policy: CompactionPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +41,7 @@ class Task:
     `whole`: what is to be cleaned is cleaned at once, if its keys fit in memory.
     """
 
-    directories: tuple[PartitionDirectory, ...]
+    logs: tuple[LogToClean, ...]
     whole: bool
 
 
@@ -65,12 +73,14 @@ class ToClean:
     """A partition too large for one task.
 
     Attributes:
+        policy: of its topic.
         plain: the round over it, if there are no transactions in the log.
         is_plain: there were none where it was looked at.
         segments: (base offset, size in bytes) of each.
     """
 
     directory: PartitionDirectory
+    policy: CompactionPolicy
     found: Cleanable
     plain: Round
     is_plain: bool

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from native_log.config import unknown_settings
 from native_log.errors import KafkaLogError, message_of
+from native_log.settings_file import combined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ def run(
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {name}: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
-        config = {**_properties(asked.conf_file), **dict(asked.conf)}
+        config = combined(asked.conf_file, dict(asked.conf))
     except (OSError, ValueError) as error:
         parser.error(message_of(error))
     for setting in unknown_settings(setting for setting, _ in asked.conf):
@@ -114,19 +115,6 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise argparse.ArgumentTypeError(f"NAME=VALUE was expected, found {text!r}")
     return name.strip(), value.strip()
-
-
-def _properties(path: Path | None) -> dict[str, str]:
-    """The settings of a file of `name=value` lines; `#` and `!` begin comments, as in Java's properties."""
-    found: dict[str, str] = {}
-    for number, line in enumerate([] if path is None else path.read_text().splitlines(), 1):
-        text = line.strip()
-        if text and text[0] not in "#!":
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise ValueError(f"{path}, line {number}: name=value was expected, found {text!r}")
-            found[name.strip()] = value.strip()
-    return found
 
 
 def _say(name: str, message: object) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from native_log.policies import RetentionPolicy
 from native_log.retention.plan import CleanedSegment, RetentionPlan, judged, look
 from native_log.retention.removal import apply
 
@@ -36,7 +37,7 @@ def with_deletion(
         cleaned: its groups, and what each came to.
     """
     after = [_cleaned_segment(group, stats) for group, stats in cleaned]
-    gone = [segment for segment in judged(log, config, now_ms, after) if segment.is_deleted]
+    gone = [segment for segment in judged(log, RetentionPolicy(config), now_ms, after) if segment.is_deleted]
     return replace(told, segments_deleted=len(gone), bytes_deleted=sum(one.size_bytes for one in gone))
 
 
@@ -51,20 +52,20 @@ def _cleaned_segment(group: Group, stats: GroupStatistics) -> CleanedSegment:
 
 
 def delete_old_segments(
-    cleaned: Sequence[tuple[PartitionStatistics, str, PartitionCheckpoints]], config: LogConfig, now_ms: int
+    cleaned: Sequence[tuple[PartitionStatistics, str, PartitionCheckpoints, LogConfig]], now_ms: int
 ) -> list[PartitionStatistics]:
-    """Deletes what `with_deletion` told of, and tells what became of it. Hold the log directories' locks.
+    """Delete what `with_deletion` reported, and report the outcome. Hold the log directories' locks.
 
     Args:
-        cleaned: statistics, path and checkpoints of each partition.
+        cleaned: statistics, path, checkpoints and settings of each partition.
     """
     plans = {
-        index: look(path, told.topic, told.partition, checkpoints, config, now_ms)
-        for index, (told, path, checkpoints) in enumerate(cleaned)
+        index: look(path, told.topic, told.partition, checkpoints, RetentionPolicy(config), now_ms)
+        for index, (told, path, checkpoints, config) in enumerate(cleaned)
         if told.segments_deleted
     }
-    done = dict(zip(plans, apply(plans.values(), config, now_ms), strict=True))
-    return [_told(told, done.get(index)) for index, (told, _, _) in enumerate(cleaned)]
+    done = dict(zip(plans, apply(plans.values(), now_ms), strict=True))
+    return [_told(told, done.get(index)) for index, (told, *_) in enumerate(cleaned)]
 
 
 def _told(told: PartitionStatistics, plan: RetentionPlan | None) -> PartitionStatistics:

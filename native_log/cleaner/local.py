@@ -22,8 +22,9 @@ from native_log.cleaner.swap import swap_in
 from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import KafkaLogError, message_of
 from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
-from native_log.logdir.changing import chosen_partitions, open_to_change
+from native_log.logdir.changing import chosen_partitions, open_to_change, policies
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
+from native_log.policies import Request, compaction_policy, policy_text
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from native_log.cleaner.progress import PartitionProgress
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
+    from native_log.policies import CompactionPolicy
 
 logger = logging.getLogger(__name__)
 
@@ -57,54 +59,57 @@ def compact(
 ) -> pa.Table:
     """Compacts logs as a broker's cleaner does: of each key only the newest record is left.
 
-    Then, as the cleaner does, deletes old segments as `native_log.retain` does it by `config`: with
+    A topic is compacted if `topics` names it, if its stored policy contains compact, or, where none is
+    stored, if a cleaner has compacted it before (cleaner-offset-checkpoint). All others are skipped.
+
+    Then, as the cleaner does, deletes old segments of these topics as `native_log.retain` does: with
     `cleanup.policy` compact,delete all that retention deletes; with compact alone, what lies below the log
     start offset. Of a log that is not worth cleaning, too; not of one that failed.
 
     Args:
         path: log directories, or single partition directories. No broker may run on them.
         topics: which; None: all but Kafka's internal ones.
-        config: settings by the names of topics or brokers (see native_log.config). `cleanup.policy` is
-            compact here unless given; with compact,delete, retention.ms and retention.bytes count as well
-            (7 days and no limit, unless given). log.cleaner.threads (one a core, unless given) share the
-            memory of log.cleaner.dedupe.buffer.size.
+        config: settings by the names of topics or brokers (see native_log.config). They override a topic's
+            stored ones, except that compact,delete deletes old segments only of topics that `topics` names,
+            or whose stored policy it is; retention.ms and retention.bytes count then (7 days and no limit,
+            unless given or stored). log.cleaner.threads (one a core, unless given) share the memory of
+            log.cleaner.dedupe.buffer.size.
         now_ms: the time that delete horizons and lags are measured from; None: now.
         dry_run: change nothing, only say what would be.
         exclude_topics: leave these alone, whether `topics` names them or not.
         on_progress: called with (steps done, of how many), from any thread.
 
     Returns:
-        One row a partition (STATISTICS_SCHEMA). A partition that cannot be cleaned has status "failed" and
-        is as it was; others go on.
+        One row a partition (STATISTICS_SCHEMA), also for partitions of topics that are skipped. A partition
+        that cannot be cleaned has status "failed" and is as it was; others go on. In a dry run bytesAfter is
+        approximate: it depends on the compressor and, through timestamps that are written, on the time.
 
     Raises:
         LogDirInUseError: a broker, or another writer, works on the directory.
         InvalidConfigError: a setting that cannot be meant.
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
-    settings = compaction_config(config)
+    request = compaction_request(topics, config)
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
-        directories = chosen_partitions(log_dir, topics, exclude_topics)
-        buffer_bytes = settings.log_cleaner_dedupe_buffer_size
-        wanted = settings.log_cleaner_threads or cores()
-        threads = max(1, min(wanted, len(directories), buffer_bytes // _LEAST_MAP_BYTES))
-        run = _Run(
-            settings,
-            now,
-            dry_run,
-            buffer_bytes // threads,
-            Progress(on_progress, len(directories)),
-        )
+        chosen = chosen_partitions(log_dir, request.topics, exclude_topics)
+        decided = policies(log_dir, chosen, partial(compaction_policy, request=request))
+        found = skipped(chosen, decided)
+        to_compact = [(one, p) for one, p in zip(chosen, decided, strict=True) if p.skipped is None]
+        given = LogConfig.parse(request.config)
+        buffer_bytes = given.log_cleaner_dedupe_buffer_size
+        wanted = given.log_cleaner_threads or cores()
+        threads = max(1, min(wanted, len(to_compact), buffer_bytes // _LEAST_MAP_BYTES))
+        run = _Run(now, dry_run, buffer_bytes // threads, Progress(on_progress, len(to_compact)))
         checkpoints = CleanerCheckpoints()
         pool = ThreadPoolExecutor(threads, "log-cleaner")
+        done = []
         try:
-            found = []
-            for directory, result in zip(
-                directories, pool.map(partial(_clean_or_tell, log_dir, run), directories), strict=True
+            for (directory, _), result in zip(
+                to_compact, pool.map(partial(_clean_or_tell, log_dir, run), to_compact), strict=True
             ):
-                found.append(result)
+                done.append(result)
                 if result.status == "cleaned" and result.end_offset is not None and not dry_run:
                     checkpoints.add(directory, result.end_offset)
         except BaseException:
@@ -114,17 +119,15 @@ def compact(
             pool.shutdown(cancel_futures=True)
             checkpoints.save()
         if not dry_run:
-            places = ((str(one.path), log_dir.checkpoints(one)) for one in directories)
-            cleaned = [(told, *place) for told, place in zip(found, places, strict=True)]
-            found = delete_old_segments(cleaned, settings, now)
-    return statistics.table(found)
+            places = ((str(one.path), log_dir.checkpoints(one), policy.config) for one, policy in to_compact)
+            done = delete_old_segments([(d, *p) for d, p in zip(done, places, strict=True)], now)
+        return statistics.table(found + done)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """What all threads of a run work by. `map_bytes`: of one thread's map."""
 
-    config: LogConfig
     now_ms: int
     dry_run: bool
     map_bytes: int
@@ -135,12 +138,25 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def compaction_config(config: Mapping[str, object] | None) -> LogConfig:
-    settings = LogConfig.parse({"cleanup.policy": "compact", **(config or {})})
-    if "compact" not in settings.cleanup_policy:
-        found = ",".join(sorted(settings.cleanup_policy)) or "empty"
-        raise InvalidConfigError(f"cleanup.policy: compact was expected among its values, found {found}")
-    return settings
+def compaction_request(topics: str | Iterable[str] | None, config: Mapping[str, object] | None) -> Request:
+    """Raise InvalidConfigError for settings that are not valid, or a cleanup.policy without compact."""
+    request = Request.of(topics, config)
+    if request.policy is not None and "compact" not in request.policy:
+        raise InvalidConfigError(
+            f"cleanup.policy: expected compact among its values, found {policy_text(request.policy)}"
+        )
+    return request
+
+
+def skipped(
+    chosen: Iterable[PartitionDir], decided: Iterable[CompactionPolicy]
+) -> list[statistics.PartitionStatistics]:
+    """Return the rows of the partitions that are not compacted."""
+    return [
+        statistics.skipped(one.topic, one.partition, policy.skipped)
+        for one, policy in zip(chosen, decided, strict=True)
+        if policy.skipped is not None
+    ]
 
 
 class CleanerCheckpoints:
@@ -163,13 +179,16 @@ class CleanerCheckpoints:
         self._saved_at = time.monotonic()
 
 
-def _clean_or_tell(log_dir: LogDir, run: _Run, directory: PartitionDir) -> statistics.PartitionStatistics:
+def _clean_or_tell(
+    log_dir: LogDir, run: _Run, to_compact: tuple[PartitionDir, CompactionPolicy]
+) -> statistics.PartitionStatistics:
+    directory, policy = to_compact
     progress = run.progress.partition()
     try:
         if not run.dry_run:
             finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         log = log_dir.partition(directory.topic, directory.partition)
-        return clean(log, run, progress)
+        return clean(log, policy, run, progress)
     except (KafkaLogError, OSError) as error:
         logger.warning("%s-%d is not cleaned: %s", directory.topic, directory.partition, message_of(error))
         if not run.dry_run:
@@ -181,15 +200,16 @@ def _clean_or_tell(log_dir: LogDir, run: _Run, directory: PartitionDir) -> stati
         progress.end()
 
 
-def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statistics.PartitionStatistics:
+def clean(
+    log: PartitionLog, policy: CompactionPolicy, run: _Run, progress: PartitionProgress
+) -> statistics.PartitionStatistics:
     """One round over `log`, if a broker would do one."""
-    found = what_is_cleanable(log, run.config, run.now_ms)
-    if not found.is_candidate(run.config):
-        return with_deletion(not_worth_it(log, found, run.config), log, run.config, run.now_ms)
+    config = policy.config
+    found = what_is_cleanable(log, config, run.now_ms)
+    if not found.is_candidate(config):
+        return with_deletion(not_worth_it(log, found, policy), log, config, run.now_ms)
     progress.begin(2 * log.size_bytes)
-    round, survivors, null_keys = plan_and_find(
-        log, found, run.config, run.now_ms, run.map_bytes, progress.add
-    )
+    round, survivors, null_keys = plan_and_find(log, found, config, run.now_ms, run.map_bytes, progress.add)
     done: list[statistics.GroupStatistics] = []
     directory = None if run.dry_run else log.path
     with ThreadPoolExecutor(1, "log-cleaner-flush") as flushing:  # the disk's time is not waited for
@@ -202,8 +222,10 @@ def clean(log: PartitionLog, run: _Run, progress: PartitionProgress) -> statisti
         for one in flushed:
             one.result()
     was_cleaned = log.checkpoints.first_dirty_offset is not None
-    told = statistics.cleaned(round, found, sum(done, statistics.GroupStatistics()), null_keys, was_cleaned)
-    return with_deletion(told, log, run.config, run.now_ms, zip(round.groups, done, strict=True))
+    told = statistics.cleaned(
+        round, found, sum(done, statistics.GroupStatistics()), null_keys, was_cleaned, policy.note
+    )
+    return with_deletion(told, log, config, run.now_ms, zip(round.groups, done, strict=True))
 
 
 def _put_in_place(directory: Path, group: Group) -> None:
@@ -211,11 +233,14 @@ def _put_in_place(directory: Path, group: Group) -> None:
     swap_in(directory, group.base_offsets)
 
 
-def not_worth_it(log: PartitionLog, found: Cleanable, config: LogConfig) -> statistics.PartitionStatistics:
+def not_worth_it(
+    log: PartitionLog, found: Cleanable, policy: CompactionPolicy
+) -> statistics.PartitionStatistics:
     reason = (
         "nothing to clean below the active segment and the last stable offset"
         if found.cleanable_bytes == 0
         else f"dirty ratio {found.dirty_ratio:.2f}, not above min.cleanable.dirty.ratio "
-        f"{config.min_cleanable_dirty_ratio}"
+        f"{policy.config.min_cleanable_dirty_ratio}"
     )
+    reason = "; ".join(filter(None, (reason, policy.note)))
     return statistics.skipped(log.topic, log.partition, reason, found)

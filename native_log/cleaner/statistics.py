@@ -21,7 +21,9 @@ class PartitionStatistics:
     """One partition of a run. Sizes are of .log files.
 
     Attributes:
-        status: "cleaned" (in a dry run: would be), "skipped" or "failed"; `reason` says why.
+        status: "cleaned" (in a dry run: would be), "skipped" or "failed"; `reason` says why, or what was
+            asked for of a cleaned log and not done.
+        bytes_after: approximate in a dry run: it depends on the compressor and on the time of the run.
         first_dirty_offset, end_offset: of what was dirty. The end is the next round's first dirty offset.
         null_keys: records without key in the dirty part. Compaction drops them.
         live_keys, dead_keys: keys in the part that is clean now: whose newest record has a value, or is a
@@ -130,7 +132,12 @@ def skipped(topic: str, partition: int, reason: str, found: Cleanable | None = N
 
 
 def cleaned(
-    round: Round, found: Cleanable, groups: GroupStatistics, null_keys: int, was_cleaned: bool
+    round: Round,
+    found: Cleanable,
+    groups: GroupStatistics,
+    null_keys: int,
+    was_cleaned: bool,
+    note: str | None = None,
 ) -> PartitionStatistics:
     """Of a round that was carried out, or would be; `groups`: the sum of all."""
     rewritten = groups.rewritten
@@ -140,7 +147,7 @@ def cleaned(
         round.topic,
         round.partition,
         "cleaned",
-        None,
+        note,
         found.first_dirty_offset,
         round.end_offset,
         found.dirty_ratio,

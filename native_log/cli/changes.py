@@ -16,7 +16,8 @@ from native_log.cli.progress import reporting
 from native_log.cli.runner import DATA_ERROR, DECLINED
 from native_log.cli.sizes import human_size
 from native_log.cli.tables import lines
-from native_log.config import unknown_settings
+from native_log.config import InvalidConfigError, unknown_settings
+from native_log.settings_file import combined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,18 +80,12 @@ settings_options = together(
 def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[str, str]:
     """Those of the file, overruled by those of the command line. What has no effect there is told of: it is
     given on purpose, unlike in a file, which may be a broker's."""
-    found: dict[str, str] = {}
-    given = [] if conf_file is None else conf_file.read_text().splitlines()
-    for number, line in enumerate(given, 1):
-        text = line.strip()
-        if text and text[0] not in "#!":
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise click.UsageError(f"{conf_file}, line {number}: NAME=VALUE was expected, found {text!r}")
-            found[name.strip()] = value.strip()
     for name in unknown_settings(name for name, _ in conf):
         logger.warning("%s is no setting of these commands: it has no effect", name)
-    return {**found, **dict(conf)}
+    try:
+        return combined(conf_file, dict(conf))
+    except InvalidConfigError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def carry_out(

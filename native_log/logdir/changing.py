@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from native_log.errors import InvalidTopicError
 from native_log.logdir.logdir import LogDir
-from native_log.logdir.names import INTERNAL_TOPICS, METADATA_TOPIC, PartitionKind
+from native_log.logdir.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.logdir.session import WriteSession
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from contextlib import ExitStack
 
     from native_log.logdir.discovery import PartitionDir
+    from native_log.policies import TopicFacts
+
+Policy = TypeVar("Policy")
 
 
 def open_to_change(
@@ -50,6 +53,20 @@ def check_can_be_changed(topics: Iterable[str]) -> None:
         )
 
 
+def policies(
+    log_dir: LogDir, chosen: Iterable[PartitionDir], decide: Callable[[str, TopicFacts], Policy]
+) -> list[Policy]:
+    """Return the decision for each of the partitions; those of a topic share one object if its facts do."""
+    decided: dict[tuple[str, TopicFacts], Policy] = {}
+    found = []
+    for one in chosen:
+        key = one.topic, log_dir.topic_facts(one)
+        if key not in decided:
+            decided[key] = decide(*key)
+        found.append(decided[key])
+    return found
+
+
 def chosen_partitions(
     log_dir: LogDir,
     topics: str | Iterable[str] | None,
@@ -57,7 +74,7 @@ def chosen_partitions(
     *,
     any_kind: bool = False,
 ) -> list[PartitionDir]:
-    """Return the partitions of these topics (None: of all but Kafka's internal ones) that are not excluded.
+    """Return the partitions of these topics (None: of all but BROKER_TOPICS) that are not excluded.
 
     Args:
         any_kind: also `-delete`, `-stray` and `-future` directories that were given by their own paths.
@@ -67,7 +84,7 @@ def chosen_partitions(
     partitions = [one for one in log_dir.partitions() if any_kind or one.kind is PartitionKind.NORMAL]
     known = {one.topic for one in partitions}
     if topics is None:
-        wanted = known - INTERNAL_TOPICS
+        wanted = known - BROKER_TOPICS
     else:
         wanted = topic_names(topics)
         check_can_be_changed(wanted)

@@ -26,8 +26,9 @@ from native_log.logdir.create import (
 )
 from native_log.logdir.directory import LogDirectory
 from native_log.logdir.discovery import PartitionDir, find_partitions, listed, local_path
-from native_log.logdir.names import PartitionKind
+from native_log.logdir.names import BROKER_TOPICS, PartitionKind
 from native_log.logdir.unfinished import UNFINISHED_WRITE, UnfinishedWrite
+from native_log.policies import TopicFacts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class LogDir:
         self._max_batch_bytes = max_batch_bytes
         self._opened: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._directories: dict[Path, LogDirectory] = {}
+        self._topic_facts: dict[str, TopicFacts] = {}
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
         self._passed_over: list[PartitionDir] = []
         self._skipped: list[str] = []
@@ -280,6 +282,16 @@ class LogDir:
             live=is_live,
             clean_shutdown=directory.clean_shutdown,
         )
+
+    def topic_facts(self, found: PartitionDir) -> TopicFacts:
+        """Return what the directories hold about the policy of the topic of one of `partitions()`."""
+        if found.topic not in self._topic_facts:
+            dirty = (one.checkpoints.first_dirty_offsets for one in self.directories)
+            self._topic_facts[found.topic] = TopicFacts(
+                was_compacted=any(topic == found.topic for offsets in dirty for topic, _ in offsets),
+                is_internal=found.topic in BROKER_TOPICS,
+            )
+        return self._topic_facts[found.topic]
 
     def _chosen(self, candidates: list[PartitionDir]) -> PartitionDir:
         """The one to read of the directories that hold the same partition."""

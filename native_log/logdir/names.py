@@ -14,6 +14,10 @@ INTERNAL_TOPICS = frozenset(
 )
 """Topics that Kafka keeps for itself: read only when they are named."""
 
+BROKER_TOPICS = INTERNAL_TOPICS | {"__remote_log_metadata"}
+"""Topics in which brokers keep their state: changed only when they are named. (To Kafka's consumers, the last
+one is a topic like any other.)"""
+
 MAX_NAME_LENGTH = 255
 """Of a directory's name: a broker cuts the topic in it so that the name is not longer."""
 

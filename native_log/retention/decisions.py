@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from native_log.config import LogConfig
+    from native_log.policies import Kept
 
 START_OFFSET, SIZE, TIME = "logStartOffset", "retention.bytes", "retention.ms"
-"""The rules, in the order they are asked."""
+"""The rules that delete, in the order in which they apply."""
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 _UNITS = (
@@ -39,10 +40,12 @@ class Decision:
     """What becomes of a segment.
 
     Attributes:
-        rule: by which it is deleted; None: it is kept.
+        is_deleted: whether the segment is deleted.
+        rule: the rule that deletes it, or that keeps the whole log; None if no rule applies.
         reason: the figures, in words.
     """
 
+    is_deleted: bool
     rule: str | None
     reason: str
 
@@ -55,6 +58,7 @@ def decide(
     config: LogConfig,
     now_ms: int,
     largest_timestamp_ms: Callable[[int], int],
+    kept: Kept | None = None,
 ) -> list[Decision]:
     """A decision for each of the segments, by ascending base offset, the last of which is active.
 
@@ -63,6 +67,7 @@ def decide(
 
     Args:
         largest_timestamp_ms: of the segment with that index. Asked only where retention.ms needs it.
+        kept: why neither size nor time deletes anything; None: `config` says.
     """
     decisions: list[Decision] = []
     stopped: list[tuple[int, str]] = []  # index of the segment at which a rule stopped, and why
@@ -73,9 +78,11 @@ def decide(
             if held is not None:
                 stopped.append((len(decisions), held))
                 return
-            decisions.append(Decision(rule, reason))
+            decisions.append(Decision(True, rule, reason))
 
     go_on(START_OFFSET, _by_start_offset(segments, log_start_offset))
+    if kept is not None:
+        return decisions + [Decision(False, kept.rule, kept.reason)] * (len(segments) - len(decisions))
     if "delete" in config.cleanup_policy:
         if config.retention_bytes >= 0:
             go_on(SIZE, _by_size(segments, len(decisions), config.retention_bytes))
@@ -84,10 +91,9 @@ def decide(
             go_on(TIME, _by_time(ages, config.retention_ms))
     first_kept = len(decisions)
     reasons = dict.fromkeys(reason for index, reason in stopped if index == first_kept)
-    kept = [Decision(None, "; ".join(reasons))] + [Decision(None, "behind a segment that is kept")] * len(
-        segments
-    )
-    return (decisions + kept)[: len(segments)]
+    stays = [Decision(False, None, "; ".join(reasons))]
+    stays += [Decision(False, None, "behind a segment that is kept")] * len(segments)
+    return (decisions + stays)[: len(segments)]
 
 
 def _by_start_offset(segments: Sequence[Candidate], log_start_offset: int) -> Iterator[tuple[bool, str]]:

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, message_of
 from native_log.log import PartitionLog
 from native_log.retention.decisions import Candidate, Decision, decide
@@ -20,8 +21,8 @@ from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from native_log.config import LogConfig
     from native_log.log import PartitionCheckpoints
+    from native_log.policies import RetentionPolicy
     from native_log.segment.segment import LogSegment
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,9 @@ RETENTION_SCHEMA = pa.schema(
 )
 """One row a segment. endOffset is exclusive; largestTimestampMs is null where no rule asked for it; decision
 is "deleted" (in a dry run: would be), "kept", or, with what went wrong in `reason`, "failed", one row for the
-partition; rule is null for what is kept, else logStartOffset, retention.bytes or retention.ms."""
+partition. `rule` is the rule that deletes a segment: logStartOffset, retention.bytes or retention.ms; or the
+one that keeps the whole log: compacted, cleanup.policy (nothing known asks for deletion) or
+remote.storage.enable; else null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class JudgedSegment:
 
     @property
     def is_deleted(self) -> bool:
-        return self.decision.rule is not None
+        return self.decision.is_deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ class RetentionPlan:
     """What is to be done to one partition. Plain values; `table` makes rows of it.
 
     Attributes:
+        config: the topic's settings.
         log_start_offset: the log's start when it is done.
         segments: all of the log's, oldest first; those to be deleted come first.
         deleted: the files of those to be deleted.
@@ -86,6 +90,7 @@ class RetentionPlan:
     path: str
     topic: str
     partition: int
+    config: LogConfig = field(default_factory=LogConfig)
     log_start_offset: int = 0
     segments: tuple[JudgedSegment, ...] = ()
     deleted: tuple[LogSegment, ...] = ()
@@ -104,7 +109,7 @@ def look(
     topic: str,
     partition: int,
     checkpoints: PartitionCheckpoints,
-    config: LogConfig,
+    policy: RetentionPolicy,
     now_ms: int,
 ) -> RetentionPlan:
     """What retention comes to in the partition directory `path`. Changes nothing, needs no lock.
@@ -118,7 +123,7 @@ def look(
     """
     try:
         log = PartitionLog.open(path, topic=topic, partition=partition, checkpoints=checkpoints)
-        return _look(log, config, now_ms)
+        return _look(log, policy, now_ms)
     except (KafkaLogError, OSError) as error:
         return failed(path, topic, partition, error)
 
@@ -128,9 +133,9 @@ def failed(path: str, topic: str, partition: int, error: Exception) -> Retention
     return RetentionPlan(path, topic, partition, error=message_of(error))
 
 
-def _look(log: PartitionLog, config: LogConfig, now_ms: int) -> RetentionPlan:
-    expired, is_interrupted = _left_over(str(log.path), now_ms - config.file_delete_delay_ms)
-    segments = judged(log, config, now_ms)
+def _look(log: PartitionLog, policy: RetentionPolicy, now_ms: int) -> RetentionPlan:
+    expired, is_interrupted = _left_over(str(log.path), now_ms - policy.config.file_delete_delay_ms)
+    segments = judged(log, policy, now_ms)
     count = sum(segment.is_deleted for segment in segments)
     is_any_left = count < len(segments)
     first_left = log.segments[count].base_offset if is_any_left else log.log_end_offset
@@ -138,6 +143,7 @@ def _look(log: PartitionLog, config: LogConfig, now_ms: int) -> RetentionPlan:
         str(log.path),
         log.topic,
         log.partition,
+        policy.config,
         max(first_left, log.log_start_offset),
         segments,
         log.segments[:count],
@@ -148,7 +154,7 @@ def _look(log: PartitionLog, config: LogConfig, now_ms: int) -> RetentionPlan:
 
 
 def judged(
-    log: PartitionLog, config: LogConfig, now_ms: int, cleaned: Sequence[CleanedSegment] = ()
+    log: PartitionLog, policy: RetentionPolicy, now_ms: int, cleaned: Sequence[CleanedSegment] = ()
 ) -> tuple[JudgedSegment, ...]:
     """The log's segments and what becomes of each.
 
@@ -168,7 +174,7 @@ def judged(
         timestamps[index] = (
             cleaned[index].largest_timestamp_ms
             if index < len(cleaned)
-            else largest_timestamp_ms(log, in_log, now_ms - config.retention_ms)
+            else largest_timestamp_ms(log, in_log, now_ms - policy.config.retention_ms)
         )
         return timestamps[index]
 
@@ -176,9 +182,10 @@ def judged(
         candidates,
         log_start_offset=log.log_start_offset,
         high_watermark=log.high_watermark,
-        config=config,
+        config=policy.config,
         now_ms=now_ms,
         largest_timestamp_ms=largest,
+        kept=policy.kept,
     )
     return tuple(
         JudgedSegment(one.base_offset, one.end_offset, one.size_bytes, timestamps.get(index), decision)

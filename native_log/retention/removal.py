@@ -20,7 +20,6 @@ from native_log.storage.writing import fsync_directory, remove_file
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from native_log.config import LogConfig
     from native_log.retention.plan import RetentionPlan
     from native_log.segment.segment import LogSegment
 
@@ -28,7 +27,7 @@ _THREADS = 16
 """They wait for the disk."""
 
 
-def apply(plans: Iterable[RetentionPlan], config: LogConfig, now_ms: int) -> list[RetentionPlan]:
+def apply(plans: Iterable[RetentionPlan], now_ms: int) -> list[RetentionPlan]:
     """Does what was planned, and tells how it came out: the same plans, some with an error now.
 
     No plan may be `is_interrupted`. The new log starts are on disk before any file is renamed, in one write
@@ -40,13 +39,13 @@ def apply(plans: Iterable[RetentionPlan], config: LogConfig, now_ms: int) -> lis
     starts = {Path(p.path): (p.topic, p.partition, p.log_start_offset) for p in to_do if p.deleted}
     update_offset_checkpoints(LOG_START_OFFSET_CHECKPOINT, starts)
     with ThreadPoolExecutor(_THREADS, "retention") as pool:
-        return list(pool.map(partial(_carried_out, config=config, now_ms=now_ms), found))
+        return list(pool.map(partial(_carried_out, now_ms=now_ms), found))
 
 
-def _carried_out(plan: RetentionPlan, config: LogConfig, now_ms: int) -> RetentionPlan:
+def _carried_out(plan: RetentionPlan, now_ms: int) -> RetentionPlan:
     if plan.error is None and not plan.changes_nothing:
         try:
-            _carry_out(plan, config, now_ms)
+            _carry_out(plan, now_ms)
         except (KafkaLogError, OSError) as error:
             return failed(plan.path, plan.topic, plan.partition, error)
     return plan
@@ -60,16 +59,16 @@ def truncate_epochs(directory: Path, log_start_offset: int) -> None:
         write_leader_epochs(directory, left)
 
 
-def _carry_out(plan: RetentionPlan, config: LogConfig, now_ms: int) -> None:
+def _carry_out(plan: RetentionPlan, now_ms: int) -> None:
     directory = Path(plan.path)
     expired = list(plan.expired)
     if plan.new_segment_offset is not None:
-        SegmentWriter.create(directory, plan.new_segment_offset, config, now_ms=now_ms).close()
+        SegmentWriter.create(directory, plan.new_segment_offset, plan.config, now_ms=now_ms).close()
         fsync_directory(directory)
     if plan.deleted:
         truncate_epochs(directory, plan.log_start_offset)
         renamed = [name for segment in plan.deleted for name in _renamed(directory, segment)]
-        if config.file_delete_delay_ms == 0:
+        if plan.config.file_delete_delay_ms == 0:
             fsync_directory(directory)
             expired += renamed
     for name in expired:

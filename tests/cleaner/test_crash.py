@@ -67,7 +67,12 @@ def test_killed_at_any_change_it_leaves_before_or_after_and_the_next_run_finishe
     name: str, every: int, tmp_path: Path
 ) -> None:
     one = ROUNDS[name]
-    run = partial(native_log.compact, config={**one.config, "log.cleaner.threads": 1}, now_ms=one.now_ms)
+    run = partial(
+        native_log.compact,
+        topics=one.topic,
+        config={**one.config, "log.cleaner.threads": 1},
+        now_ms=one.now_ms,
+    )
     before = records(one.copy(tmp_path / "before"), one.topic)
     run(one.copy(tmp_path / "after"))
     after = records(tmp_path / "after", one.topic)
@@ -110,7 +115,7 @@ def test_a_damaged_batch_stops_its_partition_alone(name: str, tmp_path: Path) ->
             other = tmp_path / "other"
             shutil.copytree(data, other, copy_function=shutil.copy2)
 
-            told = native_log.compact(other, config=one.config, now_ms=one.now_ms).to_pylist()
+            told = native_log.compact(other, one.topic, config=one.config, now_ms=one.now_ms).to_pylist()
 
             assert [row["status"] for row in told] == ["failed", "cleaned"], (log, position)
             assert f"{log.name}, position" in told[0]["reason"]
@@ -140,9 +145,9 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         assert holder.stdout is not None
         holder.stdout.readline()
         with pytest.raises(native_log.LogDirInUseError, match=str(holder.pid)):
-            native_log.compact(data, config=one.config, now_ms=one.now_ms)
+            native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms)
         assert files(data) == before
-        told = native_log.compact(data, config=one.config, now_ms=one.now_ms, dry_run=True)
+        told = native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms, dry_run=True)
         assert told.column("status").to_pylist() == ["cleaned"]
         holder.communicate()
 
@@ -153,7 +158,7 @@ def test_an_interrupt_ends_all_threads_and_the_next_run_finishes(tmp_path: Path)
     for number in range(1, 6):
         shutil.copytree(data / f"{one.topic}-0", data / f"{one.topic}-{number}", copy_function=shutil.copy2)
     whole = shutil.copytree(data, tmp_path / "whole", copy_function=shutil.copy2)
-    native_log.compact(whole, config=one.config, now_ms=one.now_ms)
+    native_log.compact(whole, one.topic, config=one.config, now_ms=one.now_ms)
     told = 0
 
     def interrupt(*_: int) -> None:
@@ -164,8 +169,8 @@ def test_an_interrupt_ends_all_threads_and_the_next_run_finishes(tmp_path: Path)
 
     config = {**one.config, "log.cleaner.threads": 2}
     with pytest.raises(KeyboardInterrupt):
-        native_log.compact(data, config=config, now_ms=one.now_ms, on_progress=interrupt)
-    native_log.compact(data, config=config, now_ms=one.now_ms)
+        native_log.compact(data, one.topic, config=config, now_ms=one.now_ms, on_progress=interrupt)
+    native_log.compact(data, one.topic, config=config, now_ms=one.now_ms)
     for number in range(6):
         assert leftovers(data) == []
         partition = f"{one.topic}-{number}"
@@ -177,8 +182,8 @@ def test_a_log_that_this_process_appends_to_is_left_alone(tmp_path: Path) -> Non
     one = next(iter(ROUNDS.values()))
     data = one.copy(tmp_path / "data")
     clean: list[Callable[[], Any]] = [
-        partial(native_log.compact, data, config=one.config, now_ms=one.now_ms),
-        partial(native_log.retain, data, config={"retention.ms": 1}),
+        partial(native_log.compact, data, one.topic, config=one.config, now_ms=one.now_ms),
+        partial(native_log.retain, data, one.topic, config={"retention.ms": 1}),
         partial(native_log.delete_records, data, {(one.topic, 0): -1}),
         partial(native_log.erase, data, keys=["k1"]),
     ]
@@ -203,10 +208,10 @@ def test_rounds_follow_one_another_as_with_the_broker(tmp_path: Path) -> None:
     """A second round right behind the first, though nothing is dirty, changes no record."""
     for one in (ROUNDS[name] for name in KILLED):
         data = one.copy(tmp_path / round_id(one))
-        native_log.compact(data, config=one.config, now_ms=one.now_ms)
+        native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms)
         first = records(data, one.topic)
         (data / CLEANER_OFFSET_CHECKPOINT).unlink()  # all is dirty again
-        (row,) = native_log.compact(data, config=one.config, now_ms=one.now_ms).to_pylist()
+        (row,) = native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms).to_pylist()
         assert row["status"] == "cleaned"
         assert records(data, one.topic) == first
 
@@ -219,7 +224,7 @@ def test_a_full_disk_is_told_of_and_nothing_is_left_on_it(room_bytes: int, tmp_p
     before = records(data, one.topic)
 
     with no_file_grows_beyond(room_bytes):
-        (row,) = native_log.compact(data, config=config, now_ms=one.now_ms).to_pylist()
+        (row,) = native_log.compact(data, one.topic, config=config, now_ms=one.now_ms).to_pylist()
 
     assert row["status"] == "failed"
     assert f"{data}/{one.topic}-0/" in row["reason"]
@@ -227,5 +232,5 @@ def test_a_full_disk_is_told_of_and_nothing_is_left_on_it(room_bytes: int, tmp_p
     left = records(data, one.topic)
     assert left.items() <= before.items()
     assert newest(left) == newest(before)
-    (row,) = native_log.compact(data, config=config, now_ms=one.now_ms).to_pylist()
+    (row,) = native_log.compact(data, one.topic, config=config, now_ms=one.now_ms).to_pylist()
     assert row["status"] == "cleaned"

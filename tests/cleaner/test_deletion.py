@@ -50,14 +50,16 @@ def test_it_is_retention_of_what_cleaning_left(
     both, by_turns = one.copy(tmp_path / "both"), one.copy(tmp_path / "by-turns")
     how: dict[str, Any] = {"now_ms": newest_ms(both, one.topic) + 10**9 // 2}
     before = files(both)
-    foretold = native_log.compact(both, config=config, dry_run=True, **how)
+    foretold = native_log.compact(both, one.topic, config=config, dry_run=True, **how)
     assert files(both) == before
 
-    (told,) = native_log.compact(both, config=config, **how).to_pylist()
+    (told,) = native_log.compact(both, one.topic, config=config, **how).to_pylist()
 
     assert foretold.to_pylist() == [told]
-    (alone,) = native_log.compact(by_turns, config=config | {"cleanup.policy": "compact"}, **how).to_pylist()
-    segments = native_log.retain(by_turns, config=config, **how).to_pylist()
+    (alone,) = native_log.compact(
+        by_turns, one.topic, config=config | {"cleanup.policy": "compact"}, **how
+    ).to_pylist()
+    segments = native_log.retain(by_turns, one.topic, config=config, **how).to_pylist()
     gone = [one["sizeInBytes"] for one in segments if one["decision"] == "deleted"]
     assert told == alone | {"segmentsDeleted": len(gone), "bytesDeleted": sum(gone)}
     if "retention.bytes" in limits and limits["retention.bytes"] < 5000:
@@ -74,7 +76,7 @@ def test_what_lies_below_the_log_start_goes_from_a_log_that_is_compacted_only(
     start = log.segments[-1].base_offset
     native_log.delete_records(data, {(topic, 0): start})
 
-    (told,) = native_log.compact(data, config=config, now_ms=one.now_ms).to_pylist()
+    (told,) = native_log.compact(data, one.topic, config=config, now_ms=one.now_ms).to_pylist()
 
     assert (told["status"], told["segmentsDeleted"]) == ("skipped", len(log.segments) - 1)
     log = native_log.LogDir(data).partition(topic, 0)
@@ -85,8 +87,8 @@ def test_a_log_not_worth_cleaning_is_deleted_of(one: BrokersRound, tmp_path: Pat
     data = one.copy(tmp_path / "data")
     config = one.config | BOTH | {"min.cleanable.dirty.ratio": 1, "retention.bytes": 0, "retention.ms": -1}
 
-    foretold = native_log.compact(data, config=config, now_ms=one.now_ms, dry_run=True).to_pylist()
-    (told,) = native_log.compact(data, config=config, now_ms=one.now_ms).to_pylist()
+    foretold = native_log.compact(data, one.topic, config=config, now_ms=one.now_ms, dry_run=True).to_pylist()
+    (told,) = native_log.compact(data, one.topic, config=config, now_ms=one.now_ms).to_pylist()
 
     assert [told] == foretold
     assert told["status"] == "skipped"
@@ -106,7 +108,7 @@ def test_nothing_is_deleted_of_a_log_that_cannot_be_cleaned(one: BrokersRound, t
     before = files(data)
     config = one.config | BOTH | {"retention.bytes": 0}
 
-    (told,) = native_log.compact(data, config=config, now_ms=one.now_ms).to_pylist()
+    (told,) = native_log.compact(data, one.topic, config=config, now_ms=one.now_ms).to_pylist()
 
     assert (told["status"], told["segmentsDeleted"]) == ("failed", 0)
     assert files(data) == before
@@ -126,12 +128,12 @@ def test_a_deletion_that_fails_is_told(
     monkeypatch.setattr(Path, "rename", refused)
     config = one.config | BOTH | {"retention.bytes": 0, "retention.ms": -1}
 
-    (told,) = native_log.compact(data, config=config, now_ms=one.now_ms).to_pylist()
+    (told,) = native_log.compact(data, one.topic, config=config, now_ms=one.now_ms).to_pylist()
 
     assert (told["status"], told["segmentsDeleted"]) == ("failed", 0)
     assert told["reason"].startswith("cleaned, but its old segments are not all deleted")
 
 
 def test_without_compact_in_the_policy_there_is_nothing_to_do(tmp_path: Path) -> None:
-    with pytest.raises(native_log.InvalidConfigError, match=r"cleanup\.policy: compact .* found delete"):
+    with pytest.raises(native_log.InvalidConfigError, match=r"cleanup\.policy: expected compact"):
         native_log.compact(tmp_path, config={"cleanup.policy": "delete"})

@@ -29,7 +29,7 @@ def test_there_are_rounds() -> None:
 def test_rounds(one: BrokersRound, tmp_path: Path) -> None:
     data = one.copy(tmp_path / "data")
 
-    (row,) = native_log.compact(data, config=one.config, now_ms=one.now_ms).to_pylist()
+    (row,) = native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms).to_pylist()
 
     assert row["status"] == "cleaned", row
     partition, expected = data / f"{one.topic}-0", one.after / "data" / f"{one.topic}-0"
@@ -57,19 +57,19 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(one: BrokersRound, tmp_path
     data = one.copy(tmp_path / "data")
     before = files(data)
 
-    told = native_log.compact(data, config=one.config, now_ms=one.now_ms, dry_run=True)
+    told = native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms, dry_run=True)
 
     assert files(data) == before
-    assert told == native_log.compact(data, config=one.config, now_ms=one.now_ms)
+    assert told == native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms)
 
 
 def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
     one = next(one for one in ROUNDS if one.topic == "compact-txn")
     data = one.copy(tmp_path / "data")
-    native_log.compact(data, config=one.config, now_ms=one.now_ms)
+    native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms)
     before = files(data)
 
-    (row,) = native_log.compact(data, config=one.config, now_ms=one.now_ms).to_pylist()
+    (row,) = native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms).to_pylist()
 
     assert row["status"] == "skipped"
     assert files(data) == before
@@ -83,9 +83,9 @@ def test_keys_that_one_map_has_no_room_for_make_no_difference(
     whole, parts = one.copy(tmp_path / "whole"), one.copy(tmp_path / "parts")
     small = {"log.cleaner.dedupe.buffer.size": map_bytes, "log.cleaner.threads": 1}
 
-    told = native_log.compact(whole, config=one.config, now_ms=one.now_ms)
+    told = native_log.compact(whole, one.topic, config=one.config, now_ms=one.now_ms)
 
-    assert native_log.compact(parts, config={**one.config, **small}, now_ms=one.now_ms) == told
+    assert native_log.compact(parts, one.topic, config={**one.config, **small}, now_ms=one.now_ms) == told
     assert files(parts) == files(whole)
 
 
@@ -97,10 +97,12 @@ def test_threads_share_the_work_and_the_memory(tmp_path: Path) -> None:
     shutil.copytree(data, other, copy_function=shutil.copy2)
     steps: list[tuple[int, int]] = []
 
-    alone = native_log.compact(data, config={**one.config, "log.cleaner.threads": 1}, now_ms=one.now_ms)
+    alone = native_log.compact(
+        data, one.topic, config={**one.config, "log.cleaner.threads": 1}, now_ms=one.now_ms
+    )
     config = {**one.config, "log.cleaner.threads": 7, "log.cleaner.dedupe.buffer.size": 70_000}
     together = native_log.compact(
-        other, config=config, now_ms=one.now_ms, on_progress=lambda *told: steps.append(told)
+        other, one.topic, config=config, now_ms=one.now_ms, on_progress=lambda *told: steps.append(told)
     )
 
     assert alone.num_rows == 20
@@ -130,7 +132,7 @@ def test_an_aborted_transaction_is_known_by_where_it_began(tmp_path: Path) -> No
     write(250, 5)  # three segments, the last of which has data of the transaction and its marker
     entry = {"first": 0, "last": 5}
     for _ in range(2):
-        (row,) = native_log.compact(tmp_path / "logs", config=ALWAYS).to_pylist()
+        (row,) = native_log.compact(tmp_path / "logs", "t", config=ALWAYS).to_pylist()
         assert row["status"] == "cleaned"
         log = native_log.LogDir(tmp_path / "logs").partition("t", 0)
         found = [one for segment in log.segments for one in segment.load_transaction_index().entries]
@@ -144,7 +146,9 @@ def test_tombstones_may_stay_for_ever(when: dict[str, Any], tmp_path: Path) -> N
     data = one.copy(tmp_path / "data")
     for _ in range(2):
         config = one.config | when.get("config", {})
-        (row,) = native_log.compact(data, config=config, now_ms=when.get("now_ms", one.now_ms)).to_pylist()
+        (row,) = native_log.compact(
+            data, one.topic, config=config, now_ms=when.get("now_ms", one.now_ms)
+        ).to_pylist()
         (data / CLEANER_OFFSET_CHECKPOINT).unlink()
     assert row["status"] == "cleaned"
     if "config" in when:

@@ -42,7 +42,7 @@ def test_survivors(before: Path, tmp_path: Path) -> None:
         os.utime(data / file["path"], ns=(file["mtimeMs"] * 1_000_000,) * 2)
     config = {**expected(after)["topics"][topic]["config"], **ALWAYS}
 
-    (row,) = native_log.compact(data, config=config).to_pylist()
+    (row,) = native_log.compact(data, topic, config=config).to_pylist()
 
     assert row["status"] == "cleaned"
     assert row["endOffset"] == expected(after)["facts"]["cleanerCheckpoint"]

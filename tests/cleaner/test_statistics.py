@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("one", rounds(), ids=round_id)
 def test_keys_and_horizons(one: BrokersRound, tmp_path: Path) -> None:
     data = one.copy(tmp_path / "data")
-    (told,) = native_log.compact(data, config=one.config, now_ms=one.now_ms, dry_run=True).to_pylist()
+    (told,) = native_log.compact(
+        data, one.topic, config=one.config, now_ms=one.now_ms, dry_run=True
+    ).to_pylist()
     newest = _newest(data, one.topic, told["endOffset"])
     before = _horizons(data, one.topic, told["endOffset"])
     retention_ms = int(one.config["delete.retention.ms"]) if "delete.retention.ms" in one.config else 86400000
 
-    native_log.compact(data, config=one.config, now_ms=one.now_ms)
+    native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms)
 
     after = _horizons(data, one.topic, told["endOffset"])
     assert told["liveKeys"] == sum(value is not None for value in newest.values())

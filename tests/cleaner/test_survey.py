@@ -60,6 +60,6 @@ def test_verdicts_do_not_depend_on_what_is_in_memory(
     for number, chunk_bytes in enumerate((1 << 20, 700)):
         data = one.copy(tmp_path / str(number))
         monkeypatch.setattr(rewriting, "_READ_BYTES", chunk_bytes)
-        native_log.compact(data, config=one.config, now_ms=one.now_ms)
+        native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms)
         found.append(files(data))
     assert found[0] == found[1]

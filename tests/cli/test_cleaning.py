@@ -27,7 +27,7 @@ COMMANDS = {
     "retain": ("ret-size/before", ("-c", "retention.bytes=8000")),
     "compact": (
         "compact-txn/round1-before",
-        ("-c", "min.cleanable.dirty.ratio=0", "--now-ms", "1795000000000"),
+        ("-t", "compact-txn", "-c", "min.cleanable.dirty.ratio=0", "--now-ms", "1795000000000"),
     ),
     "delete-records": ("delete-records/before", ("--offset", "delete-records:0:93")),
     "erase": ("plain-none", ("--key-prefix", "k1")),
@@ -160,7 +160,7 @@ def test_a_partition_that_fails_makes_exit_code_1(tmp_path: Path) -> None:
     content = bytearray(log.read_bytes())
     content[len(content) // 2] ^= 1
     log.write_bytes(content)
-    result = run("compact", str(data), "-c", "min.cleanable.dirty.ratio=0", "--yes")
+    result = run("compact", str(data), "-t", "compact-txn", "-c", "min.cleanable.dirty.ratio=0", "--yes")
     assert result.exit_code == 1
     assert str(log) in result.stdout
     assert native_log.compact(data, dry_run=True).num_rows == 1
@@ -174,7 +174,7 @@ def test_compact_tells_of_segments_that_go_by_retention(
     options = [option for setting in settings for option in ("-c", setting)]
     monkeypatch.setattr(changes, "_is_asked", lambda: True)
 
-    result = run("compact", str(data), *options, text="y\n")
+    result = run("compact", str(data), "-t", "compact-codecs", *options, text="y\n")
 
     assert "0 partitions would be cleaned" in result.stdout
     assert "old segments would be deleted" in result.stdout
@@ -218,16 +218,46 @@ def test_settings_without_effect_are_told_of(tmp_path: Path) -> None:
     assert "retention.bytes" not in result.stderr
 
 
-@pytest.mark.parametrize("policy", ["", "cleanup.policy=delete", "log.cleanup.policy=compact"])
-def test_retention_of_what_was_compacted_is_warned_of_unless_it_is_meant(policy: str) -> None:
-    data = V41 / "compact-codecs/round2-before/data"
-    result = run("retain", str(data), "-n", *(("-c", policy) if policy else ()))
-    assert ("a cleaner has compacted compact-codecs" in result.stderr) == (not policy)
+COMPACTED = V41 / "compact-codecs/round2-before/data"
+OLD = ("-c", "retention.ms=1")
+
+
+def decisions(*options: str) -> set[tuple[str, str | None]]:
+    result = run("retain", str(COMPACTED), "-n", "--json", *OLD, *options)
+    assert result.exit_code == 0, result.stderr
+    return {(row["decision"], row["rule"]) for row in map(json.loads, result.stdout.splitlines())}
+
+
+def test_what_a_cleaner_has_compacted_is_deleted_from_only_if_it_is_named_with_the_policy() -> None:
+    named, policy = ("-t", "compact-codecs"), ("-c", "cleanup.policy=delete")
+    assert decisions() == decisions(*named) == decisions(*policy) == {("kept", "compacted")}
+    assert decisions(*named, *policy) == {("deleted", "retention.ms")}
+    shown = run("retain", str(COMPACTED), "-n", *OLD).stdout
+    assert "a cleaner has compacted the topic" in shown
+    assert "name the topic and set cleanup.policy=delete" in shown
+
+
+def test_a_settings_file_does_not_ask_to_delete_from_what_is_compacted(tmp_path: Path) -> None:
+    file = tmp_path / "conf"
+    file.write_text("cleanup.policy=delete\n")
+    asked = ("-t", "compact-codecs", "--conf-file", str(file))
+    assert decisions(*asked) == {("kept", "compacted")}
+    assert "cleanup.policy is ignored" in run("retain", str(COMPACTED), "-n", *OLD, *asked).stderr
+    assert decisions(*asked, "-c", "cleanup.policy=delete") == {("deleted", "retention.ms")}
+
+
+def test_compact_skips_what_nothing_says_is_to_be_compacted(tmp_path: Path) -> None:
+    data = shutil.copytree(V41 / "plain-none/data", tmp_path / "data")
+    before = files((), tmp_path)
+    result = run("compact", str(data), "-y", "-c", "min.cleanable.dirty.ratio=0")
+    assert files((), tmp_path) == before
+    assert result.stdout.count("skipped") == len(native_log.LogDir(data).partitions())
+    assert "nothing tells its policy; to compact it anyway, name the topic" in result.stdout
 
 
 def test_records_without_key_that_compaction_drops_are_counted() -> None:
     data = V41 / "compact-nullkeys/round1-before/data"
-    result = run("compact", str(data), "-n")
+    result = run("compact", str(data), "-t", "compact-nullkeys", "-n")
     assert re.search(r"[1-9]\d* records without a key: compaction drops them", result.stdout)
 
 
@@ -285,7 +315,15 @@ def test_huge_numbers_are_usage_errors() -> None:
 
 
 def test_reasons_give_ages_in_days_and_hours() -> None:
-    result = run("retain", str(V41 / "ret-size/before/data"), "-n", "--now-ms", "1800000000000")
+    result = run(
+        "retain",
+        str(V41 / "ret-size/before/data"),
+        "-n",
+        "-c",
+        "retention.ms=604800000",
+        "--now-ms",
+        "1800000000000",
+    )
     assert re.search(r"\d+ d( \d+ h)? old, retention.ms is 604800000 \(7 d\)", result.stdout)
 
 

@@ -215,9 +215,9 @@ def test_what_this_process_appends_to_is_not_compacted(logs: Path) -> None:
     with opened(logs) as log:
         log.append(records(3), now_ms=NOW)
         with pytest.raises(LogDirInUseError, match="this very process"):
-            compact(logs)
-        compact(logs, dry_run=True)
-    compact(logs)
+            compact(logs, "t")
+        compact(logs, "t", dry_run=True)
+    compact(logs, "t")
 
 
 def test_rolled_by_size_with_snapshots_and_trimmed_indexes(logs: Path) -> None:

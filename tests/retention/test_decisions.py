@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from native_log.config import LogConfig
+from native_log.policies import Kept
 from native_log.retention.decisions import Candidate, decide, duration
 
 NOW = 1_000_000
@@ -19,7 +20,7 @@ def rules(
     high_watermark: int = 30,
     ages: tuple[int, ...] = (0, 0, 0),
 ) -> list[str | None]:
-    """The rule by which each segment goes; `ages` in ms."""
+    """Return the rule by which each segment goes; `ages` in ms."""
     found = decide(
         segments,
         log_start_offset=start,
@@ -28,6 +29,7 @@ def rules(
         now_ms=NOW,
         largest_timestamp_ms=lambda index: NOW - ages[index],
     )
+    assert all(decision.is_deleted == (decision.rule is not None) for decision in found)
     return [decision.rule for decision in found]
 
 
@@ -73,6 +75,24 @@ def test_a_log_that_is_only_compacted_loses_what_lies_below_its_start() -> None:
     config = {"cleanup.policy": "compact", "retention.bytes": 0, "retention.ms": 0}
     assert rules(config, start=10, ages=(9, 9, 9)) == ["logStartOffset", None, None]
     assert rules({**config, "cleanup.policy": "compact,delete"}, ages=(9, 9, 9)) == ["retention.bytes"] * 3
+
+
+def test_a_log_that_is_kept_loses_what_lies_below_its_start() -> None:
+    found = decide(
+        LOG,
+        log_start_offset=10,
+        high_watermark=30,
+        config=LogConfig(retention_bytes=0),
+        now_ms=NOW,
+        largest_timestamp_ms=lambda _: 0,
+        kept=Kept("compacted", "why"),
+    )
+    assert [(one.is_deleted, one.rule) for one in found] == [
+        (True, "logStartOffset"),
+        (False, "compacted"),
+        (False, "compacted"),
+    ]
+    assert found[1].reason == "why"
 
 
 def test_timestamps_are_not_asked_for_in_vain() -> None:

@@ -245,3 +245,42 @@ def test_a_partition_that_cannot_be_looked_at_is_named_and_others_go_on(tmp_path
     assert str(first) in failed["reason"]
     assert {path.name: path.stat().st_size for path in first.parent.iterdir()} == lengths
     assert any(row["decision"] == "deleted" for row in rows if row["partition"] == 1)
+
+
+@pytest.mark.parametrize("how", [{}, {"topics": "compact-codecs"}, {"config": {"cleanup.policy": "delete"}}])
+def test_a_topic_that_was_compacted_keeps_its_records(how: dict[str, Any], tmp_path: Path) -> None:
+    """It has no entry in the cleaner's checkpoint until it is compacted."""
+    data = copy(V41 / "compact-codecs/round1-before", tmp_path / "data")
+    assert native_log.compact(data, "compact-codecs", {"min.cleanable.dirty.ratio": 0}).num_rows == 1
+    before = files(data)
+
+    asked = {**how, "config": {"retention.ms": 86_400_000, **how.get("config", {})}}
+    told = native_log.retain(data, **asked).to_pylist()
+
+    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "compacted")}
+    assert files(data) == before
+
+    native_log.retain(data, "compact-codecs", {"retention.ms": 86_400_000, "cleanup.policy": "delete"})
+    log = native_log.LogDir(data).partition("compact-codecs", 0)
+    assert log.log_start_offset == log.log_end_offset
+
+
+def test_without_a_policy_and_settings_nothing_is_deleted(tmp_path: Path) -> None:
+    data = copy(V41 / "ret-time/before", tmp_path / "data")
+    before = files(data)
+    told = native_log.retain(data).to_pylist()
+    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "cleanup.policy")}
+    assert "set retention.ms or retention.bytes" in told[0]["reason"]
+    assert files(data) == before
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__remote_log_metadata"])
+def test_the_brokers_own_topics_are_left_alone_unless_they_are_named(topic: str, tmp_path: Path) -> None:
+    data = copy(V41 / "ret-time/before", tmp_path / "data")
+    (data / "ret-time-0").rename(data / f"{topic}-0")
+    before = files(data)
+    assert native_log.retain(data, config={"retention.ms": 1}).num_rows == 0
+    told = native_log.retain(data, topic, config={"retention.ms": 1}).to_pylist()
+    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "compacted")}
+    assert native_log.compact(data).num_rows == 0
+    assert files(data) == before

@@ -187,7 +187,7 @@ def stream(spark: SparkSession, path: str, stop_at: str = "") -> None:
 
 
 def compact_plainly(spark: SparkSession, data: str) -> None:
-    compact(spark, data, config={"min.cleanable.dirty.ratio": 0})
+    compact(spark, data, "compact-idem", config={"min.cleanable.dirty.ratio": 0})
 
 
 def retain_plainly(spark: SparkSession, data: str) -> None:

@@ -19,7 +19,7 @@ from tests.retention.test_golden import arguments, copy
 from . import cluster_jobs as jobs
 from .cluster import HIDDEN, Driver, unshare
 from .parity import DATA
-from .test_compact import CONFIG, NOW_MS, log_dir
+from .test_compact import CONFIG, NOW_MS, log_dir, topics
 from .test_retain import NEWEST
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ def test_reading(driver: Driver) -> None:
 
 def test_compacting_in_parts(driver: Driver, tmp_path: Path) -> None:
     local, data = (log_dir(tmp_path / name, "round1") for name in ("local", "data"))
-    flags = tmp_path / "flag"
-    expected = native_log.compact(local, **HOW)
+    flags, how = tmp_path / "flag", HOW | {"topics": topics(data)}
+    expected = native_log.compact(local, **how)
 
-    told = driver.call(jobs.compact_in_parts, data, HOW, flags)
+    told = driver.call(jobs.compact_in_parts, data, how, flags)
 
     assert all(Path(f"{flags}-{name}").exists() for name in ("gather", "rewrite", "decide-1"))
     assert told == [list(row.values()) for row in expected.to_pylist()]
@@ -118,10 +118,10 @@ def test_compacting_in_parts(driver: Driver, tmp_path: Path) -> None:
 
 def test_compacting_small_logs(driver: Driver, tmp_path: Path) -> None:
     local, data = (log_dir(tmp_path / name, "round2") for name in ("local", "data"))
-    flags = tmp_path / "flag"
-    native_log.compact(local, **HOW)
+    flags, how = tmp_path / "flag", HOW | {"topics": topics(data)}
+    native_log.compact(local, **how)
 
-    driver.call(jobs.compact_small, data, HOW, flags)
+    driver.call(jobs.compact_small, data, how, flags)
 
     assert Path(f"{flags}-killed").exists() and Path(f"{flags}-1").exists()
     assert files(data) == files(local)
@@ -132,7 +132,10 @@ def test_an_interrupted_compaction(driver: Driver, tmp_path: Path) -> None:
     data = log_dir(tmp_path / "data", "round2")
     before = files(data)
 
-    assert driver.call(jobs.compact_interrupted, data, HOW, tmp_path / "flag") == "interrupted"
+    assert (
+        driver.call(jobs.compact_interrupted, data, HOW | {"topics": topics(data)}, tmp_path / "flag")
+        == "interrupted"
+    )
 
     assert files(data) == before
     assert not staged(data)

@@ -46,12 +46,12 @@ IN_PARTS = {"small_bytes": 0, "split_bytes": 3000}
 pytestmark = pytest.mark.spark
 
 
-def log_dir(to: Path, number: str, topics: tuple[str, ...] = ()) -> Path:
+def log_dir(to: Path, number: str, only: tuple[str, ...] = ()) -> Path:
     """All partitions that brokers of one version were about to clean, in one log directory."""
     to.mkdir()
     first_dirty = {}
     for one in rounds():
-        if number in one.before.name and "4.1" in str(one.before) and (not topics or one.topic in topics):
+        if number in one.before.name and "4.1" in str(one.before) and (not only or one.topic in only):
             data = one.before / "data"
             shutil.copytree(data / f"{one.topic}-0", to / f"{one.topic}-0", copy_function=shutil.copy2)
             saved = read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT).get((one.topic, 0))
@@ -59,6 +59,11 @@ def log_dir(to: Path, number: str, topics: tuple[str, ...] = ()) -> Path:
                 first_dirty[one.topic, 0] = saved
     write_offset_checkpoint(to / CLEANER_OFFSET_CHECKPOINT, first_dirty)
     return to
+
+
+def topics(data: Path) -> list[str]:
+    """Return all topics: those that no cleaner has compacted are compacted only if they are named."""
+    return list(native_log.LogDir(data).topics())
 
 
 def rows(statistics: DataFrame) -> list[dict[str, Any]]:
@@ -75,9 +80,9 @@ def test_files_are_the_local_cleaners(
     spark: SparkSession, tmp_path: Path, number: str, how: dict[str, int]
 ) -> None:
     local, distributed = log_dir(tmp_path / "local", number), log_dir(tmp_path / "distributed", number)
-    expected = native_log.compact(local, config=CONFIG, now_ms=NOW_MS).to_pylist()
+    expected = native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS).to_pylist()
 
-    found = rows(compact(spark, distributed, config=CONFIG, now_ms=NOW_MS, **how))
+    found = rows(compact(spark, distributed, topics(distributed), config=CONFIG, now_ms=NOW_MS, **how))
 
     assert found == expected
     assert {row["status"] for row in found} == {"cleaned"}
@@ -93,10 +98,12 @@ def test_old_segments_go_as_the_local_cleaners_do(
     local, distributed = log_dir(tmp_path / "local", "round2"), log_dir(tmp_path / "distributed", "round2")
     limits = {"cleanup.policy": "compact,delete", "retention.bytes": 9000, "retention.ms": -1}
     config = CONFIG | limits | {"segment.bytes": 5000, "min.cleanable.dirty.ratio": ratio}
-    expected = native_log.compact(local, config=config, now_ms=NOW_MS).to_pylist()
+    expected = native_log.compact(local, topics(local), config=config, now_ms=NOW_MS).to_pylist()
 
-    foretold = rows(compact(spark, distributed, config=config, now_ms=NOW_MS, dry_run=True, **how))
-    found = rows(compact(spark, distributed, config=config, now_ms=NOW_MS, **how))
+    foretold = rows(
+        compact(spark, distributed, topics(distributed), config=config, now_ms=NOW_MS, dry_run=True, **how)
+    )
+    found = rows(compact(spark, distributed, topics(distributed), config=config, now_ms=NOW_MS, **how))
 
     assert foretold == found == expected
     assert {row["status"] for row in found} == {"skipped" if ratio else "cleaned"}
@@ -106,11 +113,12 @@ def test_old_segments_go_as_the_local_cleaners_do(
 
 def test_keys_beyond_a_tasks_memory(spark: SparkSession, tmp_path: Path) -> None:
     local, distributed = log_dir(tmp_path / "local", "round2"), log_dir(tmp_path / "distributed", "round2")
-    native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
+    native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS)
 
     compact(
         spark,
         distributed,
+        topics(distributed),
         config={**CONFIG, "log.cleaner.dedupe.buffer.size": "1024"},
         now_ms=NOW_MS,
         **IN_PARTS,
@@ -126,10 +134,10 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(
     data = log_dir(tmp_path / "data", "round2", ("compact-txn", "compact-idem"))
     before = files(data)
 
-    told = rows(compact(spark, data, config=CONFIG, now_ms=NOW_MS, dry_run=True, **how))
+    told = rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, dry_run=True, **how))
 
     assert files(data) == before
-    assert told == rows(compact(spark, data, config=CONFIG, now_ms=NOW_MS, **how))
+    assert told == rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, **how))
 
 
 @pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
@@ -144,7 +152,7 @@ def test_a_corrupt_batch_stops_its_partition_alone(
     path.write_bytes(content)
     before = files(partition)
 
-    corrupt, other = rows(compact(spark, data, config=CONFIG, now_ms=NOW_MS, **how))
+    corrupt, other = rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, **how))
 
     assert (corrupt["topic"], corrupt["status"]) == ("compact-idem", "failed")
     assert str(path) in corrupt["reason"]
@@ -157,8 +165,8 @@ def test_a_corrupt_batch_stops_its_partition_alone(
 def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     """As after a task that was tried again, or twice at a time, or a driver that was killed."""
     local, distributed = log_dir(tmp_path / "local", "round1"), log_dir(tmp_path / "distributed", "round1")
-    native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
-    settings = Settings(None, NOW_MS, False)  # type: ignore[arg-type]
+    native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS)
+    settings = Settings(0, NOW_MS, False)
     for partition in distributed.glob("*-0"):
         (partition / STAGING_DIRECTORY).mkdir()
         attempt = staging(str(partition), settings)
@@ -168,7 +176,7 @@ def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Pa
             assert len(list(keys.bundles([b"half ", b"a pack"]))) == 1
         assert sorted(partition.glob(f"{STAGING_DIRECTORY}/*.keys"))
 
-    compact(spark, distributed, config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
+    compact(spark, distributed, topics(distributed), config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
 
     assert files(distributed) == files(local)
 
@@ -183,7 +191,7 @@ def test_a_run_that_fails_leaves_nothing(
     before = files(data)
     monkeypatch.setattr(large, "rewrite_groups", fail)
     with pytest.raises(PythonException, match="this task fails"):
-        compact(spark, data, config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
+        compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
     assert files(data) == before
     assert not list(data.glob(f"*/{STAGING_DIRECTORY}"))
 
@@ -192,14 +200,16 @@ def test_transactions_late_in_a_log(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are met when its keys are gathered already: it is begun again."""
-    topics = ("compact-idem", "compact-txn")
-    local, distributed = (log_dir(tmp_path / name, "round1", topics) for name in ("local", "distributed"))
+    both = ("compact-idem", "compact-txn")
+    local, distributed = (log_dir(tmp_path / name, "round1", both) for name in ("local", "distributed"))
     for data in (local, distributed):
         append_log(data / "compact-idem-0", data / "compact-txn-0")
-    expected = native_log.compact(local, config=CONFIG, now_ms=NOW_MS).to_pylist()
+    expected = native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS).to_pylist()
 
     with caplog.at_level(logging.INFO, "kafkalog_spark"):
-        found = rows(compact(spark, distributed, config=CONFIG, now_ms=NOW_MS, **IN_PARTS))
+        found = rows(
+            compact(spark, distributed, topics(distributed), config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
+        )
 
     assert len([said for said in caplog.messages if said.startswith("surveying 1 ")]) == 2
     assert found == expected
@@ -235,7 +245,7 @@ def test_a_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> N
         holder.stdout.readline()
         before = files(data)
         with pytest.raises(native_log.LogDirInUseError, match=str(holder.pid)):
-            compact(spark, data)
+            compact(spark, data, topics(data))
         assert files(data) == before
         holder.communicate(b"\n")
     with LogDirLock(data):
@@ -256,7 +266,7 @@ def test_a_path_that_executors_do_not_see(
     monkeypatch.setattr(job, "PartitionDirectory", elsewhere)
     before = files(data)
     with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
-        compact(spark, data)
+        compact(spark, data, topics(data))
     assert files(data) == before
 
 
@@ -307,7 +317,7 @@ def test_cores_that_are_still_to_come(settings: dict[str, str], expected: int) -
 def test_the_sessions_settings_stay(spark: SparkSession, tmp_path: Path) -> None:
     before = {name: spark.conf.get(name) for name in SETTINGS}
     assert before != SETTINGS
-    compact(spark, log_dir(tmp_path / "data", "round1", ("compact-idem",)), dry_run=True)
+    compact(spark, log_dir(tmp_path / "data", "round1", ("compact-idem",)), "compact-idem", dry_run=True)
     with pytest.raises(native_log.UnknownTopicOrPartitionError):
         compact(spark, tmp_path / "data", ["other"], dry_run=True)
     assert {name: spark.conf.get(name) for name in SETTINGS} == before

@@ -18,19 +18,21 @@ from kafkalog_spark.compaction.groups import _Group
 from kafkalog_spark.compaction.looking import look_at
 from kafkalog_spark.compaction.merging import united
 from kafkalog_spark.compaction.publishing import _put_in_place, remove_staged
-from kafkalog_spark.compaction.values import Looked, Part, Settings, Split
+from kafkalog_spark.compaction.values import LogToClean, Looked, Part, Settings, Split
 from kafkalog_spark.spreading import Row, row, rows
 from kafkalog_spark.views import PartitionDirectory
-from native_log.cleaner.local import compaction_config
+from native_log.config import LogConfig
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY, finish_interrupted
+from native_log.policies import CompactionPolicy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, Survivors
 from tests.cleaner.support import files
 
-from .test_compact import CONFIG, IN_PARTS, NOW_MS, log_dir
+from .test_compact import CONFIG, IN_PARTS, NOW_MS, log_dir, topics
 from .test_compact_job import submit
 
 TOPIC = "compact-idem"
-SETTINGS = Settings(compaction_config({**CONFIG, "segment.bytes": "12000"}), NOW_MS, False)
+POLICY = CompactionPolicy(LogConfig.parse({**CONFIG, "segment.bytes": "12000"}))
+SETTINGS = Settings(POLICY.config.log_cleaner_dedupe_buffer_size, NOW_MS, False)
 
 
 class Killed(BaseException):
@@ -45,7 +47,7 @@ def records(data: Path) -> list[dict[str, Any]]:
 def look(data: Path) -> Looked:
     """What a task stages, where the driver lets it."""
     (data / f"{TOPIC}-0" / STAGING_DIRECTORY).mkdir(exist_ok=True)
-    return look_at(PartitionDirectory(*_directory(data)), SETTINGS, whole=True)
+    return look_at(LogToClean(PartitionDirectory(*_directory(data)), POLICY), SETTINGS, whole=True)
 
 
 def _directory(data: Path) -> tuple[Any, ...]:
@@ -200,11 +202,16 @@ assert [row.status for row in told] == ["cleaned"] * len(told), told
 @pytest.mark.spark
 def test_every_task_fails_once(tmp_path: Path) -> None:
     local, data = log_dir(tmp_path / "local", "round1"), log_dir(tmp_path / "data", "round1")
-    native_log.compact(local, config=CONFIG, now_ms=NOW_MS)
+    native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS)
     program = tmp_path / "flaky.py"
     program.write_text(FLAKY)
 
-    how = {"now_ms": NOW_MS, **IN_PARTS, "split_bytes": 20_000}  # each failure costs a Python process
+    how = {
+        "topics": topics(data),
+        "now_ms": NOW_MS,
+        **IN_PARTS,
+        "split_bytes": 20_000,
+    }  # each failure costs a Python process
     done = submit(os.fspath(program), data, repr((CONFIG, how)), master="local[4,3]")
 
     assert done.returncode == 0, done.stdout

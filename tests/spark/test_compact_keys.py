@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import struct
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,15 +15,16 @@ from kafkalog_spark.compaction.gathering import gather_keys
 from kafkalog_spark.compaction.looking import look_at
 from kafkalog_spark.compaction.merging import survivors_of
 from kafkalog_spark.compaction.planning import planned
-from kafkalog_spark.compaction.values import Settings, ToClean, Told
+from kafkalog_spark.compaction.values import LogToClean, Settings, ToClean, Told
 from kafkalog_spark.spreading import Row, by_number, row
 from kafkalog_spark.views import PartitionDirectory
 from native_log import LogDir
-from native_log.cleaner.local import compaction_config
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.survivors import find_survivors
+from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY
+from native_log.policies import CompactionPolicy
 from native_log.records import Survivors, scan
 from tests.cleaner.support import ALWAYS, files, rounds
 
@@ -39,15 +39,16 @@ CONFIG = {**ALWAYS, "segment.bytes": "40000"}
 
 
 def settings(max_bytes: int = ROOM, dry_run: bool = False) -> Settings:
-    config = replace(compaction_config(CONFIG), log_cleaner_dedupe_buffer_size=max_bytes)
-    return Settings(config, 0, dry_run)
+    return Settings(max_bytes, 0, dry_run)
 
 
 def to_clean(partition: Path) -> ToClean:
     (partition / STAGING_DIRECTORY).mkdir()  # as the driver does
     log = LogDir(partition.parent).partition(partition.name.rpartition("-")[0], 0)
     directory = PartitionDirectory(str(log.path), log.topic, log.partition, log.checkpoints)
-    found = look_at(directory, settings(), whole=False).to_clean
+    found = look_at(
+        LogToClean(directory, CompactionPolicy(LogConfig.parse(CONFIG))), settings(), whole=False
+    ).to_clean
     assert found is not None
     return found
 
@@ -59,7 +60,7 @@ def copies(to: Path) -> list[ToClean]:
 
 def surveyed(one: ToClean) -> Round:
     how = settings()
-    return plan_round(one.directory.open(), one.found, how.config, how.now_ms)
+    return plan_round(one.directory.open(), one.found, one.policy.config, how.now_ms)
 
 
 def gathered(job: Job, how: Settings, split_bytes: int) -> tuple[list[Row], dict[int, list[Row]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from kafkalog_spark.retention import _seen
 from kafkalog_spark.views import PartitionDirectory
 from native_log.config import LogConfig
 from native_log.logdir.changing import chosen_partitions, open_to_change
+from native_log.policies import Request, retention_policy
 from native_log.retention.removal import apply
 from tests.retention.test_golden import files
 
@@ -29,15 +31,18 @@ CHANGES = ("rename", "replace", "unlink", "remove", "open")
 
 def looked_and_applied(data: Path, how: dict[str, Any]) -> None:
     """What the driver does, the tasks' part in this process."""
-    config = LogConfig.parse(how["config"])
+    request = Request.of(None, how["config"])
     with ExitStack() as held:
         log_dir = open_to_change(data, False, held)
         directories = [
-            PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one))
+            (
+                PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)),
+                retention_policy(one.topic, log_dir.topic_facts(one), request),
+            )
             for one in chosen_partitions(log_dir, None)
         ]
-        seen = _seen(directories, config, how["now_ms"], dry_run=False)
-        apply(seen.plans, config, how["now_ms"])
+        seen = _seen(directories, how["now_ms"], dry_run=False)
+        apply(seen.plans, how["now_ms"])
 
 
 def killed_at(step: int, data: Path, how: dict[str, Any]) -> bool:
@@ -168,5 +173,7 @@ def test_the_program(tmp_path: Path) -> None:
 
 def test_the_annotated_defaults_are_the_defaults() -> None:
     lines = (ROOT / "conf" / "retain.properties").read_text().splitlines()
-    settings = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    assert all(line.startswith("#") for line in lines if line)  # each would override a topic's stored one
+    settings = dict(line[1:].split("=", 1) for line in lines if re.match("#[a-z.]+=", line))
+    assert len(settings) == 4
     assert LogConfig.parse(settings) == LogConfig()
