@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from native_log.cli.java_text import json_text
-from native_log.cli.messages.reading import Buffer, MessageError, read_message
-from native_log.cli.messages.schema import Notation
+from native_log.messages.java_text import json_text
+from native_log.messages.reading import Buffer, MessageError, read_message
+from native_log.messages.schema import Notation
 
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _NAMES = {

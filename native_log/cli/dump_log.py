@@ -22,13 +22,13 @@ from native_log.cli.dump_index import (
     dump_time_index,
     dump_transactions,
 )
-from native_log.cli.java_text import text_of
-from native_log.cli.messages.cluster_metadata import decode_metadata_record
-from native_log.cli.messages.groups import decode_group_record
-from native_log.cli.messages.remote_log import decode_remote_log_record
-from native_log.cli.messages.share_groups import decode_share_record
-from native_log.cli.messages.transaction_log import decode_transaction_record
 from native_log.errors import CorruptRecordError, NotALogDirError
+from native_log.messages.cluster_metadata import decode_metadata_record
+from native_log.messages.groups import decode_group_record
+from native_log.messages.java_text import text_of
+from native_log.messages.remote_log import decode_remote_log_record
+from native_log.messages.share_groups import decode_share_record
+from native_log.messages.transaction_log import decode_transaction_record
 from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.entry import parse_header

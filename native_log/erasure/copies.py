@@ -11,7 +11,7 @@ from native_log.log.leader_epochs import LEADER_EPOCH_CHECKPOINT
 from native_log.log.partition_metadata import PARTITION_METADATA
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.logdir.discovery import REMOTE_INDEX_CACHE, ROOT_FILES, PartitionDir
-from native_log.logdir.names import INTERNAL_TOPICS, MAX_NAME_LENGTH, PartitionKind, parse_partition_name
+from native_log.logdir.names import BROKER_TOPICS, MAX_NAME_LENGTH, PartitionKind, parse_partition_name
 from native_log.segment.files import LOG, parse_file_name
 from native_log.storage import is_directory
 from native_log.storage.writing import gone_name
@@ -57,7 +57,7 @@ class Wanted:
         if one.topic in self.excluded:
             return False
         if self.topics is None:
-            return one.topic not in INTERNAL_TOPICS
+            return one.topic not in BROKER_TOPICS
         # The directory's name may have only the beginning of the topic's.
         is_cut = len(one.path.name) >= MAX_NAME_LENGTH
         return one.topic in self.topics or (is_cut and any(t.startswith(one.topic) for t in self.topics))

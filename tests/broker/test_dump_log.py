@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from benchmarks.broker import Broker
 from native_log.cli.app import kafkalog
 from native_log.cli.control_records import MESSAGES as CONTROL_RECORDS
-from native_log.cli.messages import cluster_metadata, groups, remote_log, share_groups, transaction_log
+from native_log.messages import cluster_metadata, groups, remote_log, share_groups, transaction_log
 from native_log.records import encode
 from tests.cli.messages import unsigned_varint, versions_of, written
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from native_log.cli.messages.coordinators import CoordinatorRecord
+    from native_log.messages.coordinators import CoordinatorRecord
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("class_path")]
 

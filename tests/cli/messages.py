@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from random import Random
 
-    from native_log.cli.messages.schema import Field, Message
+    from native_log.messages.schema import Field, Message
 
 _LAYOUTS = {"int8": ">b", "int16": ">h", "uint16": ">H", "int32": ">i", "int64": ">q", "float64": ">d"}
 _TEXTS = ["", "g", "orders.eu-1", 'a "quoted" \\ text', "\x00\x01\x1f\x7f\t\n", "größe €", "\U0001f600"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from native_log.cli.messages.reading import Buffer, MessageError, framed, read_message
-from native_log.cli.messages.schema import Message, Notation
+from native_log.messages.reading import Buffer, MessageError, framed, read_message
+from native_log.messages.schema import Message, Notation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from native_log.cli.java_text import json_text
-from native_log.cli.messages.reading import Buffer, MessageError, read_message, read_versioned
-from native_log.cli.messages.schema import ALL, NONE, Message, Notation
+from native_log.messages.java_text import json_text
+from native_log.messages.reading import Buffer, MessageError, read_message, read_versioned
+from native_log.messages.schema import ALL, NONE, Message, Notation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from native_log.cli.java_text import text_of
-from native_log.cli.messages.schema import uuid_text
 from native_log.errors import KafkaLogError
+from native_log.messages.java_text import text_of
+from native_log.messages.schema import uuid_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from native_log.cli.messages.schema import Field, Message
+    from native_log.messages.schema import Field, Message
 
 _NUMBERS = {
     "int8": struct.Struct(">b"),

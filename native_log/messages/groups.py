@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from native_log.cli.messages.coordinators import coordinator_records, decode_record
-from native_log.cli.messages.reading import Buffer, MessageError, read_versioned
-from native_log.cli.messages.schema import Notation
+from native_log.messages.coordinators import coordinator_records, decode_record
+from native_log.messages.reading import Buffer, MessageError, read_versioned
+from native_log.messages.schema import Notation
 
 RECORDS = coordinator_records("""
     0 LegacyOffsetCommit {group string, topic string, partition int32}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from native_log.cli.messages.coordinators import coordinator_records, decode_record
+from native_log.messages.coordinators import coordinator_records, decode_record
 
 RECORDS = coordinator_records("""
     0 TransactionLog {transactionalId string}

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 
-from native_log.cli.java_text import json_text
-from native_log.cli.messages.reading import Buffer, MessageError, framed, read_message
-from native_log.cli.messages.schema import Message, Notation
+from native_log.messages.java_text import json_text
+from native_log.messages.reading import Buffer, MessageError, framed, read_message
+from native_log.messages.schema import Message, Notation
 
 _TEXT = """
     0 RegisterBrokerRecord 0-3 flexible 0+ {brokerId int32, isMigratingZkBroker bool 2+, incarnationId uuid,

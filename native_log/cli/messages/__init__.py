@@ -1,1 +1,0 @@
-"""Kafka's own messages, as its brokers keep them in internal topics."""

@@ -1,0 +1,1 @@
+"""Records of Kafka's internal topics: schemas, how they are read, and how kafka-dump-log prints them."""
