@@ -183,24 +183,22 @@ def cat(
     if form["form"] == "arrow" and is_terminal:
         raise click.UsageError("an Arrow stream is not for a terminal: give --output FILE, or pipe it")
 
-    from native_log.cli.record_filter import RecordFilter
+    from native_log.cli.record_filter import RecordFilter, selections
     from native_log.cli.records import Wanted, print_records
     from native_log.cli.topics import chosen_partitions, with_numbers
-    from native_log.erasure.selection import Selection
     from native_log.logdir import LogDir
 
-    key_selection = header_selection = None
+    whole_keys, key_prefixes = ([key_bytes(key, key_encoding) for key in given] for given in (keys, prefixes))
     try:
-        if keys or prefixes:
-            whole = [key_bytes(text, key_encoding) for text in keys]
-            key_selection = Selection.of(whole, [key_bytes(text, key_encoding) for text in prefixes], ())
-        if headers or header_prefixes:
-            header_selection = Selection.of(
-                (), (), header_conditions(headers), header_conditions(header_prefixes)
-            )
+        record_filter = RecordFilter(
+            from_ms,
+            until_ms,
+            selections(
+                whole_keys, key_prefixes, header_conditions(headers), header_conditions(header_prefixes)
+            ),
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    record_filter = RecordFilter(from_ms, until_ms, key_selection, header_selection)
     rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
     log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
     print_records(

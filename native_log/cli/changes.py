@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from native_log.cli.options import EPOCH_MS, together
 from native_log.cli.progress import reporting
 from native_log.cli.runner import DATA_ERROR, DECLINED
 from native_log.cli.sizes import human_size
-from native_log.cli.tables import lines
+from native_log.cli.tables import lines, terminal_width
 from native_log.config import InvalidConfigError, unknown_settings
 from native_log.settings_file import combined
 
@@ -182,11 +181,6 @@ def print_table(
 ) -> None:
     """Print a table that fits the terminal, if stdout is one; see `tables.lines`."""
     click.echo("\n".join(lines(head, rows, details, terminal_width())))
-
-
-def terminal_width() -> int | None:
-    """Columns of the terminal that stdout is; None if it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def size(size_bytes: int | None) -> str | None:

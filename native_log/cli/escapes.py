@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,7 @@ def printable_column(values: pa.Array) -> pa.Array:
     if _is_utf8(values):
         escaped = _escaped(values, _TEXT_BYTES, _ESCAPED_BEYOND_ASCII)
         if escaped is not None:
-            return escaped.fill_null(_NULL.encode())
+            return escaped.fill_null(scalar(_NULL.encode()))
     return _each(values, printable)
 
 
@@ -69,14 +70,21 @@ def json_column(values: pa.Array, always_base64: bool = False) -> pa.Array:
     if not always_base64 and _is_utf8(values):
         escaped = _escaped(values, _JSON_BYTES)
         if escaped is not None:
-            return join(b'"', escaped, b'"').fill_null(b"null")
+            return join(b'"', escaped, b'"').fill_null(scalar(b"null"))
     return _each(values, partial(json_value, always_base64=always_base64))
 
 
 def join(*parts: pa.Array | bytes) -> pa.Array:
     """Binary columns and literals joined row by row; null where a part is null."""
-    scalars = (pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in (*parts, b""))
-    return pc.binary_join_element_wise(*scalars)
+    both = (scalar(part) if isinstance(part, bytes) else part for part in (*parts, b""))
+    return pc.binary_join_element_wise(*both)
+
+
+def scalar(data: bytes) -> pa.Scalar:
+    """A binary scalar. (pa.scalar would import pandas, which takes half a second.)"""
+    offsets = struct.pack("=2i", 0, len(data))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), 1, buffers)[0]
 
 
 def data_of(values: pa.Array) -> memoryview:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from native_log.cli.progress import progress
 from native_log.cli.runner import exit_code_of, note_error
 from native_log.cli.sizes import human_size
+from native_log.cli.tables import lines
 from native_log.cli.tail import windows_from_end
 from native_log.cli.times import format_time_ms
 from native_log.cli.topics import chosen_partitions
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _MANY = 200  # partitions: fewer are listed before a progress bar could be read
 _HEAD = ("TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS", "FIRST TIME", "LAST TIME")
-_LEFT = {"TOPIC"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def as_text(listing: Listing) -> str:
     blocks = []
     for directory in listing.directories:
         rows = _rows_in(listing, directory.path)
-        blocks.append("\n".join([_headline(directory), *_table([_HEAD, *map(_cells, rows)])]))
+        blocks.append("\n".join([_headline(directory), *lines(_HEAD, list(map(_cells, rows)))]))
     return "\n\n".join([*blocks, _totals(listing.partitions)])
 
 
@@ -142,28 +142,19 @@ def _headline(directory: LogDirectory) -> str:
     return f"{directory.path}" + (f"  ({', '.join(about)})" if about else "")
 
 
-def _cells(row: PartitionRow) -> tuple[str, ...]:
+def _cells(row: PartitionRow) -> tuple[str | int, ...]:
     kind = row.directory.kind
     return (
         row.directory.topic + ("" if kind is PartitionKind.NORMAL else f" ({kind})"),
-        str(row.directory.partition),
-        str(row.log_start_offset),
-        str(row.log_end_offset),
-        str(row.high_watermark),
+        row.directory.partition,
+        row.log_start_offset,
+        row.log_end_offset,
+        row.high_watermark,
         human_size(row.size_bytes),
-        str(row.segments),
+        row.segments,
         format_time_ms(row.first_timestamp_ms),
         format_time_ms(row.last_timestamp_ms),
     )
-
-
-def _table(lines: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    align = [str.ljust if name in _LEFT else str.rjust for name in lines[0]]
-    return [
-        "  ".join(pad(cell, width) for pad, cell, width in zip(align, line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
 
 
 def _totals(rows: Sequence[PartitionRow]) -> str:

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from native_log.cli.rendering import CORRUPT_RECORD
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from native_log.erasure.selection import Selection
 
 _MAX_MS = (2**63 - 1) // 1000
@@ -22,20 +24,18 @@ class RecordFilter:
 
     Attributes:
         from_ms, until_ms: epoch ms, inclusive and exclusive. A record without a time is older than any.
-        keys, headers: records that are selected.
+        selections: records that each of these selects.
     """
 
     from_ms: int | None = None
     until_ms: int | None = None
-    keys: Selection | None = None
-    headers: Selection | None = None
+    selections: tuple[Selection, ...] = ()
 
     @property
     def columns(self) -> list[str]:
         """Those of RECORD_SCHEMA that `apply` needs."""
         needed = ["timestamp"] if self.from_ms is not None or self.until_ms is not None else []
-        selections = (one for one in (self.keys, self.headers) if one is not None)
-        return list(dict.fromkeys([*needed, *(name for one in selections for name in one.columns)]))
+        return list(dict.fromkeys([*needed, *(name for one in self.selections for name in one.columns)]))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that meet the conditions, and damaged ranges."""
@@ -46,7 +46,7 @@ class RecordFilter:
                 masks.append(pc.greater_equal(times, _microseconds(self.from_ms)))
             if self.until_ms is not None:
                 masks.append(pc.less(times, _microseconds(self.until_ms)))
-        masks += [one.mask(batch) for one in (self.keys, self.headers) if one is not None]
+        masks += [one.mask(batch) for one in self.selections]
         if not masks:
             return batch
         wanted = masks[0]
@@ -55,6 +55,25 @@ class RecordFilter:
         if CORRUPT_RECORD in batch.schema.names:
             wanted = pc.or_(wanted, batch.column(CORRUPT_RECORD).is_valid())
         return batch.filter(wanted)
+
+
+def selections(
+    keys: Sequence[bytes],
+    key_prefixes: Sequence[bytes],
+    headers: Sequence[tuple[str, str | None]],
+    header_prefixes: Sequence[tuple[str, str | None]],
+) -> tuple[Selection, ...]:
+    """What selects by key, and what by header, each if there is any condition. Raises ValueError."""
+    if not (keys or key_prefixes or headers or header_prefixes):
+        return ()
+    from native_log.erasure.selection import Selection
+
+    found = []
+    if keys or key_prefixes:
+        found.append(Selection.of(keys, key_prefixes, ()))
+    if headers or header_prefixes:
+        found.append(Selection.of((), (), headers, header_prefixes))
+    return tuple(found)
 
 
 def _microseconds(time_ms: int) -> pa.Scalar:

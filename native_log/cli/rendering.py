@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.cli.escapes import data_of, join, json_column, printable, printable_column
+from native_log.cli.escapes import data_of, join, json_column, printable, printable_column, scalar
 from native_log.cli.times import LATEST_MS, format_time_ms
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ CORRUPT_RECORD = "_corrupt_record"
 
 _SAME_IN_A_LOG = ("topic", "partition")
 
+_MINUS_ONE = scalar(b"-1")
 _DIM, _BOLD, _RED, _PLAIN = b"\x1b[2m", b"\x1b[1m", b"\x1b[31m", b"\x1b[0m"
 
 
@@ -180,7 +181,7 @@ def _text_column(batch: pa.RecordBatch, name: str) -> pa.Array:
         return _times(values)
     if pa.types.is_binary(values.type) or pa.types.is_string(values.type):
         return printable_column(values)
-    return _plain(values).fill_null(printable(None).encode())
+    return _plain(values).fill_null(scalar(printable(None).encode()))
 
 
 def _plain(values: pa.Array) -> pa.Array:
@@ -212,27 +213,27 @@ def _json(batch: pa.RecordBatch, name: str, always_base64: bool) -> pa.Array:
         return json_column(values, always_base64)
     if pa.types.is_string(values.type):
         return json_column(values)
-    return _plain(values).fill_null(b"null")
+    return _plain(values).fill_null(scalar(b"null"))
 
 
 def _json_headers(headers: pa.Array, always_base64: bool = False) -> pa.Array:
     names, values = _header_parts(headers)
     objects = join(b'{"key":', json_column(names), b',"value":', json_column(values, always_base64), b"}")
-    return join(b"[", _regrouped(headers, objects, b","), b"]").fill_null(b"null")
+    return join(b"[", _regrouped(headers, objects, b","), b"]").fill_null(scalar(b"null"))
 
 
 def _tabbed_headers(batch: pa.RecordBatch) -> pa.Array:
     headers = batch.column("headers")
     names, values = _header_parts(headers)
     texts = join(b"\t", printable_column(names), b"=", printable_column(values))
-    return _regrouped(headers, texts, b"").fill_null(b"")
+    return _regrouped(headers, texts, b"").fill_null(scalar(b""))
 
 
 def _format_headers(batch: pa.RecordBatch) -> pa.Array:
     headers = batch.column("headers")
     names, values = _header_parts(headers)
-    texts = join(names.cast(pa.binary()), b"=", values.fill_null(b"NULL"))
-    return _regrouped(headers, texts, b",").fill_null(b"")
+    texts = join(names.cast(pa.binary()), b"=", values.fill_null(scalar(b"NULL")))
+    return _regrouped(headers, texts, b",").fill_null(scalar(b""))
 
 
 def _header_parts(headers: pa.ListArray) -> tuple[pa.Array, pa.Array]:
@@ -246,12 +247,12 @@ def _regrouped(headers: pa.ListArray, texts: pa.Array, separator: bytes) -> pa.A
     ends = pc.cumulative_sum(lengths)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
     lists = pa.ListArray.from_arrays(offsets, texts)
-    joined = pc.binary_join(lists, pa.scalar(separator, pa.binary()))
+    joined = pc.binary_join(lists, scalar(separator))
     return pc.if_else(headers.is_valid(), joined, pa.scalar(None, pa.binary()))
 
 
 def _raw(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return batch.column(name).cast(pa.binary()).fill_null(b"")
+    return batch.column(name).cast(pa.binary()).fill_null(scalar(b""))
 
 
 def _number(batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -259,11 +260,11 @@ def _number(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _milliseconds(batch: pa.RecordBatch) -> pa.Array:
-    return _plain(_epoch_ms(batch.column("timestamp")).fill_null(-1))
+    return _plain(_epoch_ms(batch.column("timestamp"))).fill_null(_MINUS_ONE)
 
 
 def _length(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return _plain(pc.binary_length(batch.column(name)).fill_null(-1))
+    return _plain(pc.binary_length(batch.column(name))).fill_null(_MINUS_ONE)
 
 
 _FIELDS: dict[str, tuple[str, Column]] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,11 @@ def lines(
             subsequent_indent=_INDENT,
             break_on_hyphens=False,
         )
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal that stdout is; None if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _cell(value: object) -> str:

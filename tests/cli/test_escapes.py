@@ -4,7 +4,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from native_log.cli.escapes import data_of, json_column, json_value, printable, printable_column
@@ -59,6 +59,7 @@ COLUMNS = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(COLUMNS, st.integers(0, 3))
 def test_a_column_is_escaped_as_its_values_are(values: list[bytes | None], first: int) -> None:
     column = pa.array(values, pa.binary()).slice(first)

@@ -507,6 +507,30 @@ class TestProcess:
             assert process.stderr.read() == b""
             assert process.wait() == 0
 
+    @pytest.mark.parametrize("form", ["text", "json", "%o %k %s %T %K"])
+    def test_records_are_printed_without_pandas(self, form: str) -> None:
+        """Which pyarrow imports for what Python values become Arrow's, and which takes half a second."""
+        code = (
+            "import sys; from native_log.cli.app import kafkalog\n"
+            "try: kafkalog.main(sys.argv[1:])\n"
+            "finally: print('pandas' in sys.modules, file=sys.stderr)"
+        )
+        arguments = [
+            sys.executable,
+            "-c",
+            code,
+            "cat",
+            EVENTS_0,
+            "--offset",
+            "90",
+            "--limit",
+            "2",
+            "-f",
+            form,
+        ]
+        done = subprocess.run(arguments, capture_output=True, check=True, text=True)
+        assert (bool(done.stdout), done.stderr) == (True, "False\n")
+
     def test_colours_are_for_terminals(self) -> None:
         arguments = [*self.COMMAND, "cat", EVENTS_0, "--limit", "2"]
         assert b"\x1b" not in subprocess.run(arguments, capture_output=True, check=True).stdout

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from native_log import errors
+from native_log.cli.app import kafkalog
+from native_log.cli.runner import exit_code_of
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (FileNotFoundError(errno.ENOENT, "no such file", "/x"), 2),
+        (PermissionError(errno.EACCES, "permission denied", "/x"), 2),
+        (errors.NotALogDirError("x"), 2),
+        (errors.EmptyLogDirError("x"), 2),
+        (errors.UnknownTopicOrPartitionError("x"), 2),
+        (errors.LogDirInUseError("x"), 2),
+        (errors.CorruptRecordError("x"), 1),
+        (errors.CorruptIndexError("x"), 1),
+        (errors.LogNeedsRecoveryError("x"), 1),
+        (errors.LogTruncatedError("x"), 1),
+    ],
+)
+def test_damage_is_told_from_what_the_caller_got_wrong(error: errors.KafkaLogError, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_no_permission_is_not_damage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(SystemExit) as ended:
+        kafkalog.main(["ls", "/var/kafka-logs"], prog_name="kafkalog")
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("kafkalog: /var/kafka-logs: no permission")
