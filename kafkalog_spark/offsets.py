@@ -241,12 +241,26 @@ def check_not_reversed(ranges: Collection[OffsetRange]) -> None:
             )
 
 
+def starts_at_earliest(asked: OffsetRange, available: OffsetRange, start: Limit) -> bool:
+    """Whether a range starts where the log does, and not because that offset was given."""
+    is_named = isinstance(start, SpecificOffsets) and start.offsets.get(asked.topic_partition) != EARLIEST
+    return asked.start == available.start and not is_named
+
+
 def check_data_loss(
-    asked: OffsetRange, available: OffsetRange, *, fail: bool, path: object | None = None
+    asked: OffsetRange,
+    available: OffsetRange,
+    *,
+    fail: bool,
+    path: object | None = None,
+    reason: str | None = None,
 ) -> None:
-    """Says where the log does not hold all of a range: raises DataLossError if `fail`, else logs a warning.
+    """Report where the log does not hold all of a range: raise DataLossError if `fail`, else log a warning.
 
     An empty range loses nothing, wherever it lies; nor do gaps inside the log (compaction, control records).
+
+    Args:
+        reason: why the log does not hold what lies before `available`, if that is known.
     """
     if asked.size <= 0 or (asked.start >= available.start and asked.end <= available.end):
         return
@@ -254,6 +268,8 @@ def check_data_loss(
         f"KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: offsets [{asked.start}, {asked.end}) of "
         f"{asked.topic_partition} were asked for, the log holds [{available.start}, {available.end}): "
     )
+    if reason and asked.start < available.start:
+        message += f"{reason}; "
     if fail:
         raise DataLossError(
             message + "the others are out of range. With failOnDataLoss=false what is there is read",

@@ -53,6 +53,7 @@ PARTITIONS = pa.schema(
         ("path", pa.string()),
         ("topicId", pa.string()),
         ("logStartOffset", pa.int64()),
+        ("localLogStartOffset", pa.int64()),
         ("logEndOffset", pa.int64()),
         ("highWatermark", pa.int64()),
         ("lastStableOffset", pa.int64()),

@@ -155,6 +155,7 @@ def _partition(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) 
         "path": str(log.path),
         "topicId": log.topic_id,
         "logStartOffset": log.log_start_offset,
+        "localLogStartOffset": log.local_log_start_offset,
         "logEndOffset": log.log_end_offset,
         "highWatermark": log.high_watermark,
         "segmentCount": len(log.segments),

@@ -5,12 +5,20 @@ from __future__ import annotations
 import errno
 import gc
 import glob
+import logging
 import os
 from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.offsets import MAX_TIMESTAMP, OffsetRange, check_data_loss, check_not_reversed, resolve
+from kafkalog_spark.offsets import (
+    MAX_TIMESTAMP,
+    OffsetRange,
+    check_data_loss,
+    check_not_reversed,
+    resolve,
+    starts_at_earliest,
+)
 from kafkalog_spark.planning import (
     FILE_COST_BYTES,
     PACK_BYTES,
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
     from kafkalog_spark.offset_json import TopicPartition
     from kafkalog_spark.options import ReadOptions
     from native_log.log import LogRange, PartitionLog
+
+logger = logging.getLogger(__name__)
 
 
 def open_log_dir(options: ReadOptions) -> LogDir:
@@ -84,7 +94,10 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     """
     log_dir = open_log_dir(options)
     logs = {tp: log_dir.partition(*tp) for tp in selected(options, log_dir)}
-    wholes = {tp: log.range(isolation_level=options.isolation_level) for tp, log in logs.items()}
+    wholes = {
+        tp: log.range(log.local_log_start_offset, isolation_level=options.isolation_level)
+        for tp, log in logs.items()
+    }
     available = {tp: OffsetRange(*tp, whole.start_offset, whole.end_offset) for tp, whole in wholes.items()}
 
     def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
@@ -98,9 +111,11 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     if options.min_partitions is None or options.min_partitions <= len(asked):
         check_not_reversed(asked)  # else Spark drops them when it divides the others
     for r in asked:
-        check_data_loss(
-            r, available[r.topic_partition], fail=options.fail_on_data_loss, path=logs[r.topic_partition].path
-        )
+        log, held_by_log = logs[r.topic_partition], available[r.topic_partition]
+        gap = log.without_local_segments
+        check_data_loss(r, held_by_log, fail=options.fail_on_data_loss, path=log.path, reason=gap)
+        if gap and starts_at_earliest(r, held_by_log, options.start):
+            logger.warning("%s is read in part: %s", log.path, gap)
 
     held = {}
     for r in asked:

@@ -125,7 +125,7 @@ def what_is_cleanable(log: PartitionLog, config: LogConfig, now_ms: int) -> Clea
     return cleanable(
         [source_segment(segment) for segment in log.segments],
         checkpoint=log.checkpoints.first_dirty_offset,
-        log_start_offset=log.log_start_offset,
+        log_start_offset=log.local_log_start_offset,
         log_end_offset=log.log_end_offset,
         last_stable_offset=log.last_stable_offset,
         config=config,

@@ -33,6 +33,7 @@ class PartitionRow:
 
     directory: PartitionDir
     log_start_offset: int
+    local_log_start_offset: int
     log_end_offset: int
     high_watermark: int
     size_bytes: int
@@ -46,6 +47,7 @@ class PartitionRow:
         return cls(
             directory,
             log.log_start_offset,
+            log.local_log_start_offset,
             log.log_end_offset,
             log.high_watermark,
             sum(segment.size_bytes for segment in log.segments),
@@ -86,7 +88,7 @@ def list_log_dir(
 
 def record_times(log: PartitionLog) -> tuple[int | None, int | None]:
     """Timestamps (epoch ms) of the first and of the last record that can be read."""
-    start, end = log.log_start_offset, log.high_watermark
+    start, end = log.local_log_start_offset, log.high_watermark
     first = next(_times(log, start, end), None)
     for window in windows_from_end(start, end, 1):
         last = list(_times(log, *window))
@@ -147,7 +149,7 @@ def _cells(row: PartitionRow) -> tuple[str | int, ...]:
     return (
         row.directory.topic + ("" if kind is PartitionKind.NORMAL else f" ({kind})"),
         row.directory.partition,
-        row.log_start_offset,
+        row.local_log_start_offset,
         row.log_end_offset,
         row.high_watermark,
         human_size(row.size_bytes),
@@ -189,6 +191,7 @@ def _partition_json(row: PartitionRow) -> dict[str, Any]:
         "path": str(row.directory.path),
         "kind": row.directory.kind.value,
         "logStartOffset": row.log_start_offset,
+        "localLogStartOffset": row.local_log_start_offset,
         "logEndOffset": row.log_end_offset,
         "highWatermark": row.high_watermark,
         "sizeInBytes": row.size_bytes,

@@ -40,7 +40,10 @@ class LocalLog:
         topic, partition: from the directory's name, unless they were given.
         segments: all segments, by ascending base offset.
         snapshots: (offset, file name) of the snapshots of producer state, newest first.
-        log_start_offset: first offset of the log. It may lie within a batch.
+        log_start_offset: first offset of the log, by the broker's checkpoint where that has it. It may lie
+            within a batch.
+        local_log_start_offset: first offset of the log in the segments of this directory. It is greater than
+            log_start_offset where what lies before it is in tiered storage (KIP-405), or lost.
         log_end_offset: the offset after the last record.
         config: settings of the topic that appending goes by.
         high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the
@@ -69,13 +72,15 @@ class LocalLog:
         self._tail = tail
         self.max_batch_bytes = max_batch_bytes
         first = self.segments[0].base_offset if self.segments else 0
-        self.log_start_offset = max(first, checkpoints.log_start_offset or 0)
+        checkpointed = checkpoints.log_start_offset
+        self.local_log_start_offset = max(first, checkpointed or 0)
+        self.log_start_offset = self.local_log_start_offset if checkpointed is None else checkpointed
         # A log that ends before its start is emptied by the broker: it goes on at the start.
-        self.log_end_offset = max(tail.next_offset, self.log_start_offset)
+        self.log_end_offset = max(tail.next_offset, self.local_log_start_offset)
         self.high_watermark = self.log_end_offset
         if checkpoints.live and checkpoints.high_watermark is not None:
             self.high_watermark = max(
-                self.log_start_offset, min(checkpoints.high_watermark, self.log_end_offset)
+                self.local_log_start_offset, min(checkpoints.high_watermark, self.log_end_offset)
             )
 
     @classmethod
@@ -121,7 +126,7 @@ class LocalLog:
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({str(self.path)!r}, offsets {self.log_start_offset} to "
+            f"{type(self).__name__}({str(self.path)!r}, offsets {self.local_log_start_offset} to "
             f"{self.log_end_offset}, {len(self.segments)} segments)"
         )
 
@@ -153,6 +158,13 @@ class LocalLog:
 
     def check_offset(self, offset: int) -> None:
         """Raises OffsetOutOfRangeError for one that the log never had, or has no more."""
+        if self.log_start_offset <= offset < self.local_log_start_offset:
+            raise OffsetOutOfRangeError(
+                f"expected an offset from the local log start offset {self.local_log_start_offset} on, found "
+                f"{offset}: {self.without_local_segments}",
+                path=self.path,
+                offset=offset,
+            )
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"expected an offset from the log start offset {self.log_start_offset} to the log end "
@@ -160,6 +172,16 @@ class LocalLog:
                 path=self.path,
                 offset=offset,
             )
+
+    @property
+    def without_local_segments(self) -> str | None:
+        """Which offsets of the log no segment of this directory has, in words; None if there are none."""
+        if self.log_start_offset >= self.local_log_start_offset:
+            return None
+        return (
+            f"the log starts at offset {self.log_start_offset} (log-start-offset-checkpoint), its local "
+            f"segments at {self.local_log_start_offset}; what lies between is in tiered storage, or lost"
+        )
 
     def headers(
         self,

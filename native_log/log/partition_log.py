@@ -58,17 +58,20 @@ class PartitionLog(LocalLog):
         *,
         isolation_level: str = "read_uncommitted",
     ) -> LogRange:
-        """The records from `start_offset` (None: the log's start) to before `end_offset` (None: as far as can
-        be read).
+        """The records from `start_offset` to before `end_offset`, None: as far as can be read.
+
+        Without a start offset, a log whose start no local segment has is read with a warning.
 
         The end is never beyond the high watermark, with `isolation_level` "read_committed" never beyond the
         last stable offset.
 
         Raises:
-            OffsetOutOfRangeError: an offset lies outside of [log_start_offset, log_end_offset].
+            OffsetOutOfRangeError: an offset lies outside of [local_log_start_offset, log_end_offset].
         """
         limit = self._limit(isolation_level)
-        start = self.log_start_offset if start_offset is None else start_offset
+        if start_offset is None and self.without_local_segments:
+            logger.warning("%s is read in part: %s", self.path, self.without_local_segments)
+        start = self.local_log_start_offset if start_offset is None else start_offset
         self.check_offset(limit if end_offset is None else end_offset)
         end = max(start, limit if end_offset is None else min(end_offset, limit))
         pieces, earlier = self._retried(lambda log: locate(log, start, end))

@@ -146,7 +146,7 @@ class GrownLog:
                 self._appender.abandon()
                 first, start = self._appender.segments[0].base_offset, self._log.log_start_offset
                 end = self.published.end_offset
-                closed = ClosedLog(end, end, start if start > first else None)
+                closed = ClosedLog(end, end, start if start != first else None)
                 session.release(path, (self._log.topic, self._log.partition), closed)
                 return
             if self._is_open:  # nothing was appended: what is preallocated is given back

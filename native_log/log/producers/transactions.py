@@ -55,7 +55,7 @@ def all_transactions(log: LocalLog, on_damage: Callable[[DamagedRange], None]) -
     open ones."""
     open_transactions = OpenTransactions()
     found = []
-    for _, scanned in log.headers(log.log_start_offset, on_damage):
+    for _, scanned in log.headers(log.local_log_start_offset, on_damage):
         found += open_transactions.apply(scanned.batches)
     for producer_id, (first_offset, epoch) in sorted(
         open_transactions.first_offsets.items(), key=lambda item: item[1]
@@ -87,7 +87,7 @@ def last_stable_offset(log: LocalLog) -> int:
         ended = open_transactions.apply(scanned.batches)
         undecided += [t.first_offset for t in ended if (t.last_offset or 0) >= log.high_watermark]
     undecided += [offset for offset, _ in open_transactions.first_offsets.values()]
-    return max(log.log_start_offset, min([log.high_watermark, *undecided]))
+    return max(log.local_log_start_offset, min([log.high_watermark, *undecided]))
 
 
 def _state_to_begin_with(log: LocalLog) -> tuple[int, OpenTransactions]:
@@ -97,7 +97,7 @@ def _state_to_begin_with(log: LocalLog) -> tuple[int, OpenTransactions]:
     ended there is not decided for a consumer.
     """
     for offset, name in log.snapshots:
-        if log.log_start_offset < offset <= log.high_watermark:
+        if log.local_log_start_offset < offset <= log.high_watermark:
             path = f"{log.path}/{name}"
             try:
                 entries = parse_snapshot(read_file(path))
@@ -111,7 +111,7 @@ def _state_to_begin_with(log: LocalLog) -> tuple[int, OpenTransactions]:
                     if e.current_txn_first_offset >= 0
                 }
             )
-    return log.log_start_offset, OpenTransactions()
+    return log.local_log_start_offset, OpenTransactions()
 
 
 def aborted_ranges(

@@ -207,7 +207,7 @@ class Reader:
                 path=range.path,
                 offset=start,
             )
-        elif start < log.log_start_offset or self._is_lost(error, log, start):
+        elif start < log.local_log_start_offset or self._is_lost(error, log, start):
             loss = FileNotFoundError(
                 f"{range.path}: a segment was removed while it was read, and with it the records from "
                 f"offset {start} on (by retention, DeleteRecords or by hand). Plan the read again from the "
@@ -217,7 +217,7 @@ class Reader:
             if self._fail_on_data_loss:
                 raise loss from error
             logger.warning("%s. What is left is read, for data loss is not to fail the read", loss)
-            start, end = max(start, log.log_start_offset), min(end, log.log_end_offset)
+            start, end = max(start, log.local_log_start_offset), min(end, log.log_end_offset)
         return locate(log, start, end)[0] if start < end else ()
 
     def _is_lost(self, error: Exception, log: LocalLog, offset: int) -> bool:

@@ -34,14 +34,14 @@ def offset_for_timestamp(
     """
     window, record_window = Window(), Window()
     bases = [segment.base_offset for segment in log.segments]
-    for segment in log.segments[max(0, bisect_right(bases, log.log_start_offset) - 1) :]:
+    for segment in log.segments[max(0, bisect_right(bases, log.local_log_start_offset) - 1) :]:
         end = log.end_position(segment)
         if end == 0:
             continue
         with SegmentLookup(segment, end, window, max_batch_bytes=log.max_batch_bytes) as lookup:
             start = lookup.find_timestamp(timestamp_ms)
-            if log.log_start_offset > segment.base_offset:
-                start = max(start, lookup.find_offset(log.log_start_offset).position)
+            if log.local_log_start_offset > segment.base_offset:
+                start = max(start, lookup.find_offset(log.local_log_start_offset).position)
             for scanned in lookup.batches(start, on_damage):
                 late = pc.greater_equal(scanned.batches.column("maxTimestamp"), pa.scalar(timestamp_ms))
                 for index in pc.indices_nonzero(late).to_pylist():
@@ -59,7 +59,7 @@ def _first_in_batch(log: LocalLog, batch: memoryview, position: int, timestamp_m
         batch,
         ["offset", "timestamp"],
         base_position=position,
-        start_offset=log.log_start_offset,
+        start_offset=log.local_log_start_offset,
         control=True,
         max_batch_bytes=log.max_batch_bytes,
     )

@@ -51,7 +51,9 @@ class LogAppender:
         self.recovery_point = log.log_end_offset
         self._flushed_ms = now_ms
         self.leader_epochs = log.leader_epochs
-        self._states = newest_snapshot(log.path, log.snapshots, log.log_start_offset, log.log_end_offset)
+        self._states = newest_snapshot(
+            log.path, log.snapshots, log.local_log_start_offset, log.log_end_offset
+        )
         self._states.replay(log.segments, log.log_end_offset, DamagedRange.refuse)
         self._states.expire(now_ms - config.producer_id_expiration_ms)
         self._segments = list(log.segments)

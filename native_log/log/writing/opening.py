@@ -74,7 +74,7 @@ class Writing:
                 self.appender.close()
                 first = self.appender.segments[0].base_offset
                 end = self.appender.log_end_offset
-                start = log.log_start_offset if log.log_start_offset > first else None
+                start = log.log_start_offset if log.log_start_offset != first else None
                 closed = ClosedLog(end, end, start)
         finally:
             self.appender.abandon()
