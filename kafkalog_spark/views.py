@@ -20,6 +20,7 @@ from kafkalog_spark.read.plan import open_log_dir, selected
 from kafkalog_spark.schema import Projection
 from kafkalog_spark.view_schemas import BATCHES, LOCATION, TIMESTAMP, TRANSACTIONS, VIEWS
 from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,10 +36,15 @@ class PartitionDirectory:
     topic: str
     partition: int
     checkpoints: PartitionCheckpoints
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
     def open(self) -> PartitionLog:
         return PartitionLog.open(
-            self.path, topic=self.topic, partition=self.partition, checkpoints=self.checkpoints
+            self.path,
+            topic=self.topic,
+            partition=self.partition,
+            checkpoints=self.checkpoints,
+            max_batch_bytes=self.max_batch_bytes,
         )
 
 
@@ -65,7 +71,9 @@ class ViewReader(DataSourceReader):
         return [
             PartitionDirectories(
                 tuple(
-                    PartitionDirectory(str(log.path), log.topic, log.partition, log.checkpoints)
+                    PartitionDirectory(
+                        str(log.path), log.topic, log.partition, log.checkpoints, log.max_batch_bytes
+                    )
                     for log in task
                 )
             )

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.view_schemas import VIEWS
+from native_log.errors import CorruptRecordError
 
 from .parity import DATA, PARITY
 
@@ -112,3 +113,17 @@ def test_offsets_do_not_apply(name: str) -> None:
     source = KafkaLogDataSource(CaseInsensitiveDict({"path": DATA, "view": name, "endingTimestamp": "5"}))
     with pytest.raises(OptionError, match=f"view={name} shows whole partitions"):
         source.reader(StructType([StructField("baseOffset", LongType())]))
+
+
+def test_max_batch_bytes_holds(caplog: pytest.LogCaptureFixture) -> None:
+    def batch_counts(**options: str) -> list[int]:
+        named = {"path": DATA, "view": "batches", "subscribe": "plain", **options}
+        reader = KafkaLogDataSource(CaseInsensitiveDict(named)).reader(
+            StructType([StructField("sizeInBytes", IntegerType())])
+        )
+        return [b.num_rows for task in reader.partitions() for b in reader.read(task)]
+
+    assert sum(batch_counts()) > 0
+    with pytest.raises(CorruptRecordError, match="100"):
+        batch_counts(maxBatchBytes="100")
+    assert sum(batch_counts(maxBatchBytes="100", mode="dropMalformed")) == 0
