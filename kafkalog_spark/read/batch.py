@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import OptionError, in_sight
 from kafkalog_spark.read.plan import plan_records
+from kafkalog_spark.read.report import report
 from kafkalog_spark.schema import RECORDS, Projection
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class KafkaLogReader(DataSourceReader):
         self._latest = options.view == "latest"
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [LogRanges(tuple(ranges)) for ranges in plan_records(self._options)]
+        tasks = plan_records(self._options)
+        report(self._options.paths, tasks)
+        return [LogRanges(tuple(ranges)) for ranges in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Where there is nothing to read, Spark runs one task without a partition of ours.

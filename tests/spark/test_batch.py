@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from itertools import islice, pairwise
 from pathlib import Path
@@ -333,3 +335,21 @@ def test_joined(sizes: list[int]) -> None:
     assert [batch.num_rows for batch in got[:1]] == sizes[:1]
     for one, two in pairwise(got[1:]):
         assert one.nbytes + two.nbytes >= SMALL_BYTES
+
+
+def test_the_plan_is_logged(capfd: pytest.CaptureFixture[str]) -> None:
+    """On stderr, for nobody sets up logging in the process in which Spark plans."""
+    script = (
+        "from pyspark.sql.types import StructType\n"
+        "from kafkalog_spark import KafkaLogDataSource\n"
+        f"source = KafkaLogDataSource({{'path': {DATA!r}, 'subscribe': 'orders,plain'}})\n"
+        "source.reader(StructType().add('offset', 'long')).partitions()\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    (line,) = capfd.readouterr().err.splitlines()
+    size = sum(
+        len(log.read_bytes()) for name in ("orders", "plain") for log in Path(DATA).glob(f"{name}-*/*.log")
+    )
+    assert line.endswith(
+        f" kafkalog: 2 topics (orders, plain), 5 partitions, {size:,} bytes, 1 task, of {DATA}"
+    )
