@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SINK = ("topic", "partitions", "useTimestampColumn", "cluster.id", "node.id")
 """Names that only a write knows, beside topics' settings and those of the producer."""
 ONLY_OF_WRITES = {name.lower() for name in (*SINK, *PRODUCER, *SETTINGS_BY_NAME)} - {*ALSO_OF_CONSUMERS}
+_UNDECIDED = {"topics"}
+"""Slips that stand for one option in a read, and for another one in a write."""
 
 _NAMES_ELSEWHERE = {
     "compression": "kafka.compression.type",
@@ -64,8 +66,8 @@ class WriteOptions:
 
 
 def is_write(names: Iterable[str]) -> bool:
-    """Whether one of these options is one that only a write knows."""
-    return any(name.lower() in ONLY_OF_WRITES for name in names)
+    """Whether these options may be those of a write: whether there is one that a read does not know."""
+    return any(name.lower() in ONLY_OF_WRITES | _UNDECIDED for name in names)
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
 
+from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.write.options import WriteOptions, is_write, parse_write_options
 from kafkalog_spark.write.producer import ProducerOptions
@@ -142,3 +145,12 @@ def test_what_only_a_write_knows() -> None:
     assert is_write(["path", "Topic"])
     assert is_write(["segment.bytes"])
     assert not is_write(["path", "kafka.bootstrap.servers", "subscribe", "mode"])
+
+
+def test_a_slip_is_of_a_read_or_of_a_write() -> None:
+    """Spark makes the same source for both, and a read is checked when it is made."""
+    source = KafkaLogDataSource(CaseInsensitiveDict({"path": "/logs", "topics": "t"}))
+    with pytest.raises(OptionError, match="is topic meant"):
+        source.writer(StructType().add("value", "string"), overwrite=False)
+    with pytest.raises(OptionError, match="is subscribe meant"):
+        source.schema()
