@@ -21,6 +21,10 @@ class DataLossError(KafkaLogError):
     """The log does not hold all offsets that were asked for (Spark: KAFKA_DATA_LOSS)."""
 
 
+class WriteAbortedError(KafkaLogError):
+    """A task of a write that was given up meanwhile."""
+
+
 class PathNotVisibleError(KafkaLogError):
     """A directory that the driver sees and an executor does not."""
 

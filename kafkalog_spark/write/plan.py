@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.errors import PathNotVisibleError
+from kafkalog_spark.errors import PathNotVisibleError, WriteAbortedError
 from kafkalog_spark.write.columns import SinkColumns
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, NotALogDirError
@@ -76,13 +76,23 @@ class WritePlan:
         return cls(job, options, columns, there, now_ms)
 
     def check_visible(self) -> None:
-        """Raises PathNotVisibleError on an executor that does not see what the driver sees."""
-        if not self.job.mark.exists():
-            raise PathNotVisibleError(
-                f"the executor on host {socket.gethostname()} does not see this log directory as the driver "
-                "does (or the write was aborted): mount it there under the same path",
-                path=self.job.log_dir,
+        """Raises WriteAbortedError after an abort; PathNotVisibleError on an executor that does not see what
+        the driver sees."""
+        if self.job.mark.exists():
+            return
+        host, path = socket.gethostname(), self.job.log_dir
+        if Path(path).is_dir():
+            raise WriteAbortedError(
+                "the write was aborted: its query was stopped, or another task failed. If neither happened, "
+                f"the executor on host {host} does not see the driver's directory: mount it there under the "
+                "same path",
+                path=path,
             )
+        raise PathNotVisibleError(
+            f"the executor on host {host} does not see this log directory (or the write was aborted, and the "
+            "directory made for it removed): mount it there under the same path",
+            path=path,
+        )
 
     def attempt(self, name: str) -> Attempt:
         """One at a task. `name`: see there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import native_log
-from kafkalog_spark.errors import PathNotVisibleError
+from kafkalog_spark.errors import PathNotVisibleError, WriteAbortedError
 from kafkalog_spark.write.options import parse_write_options
 from kafkalog_spark.write.plan import WritePlan
 
@@ -221,11 +222,15 @@ def test_a_new_topic_among_a_brokers(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert "topic new is new in a broker's log directory" in caplog.text
 
 
-def test_an_executor_that_sees_another_directory(tmp_path: Path) -> None:
+def test_a_task_that_finds_no_job(tmp_path: Path) -> None:
+    native_log.LogDir.create(tmp_path / "logs")
     schema = StructType().add("value", "string")
     plan = WritePlan.of(parse_write_options({"path": str(tmp_path / "logs"), "topic": "t"}), schema)
     plan.check_visible()
-    plan.job.mark.unlink()
+    plan.job.abort()
+    with pytest.raises(WriteAbortedError, match="the write was aborted: its query was stopped"):
+        plan.check_visible()
+    shutil.rmtree(tmp_path / "logs")
     with pytest.raises(PathNotVisibleError, match=r"on host .* does not see"):
         plan.check_visible()
 
@@ -253,6 +258,23 @@ def test_insert_into_a_table(spark: SparkSession, tmp_path: Path) -> None:
     finally:
         for name in ("here", "there"):
             spark.sql(f"DROP TABLE {name}")
+
+
+def test_insert_of_key_and_value(spark: SparkSession, tmp_path: Path) -> None:
+    save(spark.range(3).selectExpr("'v' value"), tmp_path)
+    spark.sql(f"CREATE TABLE orders USING kafkalog OPTIONS (path '{tmp_path}')")
+    columns, rest = "(key, value)", ""
+    if spark.version.startswith("4.0."):  # does not fill in what is not listed
+        columns, rest = "", ", NULL, NULL, NULL, NULL, NULL"
+    try:
+        spark.sql(
+            f"INSERT INTO orders WITH ('path' = '{tmp_path}', 'topic' = 't') {columns} "
+            f"SELECT cast(a AS BINARY), cast(b AS BINARY){rest} FROM VALUES ('k', 'b') AS c(a, b)"
+        )
+        rows = spark.sql("SELECT topic, key, value FROM orders WHERE key IS NOT NULL").collect()
+        assert [(row.topic, bytes(row.key), bytes(row.value)) for row in rows] == [("t", b"k", b"b")]
+    finally:
+        spark.sql("DROP TABLE orders")
 
 
 def test_a_table_takes_no_options_of_writes(spark: SparkSession, tmp_path: Path) -> None:
