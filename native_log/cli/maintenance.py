@@ -115,10 +115,12 @@ def _say(one: PartitionRecovery, dry_run: bool) -> None:
 def _told(done: LogRecovery, lost_records: int, dry_run: bool) -> str:
     would, are = ("would be ", "would be") if dry_run else ("", "are")
     parts = ["whole"]
-    if done.damaged is not None:
-        cut = done.damaged
-        where = f"{cut.segment.path}, position {cut.valid_bytes}, offset {done.log_end_offset}"
-        parts = [f"{would}cut at {where}: {done.reason}"]
+    if done.truncated:
+        parts = [
+            f"{would}cut at {one.segment.path}, position {one.valid_bytes}, offset {one.next_offset}"
+            + (f": {one.damage.message}" if one.damage else "")
+            for one in done.truncated
+        ]
     elif done.removed:
         parts = [f"{would}begun anew: {done.reason}"]
     if done.cuts:

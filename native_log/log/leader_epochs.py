@@ -27,7 +27,10 @@ class EpochEntry:
 
 
 def parse_leader_epochs(text: str) -> tuple[EpochEntry, ...]:
-    """A version, a count, and as many lines of epoch and start offset. Raises ValueError."""
+    """The lines of the file: a version, a count, and as many lines of epoch and start offset.
+
+    Raises ValueError.
+    """
     lines = text.split("\n")
     if lines[0].strip() != "0":
         raise ValueError(f"line 1: expected version 0, found {lines[0]!r}")
@@ -39,7 +42,12 @@ def parse_leader_epochs(text: str) -> tuple[EpochEntry, ...]:
     for number, row in enumerate(rows, 3):
         if len(row) != 2:
             raise ValueError(f"line {number}: expected an epoch and a start offset, found {' '.join(row)!r}")
-        entries.append(EpochEntry(int(row[0]), int(row[1])))
+        entry = EpochEntry(int(row[0]), int(row[1]))
+        if entry.epoch < 0 or entry.start_offset < 0:
+            raise ValueError(
+                f"line {number}: expected an epoch and an offset of at least 0, found {' '.join(row)!r}"
+            )
+        entries.append(entry)
     return tuple(entries)
 
 
@@ -61,8 +69,30 @@ def read_leader_epochs(directory: Path) -> tuple[EpochEntry, ...]:
 
 def write_leader_epochs(directory: Path, entries: Sequence[EpochEntry], *, flush: bool = True) -> None:
     """Write the whole file; after a crash the old one is there or the new. `flush`: see replace_file."""
+    replace_file(directory / LEADER_EPOCH_CHECKPOINT, _file_content(entries), flush=flush)
+
+
+def update_leader_epochs(directory: Path, entries: Sequence[EpochEntry]) -> None:
+    """Write the file unless it holds just these entries, or there is neither file nor entry."""
+    try:
+        there = read_file(str(directory / LEADER_EPOCH_CHECKPOINT))
+    except FileNotFoundError:
+        there = b""
+    if there != _file_content(entries) and (there or entries):
+        write_leader_epochs(directory, entries)
+
+
+def _file_content(entries: Sequence[EpochEntry]) -> bytes:
     lines = "".join(f"{entry.epoch} {entry.start_offset}\n" for entry in entries)
-    replace_file(directory / LEADER_EPOCH_CHECKPOINT, f"0\n{len(entries)}\n{lines}".encode(), flush=flush)
+    return f"0\n{len(entries)}\n{lines}".encode()
+
+
+def in_order(entries: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:
+    """What a broker makes of a checkpoint: each entry removes the earlier ones that contradict it."""
+    kept: tuple[EpochEntry, ...] = ()
+    for entry in entries:
+        kept = assign(kept, entry.epoch, entry.start_offset)
+    return kept
 
 
 def assign(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tuple[EpochEntry, ...]:
@@ -78,21 +108,15 @@ def assign(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tu
     return (*kept, EpochEntry(epoch, start_offset))
 
 
-def merged(known: tuple[EpochEntry, ...], found: tuple[EpochEntry, ...]) -> tuple[EpochEntry, ...]:
-    """The entries of a checkpoint, and those that follow from the batches of the log's end.
+def assign_newer(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tuple[EpochEntry, ...]:
+    """The entries once recovery has read a batch of `epoch` at `start_offset` (Kafka: LogSegment.recover).
 
-    The checkpoint may know of epochs, and of earlier offsets of one, whose batches compaction removed; the
-    batches of epochs that a lost checkpoint does not know of. Where they contradict each other, the greater
-    epoch counts.
+    What the checkpoint says counts, up to its latest epoch: compaction may have removed the batches that an
+    epoch began with.
     """
-    starts = {entry.epoch: entry.start_offset for entry in found}
-    for entry in known:
-        starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
-    kept: list[EpochEntry] = []
-    for epoch in sorted(starts, reverse=True):
-        if not kept or starts[epoch] < kept[-1].start_offset:
-            kept.append(EpochEntry(epoch, starts[epoch]))
-    return tuple(reversed(kept))
+    if epoch < 0 or (entries and epoch <= entries[-1].epoch):
+        return entries
+    return assign(entries, epoch, start_offset)
 
 
 def truncate_from_end(entries: tuple[EpochEntry, ...], end_offset: int) -> tuple[EpochEntry, ...]:

@@ -87,6 +87,8 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
     for segment in log.segments:
         is_last = segment is log.segments[-1]
         yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)
+        if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
+            states = ProducerStates(segment.base_offset)  # brokers know no older transactions
         check = _SegmentCheck(segment, states, previous, advance)
         read_through(segment, check.take, check.take_damage)
         is_written = is_last and log.checkpoints.live
@@ -101,6 +103,7 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
         yield from _missing_segments(log, without_log, previous, None)
     yield from _of_snapshots(log)
     yield from _missing_end(log)
+    yield from _end_before_start(log)
     for before, after in pairwise(log.leader_epochs):
         if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
             message = f"expected leader epochs and their offsets to increase, found {after} behind {before}"
@@ -311,6 +314,17 @@ def _missing_end(log: PartitionLog) -> Iterator[Problem]:
             f"the high watermark was {checkpointed} (replication-offset-checkpoint), the log ends at {end}: "
             "what it had from there on is missing. Take the partition from another replica: what is appended "
             "here gets offsets that consumers have passed"
+        )
+        yield Problem(str(log.path), None, end, message)
+
+
+def _end_before_start(log: PartitionLog) -> Iterator[Problem]:
+    start, end = log.log_start_offset, log.end_of_last_batch
+    if log.segments and end < start:
+        message = (
+            f"expected the log to reach its start offset {start} (log-start-offset-checkpoint), found its "
+            f"end at {end}: a broker removes all its segments, and so does kafkalog recover. To keep them, "
+            "correct the checkpoint"
         )
         yield Problem(str(log.path), None, end, message)
 

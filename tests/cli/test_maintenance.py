@@ -397,3 +397,25 @@ def test_topics_can_be_excluded(tmp_path: Path, capsys: pytest.CaptureFixture[st
         kafkalog.main([command, "--exclude-topic", "c", str(tmp_path / "logs")], prog_name="kafkalog")
     assert ended.value.code == 2
     assert "no topic c" in capsys.readouterr().err
+
+
+def test_verify_tells_that_a_log_ends_before_its_start(
+    golden_copy: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = golden_copy("kafka-4.1/corrupt-undamaged")
+    (path / "log-start-offset-checkpoint").write_text("0\n1\ncorrupt-bitflip-body 0 300\n")
+    code, out = run(capsys, "verify", path)
+    assert code == 1
+    assert "expected the log to reach its start offset 300" in out
+    run(capsys, "recover", "-y", path)
+    assert run(capsys, "verify", path)[0] == 0
+
+
+def test_verify_asks_for_no_transaction_that_ended_at_the_log_start(
+    golden_copy: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in brokers, producer state begins with the segment of the log start offset."""
+    path = golden_copy("kafka-4.1/compact-txn/round2-before")
+    (path / "log-start-offset-checkpoint").write_text("0\n1\ncompact-txn 0 951\n")
+    run(capsys, "recover", "--from-start", path)
+    assert "was aborted" not in run(capsys, "verify", path)[1]

@@ -56,8 +56,9 @@ def batch(offset: int, count: int = 3, size: int = 20, **fields: Any) -> bytes:
 
 
 def write_log(directory: Path, segments: Mapping[int, Sequence[bytes]]) -> Path:
-    """A partition directory with the given batches by base offset, and no other file."""
+    """A partition directory with the given batches by base offset, and an empty offset index for each."""
     directory.mkdir(parents=True, exist_ok=True)
     for base_offset, batches in segments.items():
         (directory / file_name(base_offset, "log")).write_bytes(b"".join(batches))
+        (directory / file_name(base_offset, "index")).touch()
     return directory

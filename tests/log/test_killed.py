@@ -168,13 +168,15 @@ def damaged(path: Path) -> None:
             18: [batch(18)],
         },
     )  # fmt: skip
+    for base in (0, 6):
+        (log / f"{base:020d}.index").touch()
     for base in (15, 18):
         for kind in ("index", "timeindex", "snapshot"):
             (log / f"{base:020d}.{kind}").write_bytes(b"x" * 9)
     (log / f"{30:020d}.index").write_bytes(b"")
     (log / f"{18:020d}.log.cleaned").write_bytes(b"cut short")
     (log / f"{12:020d}.log.deleted").write_bytes(batch(12))
-    (log / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n7 15\n")
+    (log / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n1 6\n7 15\n")
     for name in ("replication-offset-checkpoint", "cleaner-offset-checkpoint"):
         (path / name).write_text("0\n1\nt 0 18\n")
     (path / ".kafka_cleanshutdown").touch()

@@ -6,15 +6,17 @@ import contextlib
 import hashlib
 import json
 import shutil
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from crc32c import crc32c
 
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
-from native_log.log.leader_epochs import EpochEntry, merged
-from native_log.log.producers.producer_state import parse_snapshot
+from native_log.log.leader_epochs import EpochEntry, assign_newer, in_order
+from native_log.log.producers.producer_state import parse_snapshot, snapshot_bytes
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.log.recovery.recover import recover_log
 from tests.conftest import GOLDEN, GoldenPartition, golden_id, read_rows
@@ -122,7 +124,7 @@ def test_a_plan_changes_nothing(tmp_path: Path) -> None:
     plan = recovered(path, dry_run=True)
     assert contents(path) == before
     assert (plan.log_end_offset, len(plan.removed)) == (3, 1)
-    assert plan.damaged is not None and plan.damaged.valid_bytes == len(batch(0))
+    assert [one.valid_bytes for one in plan.truncated] == [len(batch(0))]
     assert plan.lost_bytes == len(batch(3)) - 1 + len(batch(6))
     recovered(path)
     assert offsets(PartitionLog.open(path).read(columns=["offset"])) == [0, 1, 2]
@@ -183,23 +185,78 @@ def test_open_transactions_and_aborted_ones_are_found_again(tmp_path: Path) -> N
     assert (entries[9].last_sequence, entries[9].offset_delta, entries[9].last_offset) == (7, 2, 9)
 
 
+Entries = tuple[tuple[int, int], ...]
+
+
 @pytest.mark.parametrize(
-    ("known", "found", "wanted"),
+    ("known", "batches", "wanted"),
     [
         (((0, 0), (2, 40)), ((2, 55), (3, 60)), ((0, 0), (2, 40), (3, 60))),  # compaction removed 40 to 55
         ((), ((1, 6), (4, 9)), ((1, 6), (4, 9))),  # the checkpoint is lost
         (((0, 0),), ((1, 6),), ((0, 0), (1, 6))),
         (((0, 0), (1, 5), (3, 9)), (), ((0, 0), (1, 5), (3, 9))),  # epoch 1 has no batch left
-        (((5, 3),), ((0, 0), (6, 3)), ((0, 0), (6, 3))),
+        (((5, 3),), ((0, 0), (6, 3)), ((6, 3),)),
+        (((3, 50), (1, 30)), ((1, 40),), ((1, 30),)),  # a checkpoint that is not in order
+        (((0, 0),), ((2, 10), (1, 20), (-1, 30)), ((0, 0), (2, 10))),  # batches that are not
     ],
 )
 def test_epochs_of_the_checkpoint_and_of_the_batches(
-    known: tuple[tuple[int, int], ...],
-    found: tuple[tuple[int, int], ...],
-    wanted: tuple[tuple[int, int], ...],
+    known: Entries, batches: Entries, wanted: Entries
 ) -> None:
-    given = (tuple(EpochEntry(*one) for one in entries) for entries in (known, found))
-    assert [(one.epoch, one.start_offset) for one in merged(*given)] == list(wanted)
+    entries = in_order([EpochEntry(*one) for one in known])
+    for epoch, offset in batches:
+        entries = assign_newer(entries, epoch, offset)
+    assert [(one.epoch, one.start_offset) for one in entries] == list(wanted)
+
+
+@pytest.mark.parametrize("content", [b"garbage", b"0\n1\n-1 0\n", b"0\n5\n0 0\n", bytes(40)])
+def test_a_checkpoint_that_brokers_refuse_is_replaced(content: bytes, tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0", {0: [batch(0, leader_epoch=3)]})
+    checkpoint = path / "leader-epoch-checkpoint"
+    checkpoint.write_bytes(content)
+    recovered(path)
+    assert checkpoint.read_text() == "0\n1\n3 0\n"
+
+
+def test_a_segment_without_its_index_is_cut_and_the_log_continues_behind_it(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0", {0: [batch(0), batch(3)[:-1]], 6: [batch(6)], 9: [batch(9)]})
+    (path / f"{0:020d}.index").unlink()
+    planned = recovered(path, recovery_point=9, dry_run=True)
+    done = recovered(path, recovery_point=9)
+    assert [one.segment.base_offset for one in done.checked] == [0, 9]
+    assert [one.segment.base_offset for one in done.truncated] == [0]
+    assert (done.removed, done.log_end_offset) == ((), 12)
+    assert (planned.truncated, planned.log_end_offset) == (done.truncated, 12)
+    assert offsets(PartitionLog.open(path).read(columns=["offset"])) == [0, 1, 2, *range(6, 12)]
+
+
+def test_an_entry_behind_the_new_end_hides_no_epoch(tmp_path: Path) -> None:
+    path = write_log(
+        tmp_path / "t-0",
+        {0: [batch(0, leader_epoch=0), batch(3, leader_epoch=1), batch(6, leader_epoch=4)[:-1]]},
+    )
+    (path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 6\n")
+    assert [(one.epoch, one.start_offset) for one in recovered(path).leader_epochs] == [(0, 0), (1, 3)]
+
+
+def test_the_time_of_a_transaction_s_end_is_that_of_its_marker_s_record(tmp_path: Path) -> None:
+    data = bytearray(marker(3, 7, 0))
+    base_timestamp, max_timestamp = struct.unpack_from(">qq", data, 27)
+    struct.pack_into(">q", data, 35, max_timestamp + 1000)
+    struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
+    first = batch(0, attributes=16, producer_id=7, producer_epoch=0, base_sequence=0)
+    path = write_log(tmp_path / "t-0", {0: [first, bytes(data)]})
+    recovered(path)
+    (entry,) = parse_snapshot((path / f"{4:020d}.snapshot").read_bytes())
+    assert entry.timestamp_ms == base_timestamp
+
+
+def test_snapshots_up_to_the_log_start_are_removed(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0", {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
+    for offset in (0, 3, 6, 9, 50):
+        (path / f"{offset:020d}.snapshot").write_bytes(snapshot_bytes([]))
+    recovered(path, log_start_offset=3)
+    assert sorted(int(file.stem) for file in path.glob("*.snapshot")) == [6, 9]
 
 
 def test_what_a_distributed_cleaning_had_staged_goes(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from native_log.errors import CorruptIndexError
 from native_log.log.producers.open_transactions import ABORT, COMMIT
@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _NONE = -1
 _REMEMBERED = 5
+_MAGIC_AT = 16
 _COLUMNS = (
     "producerId",
     "producerEpoch",
@@ -100,8 +101,8 @@ class ProducerStates:
             if not control:
                 self._add(producer, epoch, base, last, sequence, time_ms, transactional)
             elif kind in (ABORT, COMMIT):  # a control batch that compaction emptied says nothing
-                coordinator_epoch = _coordinator_epoch(read(at, size))
-                first = self._end_transaction(producer, epoch, time_ms, coordinator_epoch)
+                marker = _read_marker(read(at, size), time_ms)
+                first = self._end_transaction(producer, epoch, marker)
                 if kind == ABORT and first >= 0:
                     aborted.append(AbortedTxn(producer, first, base, self._first_unstable(base + 1)))
         return aborted
@@ -151,12 +152,10 @@ class ProducerStates:
         self.entries[producer_id] = entry
         self.recent[producer_id] = (*self.recent.get(producer_id, ())[1 - _REMEMBERED :], entry)
 
-    def _end_transaction(
-        self, producer_id: int, epoch: int, timestamp_ms: int, coordinator_epoch: int
-    ) -> int:
+    def _end_transaction(self, producer_id: int, epoch: int, marker: _Marker) -> int:
         """First offset of the transaction that a marker ends; -1 if none was open."""
         before = self.entries.get(
-            producer_id, ProducerStateEntry(producer_id, epoch, _NONE, _NONE, 0, timestamp_ms, _NONE, _NONE)
+            producer_id, ProducerStateEntry(producer_id, epoch, _NONE, _NONE, 0, _NONE, _NONE, _NONE)
         )
         if before.producer_epoch != epoch:  # a bumped epoch forgets the batches of the one before
             before = replace(
@@ -164,8 +163,8 @@ class ProducerStates:
             )
         self.entries[producer_id] = replace(
             before,
-            timestamp_ms=timestamp_ms,
-            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=marker.timestamp_ms,
+            coordinator_epoch=marker.coordinator_epoch,
             current_txn_first_offset=_NONE,
         )
         return before.current_txn_first_offset
@@ -205,7 +204,19 @@ def newest_snapshot(
     return ProducerStates(least)
 
 
-def _coordinator_epoch(batch: memoryview) -> int:
-    values = decode(batch, ["value"], control=True, check_crcs=False).batch.column(0)
-    value = values[0].as_py() if len(values) else None
-    return int.from_bytes(value[2:6], "big", signed=True) if value is not None and len(value) >= 6 else _NONE
+class _Marker(NamedTuple):
+    """What the record of a control batch says that its header does not."""
+
+    timestamp_ms: int
+    coordinator_epoch: int
+
+
+def _read_marker(batch: memoryview, max_timestamp_ms: int) -> _Marker:
+    if batch[_MAGIC_AT] > 2:  # recovery keeps these, and brokers read them as magic 2
+        batch = memoryview(bytes(batch[:_MAGIC_AT]) + b"\2" + batch[_MAGIC_AT + 1 :])
+    found = decode(batch, ["timestamp", "value"], control=True, check_crcs=False).batch
+    if not found.num_rows:
+        return _Marker(max_timestamp_ms, _NONE)
+    value = found.column("value")[0].as_py() or b""
+    epoch = int.from_bytes(value[2:6], "big", signed=True) if len(value) >= 6 else _NONE
+    return _Marker(found.column("timestamp").cast("int64")[0].as_py() // 1000, epoch)

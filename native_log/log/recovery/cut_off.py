@@ -46,8 +46,8 @@ def save_cut(recovery: LogRecovery, directory: Path) -> None:
 
 def _cut_off(recovery: LogRecovery) -> Iterator[tuple[LogSegment, int, int]]:
     """(segment, from which position on, offset that begins there)"""
-    if recovery.damaged is not None:
-        yield recovery.damaged.segment, recovery.damaged.valid_bytes, recovery.damaged.next_offset
+    for one in recovery.truncated:
+        yield one.segment, one.valid_bytes, one.next_offset
     for segment in recovery.removed:
         yield segment, 0, segment.base_offset
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from native_log.errors import CorruptIndexError
 from native_log.log.leader_epochs import (
     EpochEntry,
-    assign,
-    merged,
+    assign_newer,
+    in_order,
     read_leader_epochs,
     truncate_from_end,
     truncate_from_start,
-    write_leader_epochs,
+    update_leader_epochs,
 )
-from native_log.log.listing import Listing, list_log
+from native_log.log.listing import list_log
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
 from native_log.log.recovery.interrupted import finish_interrupted, left_behind
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
-from native_log.segment.rebuild import CheckedSegment, rebuild
+from native_log.segment.rebuild import CheckedSegment, SegmentIndexes, rebuild
 from native_log.segment.writer import SegmentWriter
 from native_log.storage import read_file
 from native_log.storage.writing import AppendFile, fsync_directory, remove_file
@@ -62,9 +62,9 @@ class LogRecovery:
     leader_epochs: tuple[EpochEntry, ...]
 
     @property
-    def damaged(self) -> CheckedSegment | None:
-        """The segment that is cut, if one is."""
-        return next((one for one in self.checked if one.truncated_bytes), None)
+    def truncated(self) -> tuple[CheckedSegment, ...]:
+        """The segments that are cut: one, unless others have lost their offset index."""
+        return tuple(one for one in self.checked if one.truncated_bytes)
 
     @property
     def begins_anew(self) -> bool:
@@ -74,7 +74,7 @@ class LogRecovery:
     @property
     def cuts(self) -> bool:
         """Whether anything of the log's data goes."""
-        return self.damaged is not None or bool(self.removed)
+        return bool(self.truncated or self.removed)
 
     @property
     def lost_bytes(self) -> int:
@@ -89,8 +89,9 @@ class LogRecovery:
     @property
     def reason(self) -> str | None:
         """Why anything goes; None if nothing does."""
-        if self.damaged is not None and self.damaged.damage is not None:
-            return self.damaged.damage.message
+        for one in self.truncated:
+            if one.damage is not None:
+                return one.damage.message
         return f"the log ends before its start offset {self.log_start_offset}" if self.removed else None
 
 
@@ -105,10 +106,11 @@ def recover_log(
 ) -> LogRecovery:
     """Make the log in `path` whole as a broker's start would. Hold the log directory's lock.
 
-    The segments from the one with `recovery_point` on, or from an earlier one without its indexes on, are
-    read with checksums. The first batch that is not whole and right ends the log: its segment is cut there,
-    later ones go. Indexes, producers' state and leader epochs of what was read follow from the batches.
-    Whatever stops it, doing it again comes to the same.
+    The segments from the one with `recovery_point` on are read with checksums. The first batch that is not
+    whole and right ends the log: its segment is cut there, later ones are removed. A segment that has lost
+    its offset index is read wherever it is; it is cut, too, but the log continues behind it. Indexes,
+    producer state and leader epochs follow from the batches that were read. A recovery that was interrupted
+    can be done again, with the same result.
 
     Args:
         dry_run: change nothing: only tell what it would come to.
@@ -117,90 +119,177 @@ def recover_log(
     left = left_behind(path)
     if not dry_run:
         finish_interrupted(path, MAX_BATCH_BYTES)
-    listing = list_log(str(path), MAX_BATCH_BYTES)
-    walk = _Walk(path, listing, log_start_offset, _first_to_check(listing, recovery_point))
-    end = walk.start
-    for index in range(walk.first, len(listing.segments)):
-        checked = walk.check(listing.segments[index], config, dry_run=dry_run)
-        end = max(checked.next_offset, checked.segment.base_offset)
-        if checked.truncated_bytes:
-            break
-    removed = listing.segments[walk.first + len(walk.checked) :]
-    if end < walk.start or not listing.segments:
+    segments = list_log(str(path), MAX_BATCH_BYTES).segments
+    walk = _Walk(path, segments, log_start_offset, config, dry_run=dry_run)
+    removed: tuple[LogSegment, ...] = ()
+    first = _first_to_check(segments, recovery_point)
+    for index, segment in enumerate(segments):
+        is_lost = _lost_indexes(segment)
+        if index >= first or is_lost:
+            checked = walk.check(index, is_lost)
+            if checked.truncated_bytes and not is_lost:
+                removed = segments[index + 1 :]
+                break
+    start, end = walk.offsets()
+    if end < log_start_offset or not segments:
         walk.forget_all()
-        end, removed = walk.start, listing.segments
-    known = truncate_from_end(read_leader_epochs(path), end)
-    epochs = truncate_from_start(merged(known, walk.epochs), walk.start)
-    recovery = LogRecovery(path, tuple(walk.checked), removed, left, walk.start, end, epochs)
+        start = end = log_start_offset
+        removed = segments
+    epochs = truncate_from_start(walk.epochs_up_to(end), log_start_offset)
+    recovery = LogRecovery(path, tuple(walk.checked), removed, left, start, end, epochs)
     if recovery.cuts:
         before_cut(recovery)
     if not dry_run:
         _remove(recovery)
+        walk.write_late_indexes()
         if recovery.begins_anew:
-            SegmentWriter.create(path, recovery.log_start_offset, config).close()
-        walk.states.end_offset = end
-        walk.states.write_snapshot(path)
-        _remove_snapshots(path, {segment.base_offset for segment in listing.segments}, end)
-        if epochs != read_leader_epochs(path):
-            write_leader_epochs(path, epochs)
+            SegmentWriter.create(path, start, config).close()
+        walk.write_last_snapshot(start, end)
+        update_leader_epochs(path, epochs)
         fsync_directory(path)
     return recovery
 
 
-def _first_to_check(listing: Listing, recovery_point: int) -> int:
-    """Index of the first segment that is read: the one with the recovery point, or, as brokers do, an
-    earlier one that has lost its index."""
-    bases = [segment.base_offset for segment in listing.segments]
-    first = max(0, bisect_right(bases, recovery_point) - 1)
-    without = (i for i, one in enumerate(listing.segments) if one.index is None or one.time_index is None)
-    return min(first, next(without, first))
+def _first_to_check(segments: tuple[LogSegment, ...], recovery_point: int) -> int:
+    """Index of the first segment that may not be flushed to disk: the one with the recovery point."""
+    return max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
+
+
+def _lost_indexes(segment: LogSegment) -> bool:
+    """Whether a broker recovers the segment for its indexes alone (Kafka: LogSegment.sanityCheck)."""
+    return segment.index is None or segment.load_transaction_index().health.status in ("torn", "corrupt")
 
 
 class _Walk:
-    """Segment by segment along a log, and what follows from the batches."""
+    """The segments that are checked, one after the other, and what follows from their batches.
 
-    def __init__(self, path: Path, listing: Listing, log_start_offset: int, first: int) -> None:
-        segments = listing.segments
-        self.path = path
-        self.first = first
-        self.start = max(segments[0].base_offset if segments else 0, log_start_offset)
+    Attributes:
+        checked: the results so far.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        segments: tuple[LogSegment, ...],
+        log_start_offset: int,
+        config: LogConfig,
+        *,
+        dry_run: bool,
+    ) -> None:
         self.checked: list[CheckedSegment] = []
-        begin = segments[first].base_offset if segments else self.start
-        self.epochs: tuple[EpochEntry, ...] = ()
-        self.states = newest_snapshot(path, listing.snapshots, min(self.start, begin), begin)
-        self.states.replay(segments[:first], begin)
+        self._path = path
+        self._segments = segments
+        self._log_start_offset = log_start_offset
+        self._config = config
+        self._dry_run = dry_run
+        self._states: ProducerStates | None = None
+        self._following = 0
+        self._snapshots: set[int] = set()
+        self._epochs: tuple[EpochEntry, ...] = ()
+        self._late: list[tuple[CheckedSegment, SegmentIndexes, list[AbortedTxn]]] = []
 
-    def check(self, segment: LogSegment, config: LogConfig, *, dry_run: bool) -> CheckedSegment:
+    def check(self, index: int, is_lost: bool) -> CheckedSegment:
         """Read a segment. What follows from its good batches is right whatever comes behind them, so it is
-        written at once."""
-        if self.checked and not dry_run:
-            self.states.end_offset = segment.base_offset
-            self.states.write_snapshot(self.path)
-        states, epochs = self.states.copy(), self.epochs
+        written at once; but lost indexes only once the segment is cut, to be known as lost until then."""
+        segment = self._segments[index]
+        states = self._states_at(index)
+        before, epochs = states.copy(), self._epochs
         aborted: list[AbortedTxn] = []
 
         def take(file: DataFile, batches: pa.RecordBatch) -> None:
-            aborted.extend(self.states.apply(batches, partial(read_batch, file)))
+            aborted.extend(states.apply(batches, partial(read_batch, file)))
             self._assign_epochs(batches)
 
-        checked, indexes = rebuild(segment, config.index_interval_bytes, take)
+        checked, indexes = rebuild(segment, self._config.index_interval_bytes, take)
         if checked.valid_bytes == 0:
-            self.states, self.epochs = states, epochs
+            states, self._epochs = before, epochs
             aborted.clear()
-        if not dry_run:
-            indexes.write(segment, aborted)
+        self._states, self._following = states, index + 1
         self.checked.append(checked)
+        if checked.truncated_bytes and is_lost:
+            self._late.append((checked, indexes, aborted))
+        elif not self._dry_run:
+            indexes.write(segment, aborted)
         return checked
 
+    def offsets(self) -> tuple[int, int]:
+        """Log start and end offset, by the segments checked."""
+        if not self.checked:
+            return self._log_start_offset, self._log_start_offset
+        last = self.checked[-1]
+        start = max(self._segments[0].base_offset, self._log_start_offset)
+        return start, max(last.next_offset, last.segment.base_offset)
+
+    def epochs_up_to(self, end: int) -> tuple[EpochEntry, ...]:
+        """The leader epochs of the checkpoint and of the batches read.
+
+        What the checkpoint says of the log behind `end` goes first. (A broker drops it last. Until then it
+        ignores lower epochs of the batches, and finds them only when it recovers once more.)
+        """
+        if not self.checked:
+            return ()
+        entries = truncate_from_end(in_order(read_leader_epochs(self._path)), end)
+        for one in self._epochs:
+            entries = assign_newer(entries, one.epoch, one.start_offset)
+        return entries
+
     def forget_all(self) -> None:
-        self.checked, self.epochs = [], ()
-        self.states = ProducerStates()
+        self.checked, self._late = [], []
+        self._states = None
+
+    def write_late_indexes(self) -> None:
+        for checked, indexes, aborted in self._late:
+            indexes.write(checked.segment, aborted)
+
+    def write_last_snapshot(self, start: int, end: int) -> None:
+        """Write the producer state at the log's end; keep no other snapshots than those of segments that
+        were left alone, and those written on the way."""
+        if end > start:
+            self._write_snapshot(end)
+        first = self.checked[0].segment.base_offset if self.checked else start
+        bases = {segment.base_offset for segment in self._segments if segment.base_offset <= first}
+        for offset, name in list_log(str(self._path), MAX_BATCH_BYTES).snapshots:
+            is_kept = start < offset <= end and offset in bases | self._snapshots
+            if not (is_kept and _is_readable(self._path / name)):
+                remove_file(self._path / name)
+
+    def _states_at(self, index: int) -> ProducerStates:
+        """The state at a segment's base offset, from what was read before, or from the newest snapshot.
+
+        It begins at the log start offset, and a snapshot there is not used (Kafka:
+        ProducerStateManager.truncateAndReload).
+        """
+        base, start = self._segments[index].base_offset, self._log_start_offset
+        if base <= start:
+            return ProducerStates(base)
+        states, following = self._states, self._following
+        if states is None:
+            snapshots = [
+                one for one in list_log(str(self._path), MAX_BATCH_BYTES).snapshots if one[0] > start
+            ]
+            states, following = newest_snapshot(self._path, snapshots, start, base), 0
+            if states.end_offset == base:
+                self._snapshots.add(base)
+                return states
+        if following:
+            states.end_offset = self._segments[following].base_offset
+        states.replay(self._segments[following:index], base)
+        self._states = states
+        self._write_snapshot(base)
+        return states
+
+    def _write_snapshot(self, offset: int) -> None:
+        self._snapshots.add(offset)
+        states = self._states or ProducerStates()
+        states.end_offset = offset
+        if not self._dry_run:
+            states.write_snapshot(self._path)
 
     def _assign_epochs(self, batches: pa.RecordBatch) -> None:
         names = ("magic", "leaderEpoch", "baseOffset")
         for magic, epoch, base in zip(*(batches.column(name).to_pylist() for name in names), strict=True):
-            if magic >= 2 and epoch >= 0:
-                self.epochs = assign(self.epochs, epoch, base)
+            if magic >= 2:
+                self._epochs = assign_newer(self._epochs, epoch, base)
 
 
 def _remove(recovery: LogRecovery) -> None:
@@ -218,13 +307,9 @@ def _remove(recovery: LogRecovery) -> None:
             log.close()
 
 
-def _remove_snapshots(path: Path, base_offsets: set[int], end_offset: int) -> None:
-    """Keep those of segments' base offsets and of the log's end that can be read, as brokers do."""
-    for offset, name in list_log(str(path), MAX_BATCH_BYTES).snapshots:
-        if offset <= end_offset and (offset in base_offsets or offset == end_offset):
-            try:
-                parse_snapshot(read_file(f"{path}/{name}"))
-                continue
-            except CorruptIndexError:
-                pass
-        remove_file(path / name)
+def _is_readable(snapshot: Path) -> bool:
+    try:
+        parse_snapshot(read_file(str(snapshot)))
+    except CorruptIndexError:
+        return False
+    return True

@@ -150,7 +150,7 @@ class LogAppender:
         """
         self._active.close(flush=False)
         snapshots = self._snapshots()
-        if self._states.end_offset > max(snapshots, default=-1):
+        if self._states.end_offset > max(snapshots, default=self.segments[0].base_offset):
             self._unflushed.append(self._states.write_snapshot(self._path, flush=False))
         if flush:
             flush_files([*self._active.paths, *self._unflushed])

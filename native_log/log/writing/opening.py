@@ -120,15 +120,15 @@ def _mend_indexes(log: LocalLog) -> None:
     def refuse(plan: LogRecovery) -> None:
         raise LogNeedsRecoveryError(
             f"expected a whole log, found damage that a crash left: {plan.reason}; {_REMEDY}",
-            path=plan.damaged.segment.path if plan.damaged else log.path,
-            position=plan.damaged.valid_bytes if plan.damaged else None,
+            path=plan.truncated[0].segment.path if plan.truncated else log.path,
+            position=plan.truncated[0].valid_bytes if plan.truncated else None,
             offset=plan.log_end_offset,
         )
 
     recover = partial(
         recover_log,
         Path(log.path),
-        log_start_offset=log.log_start_offset,
+        log_start_offset=log.checkpoints.log_start_offset or 0,
         config=log.config,
         before_cut=refuse,
     )
