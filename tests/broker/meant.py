@@ -1,0 +1,118 @@
+"""Where recovery, or reading, means to differ from a broker, and why."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from native_log.log.leader_epochs import parse_leader_epochs
+
+from .damage import EPOCHS, batches_of, last_offset_of, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .damage import LogDirFiles
+    from .trial import Result
+
+
+class Meant(NamedTuple):
+    """A difference of such a kind (a regular expression) is meant where `holds` of it."""
+
+    kinds: str
+    reason: str
+    holds: Callable[[Result, str], bool]
+
+
+def meant(result: Result, kind: str, text: str) -> str | None:
+    """The reason why a difference is none to mend; None if there is no such reason."""
+    found = (one.reason for one in MEANT if re.fullmatch(one.kinds, kind) and one.holds(result, text))
+    return next(found, None)
+
+
+def _log_swap_without_index(files: LogDirFiles) -> bool:
+    return any(
+        name.endswith(".log.swap") and name.replace(".log.", ".index.") not in files.partition
+        for name in files.partition
+    )
+
+
+def _misleading_index(files: LogDirFiles) -> bool:
+    """Whether an entry of an offset index points to anything but the batch with its offset."""
+    for name, data in files.partition.items():
+        base, _, kind = name.partition(".")
+        if kind in ("index", "index.swap"):
+            log = files.partition.get(f"{base}.log", b"")
+            ends = {one.position: last_offset_of(log, one) for one in batches_of(log)}
+            for offset, position in struct.iter_unpack(">ii", data[: len(data) // 8 * 8]):
+                if (offset, position) != (0, 0) and ends.get(position, -1) < int(base) + offset:
+                    return True
+    return False
+
+
+def _lost_index(files: LogDirFiles) -> bool:
+    return any(name_of(base, "index") not in files.partition for base in files.bases())
+
+
+def _epochs_behind(files: LogDirFiles, end_offset: int) -> bool:
+    try:
+        entries = parse_leader_epochs(files.partition.get(EPOCHS, b"0\n0\n").decode())
+    except ValueError:
+        return False
+    return any(one.start_offset >= end_offset for one in entries)
+
+
+_UNSEEN = {"attributes", "magic", "producer_fields", "record_count"}
+"""Damages that leave a right checksum, or none, over records that are not as the header says."""
+
+MEANT = [
+    Meant(
+        "verify-after",
+        "The checksum is right and the records are not. A broker's recovery looks no deeper, and ours cuts "
+        "off no more than it; verify decodes every record.",
+        lambda _, text: "Brokers serve this batch" in text,
+    ),
+    Meant(
+        "file-snapshot",
+        "Snapshots of earlier segments can be made anew. A broker writes some more of them, and leaves "
+        "unreadable ones that it does not need.",
+        lambda _, text: text.endswith("only in theirs"),
+    ),
+    Meant(
+        "(content|file)-(index|timeindex|txnindex)|epochs|(content|file)-snapshot",
+        "To a .log.swap without its .index.swap a broker makes an index of zeros, to look at its end, and "
+        "later takes that for the segment's. We take the index for lost: the segment is recovered.",
+        lambda result, _: _log_swap_without_index(result.made.files),
+    ),
+    Meant(
+        "load-(end|read)",
+        "With the marker of a clean shutdown a broker believes the offset index. Where an entry is wrong it "
+        "takes the log's end too low or misses batches; we check the entry against the batch.",
+        lambda result, _: _misleading_index(result.made.files),
+    ),
+    Meant(
+        "load-(end|read)",
+        "A segment without its offset index is recovered by a broker even after a clean shutdown, and cut. "
+        "Reading changes nothing, and continues behind the damage.",
+        lambda result, _: _lost_index(result.made.files),
+    ),
+    Meant(
+        "broker-after-refuses",
+        "What a broker refuses to load for producer state or control records lies in batches with a right "
+        "checksum. Recovery does not cut them off.",
+        lambda result, _: not _UNSEEN.isdisjoint(result.made.kinds),
+    ),
+    Meant(
+        "epochs",
+        "A broker compares the epochs of batches with entries that lie behind the log's new end, and removes "
+        "those entries last. It comes to our result when it recovers the log a second time.",
+        lambda result, _: _epochs_behind(result.made.files, result.end_offset),
+    ),
+    Meant(
+        "broker-after-epochs",
+        "Of a log whose start and end are the same, brokers drop the last epoch with each load, and read it "
+        "again with the next.",
+        lambda result, _: result.is_empty,
+    ),
+]
