@@ -31,8 +31,9 @@ class TopicFacts:
     Attributes:
         stored: the topic's configuration in the cluster metadata; None if the metadata does not have the
             topic, or is not there.
-        broker: the broker's dynamic configuration in the cluster metadata, which provides defaults. (The
-            defaults in its server.properties are not stored in a log directory.)
+        broker: the broker's dynamic configuration in the cluster metadata, which provides defaults; None if
+            the metadata is not there. (The defaults in its server.properties are not stored in a log
+            directory.)
         was_compacted: cleaner-offset-checkpoint has an entry for one of the topic's partitions.
         is_internal: Kafka keeps this topic for itself.
         unreadable: why the cluster metadata cannot be read; None if it can, or is not there.
@@ -184,8 +185,8 @@ def retention_policy(topic: str, facts: TopicFacts, request: Request) -> Retenti
         if facts.unreadable is not None:
             return _kept(settings, POLICY, f"{facts.unreadable}; {_OVERRIDE}")
     if asked is None and _given(facts, request).isdisjoint(("retention_ms", "retention_bytes")):
-        what = "configuration" if facts.stored is None else "retention"
-        return _kept(settings, POLICY, f"its {what} is not stored here; set retention.ms or retention.bytes")
+        why = "its retention is not stored here" if facts.stored is not None else _not_stored(facts)
+        return _kept(settings, POLICY, f"{why}; set retention.ms or retention.bytes")
     return RetentionPolicy(replace(settings, cleanup_policy=frozenset({"delete"})))
 
 
@@ -202,7 +203,7 @@ def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> Compac
         return CompactionPolicy(LogConfig(), f"its stored configuration is not understood: {error}")
     stored = (known.values or frozenset()) if known.is_stored else frozenset()
     if not is_named and "compact" not in (known.values or ()):
-        why = "nothing tells its policy" if known.values is None else f"its cleanup.policy is {known}"
+        why = _not_stored(facts) if known.values is None else f"its cleanup.policy is {known}"
         why = facts.unreadable or why
         return CompactionPolicy(settings, f"{why}; to compact it anyway, name the topic")
     may_delete = {"compact", "delete"} <= stored or (is_named and "delete" in (asked or ()))
@@ -232,6 +233,15 @@ def _policy_in(config: Mapping[str, object]) -> frozenset[str] | None:
         return None
     names = ("cleanup.policy", "log.cleanup.policy")
     return LogConfig().overridden({name: config[name] for name in names if name in config}).cleanup_policy
+
+
+def _not_stored(facts: TopicFacts) -> str:
+    if facts.broker is None:
+        return (
+            "its configuration is not stored here (no __cluster_metadata-0: the broker keeps it in another "
+            "directory, or ZooKeeper had it)"
+        )
+    return "its configuration is not stored here (the cluster's metadata does not have the topic)"
 
 
 def _sign(known: CleanupPolicy) -> str:

@@ -26,9 +26,9 @@ from native_log.logdir.create import (
 )
 from native_log.logdir.directory import LogDirectory
 from native_log.logdir.discovery import PartitionDir, find_partitions, listed, local_path
-from native_log.logdir.names import BROKER_TOPICS, PartitionKind
+from native_log.logdir.known_topics import KnownTopics
+from native_log.logdir.names import PartitionKind
 from native_log.logdir.unfinished import UNFINISHED_WRITE, UnfinishedWrite
-from native_log.policies import TopicFacts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.logdir.meta_properties import MetaProperties
+    from native_log.policies import TopicFacts
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class LogDir:
         self._max_batch_bytes = max_batch_bytes
         self._opened: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
         self._directories: dict[Path, LogDirectory] = {}
-        self._topic_facts: dict[str, TopicFacts] = {}
+        self._known_topics = KnownTopics(self._directories)
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
         self._passed_over: list[PartitionDir] = []
         self._skipped: list[str] = []
@@ -284,14 +285,27 @@ class LogDir:
         )
 
     def topic_facts(self, found: PartitionDir) -> TopicFacts:
-        """Return what the directories hold about the policy of the topic of one of `partitions()`."""
-        if found.topic not in self._topic_facts:
-            dirty = (one.checkpoints.first_dirty_offsets for one in self.directories)
-            self._topic_facts[found.topic] = TopicFacts(
-                was_compacted=any(topic == found.topic for offsets in dirty for topic, _ in offsets),
-                is_internal=found.topic in BROKER_TOPICS,
-            )
-        return self._topic_facts[found.topic]
+        """Return what the directories hold about the configuration of the topic of one of `partitions()`."""
+        return self._known_topics.facts(found)
+
+    @property
+    def topic_configs(self) -> dict[str, dict[str, str]]:
+        """The configuration of each topic that is stored in the cluster's metadata, by topic and setting.
+
+        As kafka-configs shows it: without defaults. Topics that the metadata does not have are missing, so
+        the result is empty without metadata (`__cluster_metadata-0`), as in directories of ZooKeeper clusters
+        or if a broker's `metadata.log.dir` lies elsewhere: open both, `LogDir(path, metadata_path)`.
+
+        Raises KafkaLogError if the metadata cannot be read.
+        """
+        configs = {}
+        for one in self.partitions():
+            facts = self.topic_facts(one)
+            if facts.unreadable is not None:
+                raise KafkaLogError(facts.unreadable, path=one.path)
+            if facts.stored is not None:
+                configs[one.topic] = dict(facts.stored)
+        return configs
 
     def _chosen(self, candidates: list[PartitionDir]) -> PartitionDir:
         """The one to read of the directories that hold the same partition."""

@@ -62,6 +62,8 @@ public final class Client {
         return switch (asked.get("do").asText()) {
             case "create" -> create(asked);
             case "alter" -> alter(asked);
+            case "configs" -> configs(asked);
+            case "delete" -> delete(asked);
             case "send" -> send(asked);
             case "consume" -> consume(asked);
             case "delete_records" -> deleteRecords(asked);
@@ -92,9 +94,27 @@ public final class Client {
     private JsonNode alter(JsonNode asked) throws Exception {
         ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, asked.get("topic").asText());
         List<AlterConfigOp> changes = new ArrayList<>();
-        strings(asked.get("settings")).forEach((name, value) ->
-            changes.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET)));
+        asked.get("settings").fields().forEachRemaining(field -> {
+            boolean removed = field.getValue().isNull();
+            ConfigEntry entry = new ConfigEntry(field.getKey(), removed ? "" : field.getValue().asText());
+            changes.add(new AlterConfigOp(entry, removed ? AlterConfigOp.OpType.DELETE : AlterConfigOp.OpType.SET));
+        });
         admin.incrementalAlterConfigs(Map.of(topic, changes)).all().get();
+        return JSON.createObjectNode();
+    }
+
+    /** What is set for a topic, as kafka-configs --describe shows it. */
+    private JsonNode configs(JsonNode asked) throws Exception {
+        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, asked.get("topic").asText());
+        ObjectNode found = JSON.createObjectNode();
+        for (ConfigEntry entry : admin.describeConfigs(List.of(topic)).all().get().get(topic).entries()) {
+            if (entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG) found.put(entry.name(), entry.value());
+        }
+        return found;
+    }
+
+    private JsonNode delete(JsonNode asked) throws Exception {
+        admin.deleteTopics(List.of(asked.get("topic").asText())).all().get();
         return JSON.createObjectNode();
     }
 

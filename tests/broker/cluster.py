@@ -76,8 +76,18 @@ class Cluster:
         return topic
 
     def alter(self, topic: str, **settings: Any) -> None:
-        """Set some of a topic's settings, named as for `create`."""
-        self._ask("alter", topic=topic, settings=_dotted(settings))
+        """Set some of a topic's settings, named as for `create`; None removes one."""
+        kept = {name: value for name, value in settings.items() if value is not None}
+        removed = dict.fromkeys(name.replace("_", ".") for name in settings.keys() - kept.keys())
+        self._ask("alter", topic=topic, settings=_dotted(kept) | removed)
+
+    def configs(self, topic: str) -> dict[str, str]:
+        """Return what is set for a topic."""
+        found: dict[str, str] = self._ask("configs", topic=topic)
+        return found
+
+    def delete(self, topic: str) -> None:
+        self._ask("delete", topic=topic)
 
     def send(
         self,

@@ -1,0 +1,110 @@
+"""What log directories tell about the configuration of their topics."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from native_log.errors import KafkaLogError, message_of
+from native_log.log.partition_metadata import read_topic_id
+from native_log.logdir.cluster_metadata import METADATA_DIRECTORY, read_configs
+from native_log.logdir.names import BROKER_TOPICS, PartitionKind
+from native_log.policies import TopicFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from native_log.logdir.directory import LogDirectory
+    from native_log.logdir.discovery import PartitionDir
+    from native_log.messages.configs import ConfigsImage
+
+logger = logging.getLogger(__name__)
+
+
+class KnownTopics:
+    """The topics' configurations in the cluster metadata, and signs of compaction. Read when first needed.
+
+    A topic's configuration counts for a partition directory with the id that the metadata has for the topic;
+    a directory of an older topic with the same name has none. Of several log directories, those without
+    metadata use that of another one of the same cluster.
+    """
+
+    def __init__(self, directories: Mapping[Path, LogDirectory]) -> None:
+        self._directories = directories
+        self._images: dict[Path, ConfigsImage | str | None] = {}
+        self._compacted: frozenset[str] | None = None
+        self._facts: dict[tuple[Path, str, str | None], TopicFacts] = {}
+
+    def facts(self, found: PartitionDir) -> TopicFacts:
+        """Return what is known of the topic of a partition directory; the same object for equal facts.
+
+        Metadata that cannot be read is reported in `unreadable`, and by a warning.
+        """
+        if found.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
+            return TopicFacts()  # files beside it that have such a name are about another topic
+        log_dir = found.path.parent
+        image = self._image(log_dir)
+        topic_id = None if image is None else read_topic_id(found.path)
+        key = log_dir, found.topic, topic_id
+        if key not in self._facts:
+            self._facts[key] = self._looked_up(found.topic, topic_id, log_dir, image)
+        return self._facts[key]
+
+    def _looked_up(
+        self, topic: str, topic_id: str | None, log_dir: Path, image: ConfigsImage | str | None
+    ) -> TopicFacts:
+        stored: Mapping[str, str] | None = None
+        broker: Mapping[str, str] | None = None
+        if image is not None and not isinstance(image, str):
+            properties = self._directories[log_dir].meta_properties
+            broker = image.broker_config(None if properties is None else properties.node_id)
+            known_id = image.topic_ids.get(topic)
+            if known_id is not None and topic_id in (None, known_id):
+                stored = image.topics.get(topic, {})
+        return TopicFacts(
+            stored=stored,
+            broker=broker,
+            was_compacted=topic in self._compacted_topics(),
+            is_internal=topic in BROKER_TOPICS,
+            unreadable=image if isinstance(image, str) else None,
+        )
+
+    def _compacted_topics(self) -> frozenset[str]:
+        if self._compacted is None:
+            offsets = (one.checkpoints.first_dirty_offsets for one in self._directories.values())
+            self._compacted = frozenset(topic for of_one in offsets for topic, _ in of_one)
+        return self._compacted
+
+    def _image(self, log_dir: Path) -> ConfigsImage | str | None:
+        """Return the configurations that apply in a log directory; why they cannot be read; None: there are
+        none."""
+        if log_dir not in self._images:
+            holder = self._metadata_holder(log_dir)
+            if holder is None:
+                self._images[log_dir] = None
+            elif holder != log_dir:
+                self._images[log_dir] = self._image(holder)
+            else:
+                self._images[log_dir] = _read_or_reason(log_dir / METADATA_DIRECTORY)
+        return self._images[log_dir]
+
+    def _metadata_holder(self, log_dir: Path) -> Path | None:
+        """Return the log directory whose metadata applies: this one, or another of the same cluster."""
+        if (log_dir / METADATA_DIRECTORY).is_dir():
+            return log_dir
+        cluster = _cluster_id(self._directories[log_dir])
+        others = (path for path, one in self._directories.items() if _cluster_id(one) == cluster)
+        return next((path for path in others if (path / METADATA_DIRECTORY).is_dir()), None)
+
+
+def _cluster_id(directory: LogDirectory) -> str | None:
+    return None if directory.meta_properties is None else directory.meta_properties.cluster_id
+
+
+def _read_or_reason(directory: Path) -> ConfigsImage | str:
+    try:
+        return read_configs(directory)
+    except (KafkaLogError, OSError) as error:
+        logger.warning("topic configurations cannot be read: %s", message_of(error))
+        return f"its configuration cannot be read: {message_of(error)}"

@@ -1,0 +1,185 @@
+"""Topic configurations, as they are stored in a cluster's metadata."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import GOLDEN
+
+from native_log import CorruptRecordError, KafkaLogError, LogDir, compact, retain
+from native_log.policies import cleanup_policy
+from native_log.records import scan
+
+from .metadata import ABORT, BEGIN, END, config, removed, store, topic, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WHOLE = GOLDEN / "kafka-4.1/whole-broker"
+METADATA = "__cluster_metadata-0"
+OTHER_ID = "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return shutil.copytree(WHOLE / "data", tmp_path / "data")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A log directory with one topic."""
+    LogDir.create(tmp_path / "logs").create_topic("t", 2)
+    return tmp_path / "logs"
+
+
+def topic_id(logs: Path) -> str:
+    found = LogDir(logs).partition("t", 0).topic_id
+    assert found is not None
+    return found
+
+
+def test_what_a_broker_stored() -> None:
+    written = json.loads((WHOLE / "expected.json").read_text())["topics"]
+    found = LogDir(WHOLE / "data").topic_configs
+    assert found.keys() == written.keys()
+    for name, told in written.items():
+        if not name.startswith("__"):
+            assert found[name] == told["config"]
+    assert found["__consumer_offsets"]["cleanup.policy"] == "compact"
+    assert LogDir(WHOLE / "data/state-0").topic_configs == {"state": found["state"]}
+
+
+def test_a_snapshot_gives_what_the_log_gives(data: Path) -> None:
+    expected = LogDir(data).topic_configs
+    (last,) = (data / METADATA).glob("*150-*.checkpoint")
+    log = data / METADATA / "00000000000000000000.log"
+    content = log.read_bytes()
+
+    log.write_bytes(content[:100])  # damaged before the snapshot's end
+    assert LogDir(data).topic_configs == expected
+
+    log.write_bytes(content)
+    for snapshot in (data / METADATA).glob("*.checkpoint"):
+        snapshot.unlink()
+    assert LogDir(data).topic_configs == expected
+    last.with_name(f"{last.name}.part").write_bytes(b"half of one")
+    assert LogDir(data).topic_configs == expected
+
+
+@pytest.mark.parametrize("left", ["nothing", "half", "all but a byte", "all but the last batch"])
+def test_a_damaged_snapshot_is_an_error(data: Path, left: str) -> None:
+    (last,) = (data / METADATA).glob("*150-*.checkpoint")
+    content = last.read_bytes()
+    footer = scan(content).batches.column("position")[-1].as_py()
+    ends = {"nothing": 0, "half": len(content) // 2, "all but a byte": -1, "all but the last batch": footer}
+    last.write_bytes(content[: ends[left]])
+    with pytest.raises(KafkaLogError, match="snapshot"):
+        _ = LogDir(data).topic_configs
+
+
+@pytest.mark.parametrize("version", ["3.9", "4.1"])
+def test_the_other_log_directories_of_a_broker_use_its_metadata(version: str) -> None:
+    with_it, without = (GOLDEN / f"kafka-{version}/jbod/data/dir{number}" for number in (1, 2))
+    found = LogDir([without, with_it])
+    facts = [found.topic_facts(one) for one in found.partitions() if one.path.parent == without]
+    assert facts
+    assert all(one.stored is not None and "segment.index.bytes" in one.stored for one in facts)
+    assert LogDir(without).topic_configs == {}
+    assert LogDir(without).topic_facts(LogDir(without).partitions()[0]).broker is None
+
+
+def test_records_in_their_order(logs: Path) -> None:
+    mine = topic_id(logs)
+    write(logs, topic("t", mine), config("t", "a", "1"), config("t", "b", "2"), config("t", "a", None))
+    assert LogDir(logs).topic_configs == {"t": {"b": "2"}}
+    write(logs, removed(mine), topic("t", mine))
+    assert LogDir(logs).topic_configs == {"t": {}}
+    write(logs, BEGIN, config("t", "c", "3"), ABORT, BEGIN, config("t", "d", "4"), END, config("t", "e", "5"))
+    assert LogDir(logs).topic_configs == {"t": {"d": "4", "e": "5"}}
+    write(logs, BEGIN, config("t", "f", "6"))  # it may yet be aborted
+    assert LogDir(logs).topic_configs == {"t": {"d": "4", "e": "5"}}
+
+
+def test_another_topic_that_had_the_name_has_no_configuration(logs: Path) -> None:
+    write(logs, topic("t", OTHER_ID), config("t", "a", "1"))
+    assert LogDir(logs).topic_configs == {}
+    (logs / "t-1/partition.metadata").unlink()  # brokers before topic ids
+    assert LogDir(logs).topic_configs["t"] == {"a": "1"}
+
+
+def test_defaults_of_the_broker(logs: Path) -> None:
+    store(logs, "t", {"retention.ms": "5"})
+    write(
+        logs,
+        config("", "log.cleanup.policy", "compact", kind=4),
+        config("9", "log.cleanup.policy", "delete", kind=4),
+    )
+    (one, *_) = (one for one in LogDir(logs).partitions() if one.topic == "t")
+    assert str(cleanup_policy(LogDir(logs).topic_facts(one))) == "compact"
+    node_id = LogDir(logs).meta_properties.node_id  # type: ignore[union-attr]
+    write(logs, config(str(node_id), "log.cleanup.policy", "delete", kind=4))
+    assert str(cleanup_policy(LogDir(logs).topic_facts(one))) == "delete"
+
+
+def test_a_record_that_is_not_known_is_an_error_that_names_it(logs: Path) -> None:
+    write(logs, topic("t", topic_id(logs)), b"\1\4\7" + config("t", "a", "1")[3:])
+    with pytest.raises(KafkaLogError, match=r"version 0 of ConfigRecord, found 7.*newer Kafka"):
+        _ = LogDir(logs).topic_configs
+
+
+def test_a_part_that_is_missing_is_an_error(data: Path) -> None:
+    for path in (data / METADATA).glob("*.checkpoint"):
+        path.unlink()
+    for path in (data / METADATA).glob("0" * 20 + ".*"):
+        path.rename(path.with_name(path.name.replace("0" * 20, f"{1:020}")))
+    with pytest.raises((CorruptRecordError, KafkaLogError)):
+        _ = LogDir(data).topic_configs
+
+
+def test_metadata_that_cannot_be_read_asks_for_nothing(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (last,) = (data / METADATA).glob("*150-*.checkpoint")
+    last.write_bytes(b"")
+    (data / "cleaner-offset-checkpoint").unlink()
+    told = retain(data, config={"retention.ms": 1}, dry_run=True).to_pylist()
+    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "cleanup.policy")}
+    assert all(str(last) in row["reason"] for row in told)
+    told = compact(data, dry_run=True).to_pylist()
+    assert {row["status"] for row in told} == {"skipped"}
+    assert str(last) in caplog.text
+
+
+def test_what_is_stored_decides_where_nothing_is_given(data: Path) -> None:
+    (data / "cleaner-offset-checkpoint").unlink()
+    told = {row["topic"]: row["reason"] or "" for row in compact(data, dry_run=True).to_pylist()}
+    assert {topic for topic, reason in told.items() if "name the topic" not in reason} == {"state"}
+    assert "its cleanup.policy is delete" in told["events"]
+
+    rows = retain(data, dry_run=True).to_pylist()
+    assert {row["topic"]: row["rule"] for row in rows} == {
+        "state": "compacted",
+        **dict.fromkeys(("events", "payments", "trimmed"), "cleanup.policy"),
+    }
+    assert {row["decision"] for row in rows} == {"kept"}
+    assert any("its retention is not stored here" in row["reason"] for row in rows)
+
+    rows = retain(data, config={"retention.ms": 1}, dry_run=True).to_pylist()
+    assert {row["topic"] for row in rows if row["decision"] == "deleted"} == {"events", "payments", "trimmed"}
+
+
+def test_a_stored_retention_applies_unless_one_is_given(tmp_path: Path) -> None:
+    data = shutil.copytree(GOLDEN / "kafka-4.1/ret-time/before/data", tmp_path / "data")
+    store(data, "ret-time", {"retention.bytes": "1"})
+
+    def deleted(**settings: object) -> set[str]:
+        config = {name.replace("_", "."): value for name, value in settings.items()}
+        rows = retain(data, config=config, dry_run=True).to_pylist()
+        return {row["rule"] for row in rows if row["decision"] == "deleted"}
+
+    assert deleted() == {"retention.bytes"}
+    assert deleted(retention_bytes=-1) == set()
+    assert deleted(retention_bytes=-1, retention_ms=1) == {"retention.ms"}
+    store(data, "ret-time", {"cleanup.policy": "compact"})
+    assert deleted(retention_ms=1) == set()
