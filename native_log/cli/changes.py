@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from native_log.cli.progress import reporting
 from native_log.cli.runner import DATA_ERROR, DECLINED
 from native_log.cli.sizes import human_size
 from native_log.cli.tables import lines, terminal_width
+from native_log.cli.times import format_time_ms
 from native_log.config import InvalidConfigError, unknown_settings
 from native_log.settings_file import combined
 
@@ -189,3 +191,15 @@ def size(size_bytes: int | None) -> str | None:
 
 def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def partition_name(row: dict[str, Any]) -> str:
+    return f"{row['topic']}-{row['partition']}"
+
+
+def time_text(time_ms: int | None) -> str | None:
+    return None if time_ms is None else format_time_ms(time_ms)
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)

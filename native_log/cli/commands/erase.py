@@ -1,0 +1,134 @@
+"""`kafkalog erase`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from native_log.cli import changes
+from native_log.cli.options import (
+    header_conditions,
+    key_bytes,
+    key_encoding_option,
+    paths_argument,
+    topics_options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+
+@click.command(short_help="Rewrite logs without given keys.")
+@paths_argument
+@topics_options("all but Kafka's internal ones")
+@click.option("--key", "-k", "keys", multiple=True, help="Records with this key (may be repeated).")
+@click.option(
+    "--keys-file",
+    type=click.File("rb"),
+    help="Records with one of these keys, a line each; empty lines are skipped (- is stdin).",
+)
+@click.option(
+    "--key-prefix", "prefixes", multiple=True, help="Records whose key begins so (may be repeated)."
+)
+@key_encoding_option
+@click.option(
+    "--header",
+    "headers",
+    metavar="NAME[=VALUE]",
+    multiple=True,
+    help="Records with this header, of this value or of any (may be repeated).",
+)
+@click.option(
+    "--tombstone", is_flag=True, help="Leave key and offset, as if deleted, instead of dropping the record."
+)
+@changes.consent_options
+def erase(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
+    keys: tuple[str, ...],
+    keys_file: BinaryIO | None,
+    prefixes: tuple[str, ...],
+    key_encoding: str,
+    headers: tuple[str, ...],
+    tombstone: bool,
+    **consent: bool,
+) -> None:
+    """Rewrite logs without the records that meet one of the conditions.
+
+    For requests to be forgotten: all other offsets stay, and a report tells each record that went, by the
+    SHA-256 of its key. It is shown first, and asked about.
+
+    What lies elsewhere is not touched: other replicas, tiered storage, backups, copies of the volume. Places
+    in the log directories that may hold copies are listed at the end.
+    """
+    from native_log.erasure import erase as run
+
+    lines = keys_file.read().splitlines() if keys_file else []
+    given: list[str | bytes] = [*keys, *filter(None, lines)]
+    wanted = [key_bytes(key, key_encoding) for key in given]
+    beginnings = [key_bytes(prefix, key_encoding) for prefix in prefixes]
+
+    def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
+        return run(
+            paths,
+            topics or None,
+            exclude_topics=exclude_topics,
+            keys=wanted,
+            key_prefix=beginnings,
+            header=header_conditions(headers),
+            how="tombstone" if tombstone else "drop",
+            dry_run=dry_run,
+            on_progress=report,
+        )
+
+    changes.carry_out(
+        job,
+        "erasing",
+        partial(_show_erased, wanted),
+        lambda row: row["status"] in ("erased", "removed"),
+        **consent,
+    )
+
+
+def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
+    rows = changes.rows_of(table)
+    listed = [row for row in rows if row["status"] != "copy"]
+    changes.print_table(
+        ("PARTITION", "", "OFFSET", "TIME", "KEY BYTES"),
+        [
+            (
+                changes.partition_name(row),
+                row["status"],
+                row["offset"],
+                changes.time_text(row["timestamp"]),
+                row["keyBytes"],
+            )
+            for row in listed
+        ],
+        [_erasure_details(row) for row in listed],
+    )
+    by_status = Counter(row["status"] for row in rows)
+    click.echo(f"{changes.count(by_status['erased'], 'record')} {'would be erased' if dry_run else 'erased'}")
+    digests = {hashlib.sha256(key).hexdigest() for key in keys}
+    missing = len(digests.difference(row["keySha256"] for row in rows))
+    if missing and not by_status["failed"]:
+        click.echo(f"{changes.count(missing, 'key')} of {len(digests)} not found in the partitions searched")
+    if by_status["failed"]:
+        click.echo(f"{changes.count(by_status['failed'], 'partition')} failed: records may be left there")
+    if by_status["copy"]:
+        click.echo(f"{changes.count(by_status['copy'], 'place')} not searched: copies may be left there")
+        for row in rows:
+            if row["status"] == "copy":
+                click.echo(f"  {row['segment']}: {row['reason']}")
+
+
+def _erasure_details(row: dict[str, Any]) -> str:
+    digest = row["keySha256"] and f"key SHA-256 {row['keySha256']}"
+    return " ".join(filter(None, (digest, row["segment"] and f"in {row['segment']}", row["reason"])))

@@ -1,0 +1,32 @@
+"""`kafkalog verify`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from native_log.cli.options import log_dir_options, topics_options
+from native_log.cli.runner import DATA_ERROR
+
+
+@click.command(short_help="Check batches, indexes and snapshots.")
+@log_dir_options
+@topics_options("all")
+def verify(
+    paths: tuple[str, ...],
+    topics: tuple[str, ...],
+    exclude_topics: tuple[str, ...],
+    high_watermark: Any,
+    include_deleted: bool,
+) -> None:
+    """Check logs through and through: checksums, records, order of offsets, indexes, snapshots.
+
+    A line for each problem; the exit code is 1 if there is any. Nothing is changed.
+    """
+    from native_log.cli.maintenance import verify_all
+    from native_log.logdir import LogDir
+
+    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    if verify_all(log_dir, topics, exclude_topics):
+        raise SystemExit(DATA_ERROR)
