@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import warnings
+import weakref
 from contextlib import contextmanager
 from functools import cached_property
 from numbers import Real
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from native_log.log.writing.append import LogAppender
     from native_log.log.writing.incoming import EncodedPiece
     from native_log.log.writing.opening import Writing
+    from native_log.logdir import LogDir
 
 # What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
 logger = logging.getLogger(__name__)
@@ -41,9 +44,14 @@ Result = TypeVar("Result")
 
 
 class PartitionLog(LocalLog):
-    """A log to read and to append to; what LocalLog knows is as it was when the log was opened."""
+    """A log to read and to append to; what LocalLog knows is as it was when the log was opened.
+
+    A log that was appended to has to be closed. One that goes away without that raises a ResourceWarning, and
+    leaves its directory as after a crash: to be recovered by whoever opens it next.
+    """
 
     _writing: Writing | None = None
+    _owner: weakref.ref[LogDir] | None = None
 
     @cached_property
     def last_stable_offset(self) -> int:
@@ -252,6 +260,11 @@ class PartitionLog(LocalLog):
 
                 self._writing.appender.flush(current_ms())
 
+    def opened_by(self, log_dir: LogDir) -> Self:
+        """The log, kept alive by `log_dir` while it is written, so that it closes it."""
+        self._owner = weakref.ref(log_dir)
+        return self
+
     def close(self) -> None:
         """End appending: indexes complete, producers' state and checkpoints written, the lock given back.
 
@@ -260,6 +273,7 @@ class PartitionLog(LocalLog):
         with self._one_by_one():
             if self._writing is not None:
                 writing, self._writing = self._writing, None
+                self._tell_owner(is_written=False)
                 writing.close(self)
                 self._refresh(writing.appender)
 
@@ -268,6 +282,30 @@ class PartitionLog(LocalLog):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        writing = self._writing
+        if writing is not None and writing.process_id == os.getpid():
+            self._writing = None
+            # Nothing is written here: this may run anywhere, at the end of the process too.
+            writing.abandon(self)
+            warnings.warn(
+                f"{self.path}: expected close() after the last append, found the log dropped: its directory "
+                "is left as after a crash; use `with`, or close it",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what belongs to this process."""
+        own = ("_owner", "_append_lock", "_writing")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
+
+    def _tell_owner(self, *, is_written: bool) -> None:
+        owner = None if self._owner is None else self._owner()
+        if owner is not None:
+            owner.keep(self, is_written=is_written)
 
     def _write(
         self,
@@ -281,6 +319,7 @@ class PartitionLog(LocalLog):
             now_ms = current_ms() if now_ms is None else now_ms
             if self._writing is None:
                 self._writing = Writing.begin(self, now_ms)
+                self._tell_owner(is_written=True)
                 self._refresh(self._writing.appender)
             self._writing.session.check_lock()
             appender = self._writing.appender

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import weakref
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -88,7 +88,7 @@ class LogDir:
         self.paths = _local_paths(path, more_paths)
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
-        self._opened: weakref.WeakSet[PartitionLog] = weakref.WeakSet()
+        self._written: set[PartitionLog] = set()
         self._directories: dict[Path, LogDirectory] = {}
         self._known_topics = KnownTopics(self._directories)
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
@@ -174,8 +174,13 @@ class LogDir:
 
     def close(self) -> None:
         """Close every partition log opened from here that was appended to (see PartitionLog.close)."""
-        for log in list(self._opened):
-            log.close()
+        with ExitStack() as stack:  # all of them, though one fails
+            for log in list(self._written):
+                stack.callback(log.close)
+
+    def keep(self, log: PartitionLog, *, is_written: bool) -> None:
+        """For PartitionLog: keep a log alive from its first append until it is closed."""
+        (self._written.add if is_written else self._written.discard)(log)
 
     def __enter__(self) -> LogDir:
         return self
@@ -188,10 +193,10 @@ class LogDir:
 
     def __getstate__(self) -> dict[str, object]:
         """Of what was looked up; logs that were opened stay where they are."""
-        return {name: value for name, value in self.__dict__.items() if name != "_opened"}
+        return {name: value for name, value in self.__dict__.items() if name != "_written"}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _opened=weakref.WeakSet())
+        self.__dict__.update(state, _written=set())
 
     @property
     def directories(self) -> tuple[LogDirectory, ...]:
@@ -231,9 +236,7 @@ class LogDir:
             raise UnknownTopicOrPartitionError(
                 self._unknown(topic, partition), path=", ".join(map(str, self.paths))
             ) from None
-        log = self._open(found, config)
-        self._opened.add(log)
-        return log
+        return self._open(found, config).opened_by(self)
 
     def _open(self, found: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
         def opened() -> PartitionLog:

@@ -49,7 +49,7 @@ class WriteSession:
     def __init__(self, log_dir: Path) -> None:
         self.log_dir = log_dir
         self._lock = LogDirLock(log_dir)
-        self._writers: dict[str, object] = {}
+        self._writers: set[str] = set()
         self._holders = 0
         self._closed: dict[tuple[str, int], ClosedLog] = {}
         mark = log_dir / CLEAN_SHUTDOWN_FILE
@@ -104,15 +104,10 @@ class WriteSession:
         finally:
             session.leave()
 
-    def claim(self, partition_dir: Path, writer: object = None) -> None:
+    def claim(self, partition_dir: Path) -> None:
         """Be the one in this process that writes in a partition.
 
-        Args:
-            writer: is kept alive until the claim's end: nothing else may refer to it any more, and yet it has
-                to be closed.
-
-        Raises:
-            LogDirInUseError: another one in this process writes there.
+        Raises LogDirInUseError: another one in this process writes there.
         """
         name = os.path.realpath(partition_dir)
         with _guard:
@@ -122,12 +117,12 @@ class WriteSession:
                     "for appending: close that first",
                     path=partition_dir,
                 )
-            self._writers[name] = writer
+            self._writers.add(name)
 
     def unclaim(self, partition_dir: Path) -> None:
         """A claim's end before anything was changed."""
         with _guard:
-            self._writers.pop(os.path.realpath(partition_dir), None)
+            self._writers.discard(os.path.realpath(partition_dir))
 
     def begin(self) -> None:
         """Before the first change: from here on a crash asks for recovery. Raises as `check_lock`."""
@@ -152,21 +147,26 @@ class WriteSession:
     def release(self, partition_dir: Path, key: tuple[str, int], closed: ClosedLog | None) -> None:
         """A claim's end; `closed` is None where the log could not be closed in order."""
         with _guard:
-            self._writers.pop(os.path.realpath(partition_dir), None)
+            self._writers.discard(os.path.realpath(partition_dir))
             if closed is None:
                 self._in_order = False
             else:
                 self._closed[key] = closed
 
-    def leave(self) -> None:
-        """The last one to leave writes the checkpoints and gives the lock back."""
+    def leave(self, *, write: bool = True) -> None:
+        """The last one to leave writes the checkpoints and gives the lock back.
+
+        Args:
+            write: without, nothing is written: the checkpoints say less than they could.
+        """
         with _guard:
             self._holders -= 1
             if self._holders:
                 return
             _sessions.pop((os.path.realpath(self.log_dir), os.getpid()), None)
             try:
-                self._finish()
+                if write:
+                    self._finish()
             finally:
                 self._lock.close()
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+import textwrap
+import warnings
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,12 +23,10 @@ from native_log.errors import (
     LogDirInUseError,
     TopicExistsError,
 )
-from native_log.logdir import LogDir, lock_holder
+from native_log.log.writing.append import LogAppender
+from native_log.logdir import LogDir, lock, lock_holder
 from native_log.logdir.create import placed, random_uuid
 from native_log.logdir.lock import LogDirLock
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORD = pa.record_batch({"value": [b"x"]})
 
@@ -226,3 +229,74 @@ def test_a_log_that_could_not_be_closed_in_order_leaves_no_mark(
     monkeypatch.undo()
     assert not (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
     assert lock_holder(tmp_path / "logs") is None
+
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def appending_code() -> list[str]:
+    """What README shows of appending to a directory that is there."""
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", README.read_text(), re.MULTILINE | re.DOTALL)
+    code = [textwrap.dedent(block) for _, block in blocks]
+    return [block for block in code if ".append(" in block and "LogDir(" in block and "create(" not in block]
+
+
+@pytest.mark.parametrize("code", appending_code())
+def test_what_readme_shows_of_appending_leaves_the_directory_closed(code: str, tmp_path: Path) -> None:
+    with LogDir.create(tmp_path / "logs") as logs:
+        logs.create_topic("orders", 3)
+    exec(code.replace("/var/kafka-logs", str(tmp_path / "logs")), {"LogDir": LogDir, "batch": RECORD})
+    assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+    assert LogDir(tmp_path / "logs").partition("orders", 0).log_end_offset == 1
+    assert not lock._held
+
+
+def test_readme_shows_how_to_append() -> None:
+    assert appending_code()
+
+
+def test_a_log_that_is_dropped_unclosed_is_warned_of_and_gives_the_lock_back(tmp_path: Path) -> None:
+    with LogDir.create(tmp_path / "logs") as logs:
+        logs.create_topic("t")
+    with pytest.warns(ResourceWarning, match=r"t-0: expected close\(\) after the last append"):
+        LogDir(tmp_path / "logs").partition("t", 0).append(RECORD)
+    assert not (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+    taken = f"LogDirLock(Path({str(tmp_path / 'logs')!r})); print('taken')"
+    assert in_another_process(taken) == "taken"
+    with LogDir(tmp_path / "logs") as logs:
+        assert logs.partition("t", 0).append(RECORD) == 1
+
+
+def test_a_log_dir_keeps_the_logs_that_it_has_to_close(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with LogDir.create(tmp_path / "logs") as logs:
+            logs.create_topic("t", 2)
+            for number in (0, 1):
+                logs.partition("t", number).append(RECORD)
+            gc.collect()
+            assert len(logs._written) == 2
+    assert not logs._written
+    assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
+
+
+def test_one_log_that_cannot_be_closed_does_not_keep_others_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = LogDir.create(tmp_path / "logs")
+    logs.create_topic("t", 3)
+    opened = [logs.partition("t", number) for number in range(3)]
+    for log in opened:
+        log.append(RECORD)
+    close = LogAppender.close
+
+    def failing(appender: LogAppender) -> None:
+        if appender.active.path.endswith("t-1/00000000000000000000.log"):
+            raise OSError(errno.EIO, "Input/output error")
+        close(appender)
+
+    monkeypatch.setattr(LogAppender, "close", failing)
+    with pytest.raises(OSError, match="Input/output"):
+        logs.close()
+    assert [log._writing for log in opened] == [None, None, None]
+    assert not lock._held

@@ -45,7 +45,7 @@ class Writing:
         path = Path(log.path).absolute()
         session = WriteSession.enter(path.parent)
         try:
-            session.claim(path, log)
+            session.claim(path)
         except BaseException:
             session.leave()
             raise
@@ -80,6 +80,12 @@ class Writing:
             self.appender.abandon()
             self.session.release(Path(log.path).absolute(), (log.topic, log.partition), closed)
             self.session.leave()
+
+    def abandon(self, log: LocalLog) -> None:
+        """Give everything back without writing to any file: the log is left as after a crash."""
+        self.appender.abandon()
+        self.session.release(Path(log.path).absolute(), (log.topic, log.partition), None)
+        self.session.leave(write=False)
 
 
 def _check_end(log: LocalLog) -> None:
