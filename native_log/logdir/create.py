@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 import uuid
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from native_log.config import LogConfig
@@ -108,40 +109,54 @@ def placed(log_dirs: Sequence[Path], count: int) -> list[Path]:
     return chosen
 
 
-def create_partition(
-    log_dir: Path, topic: str, partition: int, topic_id: str, config: LogConfig | None = None
-) -> Path:
-    """An empty partition directory, with an empty segment at offset 0. If it fails nothing is left, a crash
-    leaves it whole or not at all.
+def create_partitions(
+    log_dirs: Sequence[Path], topic: str, topic_id: str, config: LogConfig | None = None
+) -> list[Path]:
+    """Make the empty partitions of a topic, each with an empty segment at offset 0.
 
-    Raises TopicExistsError; LogDirInUseError if a broker runs on the directory; OSError.
+    If that fails nothing is left; a crash leaves each partition whole or not at all.
+
+    Args:
+        log_dirs: where partition 0 goes, partition 1, ...
+
+    Raises TopicExistsError; LogDirInUseError if a broker runs on a directory; OSError.
     """
-    path = log_dir / f"{topic}-{partition}"
-    made = log_dir / deleted_name(topic, partition, uuid.uuid4().hex)
-    session = WriteSession.enter(log_dir)
-    try:
-        if path.exists():
-            raise TopicExistsError("expected no such partition, found one", path=path)
-        session.claim(path)
-        try:
+    paths = [log_dir / f"{topic}-{number}" for number, log_dir in enumerate(log_dirs)]
+    made = [
+        log_dir / deleted_name(topic, number, uuid.uuid4().hex) for number, log_dir in enumerate(log_dirs)
+    ]
+    with ExitStack() as stack, ExitStack() as on_failure:
+        sessions = {log_dir: _entered(log_dir, stack) for log_dir in dict.fromkeys(log_dirs)}
+        for log_dir, path in zip(log_dirs, paths, strict=True):
+            if path.exists():
+                raise TopicExistsError("expected no such partition, found one", path=path)
+            sessions[log_dir].claim(path)
+            on_failure.callback(sessions[log_dir].unclaim, path)
+        for session in sessions.values():
             session.begin()
-            fill_partition(made, topic_id, config or LogConfig())
-            flush_partition(made)
-            made.rename(path)
+        for one in made:
+            on_failure.callback(shutil.rmtree, one, ignore_errors=True)
+            fill_partition(one, topic_id, config or LogConfig())
+        flush_partitions(made)
+        for one, path in zip(made, paths, strict=True):
+            one.rename(path)
+            on_failure.callback(shutil.rmtree, path, ignore_errors=True)
+        for log_dir in sessions:
             fsync_directory(log_dir)
-        except BaseException:
-            for one in (made, path):
-                shutil.rmtree(one, ignore_errors=True)
-            session.unclaim(path)
-            raise
-        session.release(path, (topic, partition), ClosedLog(0, 0, None))
-    finally:
-        session.leave()
-    return path
+        on_failure.pop_all()
+        for number, (log_dir, path) in enumerate(zip(log_dirs, paths, strict=True)):
+            sessions[log_dir].release(path, (topic, number), ClosedLog(0, 0, None))
+    return paths
+
+
+def _entered(log_dir: Path, stack: ExitStack) -> WriteSession:
+    session = WriteSession.enter(log_dir)
+    stack.callback(session.leave)
+    return session
 
 
 def fill_partition(path: Path, topic_id: str, config: LogConfig) -> None:
-    """Make a directory an empty partition. Nothing of it is flushed yet: see flush_partition."""
+    """Make a directory an empty partition. Nothing of it is flushed yet: see flush_partitions."""
     path.mkdir(exist_ok=True)
     # Two lines, and no line end behind the second, as brokers write it.
     metadata = f"version: 0\ntopic_id: {topic_id}".encode()
@@ -150,10 +165,9 @@ def fill_partition(path: Path, topic_id: str, config: LogConfig) -> None:
     SegmentWriter.create(path, 0, config).close(flush=False)
 
 
-def flush_partition(path: Path) -> None:
-    """Have a directory that was made a partition on the disk, all of its files."""
-    flush_files([one for one in path.iterdir() if one.is_file()])
-    fsync_directory(path)
+def flush_partitions(paths: Sequence[Path]) -> None:
+    """Flush to disk directories that were made partitions, and all files in them."""
+    flush_files([file for path in paths for file in (*path.iterdir(), path)])
 
 
 def _partition_names(path: Path) -> Iterable[str]:

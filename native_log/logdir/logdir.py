@@ -20,7 +20,7 @@ from native_log.logdir.create import (
     checked_topic,
     checked_uuid,
     create_log_dir,
-    create_partition,
+    create_partitions,
     placed,
     random_uuid,
 )
@@ -153,7 +153,7 @@ class LogDir:
         Raises:
             TopicExistsError, InvalidTopicError, InvalidConfigError, ValueError.
             LogDirInUseError: a broker runs on a directory.
-            OSError: writing failed; the partitions made until then are there.
+            OSError: writing failed; nothing is left of the topic.
         """
         checked_topic(topic, partitions)
         uuid = random_uuid() if topic_id is None else checked_uuid(topic_id)
@@ -164,11 +164,9 @@ class LogDir:
                 f"expected no topic {topic}, found one with {len(found)} partitions",
                 path=", ".join(map(str, self.paths)),
             )
-        made = []
-        for number, log_dir in enumerate(placed(list(self._directories), partitions)):
-            path = create_partition(log_dir, topic, number, uuid, settings)
-            made.append(PartitionDir(topic, number, path, PartitionKind.NORMAL))
-            self._partitions[topic, number] = made[-1]
+        paths = create_partitions(placed(list(self._directories), partitions), topic, uuid, settings)
+        made = [PartitionDir(topic, i, path, PartitionKind.NORMAL) for i, path in enumerate(paths)]
+        self._partitions.update({one.key: one for one in made})
         self._partitions = {key: self._partitions[key] for key in sorted(self._partitions)}
         return made
 

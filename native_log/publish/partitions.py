@@ -12,7 +12,7 @@ from native_log.errors import TopicExistsError
 from native_log.log import PartitionLog
 from native_log.log.writing.append import LogAppender
 from native_log.log.writing.opening import Writing
-from native_log.logdir.create import checked_topic, fill_partition, flush_partition
+from native_log.logdir.create import checked_topic, fill_partition, flush_partitions
 from native_log.logdir.session import ClosedLog
 from native_log.logdir.unfinished import PartitionBefore
 from native_log.publish.job import sweep_partition
@@ -74,7 +74,7 @@ class NewLog:
         finally:
             appender.abandon()
         remove_folder(job.folder(made_as))
-        flush_partition(path)
+        flush_partitions([path])
         return cls(log_dir, name, made_as, Published(topic, number, 0, appender.log_end_offset))
 
     def publish(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import itertools
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import textwrap
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -24,9 +25,13 @@ from native_log.errors import (
     TopicExistsError,
 )
 from native_log.log.writing.append import LogAppender
-from native_log.logdir import LogDir, lock, lock_holder
+from native_log.logdir import LogDir, lock, lock_holder, session
+from native_log.logdir.checkpoints import update_each_checkpoint
 from native_log.logdir.create import placed, random_uuid
 from native_log.logdir.lock import LogDirLock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RECORD = pa.record_batch({"value": [b"x"]})
 
@@ -119,21 +124,55 @@ def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
     assert [path.name for path in placed([tmp_path / "a", tmp_path / "b"], 1)] == ["b"]
 
 
+def test_all_partitions_of_a_topic_are_made_in_one_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dir = LogDir.create([tmp_path / "a", tmp_path / "b"])
+    written: list[int] = []
+
+    def update(updates: Mapping[Path, Mapping[tuple[str, int], int | None]]) -> None:
+        written.append(sum(map(len, updates.values())))
+        update_each_checkpoint(updates)
+
+    monkeypatch.setattr(session, "update_each_checkpoint", update)
+    log_dir.create_topic("t", 8)
+    assert written == [3 * 4, 3 * 4]  # three checkpoints of each directory, once
+
+
+@pytest.mark.parametrize("number", [1, 7, 20])
+def test_a_topic_that_cannot_be_made_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    log_dir = LogDir.create([tmp_path / "a", tmp_path / "b"])
+    before = sorted(tmp_path.rglob("*"))
+    failing_fsync(number, monkeypatch)
+    with pytest.raises(OSError, match="No space"):
+        log_dir.create_topic("t", 4)
+    monkeypatch.undo()
+    assert {path for path in tmp_path.rglob("*") if path.is_dir()} == {tmp_path / "a", tmp_path / "b"}
+    assert [path for path in sorted(tmp_path.rglob("*")) if path.name != ".lock"] == before
+    assert log_dir.topics() == {}
+    assert len(log_dir.create_topic("t", 4)) == 4
+
+
+def failing_fsync(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the `number`th fsync fail."""
+    fsync, calls = os.fsync, itertools.count(1)
+
+    def failing(descriptor: int) -> None:
+        if next(calls) == number:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+
+
 @pytest.mark.parametrize("number", range(1, 9))
 def test_a_partition_that_cannot_be_made_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
-    fsync, calls = os.fsync, 0
-
-    def failing(descriptor: int) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == number:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", failing)
+    failing_fsync(number, monkeypatch)
     with pytest.raises(OSError, match="No space"):
         log_dir.create_topic("t")
     monkeypatch.undo()
