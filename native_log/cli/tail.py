@@ -19,6 +19,8 @@ def tail_start(
     Args:
         offsets_in: the offsets of the records in a range, in order.
     """
+    if count >= end_offset - start_offset:  # there are no more records than offsets
+        return start_offset
     missing = count
     for start, end in windows_from_end(start_offset, end_offset, count) if count else ():
         offsets = list(offsets_in(start, end))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Leave the newest record of each key.")
 @paths_argument
-@topics_options("all but Kafka's internal ones")
+@topics_options("those whose policy is compact, or which a cleaner has compacted")
 @changes.settings_options
 @changes.consent_options
 def compact(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Delete old segments.")
 @paths_argument
-@topics_options("all but Kafka's internal ones")
+@topics_options("all but Kafka's internal and the compacted ones")
 @changes.settings_options
 @changes.consent_options
 def retain(
