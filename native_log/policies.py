@@ -50,6 +50,13 @@ class TopicFacts:
         """The stored configurations that apply to the topic; later ones override earlier ones."""
         return () if self.stored is None else (self.broker or {}, self.stored)
 
+    def settings(self) -> LogConfig:
+        """Return the stored settings, with Kafka's defaults. Raises InvalidConfigError."""
+        settings = LogConfig()
+        for layer in self.layers:
+            settings = settings.overridden(layer)
+        return settings
+
     def is_remote(self) -> bool:
         return self.stored is not None and self.stored.get("remote.storage.enable", "").lower() == "true"
 
@@ -216,9 +223,7 @@ def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> Compac
 
 
 def _settings(facts: TopicFacts, request: Request) -> LogConfig:
-    settings = LogConfig()
-    for layer in (*facts.layers, request.config):
-        settings = settings.overridden(layer)
+    settings = facts.settings().overridden(request.config)
     if request.policy is None and "retention_ms" not in _given(facts, request):
         return replace(settings, retention_ms=-1)
     return settings

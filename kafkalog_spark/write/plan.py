@@ -38,6 +38,7 @@ class WritePlan:
     Attributes:
         job: under way since this was made.
         topics: the partitions of the topics that are there.
+        configs: the settings of those whose configuration is stored in the cluster's metadata.
         now_ms: the time of records that have none.
     """
 
@@ -45,6 +46,7 @@ class WritePlan:
     options: WriteOptions
     columns: SinkColumns
     topics: dict[str, tuple[int, ...]]
+    configs: dict[str, LogConfig]
     now_ms: int
 
     @classmethod
@@ -65,15 +67,22 @@ class WritePlan:
         if find_partitions(path).is_partition:
             raise NotALogDirError("expected a log directory to write to, found a partition of one", path=path)
         _check_free(path)
-        topics = LogDir(path, allow_empty=True).topics()
+        log_dir = LogDir(path, allow_empty=True)
+        topics = log_dir.topics()
         if options.topic is not None:
             if options.topic not in topics:
                 _warn_if_a_brokers(path, options.topic)
             topics = {options.topic: topics[options.topic]} if options.topic in topics else {}
+        facts = {one.topic: log_dir.topic_facts(one) for one in log_dir.partitions() if one.topic in topics}
+        configs = {
+            topic: known.settings().overridden(options.config)
+            for topic, known in facts.items()
+            if known.stored is not None
+        }
         job = WriteJob.begin(path, Owner.of(_driver()), name=stream, made_log_dir=made)
         now_ms = time.time_ns() // 1_000_000
         there = {topic: tuple(partitions) for topic, partitions in topics.items()}
-        return cls(job, options, columns, there, now_ms)
+        return cls(job, options, columns, there, configs, now_ms)
 
     def check_visible(self) -> None:
         """Raises WriteAbortedError after an abort; PathNotVisibleError on an executor that does not see what
@@ -96,13 +105,16 @@ class WritePlan:
 
     def attempt(self, name: str) -> Attempt:
         """One at a task. `name`: see there."""
-        options = self.options
-        config = LogConfig.parse(options.config)
-        of_topic = config.compression_type
-        producer = options.producer
+        config = LogConfig.parse(self.options.config)
+        topics = {topic: (self._encoding(stored), stored) for topic, stored in self.configs.items()}
+        return Attempt(self.job, name, self._encoding(config), config, self.now_ms, topics)
+
+    def _encoding(self, config: LogConfig) -> Encoding:
+        """Return how records become batches: the topic's codec, if it has one, overrides the producer's."""
+        producer, of_topic = self.options.producer, config.compression_type
         codec = producer.compression if of_topic == "producer" else of_topic
         level = producer.level if codec == producer.compression else None
-        return Attempt(self.job, name, Encoding(codec, level, producer.batch_size), config, self.now_ms)
+        return Encoding(codec, level, producer.batch_size)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, or will have. Raises InvalidTopicError."""

@@ -45,7 +45,6 @@ class LocalLog:
         local_log_start_offset: first offset of the log in the segments of this directory. It is greater than
             log_start_offset where what lies before it is in tiered storage (KIP-405), or lost.
         log_end_offset: the offset after the last record.
-        config: settings of the topic that appending goes by.
         high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the
             directory open, else the log end offset, as after the broker's restart.
     """
@@ -59,7 +58,7 @@ class LocalLog:
         tail: Tail,
         checkpoints: PartitionCheckpoints,
         max_batch_bytes: int,
-        config: LogConfig = _DEFAULT_CONFIG,
+        config: LogConfig | Callable[[], LogConfig] = _DEFAULT_CONFIG,
     ) -> None:
         """Use `open`."""
         self.path = path
@@ -68,7 +67,7 @@ class LocalLog:
         self.segments = listing.segments
         self.snapshots = listing.snapshots
         self.checkpoints = checkpoints
-        self.config = config
+        self._config = config
         self._tail = tail
         self.max_batch_bytes = max_batch_bytes
         first = self.segments[0].base_offset if self.segments else 0
@@ -92,7 +91,7 @@ class LocalLog:
         partition: int | None = None,
         checkpoints: PartitionCheckpoints | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        config: Mapping[str, object] | None = None,
+        config: Mapping[str, object] | Callable[[], LogConfig] | None = None,
     ) -> Self:
         """Open the partition directory `path`: list its files and look at the end of the last segment.
 
@@ -100,7 +99,8 @@ class LocalLog:
             topic, partition: what to call it; by default as its directory is named.
             checkpoints: what the checkpoint files of the log directory say of it.
             max_batch_bytes: a batch that claims, or decompresses to, more is taken for damaged.
-            config: settings for appending, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig.
+            config: settings for appending, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig. Or a
+                function that returns them all, called when they are first needed.
 
         Raises:
             InvalidConfigError: a setting that cannot be meant.
@@ -111,7 +111,7 @@ class LocalLog:
         directory = os.fspath(path)
         match = _DIRECTORY.fullmatch(os.path.basename(os.path.abspath(directory)))  # noqa: PTH100, PTH119
         checkpoints = checkpoints or NO_CHECKPOINTS
-        settings = LogConfig.parse(config) if config else _DEFAULT_CONFIG
+        settings = config if callable(config) else LogConfig.parse(config) if config else _DEFAULT_CONFIG
         listing, tail = list_with_tail(directory, checkpoints.clean_shutdown, max_batch_bytes)
         return cls(
             Path(directory),
@@ -123,6 +123,13 @@ class LocalLog:
             max_batch_bytes,
             settings,
         )
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings for appending. Raises InvalidConfigError for stored ones that are not known."""
+        if callable(self._config):
+            self._config = self._config()
+        return self._config
 
     def __repr__(self) -> str:
         return (
@@ -216,7 +223,7 @@ class LocalLog:
             checkpoints=self.checkpoints,
             max_batch_bytes=self.max_batch_bytes,
         )
-        log.config = self.config
+        log._config = self._config
         return log
 
     def end_position(self, segment: LogSegment) -> int:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
-
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _SNAPSHOT_FOOTER = b"\0\0\0\4"
 """The key of a control record: version and type."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from native_log.config import InvalidConfigError
 from native_log.errors import KafkaLogError, message_of
 from native_log.log.partition_metadata import read_topic_id
-from native_log.logdir.cluster_metadata import METADATA_DIRECTORY, read_configs
-from native_log.logdir.names import BROKER_TOPICS, PartitionKind
+from native_log.logdir.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.policies import TopicFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from native_log.config import LogConfig
     from native_log.logdir.directory import LogDirectory
     from native_log.logdir.discovery import PartitionDir
     from native_log.messages.configs import ConfigsImage
 
 logger = logging.getLogger(__name__)
+
+METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
 class KnownTopics:
@@ -50,6 +53,19 @@ class KnownTopics:
         if key not in self._facts:
             self._facts[key] = self._looked_up(found.topic, topic_id, log_dir, image)
         return self._facts[key]
+
+    def settings(self, found: PartitionDir, *overrides: Mapping[str, object]) -> LogConfig:
+        """Return the settings for writing to a partition: the stored ones, overridden by `overrides` in turn.
+
+        Raises InvalidConfigError for a stored setting that is not understood.
+        """
+        try:
+            settings = self.facts(found).settings()
+        except InvalidConfigError as error:
+            raise InvalidConfigError(f"{found.path}: stored configuration of the topic: {error}") from None
+        for override in overrides:
+            settings = settings.overridden(override)
+        return settings
 
     def _looked_up(
         self, topic: str, topic_id: str | None, log_dir: Path, image: ConfigsImage | str | None
@@ -103,6 +119,8 @@ def _cluster_id(directory: LogDirectory) -> str | None:
 
 
 def _read_or_reason(directory: Path) -> ConfigsImage | str:
+    from native_log.logdir.cluster_metadata import read_configs  # few programs need the messages' schemas
+
     try:
         return read_configs(directory)
     except (KafkaLogError, OSError) as error:

@@ -6,6 +6,7 @@ import logging
 import os
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from native_log.config import LogConfig
@@ -91,6 +92,7 @@ class LogDir:
         self._written: set[PartitionLog] = set()
         self._directories: dict[Path, LogDirectory] = {}
         self._known_topics = KnownTopics(self._directories)
+        self._created_configs: dict[str, dict[str, object]] = {}
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
         self._passed_over: list[PartitionDir] = []
         self._skipped: list[str] = []
@@ -148,7 +150,9 @@ class LogDir:
         Args:
             topic_id: 22 characters of base64url; by default a new one. A KRaft broker serves only topics that
                 its cluster's metadata has under the same id.
-            config: settings by Kafka's names, of the first segments' files; see LogConfig.
+            config: settings of the topic, by Kafka's names; see LogConfig. They apply to what is written
+                through this object. A log directory has no place for them, so a warning says that later
+                writers need them too: see `partition`.
 
         Raises:
             TopicExistsError, InvalidTopicError, InvalidConfigError, ValueError.
@@ -168,6 +172,14 @@ class LogDir:
         made = [PartitionDir(topic, i, path, PartitionKind.NORMAL) for i, path in enumerate(paths)]
         self._partitions.update({one.key: one for one in made})
         self._partitions = {key: self._partitions[key] for key in sorted(self._partitions)}
+        if config:
+            self._created_configs[topic] = dict(config)
+            logger.warning(
+                "%s: the configuration of the new topic %s is not stored: it applies to what this LogDir "
+                "writes; give it to LogDir.partition later, and to the topic in the broker's cluster",
+                ", ".join(map(str, self.paths)),
+                topic,
+            )
         return made
 
     def close(self) -> None:
@@ -224,6 +236,8 @@ class LogDir:
 
         Args:
             config: settings for appending to it, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig.
+                They override those that the topic was created with by this object, and those that are stored
+                in the cluster's metadata (see `topic_configs`), which is read at the first append.
 
         Raises:
             UnknownTopicOrPartitionError; InvalidConfigError.
@@ -237,6 +251,10 @@ class LogDir:
         return self._open(found, config).opened_by(self)
 
     def _open(self, found: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
+        LogConfig.parse(config or {})
+        created = self._created_configs.get(found.topic, {})
+        settings = partial(self._known_topics.settings, found, created, config or {})
+
         def opened() -> PartitionLog:
             return PartitionLog.open(
                 found.path,
@@ -244,7 +262,7 @@ class LogDir:
                 partition=found.partition,
                 checkpoints=self.checkpoints(found),
                 max_batch_bytes=self._max_batch_bytes,
-                config=config,
+                config=settings,
             )
 
         log = opened()

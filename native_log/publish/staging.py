@@ -20,7 +20,7 @@ from native_log.segment.scan import int32s, int64s
 from native_log.storage.writing import AppendFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from native_log.config import LogConfig
     from native_log.log.writing.encoding import Encoding
@@ -82,6 +82,7 @@ class Attempt:
         encoding: how its records become batches.
         config: settings of the topics.
         now_ms: the time of records without one, and of appending.
+        topics: encoding and settings of topics that have their own.
     """
 
     job: WriteJob
@@ -89,6 +90,10 @@ class Attempt:
     encoding: Encoding
     config: LogConfig
     now_ms: int
+    topics: Mapping[str, tuple[Encoding, LogConfig]] = field(default_factory=dict)
+
+    def of_topic(self, topic: str) -> tuple[Encoding, LogConfig]:
+        return self.topics.get(topic, (self.encoding, self.config))
 
 
 class StagingWriter:
@@ -202,8 +207,8 @@ class _StagedLog:
 
     def append(self, records: pa.RecordBatch, rows: pa.Array | None) -> int:
         """Keep records until they are taken; about how many bytes they are."""
-        attempt = self.attempt
-        check_records(records, attempt.config, attempt.now_ms, self._name, self._taken, rows)
+        _, config = self.attempt.of_topic(self.topic)
+        check_records(records, config, self.attempt.now_ms, self._name, self._taken, rows)
         size_bytes, count = int(records.nbytes), records.num_rows
         if rows is not None:
             size_bytes, count = size_bytes * len(rows) // max(1, count), len(rows)
@@ -220,9 +225,10 @@ class _StagedLog:
     def write(self, parts: Sequence[Part], finish: bool) -> None:
         """Encode and write records; those that do not fill a batch with the next ones, or if `finish`."""
         given = [*self._rest, *parts]
-        encoded = self.attempt.encoding.encode(
+        encoding, config = self.attempt.of_topic(self.topic)
+        encoded = encoding.encode(
             given,
-            self.attempt.config,
+            config,
             self.attempt.now_ms,
             self._name,
             base_offset=self._written,
@@ -237,7 +243,7 @@ class _StagedLog:
         data, batches = memoryview(encoded.data).cast("B"), encoded.batches
         while batches.num_rows:
             file = self._file = self._file or self._open(batches)
-            count = file.room_for(batches, self.attempt) or (0 if file.records else 1)
+            count = file.room_for(batches, config, self.attempt.now_ms) or (0 if file.records else 1)
             if count == 0:
                 self._close_file()
                 continue
@@ -296,15 +302,15 @@ class _OpenFile:
     batches: int = 0
     headers: list[pa.RecordBatch] = field(default_factory=list)
 
-    def room_for(self, batches: pa.RecordBatch, attempt: Attempt) -> int:
+    def room_for(self, batches: pa.RecordBatch, config: LogConfig, now_ms: int) -> int:
         """How many of the batches still go into a segment with those before."""
-        config, size_bytes = attempt.config, self.log.size_bytes
+        size_bytes = self.log.size_bytes
         most_entries = min(
             config.segment_index_bytes // OFFSET_ENTRY.size, config.segment_index_bytes // TIME_ENTRY.size - 1
         )
         entries = min(self.batches, size_bytes // (config.index_interval_bytes + 1))
         segment = ActiveSegment(
-            self.first_offset, size_bytes, max(0, most_entries - entries), self.first_ms, attempt.now_ms
+            self.first_offset, size_bytes, max(0, most_entries - entries), self.first_ms, now_ms
         )
         return batches_that_fit(
             segment,
@@ -312,7 +318,7 @@ class _OpenFile:
             int32s(batches, "sizeInBytes"),
             int64s(batches, "maxTimestamp"),
             int64s(batches, "lastOffset"),
-            attempt.now_ms,
+            now_ms,
         )
 
     def append(self, data: memoryview, batches: pa.RecordBatch) -> None:

@@ -6,10 +6,19 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from conftest import GOLDEN
 
-from native_log import CorruptRecordError, KafkaLogError, LogDir, compact, retain
+from native_log import (
+    CorruptRecordError,
+    InvalidConfigError,
+    InvalidRecordError,
+    KafkaLogError,
+    LogDir,
+    compact,
+    retain,
+)
 from native_log.policies import cleanup_policy
 from native_log.records import scan
 
@@ -183,3 +192,39 @@ def test_a_stored_retention_applies_unless_one_is_given(tmp_path: Path) -> None:
     assert deleted(retention_bytes=-1, retention_ms=1) == {"retention.ms"}
     store(data, "ret-time", {"cleanup.policy": "compact"})
     assert deleted(retention_ms=1) == set()
+
+
+RECORD = pa.record_batch({"value": [b"v"], "timestamp": [1]})
+
+
+def test_appending_goes_by_the_stored_configuration(logs: Path) -> None:
+    store(logs, "t", {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"})
+    with LogDir(logs) as directory, pytest.raises(InvalidRecordError, match="expected a key"):
+        directory.partition("t", 0).append(RECORD)
+    with LogDir(logs) as directory:
+        log = directory.partition("t", 0, config={"cleanup.policy": "delete"})
+        log.append(RECORD, now_ms=99)
+        assert log.read(columns=["timestamp"]).read_all()["timestamp"].cast("int64").to_pylist() == [99_000]
+
+
+def test_a_stored_setting_that_is_not_known_stops_the_append(logs: Path) -> None:
+    store(logs, "t", {"compression.type": "brotli"})
+    with LogDir(logs) as directory:
+        assert directory.partition("t", 0).log_end_offset == 0
+        with pytest.raises(InvalidConfigError, match=r"t-0: stored configuration.*brotli"):
+            directory.partition("t", 0).append(RECORD)
+
+
+def test_a_configuration_given_at_creation_lasts_as_long_as_the_object(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LogDir.create(tmp_path / "logs") as directory:
+        directory.create_topic("plain")
+        assert not caplog.records
+        directory.create_topic("c", 2, config={"cleanup.policy": "compact"})
+        assert "configuration of the new topic c is not stored" in caplog.text
+        with pytest.raises(InvalidRecordError, match="expected a key"):
+            directory.partition("c", 0).append(RECORD)
+        directory.partition("c", 1, config={"cleanup.policy": "delete"}).append(RECORD)
+    with LogDir(tmp_path / "logs") as directory:
+        directory.partition("c", 0).append(RECORD)

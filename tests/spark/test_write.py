@@ -10,6 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import AnalysisException
@@ -19,6 +20,8 @@ import native_log
 from kafkalog_spark.errors import PathNotVisibleError, WriteAbortedError
 from kafkalog_spark.write.options import parse_write_options
 from kafkalog_spark.write.plan import WritePlan
+from native_log.publish.staging import StagingWriter
+from tests.logdir.metadata import store
 
 from .test_compact_job import submit
 
@@ -220,6 +223,22 @@ def test_a_new_topic_among_a_brokers(tmp_path: Path, caplog: pytest.LogCaptureFi
     options = parse_write_options({"path": os.fspath(tmp_path / "logs"), "topic": "new"})
     WritePlan.of(options, StructType([StructField("value", BinaryType())]))
     assert "topic new is new in a broker's log directory" in caplog.text
+
+
+def test_a_topic_is_written_by_its_stored_configuration(tmp_path: Path) -> None:
+    data = tmp_path / "logs"
+    native_log.LogDir.create(data).create_topic("t")
+    store(data, "t", {"cleanup.policy": "compact", "compression.type": "zstd", "segment.bytes": "5000"})
+    given = {"path": str(data), "kafka.compression.type": "lz4", "segment.bytes": "6000"}
+    plan = WritePlan.of(
+        parse_write_options(given), StructType().add("value", "binary").add("topic", "string")
+    )
+    attempt = plan.attempt("1")
+    (of_t, t), (of_new, new) = attempt.of_topic("t"), attempt.of_topic("new")
+    assert (of_t.compression, t.is_compacted, t.segment_bytes) == ("zstd", True, 6000)
+    assert (of_new.compression, new.is_compacted, new.segment_bytes) == ("lz4", False, 6000)
+    with pytest.raises(native_log.InvalidRecordError, match="expected a key"):
+        StagingWriter(attempt).append("t", 0, "t-0", pa.record_batch({"value": [b"v"]}))
 
 
 def test_a_task_that_finds_no_job(tmp_path: Path) -> None:
