@@ -36,10 +36,9 @@ from kafkalog_spark.topics import AllTopics, Assign, Selection, Subscribe, Subsc
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-Mode = Literal["failFast", "dropMalformed", "permissive"]
+    from native_log.arguments import HighWatermark, IsolationLevel, Mode
+
 View = Literal["records", "latest", "batches", "segments", "partitions", "transactions"]
-IsolationLevel = Literal["read_uncommitted", "read_committed"]
-HighWatermark = Literal["auto", "ignore", "checkpoint"]
 
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
 PROTECTED = {

@@ -33,35 +33,77 @@ from native_log.errors import (
 )
 
 if TYPE_CHECKING:
-    from native_log.cleaner import compact
-    from native_log.config import InvalidConfigError
-    from native_log.erasure import erase
-    from native_log.log import PartitionLog
-    from native_log.logdir import LogDir
-    from native_log.logdir.recovery import recover
-    from native_log.logdir.reindexing import reindex
-    from native_log.retention import delete_records, retain
+    from native_log.arguments import Compression, HighWatermark, IsolationLevel, Mode, Origin
+    from native_log.cleaner import STATISTICS_SCHEMA, compact
+    from native_log.config import InvalidConfigError, LogConfig
+    from native_log.erasure import ERASURE_SCHEMA, erase
+    from native_log.log import LogRange, LogScan, PartitionCheckpoints, PartitionLog
+    from native_log.log.leader_epochs import EpochEntry
+    from native_log.log.producers.transactions import TRANSACTION_SCHEMA
+    from native_log.log.recovery.recover import LogRecovery
+    from native_log.logdir import (
+        LogDir,
+        LogDirectory,
+        MetaProperties,
+        OffsetCheckpoints,
+        PartitionDir,
+        PartitionKind,
+    )
+    from native_log.logdir.recovery import PartitionRecovery, recover
+    from native_log.logdir.reindexing import REINDEX_SCHEMA, PartitionReindexing, reindex
+    from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA
+    from native_log.retention import DELETION_SCHEMA, RETENTION_SCHEMA, delete_records, retain
+    from native_log.segment.damage import DamagedRange
+    from native_log.segment.segment import LogSegment
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BATCH_SCHEMA",
+    "DELETION_SCHEMA",
+    "ERASURE_SCHEMA",
+    "RECORD_SCHEMA",
+    "REINDEX_SCHEMA",
+    "RETENTION_SCHEMA",
+    "STATISTICS_SCHEMA",
+    "TRANSACTION_SCHEMA",
+    "Compression",
     "CorruptIndexError",
     "CorruptRecordError",
+    "DamagedRange",
     "EmptyLogDirError",
+    "EpochEntry",
+    "HighWatermark",
     "InvalidConfigError",
     "InvalidProducerEpochError",
     "InvalidRecordError",
     "InvalidTimestampError",
     "InvalidTopicError",
+    "IsolationLevel",
     "KafkaLogError",
+    "LogConfig",
     "LogDir",
     "LogDirInUseError",
+    "LogDirectory",
     "LogNeedsRecoveryError",
+    "LogRange",
+    "LogRecovery",
+    "LogScan",
+    "LogSegment",
     "LogTruncatedError",
+    "MetaProperties",
+    "Mode",
     "NotALogDirError",
+    "OffsetCheckpoints",
     "OffsetOutOfRangeError",
+    "Origin",
     "OutOfOrderSequenceError",
+    "PartitionCheckpoints",
+    "PartitionDir",
+    "PartitionKind",
     "PartitionLog",
+    "PartitionRecovery",
+    "PartitionReindexing",
     "RecordTooLargeError",
     "TopicExistsError",
     "UnknownTopicOrPartitionError",
@@ -76,9 +118,37 @@ __all__ = [
 
 # Arrow and the kernel are loaded with these, not by whoever needs an error or the version.
 _MODULES = {
+    "BATCH_SCHEMA": "native_log.records",
+    "Compression": "native_log.arguments",
+    "DELETION_SCHEMA": "native_log.retention",
+    "DamagedRange": "native_log.segment.damage",
+    "ERASURE_SCHEMA": "native_log.erasure",
+    "EpochEntry": "native_log.log.leader_epochs",
+    "HighWatermark": "native_log.arguments",
     "InvalidConfigError": "native_log.config",
+    "IsolationLevel": "native_log.arguments",
+    "LogConfig": "native_log.config",
     "LogDir": "native_log.logdir",
+    "LogDirectory": "native_log.logdir",
+    "LogRange": "native_log.log",
+    "LogRecovery": "native_log.log.recovery.recover",
+    "LogScan": "native_log.log",
+    "LogSegment": "native_log.segment.segment",
+    "MetaProperties": "native_log.logdir",
+    "Mode": "native_log.arguments",
+    "OffsetCheckpoints": "native_log.logdir",
+    "Origin": "native_log.arguments",
+    "PartitionCheckpoints": "native_log.log",
+    "PartitionDir": "native_log.logdir",
+    "PartitionKind": "native_log.logdir",
     "PartitionLog": "native_log.log",
+    "PartitionRecovery": "native_log.logdir.recovery",
+    "PartitionReindexing": "native_log.logdir.reindexing",
+    "RECORD_SCHEMA": "native_log.records",
+    "REINDEX_SCHEMA": "native_log.logdir.reindexing",
+    "RETENTION_SCHEMA": "native_log.retention",
+    "STATISTICS_SCHEMA": "native_log.cleaner",
+    "TRANSACTION_SCHEMA": "native_log.log.producers.transactions",
     "compact": "native_log.cleaner",
     "delete_records": "native_log.retention",
     "erase": "native_log.erasure",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from native_log.arguments import topic_names
 from native_log.config import InvalidConfigError, LogConfig, fields_given
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ class Request:
     def of(cls, topics: str | Iterable[str] | None, config: Mapping[str, object] | None) -> Self:
         """Raise InvalidConfigError for settings that are not valid."""
         LogConfig.parse(config or {})
-        named = [topics] if isinstance(topics, str) else topics
-        return cls(config or {}, None if named is None else frozenset(named))
+        return cls(config or {}, None if topics is None else frozenset(topic_names(topics)))
 
     def names(self, topic: str) -> bool:
         return self.topics is not None and topic in self.topics

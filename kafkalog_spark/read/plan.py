@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.offset_json import TopicPartition
     from kafkalog_spark.options import ReadOptions
+    from native_log.arguments import Mode
     from native_log.log import LogRange, PartitionLog
 
 logger = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
     return _split_at(held, pieces)
 
 
-def _max_timestamp_ms(log: PartitionLog, mode: str) -> int:
+def _max_timestamp_ms(log: PartitionLog, mode: Mode) -> int:
     import pyarrow.compute as pc
 
     greatest = [pc.max(batch.column("maxTimestamp")).as_py() for batch in log.batches(mode=mode)]

@@ -18,6 +18,7 @@ from native_log.records import RECORD_SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from native_log.arguments import IsolationLevel, Mode
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
 
@@ -32,8 +33,8 @@ class Wanted:
     end_offset: int | None = None
     tail: int | None = None
     filter: RecordFilter = field(default_factory=RecordFilter)
-    isolation_level: str = "read_uncommitted"
-    mode: str = "failFast"
+    isolation_level: IsolationLevel = "read_uncommitted"
+    mode: Mode = "failFast"
 
     def read(
         self, log: PartitionLog, start: int, end: int, columns: Sequence[str], advance: Callable[[int], None]

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from native_log.arguments import topic_names
 from native_log.cleaner.local import cores
 from native_log.cleaner.progress import Progress
 from native_log.cleaner.survey import survey
@@ -21,7 +22,7 @@ from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
 from native_log.erasure.selection import Selection
 from native_log.errors import EmptyLogDirError, KafkaLogError, message_of
 from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
-from native_log.logdir.changing import chosen_partitions, open_to_change, topic_names
+from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def erase(
     keys: Any = (),
     key_prefix: Text | Iterable[Text] = (),
     header: Header | Iterable[Header] = (),
-    how: str = "drop",
+    how: Literal["drop", "tombstone"] = "drop",
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
@@ -114,7 +115,7 @@ def _chosen(
 ) -> tuple[list[PartitionDir], Wanted]:
     """Return the partitions to search, and whose copies matter: of a topic, too, that is only set aside."""
     names = None if topics is None else frozenset(topic_names(topics))
-    excluded = frozenset(topic_names(exclude_topics))
+    excluded = frozenset(topic_names(exclude_topics, "exclude_topics"))
     gone = {one.topic for one in set_aside(log_dir)} - log_dir.topics().keys()
     chosen = chosen_partitions(
         log_dir, None if names is None else names - gone, excluded - gone, any_kind=True

@@ -19,5 +19,6 @@ from native_log.log.checkpoints import PartitionCheckpoints
 from native_log.log.partition_log import PartitionLog
 from native_log.log.pieces import Piece
 from native_log.log.reading.log_range import LogRange
+from native_log.log.reading.log_scan import LogScan
 
-__all__ = ["LogRange", "PartitionCheckpoints", "PartitionLog", "Piece"]
+__all__ = ["LogRange", "LogScan", "PartitionCheckpoints", "PartitionLog", "Piece"]

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from native_log.arguments import optional_integer
 from native_log.errors import LogTruncatedError
 from native_log.log.local_log import LocalLog
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.log.reading.locating import locate
 from native_log.log.reading.log_range import LogRange
+from native_log.log.reading.log_scan import LogScan
 from native_log.log.reading.reader import check_mode, record_schema
 from native_log.log.tail import Tail
 from native_log.records import RECORD_SCHEMA
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from native_log.arguments import Compression, IsolationLevel, Mode, Origin
     from native_log.log.reading.log_range import ReadOptions
     from native_log.log.writing.admission import Admission
     from native_log.log.writing.append import LogAppender
@@ -44,7 +47,7 @@ Result = TypeVar("Result")
 
 
 class PartitionLog(LocalLog):
-    """A log to read and to append to; what LocalLog knows is as it was when the log was opened.
+    """A log to read and to append to. Its attributes are as they were when it was opened or last appended to.
 
     A log that was appended to has to be closed. One that goes away without that raises a ResourceWarning, and
     leaves its directory as after a crash: to be recovered by whoever opens it next.
@@ -64,7 +67,7 @@ class PartitionLog(LocalLog):
         start_offset: int | None = None,
         end_offset: int | None = None,
         *,
-        isolation_level: str = "read_uncommitted",
+        isolation_level: IsolationLevel = "read_uncommitted",
     ) -> LogRange:
         """The records from `start_offset` to before `end_offset`, None: as far as can be read.
 
@@ -75,7 +78,10 @@ class PartitionLog(LocalLog):
 
         Raises:
             OffsetOutOfRangeError: an offset lies outside of [local_log_start_offset, log_end_offset].
+            TypeError: an offset that is not an int.
         """
+        start_offset = optional_integer("start_offset", start_offset)
+        end_offset = optional_integer("end_offset", end_offset)
         limit = self._limit(isolation_level)
         if start_offset is None and self.without_local_segments:
             logger.warning("%s is read in part: %s", self.path, self.without_local_segments)
@@ -100,12 +106,12 @@ class PartitionLog(LocalLog):
         start_offset: int | None = None,
         end_offset: int | None = None,
         columns: Sequence[str] | None = None,
-        isolation_level: str = "read_uncommitted",
+        isolation_level: IsolationLevel = "read_uncommitted",
         **how: Unpack[ReadOptions],
     ) -> pa.RecordBatchReader:
         """The records of `range(start_offset, end_offset)`: an iterator of record batches that has `schema`,
         `read_all()` and `read_pandas()`, and that Polars, DuckDB and whatever else knows Arrow's PyCapsule
-        interface take as it is.
+        interface take as it is. It can be read once; see `scan` for more often.
 
         Args:
             columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record`; by default the whole schema.
@@ -116,13 +122,32 @@ class PartitionLog(LocalLog):
             OffsetOutOfRangeError: as `range`. CorruptRecordError: as the batches are read, see `mode`.
             ValueError: an unknown column, isolation level or mode.
         """
-        names = list(RECORD_SCHEMA.names) if columns is None else columns
-        schema = record_schema(names)
+        return self.scan(start_offset, end_offset, columns, isolation_level, **how).to_reader()
+
+    def scan(
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        columns: Sequence[str] | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        **how: Unpack[ReadOptions],
+    ) -> LogScan:
+        """The same as `read`, as a source that can be scanned more than once: for a query that reads a table
+        twice, or is run again. Its offsets are those of now.
+
+        Raises OffsetOutOfRangeError, ValueError as `read`.
+        """
+        names = RECORD_SCHEMA.names if columns is None else columns
+        record_schema(names)  # before the log is looked into
         wanted = self.range(start_offset, end_offset, isolation_level=isolation_level)
-        return pa.RecordBatchReader.from_batches(schema, wanted.read(names, **how))
+        return LogScan(wanted, tuple(names), how)
 
     def offset_for_timestamp(
-        self, timestamp_ms: int, *, isolation_level: str = "read_uncommitted", mode: str = "failFast"
+        self,
+        timestamp_ms: int,
+        *,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        mode: Mode = "failFast",
     ) -> int | None:
         """Offset of the first record, by offset, with a timestamp of at least `timestamp_ms`; None if there
         is none.
@@ -147,7 +172,7 @@ class PartitionLog(LocalLog):
         offset = self._retried(lambda log: offset_for_timestamp(log, timestamp_ms, on_damage))
         return offset if offset is not None and offset < limit else None
 
-    def batches(self, *, check_crcs: bool = False, mode: str = "failFast") -> Iterator[pa.RecordBatch]:
+    def batches(self, *, check_crcs: bool = False, mode: Mode = "failFast") -> Iterator[pa.RecordBatch]:
         """All batches in the segments' files, from their headers alone: BATCH_SCHEMA and `segment`, the
         file's name.
 
@@ -160,7 +185,7 @@ class PartitionLog(LocalLog):
             if count:
                 yield scanned.batches.append_column("segment", pa.array([segment.log] * count, pa.string()))
 
-    def transactions(self, *, mode: str = "failFast") -> pa.Table:
+    def transactions(self, *, mode: Mode = "failFast") -> pa.Table:
         """The transactions that the log has data of, as TRANSACTION_SCHEMA: first the ended ones in the order
         of their markers.
 
@@ -176,7 +201,7 @@ class PartitionLog(LocalLog):
         *,
         leader_epoch: int | None = None,
         now_ms: int | None = None,
-        compression: str | None = None,
+        compression: Compression | None = None,
         level: int | None = None,
         batch_size: int = 16384,
         producer_id: int = -1,
@@ -195,8 +220,9 @@ class PartitionLog(LocalLog):
         Args:
             records: columns by name, in any order: `value`, `key` (binary or string; null is null), `headers`
                 (list of structs of key and value), `timestamp` (any Arrow timestamp, or int64 ms; null or no
-                such column: now). Others are passed over. A DataFrame of pandas (2.2 on) or Polars will do,
-                as all that Arrow's PyCapsule interface takes.
+                such column: now). `topic` and `partition` have to be this log's. The other columns of
+                RECORD_SCHEMA, which `read` returns, are ignored. A DataFrame of pandas (2.2 on) or Polars
+                will do, as all that Arrow's PyCapsule interface takes.
             leader_epoch: of the batches; by default that of the batches before, 0 in a new log.
             now_ms: the time now, epoch ms; by default the clock's.
             compression: none, gzip, snappy, lz4 or zstd; by default what compression.type says, none where
@@ -211,7 +237,9 @@ class PartitionLog(LocalLog):
         Raises:
             LogDirInUseError: a broker, or another process, works in the log directory.
             LogNeedsRecoveryError: a crash left the log's end damaged; `kafkalog recover` mends it.
-            InvalidRecordError: a null key on a compacted topic. InvalidTimestampError, RecordTooLargeError.
+            ValueError: an unknown column.
+            InvalidRecordError: a null key on a compacted topic, or a record of another topic or partition.
+            InvalidTimestampError, RecordTooLargeError.
             OutOfOrderSequenceError, InvalidProducerEpochError: not what comes next of the producer.
             OSError: writing failed.
         """
@@ -220,13 +248,18 @@ class PartitionLog(LocalLog):
         how = Encoding(
             compression, level, batch_size, producer_id, producer_epoch, base_sequence, is_transactional
         )
-        return self._write(lambda at: (at.log_end_offset, encoded(records, how, at)), leader_epoch, now_ms)
+        target = self.topic, self.partition
+
+        def prepare(at: Admission) -> tuple[int, Iterator[EncodedPiece]]:
+            return at.log_end_offset, encoded(records, how, at, target)
+
+        return self._write(prepare, leader_epoch, now_ms)
 
     def append_batches(
         self,
         batches: Buffer,
         *,
-        origin: str = "client",
+        origin: Origin = "client",
         leader_epoch: int | None = None,
         now_ms: int | None = None,
     ) -> int:
@@ -315,6 +348,8 @@ class PartitionLog(LocalLog):
     ) -> int:
         from native_log.log.writing.opening import Writing, current_ms
 
+        leader_epoch = optional_integer("leader_epoch", leader_epoch)
+        now_ms = optional_integer("now_ms", now_ms)
         with self._one_by_one():
             now_ms = current_ms() if now_ms is None else now_ms
             if self._writing is None:
@@ -354,7 +389,7 @@ class PartitionLog(LocalLog):
         except (FileNotFoundError, LogTruncatedError):
             return work(self.opened_again())
 
-    def _limit(self, isolation_level: str) -> int:
+    def _limit(self, isolation_level: IsolationLevel) -> int:
         if isolation_level == "read_committed":
             return self.last_stable_offset
         if isolation_level != "read_uncommitted":
@@ -364,7 +399,7 @@ class PartitionLog(LocalLog):
         return self.high_watermark
 
 
-def _damage_handler(mode: str) -> Callable[[DamagedRange], None]:
+def _damage_handler(mode: Mode) -> Callable[[DamagedRange], None]:
     check_mode(mode)
 
     def report(damaged: DamagedRange) -> None:

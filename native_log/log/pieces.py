@@ -9,6 +9,7 @@ from native_log.errors import LogTruncatedError
 from native_log.segment.segment import LogSegment
 
 if TYPE_CHECKING:
+    from native_log.arguments import IsolationLevel
     from native_log.storage import DataFile
 
 SegmentId = tuple[int, int, int]
@@ -124,7 +125,7 @@ class LocatedRange:
     partition: int
     start_offset: int
     end_offset: int
-    isolation_level: str
+    isolation_level: IsolationLevel
     pieces: tuple[Piece, ...]
     max_batch_bytes: int
     earlier: tuple[SegmentId, ...] = ()

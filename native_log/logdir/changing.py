@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, TypeVar
 
+from native_log.arguments import path_list, topic_names
 from native_log.errors import InvalidTopicError
 from native_log.logdir.logdir import LogDir
 from native_log.logdir.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.logdir.session import WriteSession
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable
     from contextlib import ExitStack
 
@@ -34,7 +35,7 @@ def open_to_change(
 
     Raises LogDirInUseError, and as LogDir does.
     """
-    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    paths = path_list(path)
     log_dir = LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
     if dry_run:
         return log_dir
@@ -88,12 +89,7 @@ def chosen_partitions(
     else:
         wanted = topic_names(topics)
         check_can_be_changed(wanted)
-    excluded = topic_names(exclude_topics)
+    excluded = topic_names(exclude_topics, "exclude_topics")
     for topic in sorted((wanted | excluded) - known):
         log_dir.partition(topic, 0)  # raises, and says what is there instead
     return [one for one in partitions if one.topic in wanted - excluded]
-
-
-def topic_names(topics: str | Iterable[str]) -> set[str]:
-    """Return the names as a set; a single one may be given as it is."""
-    return {topics} if isinstance(topics, str) else set(topics)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.arguments import path_list
 from native_log.errors import NotALogDirError
 from native_log.logdir.checkpoints import CHECKPOINT_FILES
 from native_log.logdir.lock import LOCK_FILE
@@ -69,8 +70,9 @@ class Found:
 def local_path(path: str | os.PathLike[str]) -> Path:
     """The absolute path; `file:/p` and `file:///p` mean /p, `~` the home directory.
 
-    Raises NotALogDirError for other schemes, and where there is no path.
+    Raises NotALogDirError for other schemes, and where there is no path; TypeError.
     """
+    (path,) = path_list([path])
     text = os.path.expanduser(os.fspath(path))  # noqa: PTH111  (Path has lost what it was given)
     if not text:
         raise NotALogDirError(f"the path is empty; {_EXPECTED}")

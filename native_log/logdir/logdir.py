@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
+from native_log.arguments import HighWatermark, PathLike, integer, path_list, text
 from native_log.config import LogConfig
 from native_log.errors import (
     EmptyLogDirError,
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HighWatermark = Literal["auto", "ignore", "checkpoint"]
-PathLike = str | os.PathLike[str]
-
 
 class LogDir:
     """The partitions in one or several log directories, each counted once.
@@ -72,7 +71,7 @@ class LogDir:
         FileNotFoundError, PermissionError: a path that is not there, or may not be read.
         NotALogDirError: a path that is neither a log directory nor a partition directory.
         EmptyLogDirError: log directories, but no partition that can be read in any of them.
-        ValueError: an unknown high_watermark.
+        ValueError: an unknown high_watermark. TypeError: what is not a path.
     """
 
     def __init__(
@@ -119,22 +118,24 @@ class LogDir:
         path: PathLike | Iterable[PathLike],
         *more_paths: PathLike,
         cluster_id: str | None = None,
-        node_id: int = 1,
+        node_id: int | None = None,
     ) -> LogDir:
         """Make one or several log directories of one broker, as if it had been formatted and stopped.
 
         Args:
             cluster_id: 22 characters of base64url; by default a new one. A broker loads a directory only if
                 it has the broker's own cluster and node id.
+            node_id: of the broker; by default 1.
 
         Raises:
             FileExistsError: there is something else than an empty directory at a path.
             ValueError: no cluster id can be like that.
         """
         paths = _local_paths(path, more_paths)
-        cluster = random_uuid() if cluster_id is None else cluster_id
+        cluster = random_uuid() if cluster_id is None else text("cluster_id", cluster_id)
+        node = 1 if node_id is None else integer("node_id", node_id)
         for one in paths:
-            create_log_dir(one, cluster, node_id)
+            create_log_dir(one, cluster, node)
         return cls(paths, allow_empty=True)
 
     def create_topic(
@@ -159,7 +160,8 @@ class LogDir:
             LogDirInUseError: a broker runs on a directory.
             OSError: writing failed; nothing is left of the topic.
         """
-        checked_topic(topic, partitions)
+        partitions = integer("partitions", partitions)
+        checked_topic(text("topic", topic), partitions)
         uuid = random_uuid() if topic_id is None else checked_uuid(topic_id)
         settings = LogConfig.parse(config or {})
         found = self.topics().get(topic)
@@ -214,9 +216,19 @@ class LogDir:
         return tuple(self._directories.values())
 
     @property
-    def meta_properties(self) -> MetaProperties | None:
-        """meta.properties of the first log directory that has one."""
-        return next((one.meta_properties for one in self.directories if one.meta_properties), None)
+    def meta_properties(self) -> MetaProperties:
+        """meta.properties of the first log directory that has one.
+
+        Raises FileNotFoundError if none has, as a copy of partitions alone.
+        """
+        for one in self.directories:
+            if one.meta_properties is not None:
+                return one.meta_properties
+        raise FileNotFoundError(
+            errno.ENOENT,
+            "expected a readable meta.properties, found none: these are not whole log directories",
+            ", ".join(str(one.path) for one in self.directories),
+        )
 
     def topics(self) -> dict[str, list[int]]:
         """The partitions of each topic, internal topics included, sorted."""
@@ -240,8 +252,10 @@ class LogDir:
                 in the cluster's metadata (see `topic_configs`), which is read at the first append.
 
         Raises:
-            UnknownTopicOrPartitionError; InvalidConfigError.
+            UnknownTopicOrPartitionError; InvalidConfigError; TypeError.
         """
+        text("topic", topic)
+        partition = integer("partition", partition)
         try:
             found = self._partitions[topic, partition]
         except KeyError:
@@ -384,8 +398,7 @@ class LogDir:
 
 
 def _local_paths(path: PathLike | Iterable[PathLike], more_paths: Iterable[PathLike]) -> tuple[Path, ...]:
-    given = [path] if isinstance(path, str | os.PathLike) else path
-    paths = tuple(local_path(one) for one in (*given, *more_paths))
+    paths = tuple(map(local_path, path_list([*path_list(path), *more_paths])))
     if not paths:
         raise ValueError("no path is given: expected Kafka log directories, or partition directories")
     return paths

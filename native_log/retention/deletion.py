@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from native_log.arguments import integer
 from native_log.errors import OffsetOutOfRangeError
 from native_log.logdir.changing import check_can_be_changed, open_to_change
 from native_log.logdir.checkpoints import LOG_START_OFFSET_CHECKPOINT, update_offset_checkpoints
@@ -57,12 +58,13 @@ def delete_records(
             raise ValueError(
                 f'expected offsets as {{("orders", 0): 5}}, by topic and partition, found {key!r}'
             )
-    check_can_be_changed(topic for topic, _ in offsets)
+    wanted = {key: integer(f"offset of {key}", offset) for key, offset in offsets.items()}
+    check_can_be_changed(topic for topic, _ in wanted)
     rows: list[tuple[object, ...]] = []
     moved: dict[Path, tuple[str, int, int]] = {}
     with ExitStack() as locks:
         log_dir = open_to_change(path, dry_run, locks)
-        for (topic, partition), offset in sorted(offsets.items()):
+        for (topic, partition), offset in sorted(wanted.items()):
             log = log_dir.partition(topic, partition)
             start = max(log.log_start_offset, _checked_offset(log, offset))
             if start > log.log_start_offset:

@@ -604,3 +604,45 @@ def test_a_record_too_large_is_named_by_its_row_of_all(logs: Path, config: dict[
                 log.append(given_)
             assert raised.value.path == str(logs / "t-0")
             assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "says"),
+    [
+        ("keys", "found 'keys'; is key meant"),
+        ("Value", "found 'Value'; is value meant"),
+        ("time_stamp", "is timestamp meant"),
+        ("customer", "expected columns of key, value, .*, found 'customer'; leave it out"),
+    ],
+)
+def test_columns_that_no_record_has_are_refused(logs: Path, column: str, says: str) -> None:
+    rows = records(3).append_column(column, pa.array(["x"] * 3))
+    with LogDir(logs).partition("t", 0) as log:
+        with pytest.raises(ValueError, match=says):
+            log.append(rows)
+        assert log.log_end_offset == 0
+
+
+def test_what_was_read_can_be_appended(logs: Path) -> None:
+    with LogDir(logs).partition("t", 0) as log:
+        log.append(records(3))
+        log.append(log.read().read_all())
+        # What pyarrow makes of a DataFrame's index.
+        log.append(records(3).append_column("__index_level_0__", pa.array([3, 5, 7])))
+        assert values(log) == values(log)[:3] * 3
+
+
+@pytest.mark.parametrize("name", ["topic", "partition"])
+def test_records_of_another_log_are_refused(logs: Path, name: str) -> None:
+    def named(*found: Any, as_dictionary: bool = False) -> pa.Table:
+        column = pa.array(found)
+        column = column.dictionary_encode() if as_dictionary else column
+        return pa.table(records(3)).append_column(name, column)
+
+    mine, other, wrong = {"topic": ("t", "u", "found 'u'"), "partition": (0, 1, "found 1")}[name]
+    with LogDir(logs).partition("t", 0) as log:
+        for as_dictionary in (False, True):
+            with pytest.raises(InvalidRecordError, match=f"row 2: expected {name} {mine!r}.*{wrong}"):
+                log.append(named(mine, None, other, as_dictionary=as_dictionary))
+            log.append(named(mine, None, mine, as_dictionary=as_dictionary))
+        assert log.log_end_offset == 6

@@ -101,3 +101,47 @@ def test_times(log: PartitionLog) -> None:
 def test_slips(slip: Callable[[], object], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         slip()
+
+
+def partition() -> PartitionLog:
+    return LogDir(DATA).partition("plain-none", 0)
+
+
+@pytest.mark.parametrize(
+    ("slip", "says"),
+    [
+        (lambda: LogDir(None), "path: expected a str or os.PathLike, or several, found None"),  # type: ignore[arg-type]
+        (lambda: LogDir(b"/logs"), "path: expected a str or os.PathLike, or several, found b'/logs'"),  # type: ignore[arg-type]
+        (lambda: LogDir([DATA, 5]), "path: expected a str or os.PathLike, found 5"),  # type: ignore[list-item]
+        (lambda: native_log.retain(None, dry_run=True), "path: expected a str or os.PathLike"),  # type: ignore[arg-type]
+        (lambda: native_log.reindex(None), "path: expected a str or os.PathLike"),  # type: ignore[arg-type]
+        (lambda: native_log.recover(None), "path: expected a str or os.PathLike"),  # type: ignore[arg-type]
+        (lambda: native_log.retain(DATA, 5, dry_run=True), "topics: expected a str or several, found 5"),  # type: ignore[arg-type]
+        (lambda: native_log.retain(DATA, [5], dry_run=True), "topics: expected a str, found 5"),  # type: ignore[list-item]
+        (lambda: LogDir(DATA).partition("plain-none", "0"), "partition: expected an int, found '0'"),  # type: ignore[arg-type]
+        (lambda: LogDir(DATA).partition("plain-none", True), "partition: expected an int, found True"),
+        (lambda: LogDir(DATA).partition(0, 0), "topic: expected a str, found 0"),  # type: ignore[arg-type]
+        (lambda: partition().read("5"), "start_offset: expected an int, found '5'"),  # type: ignore[arg-type]
+        (lambda: partition().read(0, 5.0), r"end_offset: expected an int, found 5\.0"),  # type: ignore[arg-type]
+        (lambda: partition().range(start_offset="5"), "start_offset: expected an int"),  # type: ignore[arg-type]
+        (
+            lambda: native_log.delete_records(DATA, {("plain-none", 0): "5"}, dry_run=True),  # type: ignore[dict-item]
+            r"offset of \('plain-none', 0\): expected an int, found '5'",
+        ),
+    ],
+)
+def test_types(slip: Callable[[], object], says: str) -> None:
+    with pytest.raises(TypeError, match=f"^{says}"):
+        slip()
+
+
+def test_integers_of_numpy_are_integers(log: PartitionLog) -> None:
+    there = LogDir(DATA).partition("plain-none", np.int32(0))  # type: ignore[arg-type]
+    assert there.read(np.int64(5), np.int64(7), ["offset"]).read_all()["offset"].to_pylist() == [5, 6]  # type: ignore[arg-type]
+
+
+def test_a_copy_without_meta_properties_says_so() -> None:
+    with pytest.raises(FileNotFoundError, match=r"expected a readable meta\.properties") as failed:
+        _ = LogDir(DATA / "plain-none-0").meta_properties
+    assert failed.value.filename == str(DATA)
+    assert LogDir(GOLDEN / "kafka-4.1/whole-broker/data").meta_properties.node_id == 1

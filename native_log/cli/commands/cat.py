@@ -24,6 +24,7 @@ from native_log.cli.times import TimeType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from native_log.arguments import IsolationLevel, Mode
     from native_log.cli.rendering import Rendering
 
 _FORMS = ("text", "json", "arrow")
@@ -156,8 +157,8 @@ def cat(
     tail: int | None,
     limit: int | None,
     output: BinaryIO,
-    isolation_level: str,
-    mode: str,
+    isolation_level: IsolationLevel,
+    mode: Mode,
     **form: Any,
 ) -> None:
     """Print records, one partition after the other, each in order of offset.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from native_log.arguments import Mode
     from native_log.segment.damage import DamagedRange
 
 DEFAULT_MAP_BYTES = 128 << 20
@@ -24,7 +25,7 @@ DEFAULT_MAP_BYTES = 128 << 20
 class ReadOptions(TypedDict, total=False):
     """The keywords of LogRange.read."""
 
-    mode: str
+    mode: Mode
     check_crcs: bool
     max_rows: int | None
     max_bytes: int | None
@@ -52,7 +53,7 @@ class LogRange(LocatedRange):
         self,
         columns: Sequence[str] | None = None,
         *,
-        mode: str = "failFast",
+        mode: Mode = "failFast",
         check_crcs: bool = True,
         max_rows: int | None = None,
         max_bytes: int | None = DEFAULT_MAX_BYTES,
@@ -99,7 +100,7 @@ class LogRange(LocatedRange):
         self,
         columns: Sequence[str] | None = None,
         *,
-        mode: str = "failFast",
+        mode: Mode = "failFast",
         check_crcs: bool = True,
         fail_on_data_loss: bool = True,
         map_bytes: int = DEFAULT_MAP_BYTES,

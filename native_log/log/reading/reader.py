@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
 
+from native_log.arguments import Mode
 from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.locating import locate
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CORRUPT_RECORD = "_corrupt_record"
-MODES = ("failFast", "dropMalformed", "permissive")
+MODES = get_args(Mode)
 
 READ_BYTES = 4 << 20
 """How much of a file is decoded in one call, so that rows come some ten thousand at a time: whoever takes a

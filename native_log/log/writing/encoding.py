@@ -10,7 +10,7 @@ import pyarrow as pa
 from native_log.errors import InvalidRecordError, RecordTooLargeError
 from native_log.log.writing.ahead import one_ahead
 from native_log.log.writing.sequences import MAX_SEQUENCE, check_producer
-from native_log.log.writing.validation import LOG_APPEND_TIME, check_records
+from native_log.log.writing.validation import LOG_APPEND_TIME, check_columns, check_records, check_target
 from native_log.records import encode
 from native_log.segment.scan import int32s, int64s
 
@@ -101,9 +101,17 @@ class Encoding:
         return done
 
 
-def encoded(records: object, how: Encoding, at: Admission) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
-    """Pieces of encoded batches: their bytes and rows. Raises as PartitionLog.append says."""
+def encoded(
+    records: object, how: Encoding, at: Admission, target: tuple[str, int]
+) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
+    """Pieces of encoded batches: their bytes and rows. Raises as PartitionLog.append says.
+
+    Args:
+        target: topic and partition of the log.
+    """
     rows = _arrow(records)
+    check_columns(rows.schema.names)
+    check_target(rows, target, at.path)
     pieces = _encoded(rows, how, at)
     # Where there is more than one, the next is encoded while one is written.
     return one_ahead(pieces) if rows.nbytes > _SLICE_BYTES else pieces

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
+from native_log.records import RECORD_SCHEMA
 from native_log.records.encode import known_timestamps
 
 if TYPE_CHECKING:
@@ -17,6 +19,34 @@ if TYPE_CHECKING:
 
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 LOG_APPEND_TIME = "LogAppendTime"
+_COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition")
+_PANDAS_INDEX = "__index_level_"
+_SIMILARITY = 0.6
+
+
+def check_columns(names: Sequence[str]) -> None:
+    """Raises ValueError for a column that is neither of a record nor of RECORD_SCHEMA: it may be misspelt."""
+    for name in names:
+        if name in RECORD_SCHEMA.names or name.startswith(_PANDAS_INDEX):
+            continue
+        similar = difflib.get_close_matches(name.lower(), _COLUMNS, 1, _SIMILARITY)
+        what = f"is {similar[0]} meant?" if similar else "leave it out"
+        raise ValueError(f"expected columns of {', '.join(_COLUMNS)}, found {name!r}; {what}")
+
+
+def check_target(records: pa.RecordBatch | pa.Table, target: tuple[str, int], path: object) -> None:
+    """Raises InvalidRecordError for a record whose column topic or partition names another log."""
+    for name, expected in zip(("topic", "partition"), target, strict=True):
+        if name not in records.schema.names:
+            continue
+        column = records.column(name)
+        for found in pc.unique(column).to_pylist():
+            if found is not None and found != expected:
+                raise InvalidRecordError(
+                    f"row {column.to_pylist().index(found)}: expected {name} {expected!r}, that of this log, "
+                    f"found {found!r}; append it to its own log, or leave the column out",
+                    path=path,
+                )
 
 
 def check_records(

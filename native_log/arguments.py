@@ -1,0 +1,55 @@
+"""Arguments of public functions: values they may have, and checks of their types."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable
+from typing import Literal, SupportsIndex
+
+PathLike = str | os.PathLike[str]
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+HighWatermark = Literal["auto", "ignore", "checkpoint"]
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+Mode = Literal["failFast", "dropMalformed", "permissive"]
+Origin = Literal["client", "coordinator", "replication"]
+
+
+def integer(name: str, value: SupportsIndex) -> int:
+    """Return `value` as an int; integers of numpy will do. Raises TypeError."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: expected an int, found {value!r}")
+    return operator.index(value)
+
+
+def optional_integer(name: str, value: SupportsIndex | None) -> int | None:
+    """The same, or None."""
+    return None if value is None else integer(name, value)
+
+
+def text(name: str, value: str) -> str:
+    """Return `value`. Raises TypeError if it is not a str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a str, found {value!r}")
+    return value
+
+
+def topic_names(topics: str | Iterable[str], name: str = "topics") -> set[str]:
+    """Return the names as a set; a single one may be given as it is. Raises TypeError."""
+    if isinstance(topics, bytes) or not isinstance(topics, Iterable):
+        raise TypeError(f"{name}: expected a str or several, found {topics!r}")
+    return {topics} if isinstance(topics, str) else {text(name, topic) for topic in topics}
+
+
+def path_list(paths: PathLike | Iterable[PathLike]) -> list[PathLike]:
+    """Return the paths as a list; a single one may be given as it is. Raises TypeError."""
+    if isinstance(paths, str | os.PathLike):
+        return [paths]
+    if isinstance(paths, bytes) or not isinstance(paths, Iterable):
+        raise TypeError(f"path: expected a str or os.PathLike, or several, found {paths!r}")
+    found = list(paths)
+    for path in found:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"path: expected a str or os.PathLike, found {path!r}")
+    return found

@@ -1,0 +1,60 @@
+"""A range of a log as a source that can be scanned more than once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from native_log.log.reading.reader import check_mode, record_schema
+
+if TYPE_CHECKING:
+    from native_log.log.reading.log_range import LogRange, ReadOptions
+
+
+@dataclass(frozen=True, slots=True)
+class LogScan:
+    """Columns of the records of a range. Nothing is read before it is asked for; then it is read anew.
+
+    Every reading has the same offsets, whatever is appended meanwhile. Whatever knows Arrow's PyCapsule
+    interface takes a scan as it is, more than once: DuckDB, `polars.DataFrame(scan)`, `pyarrow.table(scan)`.
+
+    Attributes:
+        range: the offsets.
+        columns: names of RECORD_SCHEMA, and `_corrupt_record`.
+        how: see LogRange.read.
+    """
+
+    range: LogRange
+    columns: tuple[str, ...]
+    how: ReadOptions
+
+    def __post_init__(self) -> None:
+        """Raises ValueError: an unknown column or mode."""
+        record_schema(self.columns)
+        check_mode(self.how.get("mode", "failFast"))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what is read: the columns, with their types in RECORD_SCHEMA."""
+        return record_schema(self.columns)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the records as a stream of record batches, which can be read once.
+
+        Reading raises as LogRange.read does.
+        """
+        return pa.RecordBatchReader.from_batches(self.schema, self.range.read(self.columns, **self.how))
+
+    def to_table(self) -> pa.Table:
+        """Read all records into memory. Raises as LogRange.read."""
+        return self.to_reader().read_all()
+
+    def to_pandas(self) -> Any:
+        """The same as a DataFrame of pandas."""
+        return self.to_reader().read_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a new stream of all records (Arrow's PyCapsule interface)."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)

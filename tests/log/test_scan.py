@@ -1,0 +1,61 @@
+"""A range of a log that is scanned more than once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from native_log import LogDir, LogScan, OffsetOutOfRangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from native_log import PartitionLog
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[PartitionLog]:
+    with LogDir.create(tmp_path) as logs:
+        logs.create_topic("t")
+        log = logs.partition("t", 0)
+        log.append(pa.record_batch({"value": [str(number) for number in range(100)]}))
+        yield log
+
+
+def test_every_reading_is_the_same_whatever_is_appended_meanwhile(log: PartitionLog) -> None:
+    scan = log.scan(10, columns=["offset", "value"])
+    assert isinstance(scan, LogScan)
+    first = scan.to_table()
+    log.append(pa.record_batch({"value": ["later"]}))
+    assert first["offset"].to_pylist() == list(range(10, 100))
+    for again in (scan.to_table(), pa.table(scan), pa.table(scan), scan.to_reader().read_all()):
+        assert again == first
+    assert scan.schema == first.schema == log.read(columns=["offset", "value"]).schema
+    assert scan.to_pandas()["offset"].tolist() == list(range(10, 100))
+    assert log.scan(10, columns=["offset", "value"]).to_table().num_rows == 91
+
+
+def test_read_is_one_reading_of_a_scan(log: PartitionLog) -> None:
+    assert log.scan().to_table() == log.read().read_all()
+    assert log.scan(5, 8, ["offset"], max_rows=1).to_table() == log.read(5, 8, ["offset"]).read_all()
+
+
+def test_streams_of_it_are_independent(log: PartitionLog) -> None:
+    """As DuckDB takes them for a join of a scan with itself."""
+    scan = log.scan(columns=["offset"], max_rows=10, first_rows=None)
+    one, two = (pa.RecordBatchReader.from_stream(scan) for _ in range(2))
+    assert next(one)["offset"][0].as_py() == 0
+    assert two.read_all()["offset"].to_pylist() == list(range(100))
+    assert one.read_all()["offset"].to_pylist()[-1] == 99
+
+
+def test_what_cannot_be_read_is_refused_before_it_is_read(log: PartitionLog) -> None:
+    with pytest.raises(ValueError, match="unknown column 'offse'"):
+        log.scan(columns=["offse"])
+    with pytest.raises(ValueError, match="mode must be one of"):
+        log.scan(mode="lenient")  # type: ignore[arg-type]
+    with pytest.raises(OffsetOutOfRangeError):
+        log.scan(start_offset=101)

@@ -1,0 +1,59 @@
+"""What `native_log` exports."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from typing import TYPE_CHECKING, Any
+
+import native_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PRIVATE = ("cli", "kernel", "_kernel", "__main__")
+_NAME = re.compile(r"\b(?:[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]+(?:_[A-Z]+)*_SCHEMA)\b")
+
+
+def our_names() -> set[str]:
+    """Classes and schemas that the package defines anywhere."""
+    found = set()
+    for module in pkgutil.walk_packages(native_log.__path__, "native_log."):
+        if module.name.split(".")[1] in _PRIVATE:
+            continue
+        for name, value in vars(importlib.import_module(module.name)).items():
+            is_ours = inspect.isclass(value) and value.__module__.startswith("native_log")
+            if not name.startswith("_") and (is_ours or name.endswith("_SCHEMA")):
+                found.add(name)
+    return found
+
+
+def public_docstrings() -> Iterator[tuple[str, str]]:
+    for name in native_log.__all__:
+        value = getattr(native_log, name)
+        if not (inspect.isclass(value) or inspect.isfunction(value)):
+            continue
+        yield name, inspect.getdoc(value) or ""
+        if inspect.isclass(value):
+            for member, what in inspect.getmembers(value):
+                if not member.startswith("_"):
+                    yield f"{name}.{member}", _docstring(what)
+
+
+def _docstring(member: Any) -> str:
+    is_code = callable(member) or isinstance(member, property)
+    return (inspect.getdoc(member) or "") if is_code else ""
+
+
+def test_every_type_that_docstrings_name_is_exported() -> None:
+    ours = our_names()
+    assert {"LogRange", "LogConfig", "RECORD_SCHEMA"} <= ours
+    missing = {
+        (where, name)
+        for where, text in public_docstrings()
+        for name in _NAME.findall(text)
+        if name in ours and name not in native_log.__all__
+    }
+    assert not missing
