@@ -151,21 +151,18 @@ def reindex_all(
             f"{'' if dry_run else ' indexed'}, the indexes of {one.changed} {changes}"
         )
 
-    failed = 0
-    for path in paths:
-        found = reindex(
-            path,
-            topics or None,
-            dry_run=dry_run,
-            exclude_topics=exclude_topics,
-            config={"index.interval.bytes": index_interval_bytes},
-            on_partition=say,
-        )
-        for one in found:
-            if one.error is not None:
-                note_error(one.error)
-                failed += 1
-    return failed
+        if one.error is not None:
+            note_error(one.error)
+
+    found = reindex(
+        paths,
+        topics or None,
+        dry_run=dry_run,
+        exclude_topics=exclude_topics,
+        config={"index.interval.bytes": index_interval_bytes},
+        on_partition=say,
+    )
+    return sum(status == "failed" for status in found["status"].to_pylist())
 
 
 def _many(count: int, what: str) -> str:

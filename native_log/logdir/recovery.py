@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.arguments import topic_names
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
 from native_log.log.recovery.cut_off import cut_records, save_cut
 from native_log.log.recovery.recover import LogRecovery, recover_log
-from native_log.logdir.changing import topic_names
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     OffsetCheckpoints,
@@ -27,7 +27,7 @@ from native_log.logdir.names import METADATA_TOPIC, PartitionKind
 from native_log.logdir.session import ClosedLog, WriteSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 logger = logging.getLogger(__name__)
 
@@ -97,10 +97,10 @@ def recover(
     if dry_run:
         _warn_of_a_broker(found)
         saved = OffsetCheckpoints.read(found.log_dir)
-        return how.recover_all(recoverable(found, topics, exclude_topics), saved, dry_run=True)
+        return how.recover_all(recoverable([found], topics, exclude_topics), saved, dry_run=True)
     with WriteSession.alone(found.log_dir) as session:
         found = find_partitions(location)
-        wanted = recoverable(found, topics, exclude_topics)
+        wanted = recoverable([found], topics, exclude_topics)
         saved = OffsetCheckpoints.read(found.log_dir)
         session.begin()
         try:
@@ -165,27 +165,31 @@ class _How:
 
 
 def recoverable(
-    found: Found, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
+    found: Sequence[Found], topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
 ) -> list[PartitionDir]:
-    """Return the partitions whose logs a broker recovers: of these topics, None: of all, less those excluded.
+    """Return the partitions whose logs a broker recovers, sorted: of these topics, None: of all, less those
+    excluded.
 
     Raises UnknownTopicOrPartitionError, also for an excluded topic: it may be misspelt.
     """
-    partitions = [
-        one
-        for one in found.partitions
+    partitions = {
+        one.path: one
+        for place in found
+        for one in place.partitions
         if one.kind in (PartitionKind.NORMAL, PartitionKind.FUTURE) and one.topic != METADATA_TOPIC
-    ]
-    known = {one.topic for one in partitions}
+    }
+    known = {one.topic for one in partitions.values()}
     wanted = known if topics is None else topic_names(topics)
-    excluded = topic_names(exclude_topics)
+    excluded = topic_names(exclude_topics, "exclude_topics")
     unknown = sorted((wanted | excluded) - known)
     if unknown:
         there = sorted(known)
         raise UnknownTopicOrPartitionError(
-            f"there is no topic {unknown[0]}, but {', '.join(there) or 'none at all'}", path=found.log_dir
+            f"there is no topic {unknown[0]}, but {', '.join(there) or 'none at all'}",
+            path=", ".join(str(place.log_dir) for place in found),
         )
-    return [one for one in partitions if one.topic in wanted - excluded]
+    chosen = [one for one in partitions.values() if one.topic in wanted - excluded]
+    return sorted(chosen, key=lambda one: (one.topic, one.partition, one.path))
 
 
 def _closed(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:

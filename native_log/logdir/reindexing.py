@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from native_log.arguments import path_list
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, LogNeedsRecoveryError
 from native_log.log.listing import list_log
@@ -21,8 +24,6 @@ from native_log.segment.rebuild import rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    import pyarrow as pa
 
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
@@ -44,8 +45,26 @@ class PartitionReindexing:
     error: KafkaLogError | OSError | None = None
 
 
+REINDEX_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "path": pa.string(),
+        "status": pa.string(),
+        "segments": pa.int64(),
+        "changedSegments": pa.int64(),
+        "position": pa.int64(),
+        "offset": pa.int64(),
+        "reason": pa.string(),
+    }
+)
+"""One row a partition, in the directory `path`: `segments` of it were indexed (in a dry run: would be), of
+which `changedSegments` had other indexes, or none. `status` is "reindexed", or "failed" where a segment could
+not be indexed as a whole; then `reason` says why, `path` is the file, `position` and `offset` where in it."""
+
+
 def reindex(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     topics: str | Iterable[str] | None = None,
     *,
     dry_run: bool = False,
@@ -53,37 +72,61 @@ def reindex(
     config: Mapping[str, object] | None = None,
     threads: int | None = None,
     on_partition: Callable[[PartitionReindexing], None] = lambda _: None,
-) -> list[PartitionReindexing]:
+) -> pa.Table:
     """Make `.index`, `.timeindex` and `.txnindex` of every segment anew, as a broker's recovery makes them.
 
-    No .log is changed. A damaged log is indexed up to the damage; that is its `error`, a
-    LogNeedsRecoveryError, and does not stop the others.
+    No .log is changed. A damaged log is indexed up to the damage; that does not stop the
+    others.
 
     Args:
-        topics: only these.
+        path: log directories, or single partition directories. No broker may run on them.
+        topics: only these; None: all but the controllers' log.
         dry_run: write nothing and take no lock, only compare.
         exclude_topics: not these.
         config: settings by Kafka's names: index.interval.bytes. See LogConfig.
         threads: how many logs at a time; by default one for each CPU.
         on_partition: called after each partition, in their order.
 
+    Returns:
+        One row a partition, as REINDEX_SCHEMA, sorted by topic and partition.
+
     Raises:
         LogDirInUseError: a broker, or another process, works in the directory, or this very one does.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
-    location = local_path(path)
+    locations = [local_path(one) for one in path_list(path)]
     settings = LogConfig.parse(config or {})
     done = []
-    with nullcontext() if dry_run else WriteSession.alone(find_partitions(location).log_dir):
+    with ExitStack() as locks:
+        if not dry_run:
+            for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations):
+                locks.enter_context(WriteSession.alone(log_dir))
+        wanted = recoverable([find_partitions(one) for one in locations], topics, exclude_topics)
         pool = ThreadPoolExecutor(threads or os.cpu_count(), "log-reindexing")
         try:
-            wanted = recoverable(find_partitions(location), topics, exclude_topics)
             for result in pool.map(partial(_reindexed, config=settings, dry_run=dry_run), wanted):
                 on_partition(result)
                 done.append(result)
         finally:
             pool.shutdown(cancel_futures=True)
-    return done
+    return pa.Table.from_pylist(list(map(_row, done)), schema=REINDEX_SCHEMA)
+
+
+def _row(done: PartitionReindexing) -> dict[str, object]:
+    row: dict[str, object] = {
+        "topic": done.partition.topic,
+        "partition": done.partition.partition,
+        "path": str(done.partition.path),
+        "status": "reindexed",
+        "segments": done.segments,
+        "changedSegments": done.changed,
+    }
+    if done.error is not None:
+        row |= {"status": "failed", "reason": str(done.error)}
+    if isinstance(done.error, KafkaLogError):
+        row |= {"reason": done.error.message, "position": done.error.position, "offset": done.error.offset}
+        row["path"] = done.error.path or row["path"]
+    return row
 
 
 def _reindexed(partition: PartitionDir, config: LogConfig, dry_run: bool) -> PartitionReindexing:

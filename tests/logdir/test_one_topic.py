@@ -13,7 +13,7 @@ import native_log
 from tests.conftest import GOLDEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 
@@ -23,13 +23,50 @@ def log_dir(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-@pytest.mark.parametrize("change", [native_log.recover, native_log.reindex])
-def test_a_single_name_is_a_topic(log_dir: Path, change: object) -> None:
-    assert callable(change)
+def recovered_topics(log_dir: Path, topics: str | Iterable[str]) -> set[str]:
+    return {one.partition.topic for one in native_log.recover(log_dir, topics)}
+
+
+def reindexed_topics(log_dir: Path, topics: str | Iterable[str]) -> set[str]:
+    return set(native_log.reindex(log_dir, topics)["topic"].to_pylist())
+
+
+@pytest.mark.parametrize("change", [recovered_topics, reindexed_topics])
+def test_a_single_name_is_a_topic(
+    log_dir: Path, change: Callable[[Path, str | Iterable[str]], set[str]]
+) -> None:
     for topics in ("events", ["events"], iter(["events"])):
-        assert {one.partition.topic for one in change(log_dir, topics)} == {"events"}
+        assert change(log_dir, topics) == {"events"}
     with pytest.raises(native_log.UnknownTopicOrPartitionError, match="there is no topic event,"):
         change(log_dir, "event")
+
+
+def test_several_directories_are_indexed_anew_at_once(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    with native_log.LogDir.create(paths) as logs:
+        logs.create_topic("t", 4)
+        for number in range(4):
+            logs.partition("t", number).append(pa.record_batch({"value": ["v"]}))
+    (missing,) = (tmp_path / "b" / "t-3").glob("*.timeindex")
+    missing.unlink()
+    with (tmp_path / "a" / "t-0" / "00000000000000000000.log").open("ab") as log:
+        size = log.tell()
+        log.write(b"no batch")
+
+    planned = native_log.reindex(paths, dry_run=True)
+    assert not missing.exists()
+    assert native_log.reindex(paths) == planned
+    assert missing.exists()
+
+    assert planned.schema == native_log.REINDEX_SCHEMA
+    rows = planned.to_pylist()
+    assert [(row["topic"], row["partition"]) for row in rows] == [("t", number) for number in range(4)]
+    assert [row["status"] for row in rows] == ["failed", "reindexed", "reindexed", "reindexed"]
+    assert [row["changedSegments"] for row in rows] == [0, 0, 0, 1]
+    assert (rows[0]["path"], rows[0]["position"], rows[0]["offset"]) == (log.name, size, 1)
+    assert "kafkalog recover" in rows[0]["reason"]
+    assert rows[3]["path"] == str(tmp_path / "b" / "t-3")
+    assert native_log.reindex(paths)["changedSegments"].to_pylist() == [0] * 4
 
 
 @pytest.fixture
