@@ -45,11 +45,11 @@ def test_read_is_one_reading_of_a_scan(log: PartitionLog) -> None:
 
 def test_streams_of_it_are_independent(log: PartitionLog) -> None:
     """As DuckDB takes them for a join of a scan with itself."""
-    scan = log.scan(columns=["offset"], max_rows=10, first_rows=None)
+    scan = log.scan(columns=["offset"])
     one, two = (pa.RecordBatchReader.from_stream(scan) for _ in range(2))
-    assert next(one)["offset"][0].as_py() == 0
+    first = next(one)
     assert two.read_all()["offset"].to_pylist() == list(range(100))
-    assert one.read_all()["offset"].to_pylist()[-1] == 99
+    assert first.num_rows + one.read_all().num_rows == 100
 
 
 def test_what_cannot_be_read_is_refused_before_it_is_read(log: PartitionLog) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from native_log import LogDir
 from native_log.config import LogConfig
-from native_log.logdir.create import create_partition, random_uuid
+from native_log.logdir.create import create_partitions, random_uuid
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def config(resource: str, name: str, value: str | None, *, kind: int = 2) -> byt
 def write(log_dir: Path, *records: bytes) -> None:
     """Write a metadata log, or append to it."""
     if not (log_dir / "__cluster_metadata-0").exists():
-        create_partition(log_dir, "__cluster_metadata", 0, random_uuid(), LogConfig())
+        create_partitions([log_dir], "__cluster_metadata", random_uuid(), LogConfig())
     with LogDir(log_dir).partition("__cluster_metadata", 0) as log:
         log.append(pa.record_batch({"value": list(records)}))
 
