@@ -50,6 +50,8 @@ def _ddl_type(arrow: pa.DataType) -> str:
         return f"array<{_ddl_type(arrow.value_type)}>"
     if pa.types.is_struct(arrow):
         return f"struct<{','.join(f'{f.name}:{_ddl_type(f.type)}' for f in arrow)}>"
+    if pa.types.is_map(arrow):
+        return f"map<{_ddl_type(arrow.key_type)},{_ddl_type(arrow.item_type)}>"
     return _DDL[arrow]
 
 
@@ -126,10 +128,13 @@ def _arrow_field(field: StructField) -> pa.Field:
 
 def arrow_type(spark: DataType) -> pa.DataType:
     """Raises KeyError for types of which no column of ours is."""
-    from pyspark.sql.types import ArrayType, StructType
+    from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(spark, ArrayType):
         return pa.list_(pa.field("element", arrow_type(spark.elementType), spark.containsNull))
+    if isinstance(spark, MapType):
+        value = pa.field("value", arrow_type(spark.valueType), spark.valueContainsNull)
+        return pa.map_(arrow_type(spark.keyType), value)
     if isinstance(spark, StructType):
         return pa.struct(list(map(_arrow_field, spark.fields)))
     return _ARROW[spark.simpleString()]

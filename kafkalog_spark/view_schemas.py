@@ -60,12 +60,21 @@ PARTITIONS = pa.schema(
         ("segmentCount", pa.int32()),
         ("sizeInBytes", pa.int64()),
         ("maxTimestamp", TIMESTAMP),
+        ("cleanupPolicy", pa.string()),
+        ("policySource", pa.string()),
+        ("config", pa.map_(pa.string(), pa.string())),
         (
             "leaderEpochs",
             pa.list_(pa.field("element", pa.struct([("epoch", pa.int32()), ("startOffset", pa.int64())]))),
         ),
     ]
 )
+"""`config` is the topic's configuration in the cluster's metadata (null: the topic is not in it, or there is
+no metadata). `cleanupPolicy` is what that, or another source, tells; `policySource` says which: topic,
+broker, default, cleaner or internal (see native_log.policies.CleanupPolicy)."""
+
+POLICY_COLUMNS = {"cleanupPolicy", "policySource", "config"}
+"""Those of PARTITIONS that take a look into the cluster's metadata."""
 
 TRANSACTIONS = pa.schema([*LOCATION, *TRANSACTION_SCHEMA])
 """`state` is committed, aborted or open; see native_log.log.producers.transactions."""

@@ -18,8 +18,9 @@ from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.read.batch import joined
 from kafkalog_spark.read.plan import open_log_dir, selected
 from kafkalog_spark.schema import Projection
-from kafkalog_spark.view_schemas import BATCHES, LOCATION, TIMESTAMP, TRANSACTIONS, VIEWS
+from kafkalog_spark.view_schemas import BATCHES, LOCATION, POLICY_COLUMNS, TIMESTAMP, TRANSACTIONS, VIEWS
 from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.policies import described
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafkalog_spark.options import ReadOptions
+    from native_log.policies import TopicFacts
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class PartitionDirectory:
     partition: int
     checkpoints: PartitionCheckpoints
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    facts: TopicFacts | None = None
+    """What is known of the topic's configuration, if it is asked for."""
 
     def open(self) -> PartitionLog:
         return PartitionLog.open(
@@ -67,12 +71,20 @@ class ViewReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         log_dir = open_log_dir(self._options)
         logs = [log_dir.partition(*tp) for tp in selected(self._options, log_dir)]
+        is_policy_asked = not POLICY_COLUMNS.isdisjoint(self._projection.columns)
+        asked = log_dir.partitions() if is_policy_asked else ()
+        facts = {one.key: log_dir.topic_facts(one) for one in asked}
         tasks = pack(logs, lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments), PACK_BYTES)
         return [
             PartitionDirectories(
                 tuple(
                     PartitionDirectory(
-                        str(log.path), log.topic, log.partition, log.checkpoints, log.max_batch_bytes
+                        str(log.path),
+                        log.topic,
+                        log.partition,
+                        log.checkpoints,
+                        log.max_batch_bytes,
+                        facts.get((log.topic, log.partition)),
                     )
                     for log in task
                 )
@@ -95,17 +107,23 @@ def _rows(
     directory: PartitionDirectory, options: ReadOptions, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     with in_sight(directory.path):
-        yield from _of_view(directory.open(), options, columns)
+        yield from _of_view(directory.open(), directory.facts, options, columns)
 
 
-def _of_view(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _of_view(
+    log: PartitionLog, facts: TopicFacts | None, options: ReadOptions, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     if options.view == "batches":
         yield from _batches(log, options, check_crcs=options.check_crcs and "isValid" in columns)
     elif options.view == "transactions":
         for batch in log.transactions(mode=options.mode).to_batches():
             yield _located(batch, log, TRANSACTIONS)
     else:
-        rows = _segments(log, options) if options.view == "segments" else [_partition(log, options, columns)]
+        rows = (
+            _segments(log, options)
+            if options.view == "segments"
+            else [_partition(log, facts, options, columns)]
+        )
         yield _located(pa.RecordBatch.from_pylist(rows, schema=_without(VIEWS[options.view])), log)
 
 
@@ -158,7 +176,9 @@ def _summary(headers: list[pa.RecordBatch]) -> dict[str, Any]:
     }
 
 
-def _partition(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) -> dict[str, Any]:
+def _partition(
+    log: PartitionLog, facts: TopicFacts | None, options: ReadOptions, columns: Sequence[str]
+) -> dict[str, Any]:
     row: dict[str, Any] = {
         "path": str(log.path),
         "topicId": log.topic_id,
@@ -172,6 +192,9 @@ def _partition(log: PartitionLog, options: ReadOptions, columns: Sequence[str]) 
             {"epoch": entry.epoch, "startOffset": entry.start_offset} for entry in log.leader_epochs
         ],
     }
+    if facts is not None:
+        row["cleanupPolicy"], row["policySource"] = described(facts)
+        row["config"] = None if facts.stored is None else sorted(facts.stored.items())
     # These take a pass over the headers.
     if "lastStableOffset" in columns:
         row["lastStableOffset"] = log.last_stable_offset

@@ -97,7 +97,8 @@ class CleanupPolicy:
         values: subset of compact, delete; None if nothing tells.
         source: "topic" and "broker": the stored configuration of the topic or the broker; "default": the
             metadata has the topic but no policy, so it is Kafka's default (unless server.properties says
-            otherwise); "cleaner": cleaner-offset-checkpoint; "internal": Kafka's own topic.
+            otherwise); "cleaner": cleaner-offset-checkpoint; "internal": one of Kafka's own topics, whose
+            stored policy is missing, so that nothing asks for compaction or deletion.
     """
 
     values: frozenset[str] | None
@@ -161,10 +162,19 @@ def cleanup_policy(facts: TopicFacts) -> CleanupPolicy:
     if facts.was_compacted:
         return CleanupPolicy(frozenset({"compact"}), "cleaner")
     if facts.is_internal:
-        return CleanupPolicy(frozenset({"compact"}), "internal")
+        return CleanupPolicy(frozenset(), "internal")
     if facts.stored is not None:
         return CleanupPolicy(frozenset({"delete"}), "default")
     return CleanupPolicy(None, None)
+
+
+def described(facts: TopicFacts) -> tuple[str | None, PolicySource | None]:
+    """Return the topic's policy in words, and its source; None: nothing tells, or it is not understood."""
+    try:
+        known = cleanup_policy(facts)
+    except InvalidConfigError:
+        return None, None
+    return (None if known.values is None or known.source == "internal" else str(known)), known.source
 
 
 def retention_policy(topic: str, facts: TopicFacts, request: Request) -> RetentionPolicy:

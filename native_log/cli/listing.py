@@ -15,6 +15,7 @@ from native_log.cli.times import format_time_ms
 from native_log.cli.topics import chosen_partitions
 from native_log.errors import KafkaLogError
 from native_log.logdir import PartitionKind
+from native_log.policies import described
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
 
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, LogDirectory, PartitionDir
+    from native_log.policies import TopicFacts
 
 _MANY = 200  # partitions: fewer are listed before a progress bar could be read
-_HEAD = ("TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS", "FIRST TIME", "LAST TIME")
+_HEAD = (
+    *("TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS", "FIRST TIME", "LAST TIME"),
+    "POLICY",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,10 @@ class PartitionRow:
     segments: int
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
+    facts: TopicFacts
 
     @classmethod
-    def of(cls, directory: PartitionDir, log: PartitionLog) -> PartitionRow:
+    def of(cls, directory: PartitionDir, log: PartitionLog, facts: TopicFacts) -> PartitionRow:
         first, last = record_times(log)
         return cls(
             directory,
@@ -54,6 +60,7 @@ class PartitionRow:
             len(log.segments),
             first,
             last,
+            facts,
         )
 
 
@@ -78,7 +85,11 @@ def list_log_dir(
     with progress("opening partitions", len(wanted), shown=len(wanted) >= _MANY) as advance:
         for one in wanted:
             try:
-                rows.append(PartitionRow.of(one, log_dir.partition(one.topic, one.partition)))
+                rows.append(
+                    PartitionRow.of(
+                        one, log_dir.partition(one.topic, one.partition), log_dir.topic_facts(one)
+                    )
+                )
             except (KafkaLogError, OSError) as error:
                 note_error(error)
                 failed.append(exit_code_of(error))
@@ -156,7 +167,16 @@ def _cells(row: PartitionRow) -> tuple[str | int, ...]:
         row.segments,
         format_time_ms(row.first_timestamp_ms),
         format_time_ms(row.last_timestamp_ms),
+        _policy(row.facts),
     )
+
+
+def _policy(facts: TopicFacts) -> str:
+    """`compact`; with its source, if the topic's own configuration does not tell it."""
+    policy, source = described(facts)
+    if policy is None:
+        return ""
+    return policy if source == "topic" else f"{policy} ({source})"
 
 
 def _totals(rows: Sequence[PartitionRow]) -> str:
@@ -185,6 +205,7 @@ def _directory_json(directory: LogDirectory) -> dict[str, Any]:
 
 
 def _partition_json(row: PartitionRow) -> dict[str, Any]:
+    policy, source = described(row.facts)
     return {
         "topic": row.directory.topic,
         "partition": row.directory.partition,
@@ -198,4 +219,7 @@ def _partition_json(row: PartitionRow) -> dict[str, Any]:
         "segments": row.segments,
         "firstTimestamp": row.first_timestamp_ms,
         "lastTimestamp": row.last_timestamp_ms,
+        "cleanupPolicy": policy,
+        "policySource": source,
+        "config": None if row.facts.stored is None else dict(row.facts.stored),
     }

@@ -96,6 +96,12 @@ class TestLs:
             logs = list((V41 / "whole-broker" / expected["dir"]).glob("*.log"))
             assert one["segments"] == len(logs)
             assert one["sizeInBytes"] == sum(log.stat().st_size for log in logs)
+        policies = {key: (one["cleanupPolicy"], one["policySource"]) for key, one in by_name.items()}
+        assert policies["state", 0] == ("compact", "topic")
+        assert policies["events", 0] == ("delete", "default")
+        assert policies["__cluster_metadata", 0] == (None, "internal")
+        assert by_name["state", 0]["config"]["min.cleanable.dirty.ratio"] == "0.01"
+        assert by_name["__cluster_metadata", 0]["config"] is None
 
     def test_a_table_for_people(self) -> None:
         lines = output("ls", WHOLE_BROKER).splitlines()
@@ -103,6 +109,8 @@ class TestLs:
         assert lines[1].split()[:7] == ["TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS"]
         (trimmed,) = [line.split() for line in lines if line.startswith("trimmed")]
         assert trimmed[:7] == ["trimmed", "0", "75", "270", "270", "25", "KiB"]
+        assert trimmed[-2:] == ["delete", "(default)"]
+        assert next(line.split()[-1] for line in lines if line.startswith("state")) == "compact"
         assert lines[-1] == "7 topics, 12 partitions, 24 segments, 96 KiB"
 
     def test_topics_can_be_picked(self) -> None:

@@ -6,10 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from conftest import GOLDEN
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+import native_log
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.view_schemas import VIEWS
@@ -39,6 +41,21 @@ def test_partitions(spark: SparkSession) -> None:
         (r.topic, r.partition): (r.logStartOffset, r.highWatermark, r.lastStableOffset) for r in rows
     } == expected
     assert all(len(r.topicId) == 22 and r.sizeInBytes >= 0 and r.segmentCount >= 1 for r in rows)
+
+
+def test_policies_and_configurations(spark: SparkSession) -> None:
+    data = str(GOLDEN / "kafka-4.1/whole-broker/data")
+    columns = "topic,cleanupPolicy,policySource,config"
+    found = spark.read.format("kafkalog").options(view="partitions", columns=columns, includeInternal="true")
+    rows = {row.topic: row for row in found.load(data).collect()}
+    stored = native_log.LogDir(data).topic_configs
+    assert {topic: row.config for topic, row in rows.items() if row.config is not None} == stored
+    policies = {topic: (row.cleanupPolicy, row.policySource) for topic, row in rows.items()}
+    assert policies == {
+        "__cluster_metadata": (None, "internal"),
+        **dict.fromkeys(("__consumer_offsets", "__transaction_state", "state"), ("compact", "topic")),
+        **dict.fromkeys(("events", "payments", "trimmed"), ("delete", "default")),
+    }
 
 
 def test_batches_cover_the_records(spark: SparkSession) -> None:
