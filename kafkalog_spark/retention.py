@@ -46,6 +46,8 @@ def retain(
     config: Mapping[str, object] | None = None,
     now_ms: int | None = None,
     dry_run: bool = False,
+    *,
+    exclude_topics: str | Iterable[str] = (),
 ) -> DataFrame:
     """Deletes old segments as `native_log.retain` does, with the tasks of a Spark session.
 
@@ -53,7 +55,7 @@ def retain(
     directories' locks meanwhile, and it alone changes anything.
 
     Args:
-        path, topics, config, now_ms, dry_run: as for `native_log.retain`.
+        path, topics, config, now_ms, dry_run, exclude_topics: as for `native_log.retain`.
 
     Returns:
         One row a segment, as `native_log.retain` tells it (native_log.retention.RETENTION_SCHEMA): `decision`
@@ -69,7 +71,7 @@ def retain(
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as held:
         log_dir = open_to_change(path, dry_run, held)
-        chosen = chosen_partitions(log_dir, request.topics)
+        chosen = chosen_partitions(log_dir, request.topics, exclude_topics)
         decided = policies(log_dir, chosen, partial(retention_policy, request=request))
         held.enter_context(made_for_few_rows(spark))
         to_do: list[RetentionPlan] = []

@@ -60,6 +60,7 @@ def compact(
     now_ms: int | None = None,
     dry_run: bool = False,
     *,
+    exclude_topics: str | Iterable[str] = (),
     small_bytes: int = SMALL_BYTES,
     split_bytes: int = SPLIT_BYTES,
 ) -> DataFrame:
@@ -69,8 +70,9 @@ def compact(
     directories' locks meanwhile.
 
     Args:
-        path, topics, config, now_ms, dry_run: as for `native_log.compact`. `log.cleaner.dedupe.buffer.size`
-            bounds what one task gathers at a time; log.cleaner.threads is not used.
+        path, topics, config, now_ms, dry_run, exclude_topics: as for `native_log.compact`.
+            `log.cleaner.dedupe.buffer.size` bounds what one task gathers at a time; log.cleaner.threads is
+            not used.
         small_bytes: logs up to this size are cleaned by one task each; as are larger ones, where there are
             enough of them for all cores, if their keys fit in that memory.
         split_bytes: about how much of a larger log a task reads.
@@ -89,7 +91,7 @@ def compact(
     settings = Settings(buffer_bytes, int(time.time() * 1000) if now_ms is None else now_ms, dry_run)
     with ExitStack() as held:
         log_dir = open_to_change(path, dry_run, held)
-        chosen = chosen_partitions(log_dir, request.topics)
+        chosen = chosen_partitions(log_dir, request.topics, exclude_topics)
         decided = policies(log_dir, chosen, partial(compaction_policy, request=request))
         told = skipped(chosen, decided)
         to_compact = [(one, p) for one, p in zip(chosen, decided, strict=True) if p.skipped is None]

@@ -33,9 +33,10 @@ def run(
     summary: Callable[[pa.Table, bool], str],
     outcome: str,
 ) -> int:
-    """Runs `job(spark, paths, topics, config, now_ms, dry_run)` as the arguments say; the exit code.
+    """Run `job(spark, paths, topics, config, now_ms, dry_run, exclude_topics=...)` as the arguments say.
 
-    0: done; 1: something is wrong with what lies on disk, were it in one partition; 2: with the command line.
+    Returns the exit code: 0: done; 1: something is wrong with what lies on disk, were it in one partition;
+    2: with the command line.
 
     Args:
         shown: columns of its rows that are shown.
@@ -59,7 +60,10 @@ def run(
     if spark.conf.get("spark.log.level", None) is None:
         spark.sparkContext.setLogLevel("WARN")  # what the job says would be lost among Spark's own words
     try:
-        rows = job(spark, asked.paths, asked.topics, config, asked.now_ms, asked.dry_run)
+        rows = job(
+            *(spark, asked.paths, asked.topics, config, asked.now_ms, asked.dry_run),
+            exclude_topics=asked.exclude_topics,
+        )
         rows.select(*shown).show(ROWS_SHOWN, truncate=False)
         told = rows.toArrow()
     except (KafkaLogError, OSError) as error:
@@ -91,6 +95,14 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
         metavar="TOPIC",
         action="append",
         help="only this topic (may be repeated); else all but Kafka's internal ones",
+    )
+    parser.add_argument(
+        "--exclude-topic",
+        dest="exclude_topics",
+        metavar="TOPIC",
+        action="append",
+        default=[],
+        help="not this topic (may be repeated)",
     )
     parser.add_argument(
         "--conf",

@@ -33,7 +33,8 @@ def summary(told: pa.Table, dry_run: bool) -> str:
 if __name__ == "__main__":
     sys.exit(
         run(
-            lambda *arguments: kafkalog_spark.compact(*arguments),  # imported once the arguments are right
+            # Imported once the arguments are right.
+            lambda *arguments, **more: kafkalog_spark.compact(*arguments, **more),
             "compact",
             "Compact logs as a Kafka broker does: of each key only the newest record is left. No broker may "
             "run on them meanwhile.",

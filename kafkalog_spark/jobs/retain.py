@@ -27,7 +27,8 @@ def summary(told: pa.Table, dry_run: bool) -> str:
 if __name__ == "__main__":
     sys.exit(
         run(
-            lambda *arguments: kafkalog_spark.retain(*arguments),  # imported once the arguments are right
+            # Imported once the arguments are right.
+            lambda *arguments, **more: kafkalog_spark.retain(*arguments, **more),
             "retain",
             "Delete old segments of logs as a Kafka broker does: by log start offset, size and time. No "
             "broker may run on them meanwhile.",

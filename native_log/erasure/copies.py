@@ -102,7 +102,7 @@ def other_places(log_dir: LogDir, chosen: Sequence[PartitionDir], wanted: Wanted
                 yield Place(
                     one, one.path, f"a -{one.kind} directory: erase there by its own path, or remove it"
                 )
-        if keys and _is_tiered(named, unknown):
+        if _is_tiered(named, unknown):
             reason = "the broker used tiered storage: remote segments of these topics may hold copies"
             yield Place(None, root, reason)
         if is_whole:

@@ -241,7 +241,7 @@ class PartitionLog(LocalLog):
             InvalidRecordError: a null key on a compacted topic, or a record of another topic or partition.
             InvalidTimestampError, RecordTooLargeError.
             OutOfOrderSequenceError, InvalidProducerEpochError: not what comes next of the producer.
-            OSError: writing failed.
+            OSError: writing failed, or the file system has no locks.
         """
         from native_log.log.writing.encoding import Encoding, encoded
 

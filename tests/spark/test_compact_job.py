@@ -57,7 +57,8 @@ def test_compact(tmp_path: Path) -> None:
     conf_file.write_text("# mine\n" + "\n".join(f"{name} = {value}" for name, value in CONFIG.items()))
 
     done = submit(
-        *("compact.py", data, "--topic", "compact-txn", "--topic", "compact-idem"),
+        *("compact.py", data, *(part for topic in topics for part in ("--topic", topic))),
+        *("--exclude-topic", "compact-codecs"),
         *("--conf-file", conf_file, "--now-ms", str(NOW_MS)),
     )
 

@@ -53,6 +53,14 @@ def test_what_is_left_is_as_left_locally(spark: SparkSession, tmp_path: Path, be
     assert files(distributed) == files(local)
 
 
+def test_excluded_topics_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    data = log_dir(tmp_path)
+    shutil.copytree(data / "many-0", data / "other-0", copy_function=shutil.copy2)
+    how: dict[str, Any] = {"config": ALL_GO, "now_ms": LATER_MS, "dry_run": True}
+    assert {row["topic"] for row in rows(retain(spark, data, **how))} == {"many", "other"}
+    assert {row["topic"] for row in rows(retain(spark, data, **how, exclude_topics="many"))} == {"other"}
+
+
 def test_a_later_run_removes_what_was_renamed(spark: SparkSession, tmp_path: Path) -> None:
     data = log_dir(tmp_path)
     told = rows(retain(spark, data, config=ALL_GO, now_ms=LATER_MS))
