@@ -22,7 +22,7 @@ COMPACTED, POLICY, REMOTE = "compacted", "cleanup.policy", "remote.storage.enabl
 """Why retention keeps a whole log: the topic is compacted; nothing known asks for deletion; the topic's older
 segments are in remote storage."""
 
-_OVERRIDE = "to delete from it anyway, name the topic and set cleanup.policy=delete"
+OVERRIDE = "to delete from it anyway, name the topic and set cleanup.policy=delete"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,10 +122,16 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """A topic's settings for retention. If `kept`, only data below the log start offset is deleted."""
+    """A topic's settings for retention.
+
+    Attributes:
+        kept: why only data below the log start offset is deleted; None: `config` says.
+        is_asked: the user names the topic and gives its policy.
+    """
 
     config: LogConfig
     kept: Kept | None = None
+    is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +193,7 @@ def retention_policy(topic: str, facts: TopicFacts, request: Request) -> Retenti
     try:
         known, settings = cleanup_policy(facts), _settings(facts, request)
     except InvalidConfigError as error:
-        return _kept(LogConfig(), POLICY, f"its stored configuration is not understood: {error}; {_OVERRIDE}")
+        return _kept(LogConfig(), POLICY, f"its stored configuration is not understood: {error}; {OVERRIDE}")
     asked = request.policy
     if asked is not None and "delete" not in asked:
         return _kept(settings, COMPACTED if "compact" in asked else POLICY,
@@ -195,16 +201,17 @@ def retention_policy(topic: str, facts: TopicFacts, request: Request) -> Retenti
     if asked is None or not request.names(topic):
         if facts.is_remote():
             return _kept(settings, REMOTE, "only a broker deletes segments of a topic with remote storage, "
-                         f"here and there alike; {_OVERRIDE}")  # fmt: skip
+                         f"here and there alike; {OVERRIDE}")  # fmt: skip
         if known.values is not None and "delete" not in known.values:
             rule = COMPACTED if "compact" in known.values else POLICY
-            return _kept(settings, rule, f"{_sign(known)}; {_OVERRIDE}")
+            return _kept(settings, rule, f"{_sign(known)}; {OVERRIDE}")
         if facts.unreadable is not None:
-            return _kept(settings, POLICY, f"{facts.unreadable}; {_OVERRIDE}")
+            return _kept(settings, POLICY, f"{facts.unreadable}; {OVERRIDE}")
     if asked is None and _given(facts, request).isdisjoint(("retention_ms", "retention_bytes")):
         why = "its retention is not stored here" if facts.stored is not None else _not_stored(facts)
         return _kept(settings, POLICY, f"{why}; set retention.ms or retention.bytes")
-    return RetentionPolicy(replace(settings, cleanup_policy=frozenset({"delete"})))
+    is_asked = asked is not None and request.names(topic)
+    return RetentionPolicy(replace(settings, cleanup_policy=frozenset({"delete"})), is_asked=is_asked)
 
 
 def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> CompactionPolicy:

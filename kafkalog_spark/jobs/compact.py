@@ -27,7 +27,9 @@ def summary(told: pa.Table, dry_run: bool) -> str:
     deleted, size_bytes = (sum(told.column(name).to_pylist()) for name in ("segmentsDeleted", "bytesDeleted"))
     without_key = sum(told.column("nullKeys").to_pylist())
     words += f"; {without_key} of them without a key" if without_key else ""
-    return words + (f"; {deleted} old segments {would_be}deleted, {size_bytes} bytes" if deleted else "")
+    words += f"; {deleted} old segments {would_be}deleted, {size_bytes} bytes" if deleted else ""
+    skipped = told.column("status").to_pylist().count("skipped")
+    return words + (f"; {skipped} partitions skipped" if skipped else "")
 
 
 if __name__ == "__main__":
@@ -36,8 +38,9 @@ if __name__ == "__main__":
             # Imported once the arguments are right.
             lambda *arguments, **more: kafkalog_spark.compact(*arguments, **more),
             "compact",
-            "Compact logs as a Kafka broker does: of each key only the newest record is left. No broker may "
-            "run on them meanwhile.",
+            "Compact logs as a Kafka broker does: of each key only the newest record is left. Topics that "
+            "are not named are compacted if their stored policy contains compact, or a cleaner has compacted "
+            "them. No broker may run on them meanwhile.",
             sys.argv[1:],
             shown=SHOWN,
             summary=summary,

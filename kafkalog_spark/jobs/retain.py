@@ -16,12 +16,16 @@ SHOWN = ("topic", "partition", "baseOffset", "endOffset", "sizeInBytes", "decisi
 
 
 def summary(told: pa.Table, dry_run: bool) -> str:
+    from native_log.retention.plan import kept_whole
+
     gone = [row for row in told.select(SHOWN).to_pylist() if row["decision"] == "deleted"]
     partitions = len({(row["topic"], row["partition"]) for row in gone})
-    return (
+    words = (
         f"{len(gone)} segments of {partitions} partitions {'would be ' if dry_run else ''}deleted, "
         f"{sum(row['sizeInBytes'] for row in gone)} bytes"
     )
+    kept = kept_whole(told)
+    return words + (f"; kept: {kept}" if kept else "")
 
 
 if __name__ == "__main__":
@@ -30,7 +34,9 @@ if __name__ == "__main__":
             # Imported once the arguments are right.
             lambda *arguments, **more: kafkalog_spark.retain(*arguments, **more),
             "retain",
-            "Delete old segments of logs as a Kafka broker does: by log start offset, size and time. No "
+            "Delete old segments of logs as a Kafka broker does: by log start offset, size and time. "
+            "Settings that are not given are those stored in the cluster's metadata. Topics that are "
+            "compacted are kept, unless --topic names them and --conf cleanup.policy=delete is given. No "
             "broker may run on them meanwhile.",
             sys.argv[1:],
             shown=SHOWN,

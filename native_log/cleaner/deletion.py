@@ -36,8 +36,9 @@ def with_deletion(
         log: as it was before.
         cleaned: its groups, and what each came to.
     """
+    policy = RetentionPolicy(config, is_asked=True)  # what is compacted cannot have remote storage
     after = [_cleaned_segment(group, stats) for group, stats in cleaned]
-    gone = [segment for segment in judged(log, RetentionPolicy(config), now_ms, after) if segment.is_deleted]
+    gone = [segment for segment in judged(log, policy, now_ms, after) if segment.is_deleted]
     return replace(told, segments_deleted=len(gone), bytes_deleted=sum(one.size_bytes for one in gone))
 
 
@@ -60,7 +61,9 @@ def delete_old_segments(
         cleaned: statistics, path, checkpoints and settings of each partition.
     """
     plans = {
-        index: look(path, told.topic, told.partition, checkpoints, RetentionPolicy(config), now_ms)
+        index: look(
+            path, told.topic, told.partition, checkpoints, RetentionPolicy(config, is_asked=True), now_ms
+        )
         for index, (told, path, checkpoints, config) in enumerate(cleaned)
         if told.segments_deleted
     }

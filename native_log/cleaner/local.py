@@ -20,10 +20,11 @@ from native_log.cleaner.segment_output import flush_segment
 from native_log.cleaner.survivors import plan_and_find
 from native_log.cleaner.swap import swap_in
 from native_log.config import InvalidConfigError, LogConfig
-from native_log.errors import KafkaLogError, message_of
+from native_log.errors import InvalidTopicError, KafkaLogError, message_of
 from native_log.log.recovery.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.changing import chosen_partitions, open_to_change, policies
 from native_log.logdir.checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
+from native_log.logdir.names import REMOTE_LOG_METADATA_TOPIC
 from native_log.policies import Request, compaction_policy, policy_text
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
@@ -139,8 +140,17 @@ def cores() -> int:
 
 
 def compaction_request(topics: str | Iterable[str] | None, config: Mapping[str, object] | None) -> Request:
-    """Raise InvalidConfigError for settings that are not valid, or a cleanup.policy without compact."""
+    """Return the request for a compaction.
+
+    Raises InvalidConfigError for settings that are not valid, or a cleanup.policy without compact;
+    InvalidTopicError for a topic whose records have no keys, all of which compaction would drop.
+    """
     request = Request.of(topics, config)
+    if request.names(REMOTE_LOG_METADATA_TOPIC):
+        raise InvalidTopicError(
+            f"{REMOTE_LOG_METADATA_TOPIC} is never compacted: its records have no keys, and without them the "
+            "segments in remote storage are lost. It is left alone"
+        )
     if request.policy is not None and "compact" not in request.policy:
         raise InvalidConfigError(
             f"cleanup.policy: expected compact among its values, found {policy_text(request.policy)}"

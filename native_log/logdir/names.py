@@ -14,7 +14,10 @@ INTERNAL_TOPICS = frozenset(
 )
 """Topics that Kafka keeps for itself: read only when they are named."""
 
-BROKER_TOPICS = INTERNAL_TOPICS | {"__remote_log_metadata"}
+REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
+"""Where the segments in remote storage are recorded. Its records have no keys."""
+
+BROKER_TOPICS = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
 """Topics in which brokers keep their state: changed only when they are named. (To Kafka's consumers, the last
 one is a topic like any other.)"""
 

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, message_of
 from native_log.log import PartitionLog
+from native_log.logdir.discovery import listed
+from native_log.policies import OVERRIDE, REMOTE, Kept
 from native_log.retention.decisions import Candidate, Decision, decide
 from native_log.retention.timestamps import largest_timestamp_ms
 from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
@@ -134,6 +137,10 @@ def failed(path: str, topic: str, partition: int, error: Exception) -> Retention
 
 
 def _look(log: PartitionLog, policy: RetentionPolicy, now_ms: int) -> RetentionPlan:
+    elsewhere = log.without_local_segments
+    if elsewhere is not None and policy.kept is None and not policy.is_asked:
+        # The log's start would move, and a broker would then delete the older segments in remote storage.
+        policy = replace(policy, kept=Kept(REMOTE, f"{elsewhere}; {OVERRIDE}"))
     expired, is_interrupted = _left_over(str(log.path), now_ms - policy.config.file_delete_delay_ms)
     segments = judged(log, policy, now_ms)
     count = sum(segment.is_deleted for segment in segments)
@@ -209,6 +216,24 @@ def _left_over(directory: str, expired_before_ms: int) -> tuple[tuple[str, ...],
             elif entry.stat().st_ctime_ns // 1_000_000 <= expired_before_ms:
                 expired.append(entry.name)
     return tuple(sorted(expired)), is_interrupted
+
+
+def kept_whole(told: pa.Table) -> str:
+    """Return which topics no rule may delete from, by the rule that keeps them, in words: `compacted: a, b`.
+
+    Args:
+        told: rows of RETENTION_SCHEMA.
+    """
+    kept = told.filter(pc.equal(told["decision"], "kept")).filter(pc.field("rule").is_valid())
+    pairs = (
+        kept.group_by(["rule", "topic"])
+        .aggregate([])
+        .sort_by([("rule", "ascending"), ("topic", "ascending")])
+    )
+    topics: dict[str, list[str]] = {}
+    for row in pairs.to_pylist():
+        topics.setdefault(row["rule"], []).append(row["topic"])
+    return "; ".join(f"{rule}: {listed(names)}" for rule, names in topics.items())
 
 
 def table(plans: Iterable[RetentionPlan]) -> pa.Table:

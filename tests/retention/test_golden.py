@@ -16,7 +16,11 @@ from conftest import GOLDEN
 
 import native_log
 from native_log.log.leader_epochs import read_leader_epochs
-from native_log.logdir.checkpoints import LOG_START_OFFSET_CHECKPOINT, read_offset_checkpoint
+from native_log.logdir.checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    read_offset_checkpoint,
+    write_offset_checkpoint,
+)
 from tests.killing import survives
 
 if TYPE_CHECKING:
@@ -284,4 +288,24 @@ def test_the_brokers_own_topics_are_left_alone_unless_they_are_named(topic: str,
     assert {(row["decision"], row["rule"]) for row in told} == {("kept", "cleanup.policy")}
     assert "Kafka keeps this topic for itself; to delete from it anyway, name" in told[0]["reason"]
     assert native_log.compact(data).num_rows == 0
+    if topic == "__remote_log_metadata":
+        with pytest.raises(native_log.InvalidTopicError, match="no keys"):
+            native_log.compact(data, topic)
     assert files(data) == before
+
+
+def test_a_log_with_older_segments_elsewhere_keeps_its_start_unless_it_is_named(tmp_path: Path) -> None:
+    """Where its start is, a broker with remote storage looks up."""
+    data = copy(V41 / "ret-time/before", tmp_path / "data")
+    for file in (data / "ret-time-0").glob(f"{0:020}.*"):
+        file.unlink()
+    write_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT, {("ret-time", 0): 0})
+    before = files(data)
+
+    told = native_log.retain(data, config={"retention.ms": 1, "cleanup.policy": "delete"}).to_pylist()
+
+    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "remote.storage.enable")}
+    assert "tiered storage" in told[0]["reason"]
+    assert files(data) == before
+    told = native_log.retain(data, "ret-time", {"retention.ms": 1, "cleanup.policy": "delete"}).to_pylist()
+    assert {row["decision"] for row in told} == {"deleted"}

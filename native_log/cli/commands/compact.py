@@ -36,8 +36,11 @@ def compact(
     min.compaction.lag.ms, max.compaction.lag.ms, delete.retention.ms, segment.bytes, log.cleaner.threads,
     log.cleaner.dedupe.buffer.size.
 
-    Segments below the log start offset go, too; with cleanup.policy=compact,delete also those that
-    retention.ms and retention.bytes ask for, as by `kafkalog retain`.
+    Topics are compacted that --topic names, whose policy in the cluster's metadata contains compact, or,
+    without metadata, that a cleaner has compacted before. Others are skipped.
+
+    Segments below the log start offset go too; with the policy compact,delete, given for topics that are
+    named or stored, also those that retention.ms and retention.bytes ask for, as by `kafkalog retain`.
     """
     from native_log.cleaner import compact as run
 

@@ -34,6 +34,10 @@ def retain(
     What would go is shown first, segment by segment, and asked about. Settings: retention.ms,
     retention.bytes, cleanup.policy, file.delete.delay.ms. Files are renamed to .deleted, and removed by a run
     file.delete.delay.ms later.
+
+    Settings that are not given are those of the topic in the cluster's metadata, if it lies in PATH
+    (__cluster_metadata-0). What is neither given nor stored deletes nothing. Topics that are compacted are
+    kept, unless --topic names them and --conf cleanup.policy=delete is given (not in a file).
     """
     from native_log.retention import retain as run
 
@@ -57,6 +61,8 @@ def retain(
 
 
 def _show_retained(table: pa.Table, dry_run: bool) -> None:
+    from native_log.retention.plan import kept_whole
+
     rows = table.to_pylist()
     changes.print_table(
         ("PARTITION", "FROM", "TO", "SIZE", "LAST TIME", ""),
@@ -80,3 +86,6 @@ def _show_retained(table: pa.Table, dry_run: bool) -> None:
         f"{'would be deleted' if dry_run else 'deleted'}, "
         f"{changes.size(sum(row['sizeInBytes'] for row in gone))}"
     )
+    kept = kept_whole(table)
+    if kept:
+        click.echo(f"kept: {kept}")
