@@ -22,7 +22,7 @@ from native_log.config import LogConfig
 from native_log.log.writing.encoding import Encoding
 from native_log.publish.commit import commit
 from native_log.publish.job import WriteJob
-from native_log.publish.staging import Attempt, StagedFile, StagingWriter
+from native_log.publish.staging import StagedFile, StagingWriter, TaskAttempt
 
 COMMIT = "commit a job of {tasks} tasks x {partitions} partitions"
 TASKS, PARTITIONS, JOB_BYTES = 200, 10, 1 << 30
@@ -79,7 +79,7 @@ def _commit_once(tasks: int, batch_kib: int) -> dict[str, object]:
     encoding = Encoding("none", None, batch_kib * KIB)
     staged: list[StagedFile] = []
     for task in range(tasks):
-        writer = StagingWriter(Attempt(job, f"task-{task}", encoding, LogConfig(), 0))
+        writer = StagingWriter(TaskAttempt(job, f"task-{task}", encoding, LogConfig(), 0))
         for partition in range(PARTITIONS):
             writer.append("t", partition, f"t-{partition}", records)
         staged += writer.close()

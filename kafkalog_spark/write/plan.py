@@ -20,8 +20,8 @@ from native_log.logdir.create import checked_topic
 from native_log.logdir.discovery import find_partitions, local_path
 from native_log.logdir.lock import LogDirLock, lock_holder
 from native_log.logdir.names import METADATA_TOPIC
-from native_log.publish.job import Owner, WriteJob, other_jobs
-from native_log.publish.staging import Attempt
+from native_log.publish.job import Owner, WriteJob, has_other_jobs
+from native_log.publish.staging import TaskAttempt
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -79,7 +79,7 @@ class WritePlan:
             for topic, known in facts.items()
             if known.stored is not None
         }
-        job = WriteJob.begin(path, Owner.of(_driver()), name=stream, made_log_dir=made)
+        job = WriteJob.begin(path, Owner.from_pid(_driver()), name=stream, created_log_dir=made)
         now_ms = time.time_ns() // 1_000_000
         there = {topic: tuple(partitions) for topic, partitions in topics.items()}
         return cls(job, options, columns, there, configs, now_ms)
@@ -87,7 +87,7 @@ class WritePlan:
     def check_visible(self) -> None:
         """Raises WriteAbortedError after an abort; PathNotVisibleError on an executor that does not see what
         the driver sees."""
-        if self.job.mark.exists():
+        if self.job.marker.exists():
             return
         host, path = socket.gethostname(), self.job.log_dir
         if Path(path).is_dir():
@@ -103,11 +103,11 @@ class WritePlan:
             path=path,
         )
 
-    def attempt(self, name: str) -> Attempt:
+    def attempt(self, name: str) -> TaskAttempt:
         """One at a task. `name`: see there."""
         config = LogConfig.parse(self.options.config)
         topics = {topic: (self._encoding(stored), stored) for topic, stored in self.configs.items()}
-        return Attempt(self.job, name, self._encoding(config), config, self.now_ms, topics)
+        return TaskAttempt(self.job, name, self._encoding(config), config, self.now_ms, topics)
 
     def _encoding(self, config: LogConfig) -> Encoding:
         """Return how records become batches: the topic's codec, if it has one, overrides the producer's."""
@@ -128,7 +128,7 @@ class WritePlan:
         """The directory's name, in the log directory. Raises InvalidTopicError."""
         there = self.topics.get(topic)
         if there is None:
-            return self.job.new_partition(topic, partition)
+            return self.job.new_partition_dir(topic, partition)
         if partition not in there:
             raise InvalidTopicError(
                 f"this log directory does not hold partition {partition} of topic {topic}, only "
@@ -161,7 +161,7 @@ def _warn_if_a_brokers(path: Path, new_topic: str) -> None:
 
 def _check_free(path: Path) -> None:
     """Refuse a broker's directory before all the work. Another write holds it only while it commits."""
-    if lock_holder(path) is not None and not other_jobs(path):
+    if lock_holder(path) is not None and not has_other_jobs(path):
         LogDirLock(path).close()
 
 

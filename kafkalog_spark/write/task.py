@@ -53,7 +53,7 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit
             rows.write(batch)
         staged = writer.close()
     except BaseException:
-        writer.abandon()
+        writer.abort()
         raise
     query_id = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
     return TaskCommit(plan.job, tuple(staged), query_id)

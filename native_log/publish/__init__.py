@@ -1,7 +1,7 @@
-"""Writing a log directory by many tasks at once: stage, then publish all of it in one step.
+"""Write a log directory from many tasks: tasks stage files, one commit makes all of them visible at once.
 
-Tasks encode records into files of whole batches, in folders within the partitions' directories where brokers
-and readers pass over them (`staging`). The one who commits gives the batches their offsets, 12 bytes each,
-and moves the files into the logs (`commit`); until its last step readers see nothing of it. What was cut
-short is taken back by whoever writes next.
+Tasks encode records into files of whole batches. The files lie in staging folders inside the partition
+directories, where brokers and readers ignore them (`staging`). The commit gives the batches their offsets,
+12 bytes each, and moves the files into the logs (`commit`). Readers see none of it before the last step. If
+a commit is interrupted, the next writer undoes it.
 """

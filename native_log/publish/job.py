@@ -1,4 +1,4 @@
-"""A write under way: the mark that says so, and what is left of those that are not."""
+"""Write jobs: the marker file of a job in progress, and the removal of what ended jobs left."""
 
 from __future__ import annotations
 
@@ -22,17 +22,24 @@ from native_log.storage.writing import gone_name, remove_file, remove_folder, re
 if TYPE_CHECKING:
     from typing import Self
 
-_MARK = ".kafkalog-job-"
-_ENDED = "-ended"
-_FOLDER = ".kafkalog-write-"
-_NAMES = uuid.UUID("6b61666b-616c-4f67-8a6f-62732e6e616d")
+_MARKER_PREFIX = ".kafkalog-job-"
+_ENDED_SUFFIX = "-ended"
+_STAGING_PREFIX = ".kafkalog-write-"
+_JOB_NAMESPACE = uuid.UUID("6b61666b-616c-4f67-8a6f-62732e6e616d")
 _ABANDONED_MS = 24 * 3600 * 1000
-"""A job of another host, whose process cannot be looked for, is taken for dead after so long."""
+"""Age at which a job counts as dead if its owner cannot be checked, as on another host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The process without which a job cannot be committed any more."""
+    """The process without which a job can no longer be committed.
+
+    Attributes:
+        host: its host name.
+        boot: the boot id of the host; empty if unknown.
+        pid: its process id.
+        started: its start time in clock ticks since boot; empty if there is no such process.
+    """
 
     host: str
     boot: str
@@ -40,19 +47,20 @@ class Owner:
     started: str
 
     @classmethod
-    def of(cls, pid: int) -> Self:
-        return cls(socket.gethostname(), _boot(), pid, _started(pid))
+    def from_pid(cls, pid: int) -> Self:
+        """Describe a process of this host."""
+        return cls(socket.gethostname(), _boot_id(), pid, _start_time(pid))
 
     def is_dead(self) -> bool | None:
-        """None if it cannot be told from here."""
+        """Return whether the process has ended; None if this host cannot tell."""
         if self.host != socket.gethostname() or not self.boot:
             return None
-        return self.boot != _boot() or _started(self.pid) != self.started
+        return self.boot != _boot_id() or _start_time(self.pid) != self.started
 
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """One write to a log directory, from its planning to its commit or abort. Plain values.
+    """One write to a log directory, from its planning to its commit or abort. Contains plain values only.
 
     Attributes:
         id: 32 hexadecimal digits.
@@ -69,135 +77,154 @@ class WriteJob:
         owner: Owner | None = None,
         *,
         name: str | None = None,
-        made_log_dir: bool = False,
+        created_log_dir: bool = False,
     ) -> Self:
-        """Mark that a job is under way: what it stages is left alone while its owner lives.
+        """Begin a job: write its marker file, which protects its staged files as long as its owner lives.
 
         Args:
-            name: of jobs that follow one another: whoever says it again means the same job.
-            made_log_dir: the log directory was made for this job.
+            owner: default: this process.
+            name: identifies a sequence of jobs, one after the other, which get the same id. None: a random
+                id.
+            created_log_dir: whether the log directory was created for this job.
+
+        Raises FileNotFoundError if the log directory does not exist; OSError.
         """
-        job = cls(uuid.uuid4().hex if name is None else uuid.uuid5(_NAMES, name).hex, os.fspath(log_dir))
-        told = {
-            "owner": asdict(owner or Owner.of(os.getpid())),
-            "made_log_dir": made_log_dir or job._made_log_dir(),
+        job_id = uuid.uuid4().hex if name is None else uuid.uuid5(_JOB_NAMESPACE, name).hex
+        job = cls(job_id, os.fspath(log_dir))
+        content = {
+            "owner": asdict(owner or Owner.from_pid(os.getpid())),
+            "created_log_dir": created_log_dir or job._created_log_dir(),
         }
         while True:
             try:
-                replace_file(job.mark, json.dumps(told).encode())
+                replace_file(job.marker, json.dumps(content).encode())
                 return job
-            except FileNotFoundError:  # another write, sweeping just then, took the file for a dead one's
+            except FileNotFoundError:  # Another writer has just removed the temporary file as abandoned.
                 if not Path(log_dir).is_dir():
                     raise
 
     @property
-    def mark(self) -> Path:
-        return Path(self.log_dir, f"{_MARK}{self.id}")
+    def marker(self) -> Path:
+        """Path of the marker file. It exists while the job is in progress."""
+        return Path(self.log_dir, f"{_MARKER_PREFIX}{self.id}")
 
-    def folder(self, partition_dir: str) -> Path:
-        """Where the job's files of a partition lie."""
-        return Path(self.log_dir, partition_dir, f"{_FOLDER}{self.id}")
+    def staging_folder(self, partition_dir: str) -> Path:
+        """Return the path of the job's staging folder in a partition directory, which is given by name."""
+        return Path(self.log_dir, partition_dir, f"{_STAGING_PREFIX}{self.id}")
 
-    def new_partition(self, topic: str, partition: int) -> str:
-        """Name of the directory in which a partition that is not there yet is made.
+    def new_partition_dir(self, topic: str, partition: int) -> str:
+        """Return the name of the directory in which the job prepares a new partition.
 
-        A broker takes it for one that was deleted: if it finds it, it removes it.
+        The name is that of a deleted partition: a broker that finds the directory removes it.
         """
         return deleted_name(topic, partition, self.id)
 
     def check(self) -> None:
-        """Raises KafkaLogError if the job was aborted."""
-        if not self.mark.exists():
-            raise KafkaLogError("this write was aborted", path=self.log_dir)
+        """Raise KafkaLogError if the job has ended."""
+        if not self.marker.exists():
+            raise KafkaLogError(
+                "expected a write in progress, found that it was aborted; run the write again",
+                path=self.log_dir,
+            )
 
     def end(self) -> None:
-        """Remove all that the job has staged. Whatever its tasks still do comes to nothing."""
-        ended = self.mark.with_name(f"{self.mark.name}{_ENDED}")
+        """End the job: remove its marker and all its staged files. Tasks that still run fail in `check`."""
+        ended = self.marker.with_name(f"{self.marker.name}{_ENDED_SUFFIX}")
         with contextlib.suppress(FileNotFoundError):
-            self.mark.rename(ended)
-        remove_staged(Path(self.log_dir), {self.id})
+            self.marker.rename(ended)
+        remove_staging(Path(self.log_dir), {self.id})
         remove_file(ended)
 
     def abort(self) -> None:
-        """The same, and the log directory too if it was made for the job and nothing else is in it."""
-        made = self._made_log_dir()
+        """End the job, and remove the log directory if it was created for the job and is not used otherwise.
+
+        It is used if it contains a directory, such as a partition, or another job in progress.
+        """
+        created_log_dir = self._created_log_dir()
         self.end()
         path = Path(self.log_dir)
-        if made and not any(one.is_dir() for one in path.iterdir()) and not other_jobs(path):
+        if not created_log_dir or any(entry.is_dir() for entry in path.iterdir()):
+            return
+        if not has_other_jobs(path):
             shutil.rmtree(path, ignore_errors=True)
 
-    def _made_log_dir(self) -> bool:
+    def _created_log_dir(self) -> bool:
         try:
-            return bool(json.loads(read_file(str(self.mark)))["made_log_dir"])
+            return bool(json.loads(read_file(str(self.marker)))["created_log_dir"])
         except (FileNotFoundError, ValueError, LookupError):
             return False
 
 
-def other_jobs(log_dir: Path, job: str | None = None) -> bool:
-    """Whether other writes to the log directory are under way."""
+def has_other_jobs(log_dir: Path, job_id: str | None = None) -> bool:
+    """Return whether jobs other than `job_id` are in progress in the log directory."""
+    own = f"{_MARKER_PREFIX}{job_id}"
     with os.scandir(log_dir) as entries:
-        marks = [one.name for one in entries if one.name.startswith(_MARK) and one.name != f"{_MARK}{job}"]
-    return not all(name.endswith((_ENDED, ".tmp")) or _is_dead(log_dir / name) for name in marks)
+        markers = [
+            entry.name for entry in entries if entry.name.startswith(_MARKER_PREFIX) and entry.name != own
+        ]
+    return not all(name.endswith((_ENDED_SUFFIX, ".tmp")) or _is_dead(log_dir / name) for name in markers)
 
 
-def remove_staged(log_dir: Path, jobs: set[str]) -> None:
-    """Remove the folders of jobs in all partitions, and partitions they have not published."""
+def remove_staging(log_dir: Path, job_ids: set[str]) -> None:
+    """Remove the staging folders of jobs from all partitions, and new partitions they did not publish."""
     with os.scandir(log_dir) as entries:
         names = [entry.name for entry in entries if is_directory(entry)]
     for name in names:
-        if any(name.endswith(f".{job}-delete") for job in jobs):
+        if any(name.endswith(f".{job_id}-delete") for job_id in job_ids):
             shutil.rmtree(log_dir / name, ignore_errors=True)
             continue
-        for job in jobs:
-            folder = log_dir / name / f"{_FOLDER}{job}"
+        for job_id in job_ids:
+            folder = log_dir / name / f"{_STAGING_PREFIX}{job_id}"
             if folder.exists() or gone_name(folder).exists():
                 remove_folder(folder)
 
 
-def sweep(log_dir: Path) -> None:
-    """Remove what jobs have left whose owners died. Hold the log directory's lock."""
+def remove_abandoned_jobs(log_dir: Path) -> None:
+    """Remove the files of jobs whose owners died. The caller holds the log directory's lock."""
     with os.scandir(log_dir) as entries:
-        marks = [entry.name for entry in entries if entry.name.startswith(_MARK)]
-    dead = {name for name in marks if name.endswith((_ENDED, ".tmp")) or _is_dead(log_dir / name)}
+        markers = [entry.name for entry in entries if entry.name.startswith(_MARKER_PREFIX)]
+    dead = {name for name in markers if name.endswith((_ENDED_SUFFIX, ".tmp")) or _is_dead(log_dir / name)}
     if dead:
-        jobs = {name.removeprefix(_MARK).removesuffix(_ENDED) for name in dead if not name.endswith(".tmp")}
-        remove_staged(log_dir, jobs)
+        ended = {name for name in dead if not name.endswith(".tmp")}
+        remove_staging(
+            log_dir, {name.removeprefix(_MARKER_PREFIX).removesuffix(_ENDED_SUFFIX) for name in ended}
+        )
         for name in dead:
             remove_file(log_dir / name)
     remove_file(log_dir / f"{UNFINISHED_WRITE}.tmp")
 
 
-def sweep_partition(partition_dir: Path) -> None:
-    """Remove folders in a partition's directory of jobs that have ended: of tasks that outlived them."""
+def remove_orphaned_staging(partition_dir: Path) -> None:
+    """Remove staging folders of jobs that have ended: tasks that ran longer than their job left them."""
     with os.scandir(partition_dir) as entries:
-        names = [entry.name for entry in entries if entry.name.startswith(_FOLDER)]
+        names = [entry.name for entry in entries if entry.name.startswith(_STAGING_PREFIX)]
     for name in names:
-        job = name.removeprefix(_FOLDER)
-        if not (partition_dir.parent / f"{_MARK}{job}").exists():
+        job_id = name.removeprefix(_STAGING_PREFIX)
+        if not (partition_dir.parent / f"{_MARKER_PREFIX}{job_id}").exists():
             shutil.rmtree(partition_dir / name, ignore_errors=True)
 
 
-def _is_dead(mark: Path) -> bool:
+def _is_dead(marker: Path) -> bool:
     try:
-        old = time.time() * 1000 - mark.stat().st_mtime * 1000 > _ABANDONED_MS
-        owner = Owner(**json.loads(read_file(str(mark)))["owner"])
+        is_old = time.time() * 1000 - marker.stat().st_mtime * 1000 > _ABANDONED_MS
+        owner = Owner(**json.loads(read_file(str(marker)))["owner"])
     except FileNotFoundError:
         return False
-    except (ValueError, TypeError, LookupError):  # half written
+    except (ValueError, TypeError, LookupError):  # incompletely written
         return True
     is_dead = owner.is_dead()
-    return old if is_dead is None else is_dead
+    return is_old if is_dead is None else is_dead
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
 
 
-def _started(pid: int) -> str:
-    """When a process was started, "" if there is none."""
+def _start_time(pid: int) -> str:
+    """Return the start time of a process in clock ticks since boot; empty if there is none, or a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

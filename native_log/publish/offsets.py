@@ -1,4 +1,4 @@
-"""Offsets for the batches of staged files: 12 bytes of each, which its checksum does not cover."""
+"""Give the batches of staged files their offsets: 12 bytes of each batch, which its CRC does not cover."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.publish.staging import STAGED_EPOCH
+from native_log.publish.staging import STAGED_LEADER_EPOCH
 from native_log.records import write_prefixes
 from native_log.segment.scan import int32s, int64s
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from native_log.publish.staging import StagedFile
 
 _PREFIX = struct.Struct(">qii")
-"""baseOffset, batchLength, partitionLeaderEpoch: how a batch begins."""
+"""The first fields of a batch: baseOffset, batchLength, partitionLeaderEpoch."""
 
-Part = tuple["StagedFile", pa.RecordBatch]
-"""A file, and a row of BATCH_SCHEMA (some columns) for each of its batches, with their final offsets."""
+FileBatches = tuple["StagedFile", pa.RecordBatch]
+"""A staged file with one row (some columns of BATCH_SCHEMA) for each batch, which has its final offsets."""
 
 
-def assign_offsets(files: Sequence[StagedFile], offset: int, leader_epoch: int) -> list[Part]:
-    """Write offsets from `offset` on, and the leader epoch, into the files. They are flushed as parts of
-    segments.
+def assign_offsets(files: Sequence[StagedFile], offset: int, leader_epoch: int) -> list[FileBatches]:
+    """Write the final offsets, beginning at `offset`, and the leader epoch into the batches of files.
 
-    Each batch makes a page to be written to the disk once more; the first file of a new log needs none.
+    Do not flush the files: that is done when they are segments. Each changed batch costs one more page to
+    flush. A file that already has these offsets and this epoch, as the first of a new log, is not changed.
     """
     parts = []
     for file in files:
@@ -38,25 +38,25 @@ def assign_offsets(files: Sequence[StagedFile], offset: int, leader_epoch: int) 
         for index, name in enumerate(headers.schema.names):
             if name in ("baseOffset", "lastOffset"):
                 headers = headers.set_column(index, name, pc.add(headers.column(name), shift))
-        if shift or leader_epoch != STAGED_EPOCH:
+        if shift or leader_epoch != STAGED_LEADER_EPOCH:
             _write_prefixes(file.path, headers, leader_epoch)
         parts.append((file, headers))
         offset += file.records
     return parts
 
 
-def seal(parts: Sequence[Part]) -> None:
-    """Let the first batch begin with zeros.
+def zero_first_prefix(parts: Sequence[FileBatches]) -> None:
+    """Overwrite the prefix of the first batch with zeros.
 
-    A broker that recovers a log ends it at such a batch, and drops what comes behind: so even one that is
-    started after a crash finds nothing of these files, or all.
+    A broker that recovers a log truncates it at such a batch. So a broker that is started after a crash
+    keeps either none of the files or, after `write_first_prefix`, all of them.
     """
     if parts:
         _write_at(parts[0][0].path, 0, bytes(_PREFIX.size))
 
 
-def break_seal(path: str, position: int, parts: Sequence[Part], leader_epoch: int) -> None:
-    """Complete the first batch, which lies in the file `path` at `position` now."""
+def write_first_prefix(path: str, position: int, parts: Sequence[FileBatches], leader_epoch: int) -> None:
+    """Write the prefix of the first batch, which is now at `position` of the file `path`, and flush it."""
     headers = parts[0][1]
     size, offset = int32s(headers, "sizeInBytes")[0], int64s(headers, "baseOffset")[0]
     _write_at(path, position, _PREFIX.pack(offset, size - 12, leader_epoch), flush=True)

@@ -1,4 +1,4 @@
-"""Which partition a record goes to (Kafka: BuiltInPartitioner, KafkaProducer.partition)."""
+"""Choose the partition of each record (Kafka: BuiltInPartitioner, KafkaProducer.partition)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 
 class Partitioner:
-    """Deals out the records of one topic among its partitions, as Kafka's producer does.
+    """Distribute the records of one topic over its partitions, as Kafka's producer does.
 
-    A record that names its partition goes there; one with a key to the partition of its key's murmur2; others
-    to one partition until that has got at least `batch_size` bytes, then to the next.
+    A record with an explicit partition goes there. A record with a key goes to the partition of the key's
+    murmur2 hash. Other records go to the same partition until it has received at least `batch_size` bytes,
+    then to the next one.
 
     Args:
-        partitions: how many the topic has.
-        batch_size: of the producer.
-        ignore_keys: records with keys are dealt out like those without (Kafka: partitioner.ignore.keys).
-        round_robin: a record to each partition in turn, whatever its key (Kafka: RoundRobinPartitioner).
+        partitions: the number of partitions of the topic.
+        batch_size: the producer's `batch.size`, in bytes.
+        ignore_keys: treat records with keys like those without (Kafka: partitioner.ignore.keys).
+        round_robin: send each record to the next partition and ignore its key (Kafka: RoundRobinPartitioner).
     """
 
     def __init__(
@@ -38,81 +39,82 @@ class Partitioner:
         self._chunk_bytes = max(1, batch_size)
         self._ignore_keys = ignore_keys or round_robin
         self._round_robin = round_robin
-        self._turn = random.randrange(partitions)  # noqa: S311
-        self._chunk_filled = 0
+        self._next_partition = random.randrange(partitions)  # noqa: S311
+        self._filled_bytes = 0
 
-    def split(self, records: pa.RecordBatch, chosen: pa.Array | None) -> Iterator[tuple[int, Part]]:
-        """Records by partition. A partition may come more than once.
+    def split(self, records: pa.RecordBatch, explicit: pa.Array | None) -> Iterator[tuple[int, Part]]:
+        """Yield (partition, records) for all records. A partition may occur more than once.
 
         Args:
-            records: with the columns `value` and perhaps `key`.
-            chosen: of each record the partition it names, int32, null where it names none.
+            records: with the columns `value` and, optionally, `key`.
+            explicit: the explicit partition of each record, int32, null for none.
 
         Raises:
-            InvalidRecordError: it names one that there is not.
+            InvalidRecordError: the topic has no such partition.
         """
         if records.num_rows == 0:
             return
-        if chosen is not None:
-            self._check(chosen)
+        if explicit is not None:
+            self._check_partitions(explicit)
         if self._partitions == 1:
             yield 0, (records, None)
             return
         keys = records.column("key") if "key" in records.schema.names and not self._ignore_keys else None
-        keyed = None if keys is None or keys.null_count == len(keys) else keys
-        if keyed is None and (chosen is None or chosen.null_count == len(chosen)):
-            yield from self._in_turn(records)
+        if keys is not None and keys.null_count == len(keys):
+            keys = None
+        if keys is None and (explicit is None or explicit.null_count == len(explicit)):
+            yield from self._split_unkeyed(records)
             return
-        partitions = None if keyed is None else partition_of_keys(keyed, self._partitions)
-        if partitions is None or chosen is None:
-            partitions = chosen if partitions is None else partitions
+        partitions = None if keys is None else partition_of_keys(keys, self._partitions)
+        if partitions is None or explicit is None:
+            partitions = explicit if partitions is None else partitions
         else:
-            partitions = pc.coalesce(chosen, partitions)
+            partitions = pc.coalesce(explicit, partitions)
         assert partitions is not None
         if partitions.null_count:
             unkeyed = records.filter(partitions.is_null())
             records = records.filter(partitions.is_valid())
             partitions = partitions.drop_null()
-            yield from self._in_turn(unkeyed)
-        yield from self._dealt(records, partitions)
+            yield from self._split_unkeyed(unkeyed)
+        yield from self._group(records, partitions)
 
-    def _dealt(self, records: pa.RecordBatch, partitions: pa.Array) -> Iterator[tuple[int, Part]]:
-        dealt = deal(partitions, self._partitions)
-        for partition, rows in dealt:
-            yield partition, (records, rows if len(dealt) > 1 else None)
+    def _group(self, records: pa.RecordBatch, partitions: pa.Array) -> Iterator[tuple[int, Part]]:
+        groups = deal(partitions, self._partitions)
+        for partition, rows in groups:
+            yield partition, (records, rows if len(groups) > 1 else None)
 
-    def _in_turn(self, records: pa.RecordBatch) -> Iterator[tuple[int, Part]]:
+    def _split_unkeyed(self, records: pa.RecordBatch) -> Iterator[tuple[int, Part]]:
         if self._round_robin:
             rows = pa.array(range(records.num_rows), pa.int32())
-            turns = pc.add(rows, self._turn)
+            turns = pc.add(rows, self._next_partition)
             partitions = pc.subtract(turns, pc.multiply(pc.divide(turns, self._partitions), self._partitions))
-            self._turn = (self._turn + records.num_rows) % self._partitions
-            yield from self._dealt(records, partitions.cast(pa.int32()))
+            self._next_partition = (self._next_partition + records.num_rows) % self._partitions
+            yield from self._group(records, partitions.cast(pa.int32()))
             return
         row_bytes = max(1, records.nbytes // records.num_rows)
-        # Where there is enough for all partitions, one piece for each: small pieces cost more than they help.
+        # If there are enough records for all partitions, each gets a single chunk: small chunks are slow.
         chunk_bytes = max(self._chunk_bytes, -(-records.num_rows // self._partitions) * row_bytes)
         start = 0
         while start < records.num_rows:
-            count = min(records.num_rows - start, -(-(chunk_bytes - self._chunk_filled) // row_bytes))
-            yield self._turn, (records.slice(start, count), None)
+            count = min(records.num_rows - start, -(-(chunk_bytes - self._filled_bytes) // row_bytes))
+            yield self._next_partition, (records.slice(start, count), None)
             start += count
-            self._chunk_filled += count * row_bytes
-            if self._chunk_filled >= chunk_bytes:
-                self._chunk_filled = 0
-                self._turn = (self._turn + 1) % self._partitions
+            self._filled_bytes += count * row_bytes
+            if self._filled_bytes >= chunk_bytes:
+                self._filled_bytes = 0
+                self._next_partition = (self._next_partition + 1) % self._partitions
 
-    def _check(self, chosen: pa.Array) -> None:
-        bounds = pc.min_max(chosen).as_py()
+    def _check_partitions(self, explicit: pa.Array) -> None:
+        bounds = pc.min_max(explicit).as_py()
         if bounds["min"] is None:
             return
-        if bounds["min"] < 0:
+        if bounds["min"] < 0:  # the text of Kafka's ProducerRecord
             raise InvalidRecordError(
                 f"Invalid partition: {bounds['min']}. Partition number should always be non-negative or null."
             )
         if bounds["max"] >= self._partitions:
             raise InvalidRecordError(
-                f"expected a partition of topic {self._topic}, which has {self._partitions} (0 to "
-                f"{self._partitions - 1}), found {bounds['max']} in column partition; the option "
-                "partitions says how many a new topic has"
+                f"expected a partition from 0 to {self._partitions - 1} of topic {self._topic}, found "
+                f"{bounds['max']} in column partition; the option partitions sets the number of partitions "
+                "of a new topic"
             )

@@ -1,4 +1,4 @@
-"""One partition of a commit: a log that is gone on with, or one that is made."""
+"""One partition of a commit: an existing partition that is appended to, or a new one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from native_log.log.writing.opening import Writing
 from native_log.logdir.create import checked_topic, fill_partition, flush_partitions
 from native_log.logdir.session import ClosedLog
 from native_log.logdir.unfinished import PartitionBefore
-from native_log.publish.job import sweep_partition
-from native_log.publish.offsets import assign_offsets, break_seal, seal
+from native_log.publish.job import remove_orphaned_staging
+from native_log.publish.offsets import assign_offsets, write_first_prefix, zero_first_prefix
 from native_log.publish.staging import OWN_SEGMENT_BYTES
 from native_log.storage.writing import remove_folder
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a partition got: offsets from `start_offset` to before `end_offset`."""
+    """The offsets that a commit added to a partition: from `start_offset` up to `end_offset` (exclusive)."""
 
     topic: str
     partition: int
@@ -39,16 +39,23 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class NewLog:
-    """A partition that is not there yet, made whole under a name (`made_as`) that no one reads."""
+class NewPartition:
+    """A partition that a commit creates. It is complete before `publish` gives it its name.
+
+    Attributes:
+        log_dir: the log directory.
+        name: the name of the partition directory.
+        staging_name: the name of the directory until it is published; readers ignore it.
+        published: the offsets of its records.
+    """
 
     log_dir: Path
     name: str
-    made_as: str
+    staging_name: str
     published: Published
 
     @classmethod
-    def make(
+    def create(
         cls,
         job: WriteJob,
         key: tuple[str, int],
@@ -56,12 +63,16 @@ class NewLog:
         files: Sequence[StagedFile],
         config: Mapping[str, object],
         now_ms: int,
-    ) -> NewLog:
-        """Raises TopicExistsError if it is there; InvalidTopicError; OSError."""
+    ) -> NewPartition:
+        """Create the partition `key` (topic, partition) from staged files, under its staging name.
+
+        Raises TopicExistsError if the partition exists; InvalidTopicError; OSError.
+        """
         topic, number = key
         checked_topic(topic, number + 1)
-        log_dir, name, made_as = Path(job.log_dir), f"{topic}-{number}", job.new_partition(topic, number)
-        path, settings = log_dir / made_as, LogConfig.parse(config)
+        log_dir, name = Path(job.log_dir), f"{topic}-{number}"
+        staging_name = job.new_partition_dir(topic, number)
+        path, settings = log_dir / staging_name, LogConfig.parse(config)
         if (log_dir / name).exists():
             raise TopicExistsError("expected no such partition, found one", path=log_dir / name)
         fill_partition(path, topic_id, settings)
@@ -73,27 +84,30 @@ class NewLog:
             appender.close(flush=False)
         finally:
             appender.abandon()
-        remove_folder(job.folder(made_as))
+        remove_folder(job.staging_folder(staging_name))
         flush_partitions([path])
-        return cls(log_dir, name, made_as, Published(topic, number, 0, appender.log_end_offset))
+        return cls(log_dir, name, staging_name, Published(topic, number, 0, appender.log_end_offset))
 
     def publish(self) -> None:
-        """Give it its name."""
-        (self.log_dir / self.made_as).rename(self.log_dir / self.name)
+        """Rename the directory to the partition's name."""
+        (self.log_dir / self.staging_name).rename(self.log_dir / self.name)
 
-    def done(self, session: WriteSession) -> None:
-        """It was committed: have it in the checkpoints."""
+    def release(self, session: WriteSession) -> None:
+        """Add the partition to the session's checkpoints. Call it after the commit."""
         end = self.published.end_offset
         key = self.published.topic, self.published.partition
         session.release(self.log_dir / self.name, key, ClosedLog(end, end, None))
 
 
-class GrownLog:
-    """A log that was there before, held from here on until `close`."""
+class ExistingPartition:
+    """A partition that a commit appends to. It is locked for appending until `close`."""
 
     def __init__(self, log: PartitionLog, files: Sequence[StagedFile], now_ms: int) -> None:
-        """Raises LogNeedsRecoveryError, LogDirInUseError, OSError: see PartitionLog.append."""
-        sweep_partition(log.path)
+        """Open the log for appending and assign offsets to the staged files.
+
+        Raises LogNeedsRecoveryError, LogDirInUseError, OSError: see PartitionLog.append.
+        """
+        remove_orphaned_staging(log.path)
         self._log = log
         self._now_ms = now_ms
         self._writing = Writing.begin(log, now_ms)
@@ -107,39 +121,39 @@ class GrownLog:
         self.published = Published(log.topic, log.partition, start, end)
         try:
             self._parts = assign_offsets(files, start, self._epoch)
-            seal(self._parts)
+            zero_first_prefix(self._parts)
         except BaseException:
             self.close()
             raise
 
-    def before(self) -> PartitionBefore:
-        """How it is now, to come back to."""
+    def state_before(self) -> PartitionBefore:
+        """Return the state to which a failed commit restores the partition. Call it before `publish`."""
         active, mark = self._appender.active, self._appender.active.mark()
         sizes = mark.log_bytes, mark.index_bytes, mark.time_index_bytes
         ends = self.published.start_offset, self.published.end_offset
         return PartitionBefore.of(Path(self._log.path), active.base_offset, sizes, ends)
 
     def publish(self) -> None:
-        """Put the files in place, and when all of them are on the disk, break their seal."""
-        before, end = self._appender.active.path, self._appender.active.size_bytes
+        """Append the files to the log, flush them, then write the prefix of the first batch."""
+        previous, end = self._appender.active.path, self._appender.active.size_bytes
         first = ""
         for file, batches in self._parts:
             self._appender.append_file(file.path, batches, OWN_SEGMENT_BYTES, self._now_ms)
             first = first or self._appender.active.path
         self._appender.close()
-        break_seal(first, end if first == before else 0, self._parts, self._epoch)
+        write_first_prefix(first, end if first == previous else 0, self._parts, self._epoch)
 
     def abandon(self) -> None:
-        """Let go of the files, which are about to be as they were."""
+        """Close the files as they are. Call it before the partition is restored."""
         self._is_open = False
         self._appender.abandon()
 
-    def done(self) -> None:
-        """It was committed."""
+    def mark_committed(self) -> None:
+        """Make `close` add the new end of the log to the checkpoints."""
         self._is_committed = True
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Unlock the partition."""
         path, session = Path(self._log.path).absolute(), self._writing.session
         try:
             if self._is_committed:
@@ -149,7 +163,7 @@ class GrownLog:
                 closed = ClosedLog(end, end, start if start != first else None)
                 session.release(path, (self._log.topic, self._log.partition), closed)
                 return
-            if self._is_open:  # nothing was appended: what is preallocated is given back
+            if self._is_open:  # Nothing was appended: release what the appender preallocated.
                 with suppress(OSError):
                     self._appender.trim()
                 self._appender.abandon()

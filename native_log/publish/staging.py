@@ -1,4 +1,4 @@
-"""Records of a task as files of whole batches, whose offsets are still to be given."""
+"""Encode a task's records into staged files: files of whole batches that get their offsets at the commit."""
 
 from __future__ import annotations
 
@@ -27,35 +27,40 @@ if TYPE_CHECKING:
     from native_log.publish.job import WriteJob
     from native_log.records.encode import Part
 
-FLUSH_BYTES = 2 << 20
-"""Records of a partition that are encoded at a time: they are in the CPU's cache then."""
-MAX_HELD_BYTES = 64 << 20
-"""After so many all records are encoded: a few that are left of each batch that came keep all of it in
-memory. As many, of all partitions, may be left over that do not fill a batch."""
-MAX_REST_BYTES = 4 << 20
-"""A batch with as many bytes before compression is not waited for to be filled."""
-MAX_UNDER_WAY_BYTES = 16 << 20
-"""Records that may wait to be encoded."""
+ENCODE_BYTES = 2 << 20
+"""Encode the records of a partition when this many bytes are buffered: they still fit into the CPU cache."""
+MAX_BUFFERED_BYTES = 64 << 20
+"""Encode the records of all partitions each time this many bytes were appended: a few buffered rows keep the
+whole Arrow batch they belong to in memory. Also the limit for records that do not fill a batch yet."""
+MAX_REMAINDER_BYTES = 4 << 20
+"""Write an incomplete batch of a partition when its records have this many bytes before compression."""
+MAX_PENDING_BYTES = 16 << 20
+"""Wait for the encoding thread when it has more than this many bytes of records to encode."""
 OWN_SEGMENT_BYTES = 16 << 20
-"""Staged files from this size on become segments as they are; smaller ones are copied behind others."""
-_SENT_BATCH_BYTES = 48 << 10
-"""Of larger batches, what becomes a segment is sent to the disk while the task goes on. Of smaller ones that
-would be waste: the commit changes a page of each, and to write all these again takes longer than the file."""
-STAGED_EPOCH = 0
-"""The leader epoch of staged batches: that of a new log."""
-HEADERS = ".headers"
-_COLUMNS = ["sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
+"""A staged file of at least this size becomes a segment. A smaller one is appended to the last segment if
+it fits."""
+_EARLY_WRITEBACK_BATCH_BYTES = 48 << 10
+"""If batches have at least this average size, start writing a file that becomes a segment to the disk while
+the task runs. With smaller batches that is a waste: the commit changes a page of each batch, and writing all
+these pages again takes longer than writing the file once."""
+STAGED_LEADER_EPOCH = 0
+"""The leader epoch of staged batches, which is that of a new log."""
+HEADERS_SUFFIX = ".headers"
+_HEADER_COLUMNS = ["sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp"]
 
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A file of batches of one partition; beside it, `<name>.headers` has a row of each. Plain values.
+    """A file of batches of one partition. Contains plain values only.
+
+    The file `<path>.headers` next to it has one row for each batch.
 
     Attributes:
-        topic, partition: whose they are.
-        partition_dir: name of the directory in the log directory under which it lies.
-        path: of the file.
-        size_bytes, records: of it. Its offsets have no gaps, wherever they begin.
+        topic, partition: the partition of the records.
+        partition_dir: name of the directory, within the log directory, that contains the staging folder.
+        path: path of the file.
+        size_bytes: size of the file.
+        records: number of records. Their offsets have no gaps and may start anywhere.
     """
 
     topic: str
@@ -66,23 +71,23 @@ class StagedFile:
     records: int
 
     def headers(self) -> pa.RecordBatch:
-        """A row of each batch: some columns of BATCH_SCHEMA."""
-        with pa.memory_map(self.path + HEADERS) as file:
+        """Read one row for each batch: some columns of BATCH_SCHEMA."""
+        with pa.memory_map(self.path + HEADERS_SUFFIX) as file:
             table = pa.ipc.open_file(file).read_all().combine_chunks()
         return table.to_batches()[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class TaskAttempt:
     """One attempt at a task of a job.
 
     Attributes:
-        job: whose files they are.
-        name: part of the files' names that no other attempt at any task of the job has.
-        encoding: how its records become batches.
-        config: settings of the topics.
-        now_ms: the time of records without one, and of appending.
-        topics: encoding and settings of topics that have their own.
+        job: the job.
+        name: part of the file names; unique among all attempts at all tasks of the job.
+        encoding: how to encode records into batches.
+        config: the settings of topics.
+        now_ms: the timestamp of records without one, and the append time.
+        topics: encoding and settings of those topics that have their own.
     """
 
     job: WriteJob
@@ -92,24 +97,25 @@ class Attempt:
     now_ms: int
     topics: Mapping[str, tuple[Encoding, LogConfig]] = field(default_factory=dict)
 
-    def of_topic(self, topic: str) -> tuple[Encoding, LogConfig]:
+    def topic_settings(self, topic: str) -> tuple[Encoding, LogConfig]:
+        """Return the encoding and settings of a topic."""
         return self.topics.get(topic, (self.encoding, self.config))
 
 
 class StagingWriter:
-    """What one attempt of a task writes, any number of partitions of any topics.
+    """Write the staged files of one attempt at a task, for any number of partitions and topics.
 
-    Give it records, then `close`; if that is not reached, `abandon`. Encoding and writing go on in a thread
-    of its own, while the next records come in.
+    Append records, then call `close`, or `abort` after an error. A thread encodes and writes the records
+    while the caller prepares the next ones.
     """
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: TaskAttempt) -> None:
         self._attempt = attempt
-        self._logs: dict[tuple[str, int], _StagedLog] = {}
-        self._held_bytes = 0
+        self._partitions: dict[tuple[str, int], _StagedPartition] = {}
+        self._buffered_bytes = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kafkalog-encode")
-        self._under_way: deque[tuple[Future[None], int]] = deque()
-        self._under_way_bytes = 0
+        self._pending: deque[tuple[Future[None], int]] = deque()
+        self._pending_bytes = 0
 
     def append(
         self,
@@ -119,131 +125,136 @@ class StagingWriter:
         records: pa.RecordBatch,
         rows: pa.Array | None = None,
     ) -> None:
-        """Take records of one partition.
+        """Append records to one partition.
 
         Args:
             records: see native_log.records.encode for the columns.
-            rows: the numbers of those that are meant (uint32, no nulls); None: all.
+            rows: indices of the rows to append (uint32, no nulls); None: all.
 
-        Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError: records that a broker refuses.
+        Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError for a record that a broker would
+        reject.
         """
-        log = self._logs.get((topic, partition))
-        if log is None:
-            log = self._logs[topic, partition] = _StagedLog(topic, partition, partition_dir, self._attempt)
-        self._held_bytes += log.append(records, rows)
-        if log.buffered_bytes >= FLUSH_BYTES:
-            self._flush(log)
-        if self._held_bytes > MAX_HELD_BYTES:
-            self._held_bytes = 0
-            many_left = sum(one.rest_bytes for one in self._logs.values()) > MAX_HELD_BYTES
-            for one in self._logs.values():
-                self._flush(one, finish=many_left)
+        staged = self._partitions.get((topic, partition))
+        if staged is None:
+            staged = _StagedPartition(topic, partition, partition_dir, self._attempt)
+            self._partitions[topic, partition] = staged
+        self._buffered_bytes += staged.append(records, rows)
+        if staged.buffered_bytes >= ENCODE_BYTES:
+            self._encode(staged)
+        if self._buffered_bytes > MAX_BUFFERED_BYTES:
+            self._buffered_bytes = 0
+            remainder_bytes = sum(each.remainder_bytes for each in self._partitions.values())
+            for each in self._partitions.values():
+                self._encode(each, finish=remainder_bytes > MAX_BUFFERED_BYTES)
 
     def close(self) -> list[StagedFile]:
-        """Everything encoded, written, and told.
+        """Encode and write all remaining records. Return the files.
 
         Raises as `append`; KafkaLogError if the job was aborted.
         """
-        for log in self._logs.values():
-            self._flush(log, finish=True)
-        while self._under_way:
-            self._wait_for_one()
+        for partition in self._partitions.values():
+            self._encode(partition, finish=True)
+        while self._pending:
+            self._wait_for_first()
         self._thread.shutdown()
-        staged = [file for log in self._logs.values() for file in log.close()]
+        staged = [file for partition in self._partitions.values() for file in partition.close()]
         self._attempt.job.check()
         return staged
 
-    def abandon(self) -> None:
-        """Leave nothing behind."""
+    def abort(self) -> None:
+        """Stop encoding and remove all files of this attempt."""
         self._thread.shutdown(cancel_futures=True)
-        for log in self._logs.values():
-            log.abandon()
-        if (
-            not self._attempt.job.mark.exists()
-        ):  # the job has ended, and may have tidied up before these were made
-            for log in self._logs.values():
-                folder = self._attempt.job.folder(log.partition_dir)
+        for partition in self._partitions.values():
+            partition.abort()
+        job = self._attempt.job
+        # If the job has ended, it may have removed its folders before this attempt created some of them.
+        if not job.marker.exists():
+            for partition in self._partitions.values():
+                folder = job.staging_folder(partition.partition_dir)
                 with contextlib.suppress(OSError):
                     folder.rmdir()
-                    if log.partition_dir.endswith("-delete"):
+                    if partition.partition_dir.endswith("-delete"):
                         folder.parent.rmdir()
 
-    def _flush(self, log: _StagedLog, *, finish: bool = False) -> None:
-        """Have a log's records encoded; `finish`: those too that do not fill a batch."""
-        size_bytes = log.buffered_bytes
-        self._under_way.append((self._thread.submit(log.write, log.take(), finish), size_bytes))
-        self._under_way_bytes += size_bytes
-        while self._under_way_bytes > MAX_UNDER_WAY_BYTES:
-            self._wait_for_one()
+    def _encode(self, partition: _StagedPartition, *, finish: bool = False) -> None:
+        """Let the thread encode the buffered records; with `finish`, write an incomplete batch as well."""
+        size_bytes = partition.buffered_bytes
+        future = self._thread.submit(partition.write, partition.take_buffer(), finish)
+        self._pending.append((future, size_bytes))
+        self._pending_bytes += size_bytes
+        while self._pending_bytes > MAX_PENDING_BYTES:
+            self._wait_for_first()
 
-    def _wait_for_one(self) -> None:
-        written, size_bytes = self._under_way.popleft()
-        self._under_way_bytes -= size_bytes
-        written.result()
+    def _wait_for_first(self) -> None:
+        future, size_bytes = self._pending.popleft()
+        self._pending_bytes -= size_bytes
+        future.result()
 
 
 @dataclass(slots=True)
-class _StagedLog:
-    """One partition's part: files that are rolled as segments are, so that each can be one.
+class _StagedPartition:
+    """The records of one partition. Its files are rolled like segments, so that each can become a segment.
 
     Attributes:
-        buffered_bytes: about how large the records are that are kept until they are taken.
-        rest_bytes: and those that were written, but for the batch that they do not fill.
+        buffered_bytes: approximate size of the records that were appended and not yet taken for encoding.
+        remainder_bytes: approximate size of the records that `write` has kept because they do not fill a
+            batch.
     """
 
     topic: str
     partition: int
     partition_dir: str
-    attempt: Attempt
+    attempt: TaskAttempt
     buffered_bytes: int = 0
-    rest_bytes: int = 0
+    remainder_bytes: int = 0
     _buffer: list[Part] = field(default_factory=list)
-    _rest: list[Part] = field(default_factory=list)
+    _remainder: list[Part] = field(default_factory=list)
     _file: _OpenFile | None = None
-    _done: list[StagedFile] = field(default_factory=list)
-    _taken: int = 0
-    _written: int = 0
-    _ratio: float = 1.0
+    _closed_files: list[StagedFile] = field(default_factory=list)
+    _appended_rows: int = 0
+    _written_rows: int = 0
+    _estimated_ratio: float = 1.0
 
     def append(self, records: pa.RecordBatch, rows: pa.Array | None) -> int:
-        """Keep records until they are taken; about how many bytes they are."""
-        _, config = self.attempt.of_topic(self.topic)
-        check_records(records, config, self.attempt.now_ms, self._name, self._taken, rows)
+        """Check and buffer records. Return their approximate size in bytes."""
+        _, config = self.attempt.topic_settings(self.topic)
+        check_records(records, config, self.attempt.now_ms, self._name, self._appended_rows, rows)
         size_bytes, count = int(records.nbytes), records.num_rows
         if rows is not None:
             size_bytes, count = size_bytes * len(rows) // max(1, count), len(rows)
-        self._taken += count
+        self._appended_rows += count
         self._buffer.append((records, rows))
         self.buffered_bytes += size_bytes
         return size_bytes
 
-    def take(self) -> list[Part]:
-        """What was kept."""
+    def take_buffer(self) -> list[Part]:
+        """Return the buffered records and empty the buffer."""
         taken, self._buffer, self.buffered_bytes = self._buffer, [], 0
         return taken
 
     def write(self, parts: Sequence[Part], finish: bool) -> None:
-        """Encode and write records; those that do not fill a batch with the next ones, or if `finish`."""
-        given = [*self._rest, *parts]
-        encoding, config = self.attempt.of_topic(self.topic)
+        """Encode and write records. Keep those that do not fill a batch, unless `finish` is set."""
+        pending = [*self._remainder, *parts]
+        encoding, config = self.attempt.topic_settings(self.topic)
         encoded = encoding.encode(
-            given,
+            pending,
             config,
             self.attempt.now_ms,
             self._name,
-            base_offset=self._written,
-            leader_epoch=STAGED_EPOCH,
-            first_row=self._written,
-            estimated_ratio=self._ratio,
-            finish=finish or self.rest_bytes >= MAX_REST_BYTES,
+            base_offset=self._written_rows,
+            leader_epoch=STAGED_LEADER_EPOCH,
+            first_row=self._written_rows,
+            estimated_ratio=self._estimated_ratio,
+            finish=finish or self.remainder_bytes >= MAX_REMAINDER_BYTES,
         )
-        self._written, self._ratio = self._written + encoded.rows, encoded.estimated_ratio
-        self._rest = list(_copied_behind(given, encoded.rows))
-        self.rest_bytes = sum(int(records.nbytes) for records, _ in self._rest)
+        self._written_rows += encoded.rows
+        self._estimated_ratio = encoded.estimated_ratio
+        self._remainder = list(_copy_after(pending, encoded.rows))
+        self.remainder_bytes = sum(int(records.nbytes) for records, _ in self._remainder)
         data, batches = memoryview(encoded.data).cast("B"), encoded.batches
         while batches.num_rows:
             file = self._file = self._file or self._open(batches)
-            count = file.room_for(batches, config, self.attempt.now_ms) or (0 if file.records else 1)
+            count = file.count_fitting(batches, config, self.attempt.now_ms) or (0 if file.records else 1)
             if count == 0:
                 self._close_file()
                 continue
@@ -252,14 +263,16 @@ class _StagedLog:
             data, batches = data[size:], batches.slice(count)
 
     def close(self) -> list[StagedFile]:
+        """Close the last file. Return all files."""
         self._close_file()
-        return self._done
+        return self._closed_files
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
+        """Remove all files."""
         if self._file is not None:
             self._file.remove()
-        for one in self._done:
-            for path in (one.path, one.path + HEADERS):
+        for file in self._closed_files:
+            for path in (file.path, file.path + HEADERS_SUFFIX):
                 with contextlib.suppress(OSError):
                     os.unlink(path)  # noqa: PTH108
 
@@ -270,10 +283,10 @@ class _StagedLog:
     def _open(self, batches: pa.RecordBatch) -> _OpenFile:
         job = self.attempt.job
         job.check()
-        folder = job.folder(self.partition_dir)
+        folder = job.staging_folder(self.partition_dir)
         folder.mkdir(parents=self.partition_dir.endswith("-delete"), exist_ok=True)
-        path = folder / f"{self.attempt.name}-{len(self._done)}.batches"
-        are_large = sum(int32s(batches, "sizeInBytes")) >= _SENT_BATCH_BYTES * batches.num_rows
+        path = folder / f"{self.attempt.name}-{len(self._closed_files)}.batches"
+        are_large = sum(int32s(batches, "sizeInBytes")) >= _EARLY_WRITEBACK_BATCH_BYTES * batches.num_rows
         log = AppendFile(str(path), sent_from=OWN_SEGMENT_BYTES if are_large else sys.maxsize)
         return _OpenFile(log, int64s(batches, "baseOffset")[0])
 
@@ -281,7 +294,7 @@ class _StagedLog:
         if self._file is not None:
             file, self._file = self._file, None
             file.close()
-            self._done.append(
+            self._closed_files.append(
                 StagedFile(
                     self.topic,
                     self.partition,
@@ -302,15 +315,15 @@ class _OpenFile:
     batches: int = 0
     headers: list[pa.RecordBatch] = field(default_factory=list)
 
-    def room_for(self, batches: pa.RecordBatch, config: LogConfig, now_ms: int) -> int:
-        """How many of the batches still go into a segment with those before."""
+    def count_fitting(self, batches: pa.RecordBatch, config: LogConfig, now_ms: int) -> int:
+        """Return how many of the batches still fit into a segment that has the batches of this file."""
         size_bytes = self.log.size_bytes
-        most_entries = min(
+        max_entries = min(
             config.segment_index_bytes // OFFSET_ENTRY.size, config.segment_index_bytes // TIME_ENTRY.size - 1
         )
         entries = min(self.batches, size_bytes // (config.index_interval_bytes + 1))
         segment = ActiveSegment(
-            self.first_offset, size_bytes, max(0, most_entries - entries), self.first_ms, now_ms
+            self.first_offset, size_bytes, max(0, max_entries - entries), self.first_ms, now_ms
         )
         return batches_that_fit(
             segment,
@@ -325,33 +338,34 @@ class _OpenFile:
         if self.log.size_bytes == 0:
             self.first_ms = int64s(batches, "maxTimestamp")[0]
         self.log.append(data)
-        self.headers.append(batches.select(_COLUMNS))
+        self.headers.append(batches.select(_HEADER_COLUMNS))
         first, last = int64s(batches, "baseOffset")[0], int64s(batches, "lastOffset")[-1]
         self.records += last - first + 1
         self.batches += batches.num_rows
 
     def close(self) -> None:
-        # Not flushed: offsets are still to come into every batch, and then into most of its pages.
+        # Do not flush: the commit writes an offset into every batch, which changes most pages again.
         self.log.close()
         table = pa.Table.from_batches(self.headers).combine_chunks()
         sizes = table.column("sizeInBytes").cast(pa.int64())
         table = table.append_column("position", pc.subtract(pc.cumulative_sum(sizes), sizes))
-        with pa.OSFile(self.log.path + HEADERS, "wb") as out, pa.ipc.new_file(out, table.schema) as ipc:
+        path = self.log.path + HEADERS_SUFFIX
+        with pa.OSFile(path, "wb") as out, pa.ipc.new_file(out, table.schema) as ipc:
             ipc.write_table(table)
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):
             self.log.close()
-        for path in (self.log.path, self.log.path + HEADERS):
+        for path in (self.log.path, self.log.path + HEADERS_SUFFIX):
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108
 
 
-def _copied_behind(parts: Sequence[Part], count: int) -> Iterator[Part]:
-    """What comes behind the first `count` records: copies, that what they came in need not stay in memory."""
+def _copy_after(parts: Sequence[Part], count: int) -> Iterator[Part]:
+    """Copy the records after the first `count`, so that the batches they belong to can be freed."""
     for records, rows in parts:
         size = records.num_rows if rows is None else len(rows)
         if count < size:
-            left = pa.array(range(count, size), pa.uint32()) if rows is None else rows.slice(count)
-            yield records.take(left), None
+            rest = pa.array(range(count, size), pa.uint32()) if rows is None else rows.slice(count)
+            yield records.take(rest), None
         count = max(0, count - size)

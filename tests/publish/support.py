@@ -12,7 +12,7 @@ from native_log.config import LogConfig
 from native_log.log.writing.encoding import Encoding
 from native_log.publish import commit as publishing
 from native_log.publish.job import WriteJob
-from native_log.publish.staging import Attempt, StagedFile, StagingWriter
+from native_log.publish.staging import StagedFile, StagingWriter, TaskAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,10 +40,10 @@ def stage(
 ) -> list[StagedFile]:
     """What one task stages: (partition, records)."""
     encoding = Encoding(compression, None, batch_size)
-    writer = StagingWriter(Attempt(job, attempt, encoding, LogConfig.parse(config or {}), NOW_MS))
+    writer = StagingWriter(TaskAttempt(job, attempt, encoding, LogConfig.parse(config or {}), NOW_MS))
     is_there = topic in LogDir(job.log_dir, allow_empty=True).topics()
     for partition, part in rows:
-        directory = f"{topic}-{partition}" if is_there else job.new_partition(topic, partition)
+        directory = f"{topic}-{partition}" if is_there else job.new_partition_dir(topic, partition)
         given, numbers = (part, None) if isinstance(part, pa.RecordBatch) else part
         writer.append(topic, partition, directory, given, numbers)
     return writer.close()

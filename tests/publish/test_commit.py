@@ -102,9 +102,9 @@ def test_batches_go_on_from_what_came_before(data: Path) -> None:
 @pytest.mark.parametrize(("held", "rest"), [(300, 4 << 20), (300, 100), (0, 0)])
 def test_little_memory(data: Path, monkeypatch: pytest.MonkeyPatch, held: int, rest: int) -> None:
     """Few rows for one partition, many for the other, out of the same batches."""
-    monkeypatch.setattr(staging, "MAX_HELD_BYTES", held)
-    monkeypatch.setattr(staging, "MAX_REST_BYTES", rest)
-    monkeypatch.setattr(staging, "MAX_UNDER_WAY_BYTES", held)
+    monkeypatch.setattr(staging, "MAX_BUFFERED_BYTES", held)
+    monkeypatch.setattr(staging, "MAX_REMAINDER_BYTES", rest)
+    monkeypatch.setattr(staging, "MAX_PENDING_BYTES", held)
     job = WriteJob.begin(data)
 
     def dealt() -> Iterator[tuple[int, Part]]:

@@ -14,7 +14,7 @@ from native_log.errors import KafkaLogError, LogDirInUseError, LogNeedsRecoveryE
 from native_log.logdir.lock import LogDirLock
 from native_log.logdir.verification import verify_log
 from native_log.publish import commit as publishing
-from native_log.publish.job import Owner, WriteJob, sweep
+from native_log.publish.job import Owner, WriteJob, remove_abandoned_jobs
 
 from .support import NOW_MS, expected, records, stage, staged_job, tree, values, write
 
@@ -47,7 +47,7 @@ def test_a_job_begins_while_another_sweeps(data: Path, monkeypatch: pytest.Monke
 
     def replace(source: str, target: str) -> None:
         if next(sweeps):
-            sweep(data)
+            remove_abandoned_jobs(data)
         put(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
@@ -92,7 +92,7 @@ def test_an_aborted_job_is_not_committed(data: Path) -> None:
 
 def test_a_log_directory_made_for_a_job_goes_with_it(tmp_path: Path) -> None:
     LogDir.create(tmp_path / "data")
-    job = WriteJob.begin(tmp_path / "data", made_log_dir=True)
+    job = WriteJob.begin(tmp_path / "data", created_log_dir=True)
     stage(job, [(0, records(0, 10))])
     job.abort()
     assert not (tmp_path / "data").exists()
@@ -101,7 +101,7 @@ def test_a_log_directory_made_for_a_job_goes_with_it(tmp_path: Path) -> None:
 def test_what_a_dead_job_left_is_swept_and_a_living_ones_is_not(data: Path) -> None:
     process = multiprocessing.get_context("spawn").Process(target=os.getpid)
     process.start()
-    owner = Owner.of(process.pid or 0)
+    owner = Owner.from_pid(process.pid or 0)
     dead = WriteJob.begin(data, owner)
     stage(dead, [(0, records(0, 10)), (1, records(0, 10))])
     stage(dead, [(0, records(0, 10))], topic="other")
@@ -180,7 +180,7 @@ def test_a_topic_made_meanwhile_with_other_partitions(data: Path) -> None:
     job = WriteJob.begin(data)
     staged = stage(job, [(0, records(0, 10))], topic="new")
     LogDir(data).create_topic("new", 3)
-    with pytest.raises(TopicExistsError, match="made meanwhile with 3 partitions, not the 2"):
+    with pytest.raises(TopicExistsError, match=r"with 2 partitions, found it created by .* with 3"):
         publishing.commit(job, staged, {}, 2, now_ms=NOW_MS)
     assert values(data, "new") == []
 

@@ -234,7 +234,7 @@ def test_a_topic_is_written_by_its_stored_configuration(tmp_path: Path) -> None:
         parse_write_options(given), StructType().add("value", "binary").add("topic", "string")
     )
     attempt = plan.attempt("1")
-    (of_t, t), (of_new, new) = attempt.of_topic("t"), attempt.of_topic("new")
+    (of_t, t), (of_new, new) = attempt.topic_settings("t"), attempt.topic_settings("new")
     assert (of_t.compression, t.is_compacted, t.segment_bytes) == ("zstd", True, 6000)
     assert (of_new.compression, new.is_compacted, new.segment_bytes) == ("lz4", False, 6000)
     with pytest.raises(native_log.InvalidRecordError, match="expected a key"):
