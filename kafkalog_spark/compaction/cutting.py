@@ -6,7 +6,6 @@ Decisions only, but for a look into a log where to cut it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.values import Part, Split, ToClean
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from native_log.cleaner.plan import Round
-    from native_log.log import LogRange
 
 SURVEY_BYTES = 1 << 30
 """How much of a log one task surveys; it passes over some gigabytes a second."""
@@ -130,7 +128,6 @@ def splits(job: Job, number: int, split_bytes: int) -> Iterator[Split]:
                 number,
                 place,
                 range,
-                _ends(range, job.to_clean.segments),
                 is_dirty,
                 packed_ranges(aborted) if job.is_surveyed else None,
                 job.first_bundle,
@@ -138,13 +135,3 @@ def splits(job: Job, number: int, split_bytes: int) -> Iterator[Split]:
                 job.buckets,
             )
             place += 1
-
-
-def _ends(range: LogRange, segments: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """Where the next segment begins, or where the range is cut."""
-    bases = [base for base, _ in segments]
-    following = dict(pairwise(bases))
-    return tuple(
-        following[piece.base_offset] if piece.end_position == piece.segment_bytes else range.end_offset
-        for piece in range.pieces
-    )

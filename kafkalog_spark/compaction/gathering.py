@@ -10,7 +10,6 @@ from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.values import Part, Split, Told
 from kafkalog_spark.errors import in_sight
 from kafkalog_spark.spreading import row, rows
-from native_log.cleaner.checks import OffsetCheck
 from native_log.cleaner.rewriting import gather
 from native_log.cleaner.survey import PlainSurvey, TransactionMetError, survey
 from native_log.errors import KafkaLogError
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.compaction.exchange import Bundle
     from kafkalog_spark.compaction.values import Settings
-    from native_log.log.pieces import Piece
     from native_log.records import MapProgress
 
 
@@ -54,7 +52,7 @@ def gather_keys(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterat
 
 
 def _gathered(split: Split, settings: Settings) -> tuple[Told, list[tuple[int, Bundle]]]:
-    headers = None if split.aborted is not None else _plain_survey(split)
+    headers = None if split.aborted is not None else PlainSurvey()
     with PackWriter(None if settings.dry_run else split.range.path, split.buckets) as writer:
         keys = _Keys(split, settings.buffer_bytes, writer)
         gathered = gather(split.range, split.aborted or b"", keys.put, headers)
@@ -110,15 +108,3 @@ def _together(first: MapProgress, rest: MapProgress) -> MapProgress:
         records=first.records + rest.records,
         null_keys=first.null_keys + rest.null_keys,
     )
-
-
-def _plain_survey(split: Split) -> PlainSurvey:
-    """To be taken of a split while its keys are gathered."""
-    range = split.range
-    ends = dict(zip(range.pieces, split.ends, strict=True))
-
-    def check(piece: Piece) -> OffsetCheck:
-        start_offset = None if piece.start_position == 0 else range.start_offset
-        return OffsetCheck(piece.lies_in(range.path), ends[piece], start_offset)
-
-    return PlainSurvey(check)

@@ -108,7 +108,6 @@ class Split:
 
     Attributes:
         number, place: as of a Part.
-        ends: the offsets before which each of the range's pieces ends.
         aborted: the transactions that may have data in it; None: there are none, says the plan, and the
             headers are yet to be surveyed.
         buckets: in each bundle.
@@ -117,7 +116,6 @@ class Split:
     number: int
     place: int
     range: LogRange
-    ends: tuple[int, ...]
     is_dirty: bool
     aborted: bytes | None
     first_bundle: int

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.cleaner.plan import Group, Round, Source
-    from native_log.log.pieces import Piece
     from native_log.log.reading.log_range import LogRange
     from native_log.records.cleaning import PutBatches, Survivors
     from native_log.segment.segment import LogSegment
@@ -55,7 +54,7 @@ def gather(
     range: LogRange,
     aborted: bytes,
     put: PutBatches,
-    headers: Callable[[Piece, pa.RecordBatch], None] | None = None,
+    headers: Callable[[pa.RecordBatch], None] | None = None,
 ) -> Gathered:
     """Hands the batches of `range` to `put`, until the end or until it has no more room.
 
@@ -71,7 +70,7 @@ def gather(
     for piece in range.pieces:
         gathered = Headers()
         with planned_file(piece.lies_in(range.path)) as file:
-            position, needed = piece.start_position, 1
+            position, needed, order = piece.start_position, 1, piece.order(file)
             while position < piece.end_position:
                 view = window.at(file, position, piece.end_position, needed)
                 found = put(
@@ -81,6 +80,7 @@ def gather(
                     end_offset=piece.max_offset,
                     aborted=aborted,
                     max_batch_bytes=range.max_batch_bytes,
+                    order=order,
                 )
                 records += found.records
                 null_keys += found.null_keys
@@ -92,13 +92,14 @@ def gather(
                         max_batch_bytes=range.max_batch_bytes,
                     )
                     if gathered.has_transactions or len(gathered) >= _MOST_HEADERS or found.damage:
-                        headers(piece, gathered.take())
+                        headers(gathered.take())
                 if found.status == "full":
                     return Gathered(records, null_keys, found.next_offset)
                 found = checked(found, file.path, position + len(view), piece.end_position)
+                order = order.after(found.next_offset)
                 position, needed = found.position, max(1, found.needed_bytes)
         if headers is not None and len(gathered):
-            headers(piece, gathered.take())
+            headers(gathered.take())
     return Gathered(records, null_keys, None)
 
 

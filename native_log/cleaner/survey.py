@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from native_log.cleaner.checks import OffsetCheck, check_crcs
+from native_log.cleaner.checks import check_crcs
 from native_log.cleaner.verdicts import ProducerEnds
 from native_log.log.producers.open_transactions import (
     ABORT,
@@ -24,12 +24,11 @@ from native_log.log.producers.open_transactions import (
 from native_log.segment.damage import DamagedRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
 
     from native_log.log import PartitionLog
-    from native_log.log.pieces import Piece
     from native_log.log.producers.open_transactions import Transaction
     from native_log.segment.segment import LogSegment
 
@@ -95,22 +94,13 @@ class PlainSurvey:
 
     Attributes:
         survey: what was told so far.
-
-    Args:
-        check: makes what checks the offsets of a piece; asked once for each.
     """
 
-    def __init__(self, check: Callable[[Piece], OffsetCheck]) -> None:
+    def __init__(self) -> None:
         self.survey = Survey()
-        self._check = check
-        self._checks: dict[Piece, OffsetCheck] = {}
 
-    def __call__(self, piece: Piece, batches: pa.RecordBatch) -> None:
-        """Takes the batches (BATCH_SCHEMA) of `piece` that follow. Raises CorruptRecordError,
-        TransactionMetError."""
-        if piece not in self._checks:
-            self._checks[piece] = self._check(piece)
-        self._checks[piece].apply(batches)
+    def __call__(self, batches: pa.RecordBatch) -> None:
+        """Takes the batches (BATCH_SCHEMA) that follow. Raises TransactionMetError."""
         if has_transactions(batches):
             raise TransactionMetError
         self.survey.apply(batches)
@@ -124,24 +114,19 @@ def survey(log: PartitionLog, first: int = 0, end: int | None = None) -> Survey:
             alone, so that then every CRC is looked at.
     """
     found = Survey()
-    for _, checked, batches in _headers(log, first, end, False):
-        checked.apply(batches)
+    for _, batches in _headers(log, first, end, False):
         found.apply(batches)
     if found.turns:
-        for segment, _, batches in _headers(log, first, end, True):
+        for segment, batches in _headers(log, first, end, True):
             check_crcs(batches, segment.path)
     return found
 
 
 def _headers(
     log: PartitionLog, first: int, end: int | None, with_crcs: bool
-) -> Iterator[tuple[LogSegment, OffsetCheck, pa.RecordBatch]]:
-    bases = [segment.base_offset for segment in log.segments] + [None]
-    chosen = {
-        segment.base_offset: OffsetCheck(segment, following)
-        for segment, following in list(zip(log.segments, bases[1:], strict=True))[first:end]
-    }
+) -> Iterator[tuple[LogSegment, pa.RecordBatch]]:
+    chosen = {segment.base_offset for segment in log.segments[first:end]}
     for segment, scanned in log.headers(min(chosen, default=None), DamagedRange.refuse, check_crcs=with_crcs):
         if segment.base_offset not in chosen:
             break
-        yield segment, chosen[segment.base_offset], scanned.batches
+        yield segment, scanned.batches

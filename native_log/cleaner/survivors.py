@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from native_log.cleaner.checks import OffsetCheck
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.rewriting import gather
 from native_log.cleaner.survey import PlainSurvey, Survey, TransactionMetError, survey
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from native_log.cleaner.plan import Round
     from native_log.config import LogConfig
     from native_log.log import PartitionLog
-    from native_log.log.pieces import Piece
     from native_log.records import MapProgress
     from native_log.records.cleaning import PutBatches, Survivors
 
@@ -44,12 +42,7 @@ def plan_and_find(
     surveyed first. Raises TooManyKeysError: they take more than `most_maps`.
     """
     bases = [segment.base_offset for segment in log.segments]
-    segments = dict(zip(bases, zip(log.segments, [*bases[1:], None], strict=True), strict=True))
-
-    def check(piece: Piece) -> OffsetCheck:
-        return OffsetCheck(*segments[piece.base_offset])
-
-    dirty, clean = PlainSurvey(check), PlainSurvey(check)
+    dirty, clean = PlainSurvey(), PlainSurvey()
     plain = plan_round(log, found, config, now_ms, Survey())
     try:
         with_one_map = _with_one_map(plain, max_bytes, advance, dirty, clean)

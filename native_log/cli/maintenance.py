@@ -127,6 +127,9 @@ def _told(done: LogRecovery, lost_records: int, dry_run: bool) -> str:
         segments = f", {_many(len(done.removed), 'later segment')} among them" if done.removed else ""
         records = f"with {_many(lost_records, 'record')} that can still be read"
         parts.append(f"{done.lost_bytes} bytes{segments}, {records}, {are} gone")
+    for segment, kept in done.out_of_order:
+        where = f"{segment.path}, position {kept.position}, offset {kept.offset}"
+        parts.append(f"damaged at {where}, and kept as by a broker's recovery: {kept.message}")
     if done.left_behind:
         parts.append(f"{_many(len(done.left_behind), 'file')} that a crash left {would}sorted out")
     parts.append(f"offsets {done.log_start_offset} to {done.log_end_offset}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from native_log.errors import KafkaLogError
 from native_log.log.load import SegmentFiles, log_files, segment_files, swapped_logs
 from native_log.log.tail import Tail, find_tail
-from native_log.segment.files import LOG
+from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.segment import LogSegment
 from native_log.storage import DataFile, Window, is_file
 
@@ -50,7 +50,7 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
     by_name = _files(directory)
     files = segment_files(by_name)
 
-    def segment(names: SegmentFiles) -> LogSegment:
+    def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
         stat = by_name[names.log].stat()
         if stat.st_size > _MAX_SEGMENT_BYTES:
             raise KafkaLogError(
@@ -68,6 +68,7 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
             names.index,
             names.time_index,
             names.transaction_index,
+            end_offset,
         )
 
     replaced = None
@@ -75,10 +76,11 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
         # The same files with nothing replaced: of each base offset the .swap is chosen, as a segment to look
         # into.
         new = {names.base_offset: names for names in log_files(files, None).segments}
-        ends = [next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
-        replaced = min(swap.offset for swap in swaps), max(ends)
+        next_offsets = [next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
+        replaced = min(swap.offset for swap in swaps), max(next_offsets)
     chosen = log_files(files, replaced)
-    return Listing(tuple(segment(names) for names in chosen.segments), chosen.snapshots)
+    ends = [*(names.base_offset for names in chosen.segments[1:]), MAX_OFFSET]
+    return Listing(tuple(map(segment, chosen.segments, ends)), chosen.snapshots)
 
 
 def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -> tuple[Listing, Tail]:

@@ -143,6 +143,14 @@ class LocalLog:
         return self._tail.next_offset
 
     @property
+    def invalid_bytes(self) -> int:
+        """How many bytes behind the last batch reading leaves out.
+
+        0 while a broker has the directory open: there they are zeros, or a batch that is being written.
+        """
+        return 0 if self.checkpoints.live else self._tail.invalid_bytes
+
+    @property
     def size_bytes(self) -> int:
         """Size of all .log files."""
         return sum(segment.size_bytes for segment in self.segments)
@@ -210,8 +218,13 @@ class LocalLog:
                 continue
             with SegmentLookup(segment, end, window, max_batch_bytes=self.max_batch_bytes) as lookup:
                 within = start_offset is not None and start_offset > segment.base_offset
-                position = lookup.find_offset(start_offset or 0).position if within else 0
-                for scanned in lookup.batches(position, on_damage, check_crcs=check_crcs):
+                position, next_offset = 0, segment.base_offset
+                if within:
+                    place = lookup.find_offset(start_offset or 0)
+                    position, next_offset = place.position, place.next_offset
+                for scanned in lookup.batches(
+                    position, on_damage, next_offset=next_offset, check_crcs=check_crcs
+                ):
                     yield segment, scanned
 
     def opened_again(self) -> Self:

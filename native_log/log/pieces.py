@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
+from native_log.records import OffsetOrder
 from native_log.segment.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Piece:
         start_position, end_position: the bytes, end exclusive.
         min_offset, max_offset: only records from the first to before the second; None where every record is
             meant, whatever offset it claims.
+        next_offset, end_offset: no batch in it begins below the first or reaches the second (see
+            OffsetOrder).
     """
 
     segment: str
@@ -41,8 +44,10 @@ class Piece:
     mtime_ms: int
     start_position: int
     end_position: int
-    min_offset: int | None = None
-    max_offset: int | None = None
+    min_offset: int | None
+    max_offset: int | None
+    next_offset: int
+    end_offset: int
 
     @classmethod
     def of(
@@ -52,7 +57,9 @@ class Piece:
         end_position: int,
         min_offset: int | None = None,
         max_offset: int | None = None,
+        next_offset: int | None = None,
     ) -> Piece:
+        """`next_offset`: by default that of the segment's beginning, its base offset."""
         return cls(
             segment.log,
             segment.base_offset,
@@ -63,6 +70,8 @@ class Piece:
             end_position,
             min_offset,
             max_offset,
+            segment.base_offset if next_offset is None else next_offset,
+            segment.end_offset,
         )
 
     @property
@@ -86,6 +95,8 @@ class Piece:
             self.end_position,
             self.min_offset,
             self.max_offset,
+            self.next_offset,
+            self.end_offset,
         )
 
     def check_is(self, file: DataFile) -> None:
@@ -99,10 +110,25 @@ class Piece:
 
     def lies_in(self, directory: str) -> LogSegment:
         """The segment, with index files of its name; whether there are any shows when they are opened."""
-        names = (self.segment.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex"))
-        return LogSegment(
-            directory, self.base_offset, self.segment, self.segment_bytes, self.inode, self.mtime_ms, *names
+        index, time_index, transaction_index = (
+            self.segment.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex")
         )
+        return LogSegment(
+            directory,
+            self.base_offset,
+            self.segment,
+            self.segment_bytes,
+            self.inode,
+            self.mtime_ms,
+            index,
+            time_index,
+            transaction_index,
+            self.end_offset,
+        )
+
+    def order(self, file: DataFile) -> OffsetOrder:
+        """What is known of the offsets of its batches."""
+        return OffsetOrder(self.next_offset, self.end_offset, file.fileno())
 
 
 @dataclass(frozen=True, slots=True)

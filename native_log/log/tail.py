@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.records import OffsetOrder
 from native_log.segment.damage import find_next_batch
 from native_log.segment.scan import int64s, scan_file, valid_batch_at
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from native_log.records import Scanned
     from native_log.segment.segment import LogSegment
     from native_log.storage import DataFile, Window
-
-logger = logging.getLogger(__name__)
 
 _WORTH_CHECKING_BYTES = 256 << 10
 
@@ -30,10 +28,14 @@ class Tail:
             written yet: less than a batch, zeros, a last batch with a wrong CRC. Other damage is inside, to
             be met when read.
         next_offset: the offset after the last whole batch.
+        invalid_bytes: how many lie behind `end_position`.
+        invalid: what they are, in words; empty if there are none.
     """
 
     end_position: int
     next_offset: int
+    invalid_bytes: int = 0
+    invalid: str = ""
 
 
 def find_tail(
@@ -71,9 +73,10 @@ class _TailScanner:
         """
         size, base_offset = self.file.size_bytes, self.segment.base_offset
         next_offset = previous_end = base_offset if position == 0 else None
+        order = OffsetOrder(base_offset, self.segment.end_offset, self.file.fileno())
         while True:
             last: tuple[int, bool | None] | None = None  # position, and whether its CRC is right
-            for found in self._scanned(position):
+            for found in self._scanned(position, order):
                 count = found.batches.num_rows
                 if indexed_offset is not None and not self._is_right(found, position, indexed_offset):
                     return None
@@ -83,17 +86,19 @@ class _TailScanner:
                     previous_end = next_offset if count == 1 else last_offsets[count - 2] + 1
                     last = int64s(found.batches, "position")[count - 1], _is_valid(found, count - 1)
                     next_offset = found.next_offset
+                    before_last, order = order.after(previous_end), order.after(next_offset)
             end_position, search = found.position, found.status not in ("end", "zeros")
+            invalid = "zeros" if found.status == "zeros" else "less than a whole batch"
             suspect = found.position + 1
             # If the last batch is damaged its size may be wrong, and what follows lie within it.
             if last is not None and not self._is_whole(*last):
+                order = before_last
                 if not self.clean_shutdown and found.status != "damaged":
                     end_position, next_offset = last[0], previous_end
+                    invalid = "a batch with a wrong checksum"
                 suspect, search = last[0] + 1, True
             behind = (
-                find_next_batch(self.file, suspect, size, base_offset, self.max_batch_bytes)
-                if search
-                else None
+                find_next_batch(self.file, suspect, size, order, self.max_batch_bytes) if search else None
             )
             if behind is None:
                 break
@@ -102,18 +107,10 @@ class _TailScanner:
             return None
         if found.status == "damaged":
             end_position = size  # to be met when read
-        if end_position < size:
-            logger.info(
-                "%s ends at position %d, offset %s: the %d bytes behind it are no whole batch, "
-                "and are taken as not yet written",
-                self.file.path,
-                end_position,
-                next_offset,
-                size - end_position,
-            )
-        return Tail(end_position, max(next_offset, base_offset))
+        left = size - end_position
+        return Tail(end_position, max(next_offset, base_offset), left, invalid if left else "")
 
-    def _scanned(self, position: int) -> Iterator[Scanned]:
+    def _scanned(self, position: int, order: OffsetOrder) -> Iterator[Scanned]:
         return scan_file(
             self.file,
             position,
@@ -123,6 +120,7 @@ class _TailScanner:
             check_crcs=self.file.size_bytes - position <= _WORTH_CHECKING_BYTES,
             first_bytes=_WORTH_CHECKING_BYTES,
             max_batch_bytes=self.max_batch_bytes,
+            order=order,
         )
 
     def _is_right(self, found: Scanned, position: int, indexed_offset: int) -> bool:

@@ -45,6 +45,10 @@ _SERVED = (
     "Brokers serve this batch of {} bytes, and consumers fail at it: take the file from another replica, or "
     "read with mode dropMalformed"
 )
+_DISORDERED = (
+    "Take the file from another replica: a broker serves this batch as it is, or empties the whole segment "
+    "when it recovers it, and so does kafkalog recover. What follows can be read with mode dropMalformed"
+)
 _DAMAGED = (
     "Take the file from another replica: kafkalog recover, or a broker that finds it, cuts off all that "
     "follows too. What follows can be read with mode dropMalformed"
@@ -142,10 +146,7 @@ class _SegmentCheck:
         whole = _are_right(data, batches)
         for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
             first = last if base is None else base
-            if first <= self.previous:
-                message = f"expected an offset above {self.previous}, found a batch from {first} to {last}"
-                self.problems.append(Problem(file.path, position, first, message))
-            self.previous = max(self.previous, last)
+            self.previous = last
             at = position - positions[0]
             wrong = None if whole else _wrong_records(data[at : at + size], base, last)
             if wrong is not None:
@@ -166,7 +167,8 @@ class _SegmentCheck:
         for one in self.damaged:
             at_end = one.next_offset is None
             if not (at_end and is_written):
-                message = f"{one.reason}. {_extent(one)}. {_TORN if at_end and is_last else _DAMAGED}"
+                advice = _DISORDERED if one.kind == "order" else _TORN if at_end and is_last else _DAMAGED
+                message = f"{one.reason}. {_extent(one)}. {advice}"
                 yield Problem(one.path, one.position, one.offset, message)
 
     def missing_aborted(self) -> Iterator[Problem]:

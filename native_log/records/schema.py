@@ -97,6 +97,12 @@ class OffsetOrder(NamedTuple):
     """Of the open file, in which positions are those of the call. A header behind the buffer's end is read
     from there."""
 
+    def after(self, next_offset: int | None) -> OffsetOrder:
+        """What is known behind batches that end before `next_offset`; None: there were none."""
+        if next_offset is None or next_offset <= self.next_offset:
+            return self
+        return self._replace(next_offset=next_offset)
+
 
 @dataclass(frozen=True, slots=True)
 class Damage:

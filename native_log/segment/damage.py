@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from native_log.errors import CorruptRecordError
-from native_log.records import Damage, Decoded, Scanned, find_batch
-from native_log.segment.files import MAX_OFFSET
+from native_log.records import Damage, Decoded, OffsetOrder, Scanned, find_batch
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import Batch, int64s, row, valid_batch_at
 from native_log.storage import Window
@@ -31,6 +30,7 @@ class DamagedRange:
         claims.
         next_offset: first offset behind the range; None if nothing that can be read follows in the file.
         reason: what was expected and what was found.
+        kind: see Damage.kind.
     """
 
     path: str
@@ -39,6 +39,7 @@ class DamagedRange:
     offset: int | None
     next_offset: int | None
     reason: str
+    kind: str
 
     def __str__(self) -> str:
         behind = "nothing readable follows" if self.next_offset is None else f"goes on at {self.next_offset}"
@@ -107,15 +108,16 @@ def damaged_range(
     file: DataFile,
     damage: Damage,
     end: int,
+    order: OffsetOrder,
     expected_offset: int | None,
-    base_offset: int,
     max_batch_bytes: int,
 ) -> DamagedRange:
-    """How far the damage reaches: to the next batch that is whole and has a right CRC, or to `end`.
+    """How far the damage reaches: to the next batch that is whole, has a right CRC and begins behind the
+    batches before the damage; or to `end`.
 
     Args:
+        order: what is known of the offsets at the damage.
         expected_offset: what follows the batch before, if one was seen.
-        base_offset: of the segment. Nothing below it is taken for one of its batches.
     """
     window = Window()
     position = damage.position + damage.size_bytes
@@ -125,8 +127,8 @@ def damaged_range(
         if damage.size_bytes
         else None
     )
-    if behind is None or behind["baseOffset"] < base_offset:
-        found = find_next_batch(file, damage.position + 1, end, base_offset, max_batch_bytes)
+    if behind is None or not order.next_offset <= behind["baseOffset"] < order.end_offset:
+        found = find_next_batch(file, damage.position + 1, end, order, max_batch_bytes)
         behind = (
             None
             if found is None
@@ -139,13 +141,15 @@ def damaged_range(
         damage.offset if expected_offset is None else expected_offset,
         None if behind is None else behind["baseOffset"],
         damage.message,
+        damage.kind,
     )
 
 
 def find_next_batch(
-    file: DataFile, position: int, end: int, base_offset: int, max_batch_bytes: int
+    file: DataFile, position: int, end: int, order: OffsetOrder, max_batch_bytes: int
 ) -> int | None:
-    """Where the first whole batch of a segment with a right CRC begins at or behind `position`.
+    """Where the first whole batch with a right CRC and an offset within `order` begins at or behind
+    `position`.
 
     None if there is none before `end`. No more is held of the file than SEARCH_BYTES and one batch.
     """
@@ -155,8 +159,8 @@ def find_next_batch(
         found = find_batch(
             view,
             base_position=position,
-            min_offset=base_offset,
-            max_offset=min(base_offset + MAX_RELATIVE_OFFSET + 1, MAX_OFFSET),
+            min_offset=order.next_offset,
+            max_offset=min(order.next_offset + MAX_RELATIVE_OFFSET + 1, order.end_offset),
             max_batch_bytes=min(max_batch_bytes, end - position),
         )
         if found is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.records import DEFAULT_MAX_BATCH_BYTES, OffsetOrder
 from native_log.segment.damage import (
     DamagedRange,
     damage_of,
@@ -42,19 +42,42 @@ class Place:
         end_position: where a reader of all below it ends. Equal to `position` between two batches.
         straddles: a batch from `position` to `end_position` has offsets on both sides; where it is False and
             the two differ, damaged bytes lie between, which may have held either.
+        next_offset: no batch from `position` on begins below it (see OffsetOrder).
+        end_next_offset: the same of `end_position`.
     """
 
     position: int
     end_position: int
     straddles: bool
+    next_offset: int
+    end_next_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """A place between two batches, and an offset that tells those before it from those behind it."""
+    """A place between two batches.
+
+    Attributes:
+        position: of the second batch.
+        offset: it tells the offsets before the boundary from those behind.
+        next_offset: no batch from `position` on begins below it (see OffsetOrder).
+    """
 
     position: int
     offset: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Reaching:
+    """What `SegmentLookup._first_reaching` found."""
+
+    batch: Batch | None
+    """None: there is none, or behind damage that lies behind the offset."""
+    damaged: DamagedRange | None
+    """The last on the way to it."""
+    next_offset: int
+    """What follows the batches before it."""
 
 
 class SegmentLookup:
@@ -88,6 +111,7 @@ class SegmentLookup:
         position: int,
         on_damage: Callable[[DamagedRange], None],
         *,
+        next_offset: int | None = None,
         check_crcs: bool = False,
         only_valid: bool = False,
     ) -> Iterator[Scanned]:
@@ -95,8 +119,13 @@ class SegmentLookup:
 
         Damaged ranges are handed to `on_damage` and stepped over. With `only_valid` these include batches
         with a wrong CRC, as for a reader of the records.
+
+        Args:
+            next_offset: what follows the batches before `position`, if that is known.
         """
-        next_offset = self._segment.base_offset if position == 0 else None
+        base_offset = self._segment.base_offset
+        expected = base_offset if position == 0 else next_offset
+        order = OffsetOrder(max(base_offset, next_offset or 0), self._segment.end_offset, self.file.fileno())
         while position < self._end:
             last: Batch | None = None
             for found in scan_file(
@@ -106,11 +135,17 @@ class SegmentLookup:
                 self._window,
                 check_crcs=check_crcs or only_valid,
                 max_batch_bytes=self._max_batch_bytes,
+                order=order,
             ):
                 if only_valid:
                     found = up_to_wrong_crc(found)
-                if found.batches.num_rows:
-                    next_offset, last = found.next_offset, row(found.batches, found.batches.num_rows - 1)
+                count = found.batches.num_rows
+                if count:
+                    before_last = order
+                    if count > 1:
+                        before_last = order.after(int64s(found.batches, "lastOffset")[count - 2] + 1)
+                    expected, last = found.next_offset, row(found.batches, count - 1)
+                    order = order.after(found.next_offset)
                 yield found
                 if found.damage is not None:
                     break
@@ -118,42 +153,37 @@ class SegmentLookup:
             if position < self._end:
                 damage = damage_of(found, self._end)
                 if last is not None and not only_valid and not self._valid_batch_at(last["position"]):
-                    # The size of the batch before may be wrong: look for the next within it, too.
-                    damage = wrong_crc(last, size_bytes=0)
-                damaged = damaged_range(
-                    self.file,
-                    damage,
-                    self._end,
-                    next_offset,
-                    self._segment.base_offset,
-                    self._max_batch_bytes,
-                )
+                    # The size of the batch before may be wrong, or its last offset: look for the next within
+                    # it, too.
+                    damage, order = wrong_crc(last, size_bytes=0), before_last
+                damaged = damaged_range(self.file, damage, self._end, order, expected, self._max_batch_bytes)
                 on_damage(damaged)
                 position = damaged.end_position
 
     def find_offset(self, offset: int) -> Place:
         """Where `offset` lies (Kafka: FileRecords.searchForOffsetFromPosition)."""
-        batch, damaged = self._first_reaching(offset)
+        found = self._first_reaching(offset)
+        batch, damaged, known = found.batch, found.damaged, found.next_offset
         if batch is None:
             if damaged is not None and damaged.offset is not None and damaged.offset >= offset:
-                return Place(damaged.position, damaged.position, straddles=False)
-            return Place(self._end if damaged is None else damaged.position, self._end, straddles=False)
+                return Place(damaged.position, damaged.position, False, known, known)
+            return Place(self._end if damaged is None else damaged.position, self._end, False, known, known)
         position, base_offset = batch["position"], batch["baseOffset"]
         if base_offset is None or base_offset < offset:
-            return Place(position, position + batch["sizeInBytes"], straddles=True)
+            end = position + batch["sizeInBytes"]
+            return Place(position, end, True, known, max(known, batch["lastOffset"] + 1))
         # Damage right before the batch may have held the offset, too.
         before = damaged is not None and damaged.end_position == position and base_offset > offset
-        return Place(
-            damaged.position if damaged is not None and before else position, position, straddles=False
-        )
+        begin = damaged.position if damaged is not None and before else position
+        return Place(begin, position, False, known, known)
 
     def find_boundary(self, position: int) -> Boundary | None:
         """The first place between two batches at or behind byte `position`.
 
         None if none is found before damage or the end.
         """
-        start = self._floor(lambda index: index.floor_of_position(position))
-        previous_end: int | None = None
+        start = self._start(lambda index: index.floor_of_position(position))
+        known, previous_end = self._segment.base_offset, None
         damaged: list[DamagedRange] = []
         for found in self.batches(start, damaged.append, only_valid=True):
             if damaged:
@@ -164,7 +194,8 @@ class SegmentLookup:
                 if index:
                     previous_end = int64s(found.batches, "lastOffset")[index - 1] + 1
                 offset = previous_end if batch["baseOffset"] is None else batch["baseOffset"]
-                return None if offset is None else Boundary(batch["position"], offset)
+                known = max(known, previous_end or 0)
+                return None if offset is None else Boundary(batch["position"], offset, known)
             previous_end = found.next_offset
         return None
 
@@ -175,45 +206,59 @@ class SegmentLookup:
         if entry < 0:
             return 0
         below_ms, offset = index.entry(entry)
-        batch, _ = self._first_reaching(offset)
+        batch = self._first_reaching(offset).batch
         # Believed only if the batch with that offset has that timestamp: the index has no checksum, and after
         # a crash may tell of records that are gone.
         return batch["position"] if batch is not None and batch["maxTimestamp"] == below_ms else 0
 
-    def _first_reaching(self, offset: int) -> tuple[Batch | None, DamagedRange | None]:
+    def _first_reaching(self, offset: int) -> _Reaching:
         """The first batch with a last offset of at least `offset`, and the last damage on the way to it.
 
         No batch, but damage, where all that was damaged comes behind the offset.
         """
         damaged: list[DamagedRange] = []
-        start = self._floor(lambda index: index.floor(offset))
+        start = self._start(lambda index: index.floor(offset))
+        known = self._segment.base_offset
         for found in self.batches(start, damaged.append, only_valid=True):
             if damaged and damaged[-1].offset is not None and damaged[-1].offset >= offset:
                 break
             index = first_reaching(found.batches, "lastOffset", offset)
             if index is not None:
-                return row(found.batches, index), damaged[-1] if damaged else None
-        return None, damaged[-1] if damaged else None
+                if index:
+                    known = max(known, int64s(found.batches, "lastOffset")[index - 1] + 1)
+                return _Reaching(row(found.batches, index), damaged[-1] if damaged else None, known)
+            known = max(known, found.next_offset or 0)
+        return _Reaching(None, damaged[-1] if damaged else None, known)
 
-    def _floor(self, choose: Callable[[OffsetIndex | RebuiltOffsetIndex], int]) -> int:
-        """Position of the entry that `choose` picks of the index, once it is believed.
+    def _start(self, choose: Callable[[OffsetIndex | RebuiltOffsetIndex], int]) -> int:
+        """A position before the entry that `choose` picks of the index: that of the entry before it, once it
+        is believed. So the batch before the one looked for is met on the way, and with it whether that one is
+        in order.
 
-        0 where it picks none.
+        0 where there is no such entry.
         """
         if self._index is None:
             self._index = self._segment.load_offset_index()
             if len(self._index) == 0 and self._end > _WORTH_AN_INDEX_BYTES:
                 self._index = self._rebuilt_index()
-        entry = choose(self._index)
-        if entry >= 0 and not self._is_right(*self._index.entry(entry)):
+        entry = choose(self._index) - 1
+        if entry >= 0 and not self._is_right(self._index, entry):
             self._index = self._rebuilt_index()
-            entry = choose(self._index)
+            entry = choose(self._index) - 1
         return 0 if entry < 0 else self._index.entry(entry)[1]
 
-    def _is_right(self, offset: int, position: int) -> bool:
-        """Whether a batch is at `position` that allows an index entry (offset, position)."""
+    def _is_right(self, index: OffsetIndex | RebuiltOffsetIndex, entry: int) -> bool:
+        """Whether a batch is at an entry's position that allows it, and the entries before and behind it.
+
+        An entry's offset is in its batch or above it, and every batch before has lower offsets.
+        """
+        offset, position = index.entry(entry)
+        previous = index.entry(entry - 1)[0] if entry else self._segment.base_offset - 1
+        following_offset, following_position = index.entry(entry + 1)
+        if not (0 < position < following_position and offset < following_offset):
+            return False
         batch = self._valid_batch_at(position)
-        return position > 0 and batch is not None and batch["baseOffset"] <= offset
+        return batch is not None and bool(previous < batch["baseOffset"] <= offset)
 
     def _valid_batch_at(self, position: int) -> Batch | None:
         return valid_batch_at(

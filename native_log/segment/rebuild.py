@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from native_log.records import MAX_BATCH_BYTES, Damage, Scanned, scan
+from native_log.records import MAX_BATCH_BYTES, Damage, OffsetOrder, Scanned, scan
 from native_log.segment.damage import damage_of, damaged_range, wrong_crc
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from native_log.segment.transaction_index import AbortedTxn
 
 _MAGIC_AT, _NEWEST_MAGIC = 16, 2
+ORDER = "order"
+"""Kind of damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,15 @@ class CheckedSegment:
         valid_bytes: up to where it is whole.
         next_offset: the offset after the last good batch; the base offset if there is none.
         damage: what lies at `valid_bytes`; None if the file ends there.
+        out_of_order: the first batch that is not in the order of offsets: readers take it for damaged,
+            brokers keep it unless they have to empty the segment for it (then it is `damage` too).
     """
 
     segment: LogSegment
     valid_bytes: int
     next_offset: int
     damage: Damage | None
+    out_of_order: Damage | None
 
     @property
     def truncated_bytes(self) -> int:
@@ -96,47 +101,98 @@ def rebuild(
     """Read the whole segment with checksums; stop at the first batch that is not whole and right.
 
     A batch may be as large as it is: only its checksum decides. One of a magic above 2 is passed over like
-    one of magic 2, as brokers do.
+    one of magic 2, as brokers do. Nor do brokers compare the offsets of batches: only where an index entry
+    cannot follow the one before it (InvalidOffsetException) they notice, and empty the whole segment.
 
     Args:
         on_batches: called with the file and the good batches (BATCH_SCHEMA), in order.
     """
     base = segment.base_offset
-    entries, time_entries = bytearray(), bytearray()
-    max_ms, max_offset, indexed_ms = -1, base, -1
-    last_indexed = valid = 0
-    last_entry = next_offset = base
-    damage = None
+    indexes = _IndexBuilder(base, index_interval_bytes)
+    valid, next_offset = 0, base
+    damage = out_of_order = None
     with DataFile(str(segment.path)) as file:
-        for found in _scanned(file):
+        for found in _in_any_order(file, segment):
             good, damage = _good(found.batches, base)
-            positions, sizes = int64s(good, "position"), int32s(good, "sizeInBytes")
-            last_offsets, times = int64s(good, "lastOffset"), int64s(good, "maxTimestamp")
-            for i in range(good.num_rows):
-                if times[i] > max_ms:
-                    max_ms, max_offset = times[i], last_offsets[i]
-                if positions[i] - last_indexed > index_interval_bytes:
-                    if entries and last_offsets[i] <= last_entry:
-                        # Brokers then give up the whole segment (InvalidOffsetException).
-                        return _given_up(segment, last_offsets[i], last_entry), SegmentIndexes(b"", b"")
-                    last_entry = last_offsets[i]
-                    entries += OFFSET_ENTRY.pack(last_entry - base, positions[i])
-                    if max_ms > indexed_ms:
-                        time_entries += TIME_ENTRY.pack(max_ms, max_offset - base)
-                        indexed_ms = max_ms
-                    last_indexed = positions[i]
+            if damage is None and found.damage is not None and found.damage.kind == ORDER:
+                out_of_order = found.damage
+            try:
+                indexes.add(good)
+            except _InvalidOffsetError as error:
+                return _emptied(segment, error.damage, out_of_order), SegmentIndexes(b"", b"")
             if good.num_rows:
                 on_batches(file, good)
-                valid = positions[good.num_rows - 1] + sizes[good.num_rows - 1]
-                next_offset = last_offsets[good.num_rows - 1] + 1
+                last = good.num_rows - 1
+                valid = int64s(good, "position")[last] + int32s(good, "sizeInBytes")[last]
+                next_offset = int64s(good, "lastOffset")[last] + 1
             if damage is not None:
                 break
         if damage is None and valid < file.size_bytes:
             damage = damage_of(found, file.size_bytes)
-    if max_ms > indexed_ms:
-        time_entries += TIME_ENTRY.pack(max_ms, max_offset - base)
-    checked = CheckedSegment(segment, valid, next_offset, damage)
-    return checked, SegmentIndexes(bytes(entries), bytes(time_entries))
+    try:
+        content = indexes.finish()
+    except _InvalidOffsetError as error:
+        return _emptied(segment, error.damage, out_of_order), SegmentIndexes(b"", b"")
+    return CheckedSegment(segment, valid, next_offset, damage, out_of_order), content
+
+
+class _InvalidOffsetError(Exception):
+    """An index entry has no greater offset than the one before it (Kafka: InvalidOffsetException)."""
+
+    def __init__(self, position: int, size_bytes: int, offset: int, previous: int) -> None:
+        super().__init__(position)
+        message = (
+            f"expected index entries with increasing offsets, found {offset} behind {previous} for the batch "
+            f"at position {position}: offsets in this segment go back, for which brokers empty it"
+        )
+        self.damage = Damage(ORDER, position, size_bytes, offset, message)
+
+
+class _IndexBuilder:
+    """The two indexes of a segment, batch by batch (Kafka: LogSegment.recover)."""
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self._base_offset = base_offset
+        self._interval_bytes = interval_bytes
+        self._entries, self._time_entries = bytearray(), bytearray()
+        self._max_ms, self._max_offset, self._indexed_ms = -1, base_offset, -1
+        self._last_entry = self._last_time_entry = base_offset
+        self._last_indexed = 0
+        self._batch = 0, 0
+        """Position and size of the last one."""
+
+    def add(self, batches: pa.RecordBatch) -> None:
+        """Take the batches (BATCH_SCHEMA) that follow. Raises _InvalidOffsetError."""
+        positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
+        last_offsets, times = int64s(batches, "lastOffset"), int64s(batches, "maxTimestamp")
+        for i in range(batches.num_rows):
+            if times[i] > self._max_ms:
+                self._max_ms, self._max_offset = times[i], last_offsets[i]
+            if positions[i] - self._last_indexed > self._interval_bytes:
+                self._batch = positions[i], sizes[i]
+                self._add_entry(last_offsets[i], positions[i])
+                self._add_time_entry()
+                self._last_indexed = positions[i]
+        if batches.num_rows:
+            self._batch = positions[i], sizes[i]
+
+    def finish(self) -> SegmentIndexes:
+        """The last time index entry, and all that there are. Raises _InvalidOffsetError."""
+        self._add_time_entry()
+        return SegmentIndexes(bytes(self._entries), bytes(self._time_entries))
+
+    def _add_entry(self, offset: int, position: int) -> None:
+        if self._entries and offset <= self._last_entry:
+            raise _InvalidOffsetError(*self._batch, offset, self._last_entry)
+        self._last_entry = offset
+        self._entries += OFFSET_ENTRY.pack(offset - self._base_offset, position)
+
+    def _add_time_entry(self) -> None:
+        if self._time_entries and self._max_offset < self._last_time_entry:
+            raise _InvalidOffsetError(*self._batch, self._max_offset, self._last_time_entry)
+        if self._max_ms > self._indexed_ms:
+            self._indexed_ms, self._last_time_entry = self._max_ms, self._max_offset
+            self._time_entries += TIME_ENTRY.pack(self._max_ms, self._max_offset - self._base_offset)
 
 
 def read_through(
@@ -144,52 +200,70 @@ def read_through(
     on_batches: Callable[[DataFile, pa.RecordBatch], None],
     on_damage: Callable[[DamagedRange], None],
 ) -> None:
-    """Read the whole segment with checksums, behind damage too, by the rules of `rebuild`.
+    """Read the whole segment with checksums, also behind damage, by the rules of `rebuild`; but a batch that
+    is not in the order of offsets is damaged.
 
     Args:
         on_batches: called with the file and good batches (BATCH_SCHEMA), in order.
         on_damage: called with what lies between them, or behind the last.
     """
-    base, position, next_offset = segment.base_offset, 0, segment.base_offset
+    base, position = segment.base_offset, 0
     with DataFile(str(segment.path)) as file:
+        order = OffsetOrder(base, segment.end_offset, file.fileno())
         while position < file.size_bytes:
             damage = None
-            for found in _scanned(file, position):
+            for found in _scanned(file, position, order):
                 good, damage = _good(found.batches, base)
                 if good.num_rows:
                     on_batches(file, good)
                     last = good.num_rows - 1
                     position = int64s(good, "position")[last] + int32s(good, "sizeInBytes")[last]
-                    next_offset = int64s(good, "lastOffset")[last] + 1
+                    order = order.after(int64s(good, "lastOffset")[last] + 1)
                 if damage is not None:
                     break
             if damage is None and position < file.size_bytes:
                 damage = damage_of(found, file.size_bytes)
             if damage is not None:
-                damaged = damaged_range(file, damage, file.size_bytes, next_offset, base, MAX_BATCH_BYTES)
+                damaged = damaged_range(
+                    file, damage, file.size_bytes, order, order.next_offset, MAX_BATCH_BYTES
+                )
                 on_damage(damaged)
                 position = damaged.end_position
 
 
-def _given_up(segment: LogSegment, offset: int, previous: int) -> CheckedSegment:
-    message = f"expected offsets that increase, found {offset} behind {previous}"
-    damage = Damage("records", 0, segment.size_bytes, offset, message)
-    return CheckedSegment(segment, 0, segment.base_offset, damage)
+def _emptied(segment: LogSegment, damage: Damage, out_of_order: Damage | None) -> CheckedSegment:
+    return CheckedSegment(segment, 0, segment.base_offset, damage, out_of_order)
 
 
-def _scanned(file: DataFile, position: int = 0) -> Iterator[Scanned]:
+def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Scanned]:
+    """All batches, also behind one that is not in order; the first such one is the damage of a Scanned."""
+    order: OffsetOrder | None = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
+    position = 0
+    while True:
+        for found in _scanned(file, position, order):
+            yield found
+        if found.damage is None or found.damage.kind != ORDER:
+            return
+        position, order = found.position, None
+
+
+def _scanned(file: DataFile, position: int, order: OffsetOrder | None) -> Iterator[Scanned]:
     end = file.size_bytes
     while True:
         for found in scan_file(
-            file, position, end, Window(), check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES
+            file, position, end, Window(), check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES, order=order
         ):
             newer = None
             if found.damage is not None and found.damage.kind == "magic":
                 newer = _of_newer_magic(file, found.position)
+            if order is not None:
+                order = order.after(found.next_offset)
             yield found if newer is None else replace(found, damage=None)
         if newer is None:
             return
         yield newer
+        if order is not None:
+            order = order.after(newer.next_offset)
         position = newer.position
 
 

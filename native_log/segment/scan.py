@@ -9,6 +9,7 @@ from native_log.records import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
     Damage,
+    OffsetOrder,
     Scanned,
     decode,
     scan,
@@ -49,6 +50,7 @@ def scan_file(
     check_crcs: bool = False,
     first_bytes: int = _SMALLEST_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    order: OffsetOrder | None = None,
 ) -> Iterator[Scanned]:
     """Scan `file` from `position` to `end`, some batches at a time.
 
@@ -58,16 +60,23 @@ def scan_file(
 
     Args:
         first_bytes: how much to read at first, before it is known how large batches are.
+        order: what is known of the offsets, of a descriptor of `file`; None: batches come in any order.
     """
     read_bytes, needed, jump_rows = first_bytes, 1, 0
     while True:
         if jump_rows:
-            found = _headers(file, position, end, jump_rows, max_batch_bytes)
+            found = _headers(file, position, end, jump_rows, max_batch_bytes, order)
             stop = end
         else:
             view = window.at(file, position, min(end, position + max(read_bytes, needed)), needed)
             stop = position + len(view)
-            found = scan(view, base_position=position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes)
+            found = scan(
+                view,
+                base_position=position,
+                check_crcs=check_crcs,
+                max_batch_bytes=max_batch_bytes,
+                order=order,
+            )
         if found.position > end:  # the last batch's header is there, its body is not
             found = _without_last(found)
         elif found.status == "zeros" and stop < end and stop - found.position < HEADER_PREFIX_BYTES:
@@ -83,16 +92,29 @@ def scan_file(
                 jump_rows = min(_MOST_ROWS, 8 * count) if is_jumped else 0
                 read_bytes = _LARGEST_BYTES
             position, needed = found.position, max(1, found.needed_bytes)
+            order = None if order is None else order.after(found.next_offset)
             continue
         yield found
         return
 
 
-def _headers(file: DataFile, position: int, end: int, max_rows: int, max_batch_bytes: int) -> Scanned:
+def _headers(
+    file: DataFile,
+    position: int,
+    end: int,
+    max_rows: int,
+    max_batch_bytes: int,
+    order: OffsetOrder | None,
+) -> Scanned:
     while True:
         try:
             return scan_headers(
-                file.fileno(), position, end, max_rows=max_rows, max_batch_bytes=max_batch_bytes
+                file.fileno(),
+                position,
+                end,
+                max_rows=max_rows,
+                max_batch_bytes=max_batch_bytes,
+                order=order,
             )
         except EOFError:
             file.read(end - 1, 1)  # says that the file was truncated, unless it has grown again

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from native_log.segment.files import MAX_OFFSET
 from native_log.segment.offset_index import OffsetIndex
 from native_log.segment.time_index import TimeIndex
 from native_log.segment.transaction_index import TransactionIndex
@@ -20,6 +21,7 @@ class LogSegment:
         log: name of the file with the batches (`.log`, or `.log.swap` after a crash, see load.py).
         size_bytes, inode, mtime_ms: of that file.
         index, time_index, transaction_index: names of the index files; None where there is none.
+        end_offset: exclusive: the base offset of the next segment, which no offset in this one reaches.
     """
 
     directory: str
@@ -31,6 +33,7 @@ class LogSegment:
     index: str | None
     time_index: str | None
     transaction_index: str | None
+    end_offset: int = MAX_OFFSET
 
     @property
     def id(self) -> tuple[int, int, int]:

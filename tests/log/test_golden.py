@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 # The broker served aborted records as committed there, for want of the index; the markers tell what is right.
 NO_INDEX = "txn-noindex-removed"
-# A raised base offset is no damage that a CRC can tell. The consumer went on at the raised offset and lost
-# what follows in that segment; we give the rows as they lie.
+# The consumer went on at the raised offset and lost what follows in that segment; we find it damaged.
 FLIPPED = "corrupt-baseoffset-flip"
 
 SOUND = [p for p in PARTITIONS if "error" not in p.expected and FLIPPED not in p.fixture]
@@ -78,11 +77,16 @@ def test_damaged(golden: GoldenPartition) -> None:
     assert read == [o for o in range(log.log_end_offset) if o not in lost]
 
 
-def test_base_offset_is_not_covered_by_the_crc() -> None:
+def test_a_raised_base_offset_costs_its_batch() -> None:
+    """No CRC covers it, but it does not fit between the batches around it."""
     golden = next(p for p in PARTITIONS if FLIPPED in p.fixture)
-    read = offsets(open_golden(golden).read(columns=["offset"]))
-    assert len(read) == 240
-    assert sorted(read)[-15:] == list(range(1119, 1134))
+    log, facts = open_golden(golden), golden.facts
+    with pytest.raises(CorruptRecordError, match="offsets from 119 to before 161") as raised:
+        list(log.read())
+    where = str(golden.path / facts["file"]), facts["batchPosition"]
+    assert (raised.value.path, raised.value.position, raised.value.offset) == (*where, 119)
+    read = offsets(log.read(columns=["offset"], mode="dropMalformed"))
+    assert read == [*range(119), *range(134, 240)]
 
 
 @pytest.mark.parametrize("golden", SOUND, ids=golden_id)

@@ -168,8 +168,6 @@ def damaged(path: Path) -> None:
             18: [batch(18)],
         },
     )  # fmt: skip
-    for base in (0, 6):
-        (log / f"{base:020d}.index").touch()
     for base in (15, 18):
         for kind in ("index", "timeindex", "snapshot"):
             (log / f"{base:020d}.{kind}").write_bytes(b"x" * 9)
@@ -210,6 +208,26 @@ def test_recovery_goes_on_where_it_was_killed(tmp_path: Path) -> None:
         native_log.recover(logs, from_start=True)
         assert contents(logs) == wanted, step
     assert steps > 30
+
+
+def test_recovery_of_a_segment_without_its_index_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+    """It is cut, and later ones are kept; were its index there before it is cut, they would go."""
+    logs = tmp_path / "logs"
+
+    def fresh() -> None:
+        shutil.rmtree(logs, ignore_errors=True)
+        torn = batch(3)[:-1]
+        log = write_log(logs / "t-0", {0: [batch(0), torn], 6: [batch(6)], 9: [batch(9)]})
+        (log / f"{0:020d}.index").unlink()
+
+    def work(done: Callable[[], None]) -> None:
+        native_log.recover(logs, from_start=True, threads=1)
+        done()
+
+    for step, _ in at_every_step(work, fresh):
+        native_log.recover(logs, from_start=True)
+        sizes = {int(path.stem): path.stat().st_size for path in (logs / "t-0").glob("*.log")}
+        assert sizes == {0: len(batch(0)), 6: len(batch(6)), 9: len(batch(9))}, step
 
 
 def test_reindexing_leaves_indexes_that_are_right(tmp_path: Path) -> None:

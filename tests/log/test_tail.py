@@ -67,10 +67,10 @@ def test_last_batch_with_a_wrong_crc(tmp_path: Path) -> None:
     assert log.log_end_offset == 9
     with pytest.raises(CorruptRecordError, match="CRC"):
         list(log.read())
-    write_log(tmp_path, {0: [batch(0), last, batch(3)]})
+    write_log(tmp_path, {0: [batch(0), batch(3), last, batch(9)]})
     with pytest.raises(CorruptRecordError, match="CRC") as raised:
         list(PartitionLog.open(tmp_path).read())
-    assert (raised.value.position, raised.value.offset) == (len(batch(0)), 3)
+    assert (raised.value.position, raised.value.offset) == (2 * len(batch(0)), 6)
 
 
 @pytest.mark.parametrize("count", [1, 11, 12, 17, 61, 777, 5_000_000])

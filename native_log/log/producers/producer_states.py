@@ -120,8 +120,11 @@ class ProducerStates:
                 continue
             with SegmentLookup(segment, segment.size_bytes, Window()) as lookup:
                 is_within = self.end_offset > segment.base_offset
-                position = lookup.find_offset(self.end_offset).position if is_within else 0
-                for scanned in lookup.batches(position, on_damage):
+                position, next_offset = 0, segment.base_offset
+                if is_within:
+                    place = lookup.find_offset(self.end_offset)
+                    position, next_offset = place.position, place.next_offset
+                for scanned in lookup.batches(position, on_damage, next_offset=next_offset):
                     first = first_reaching(scanned.batches, "lastOffset", self.end_offset)
                     if first is not None:
                         self.apply(scanned.batches.slice(first), partial(read_batch, lookup.file))

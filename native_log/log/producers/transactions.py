@@ -135,7 +135,9 @@ def aborted_ranges(
         ) as lookup:
             piece.check_is(lookup.file)
             # What is damaged here is the reader's to report.
-            for scanned in lookup.batches(piece.start_position, lambda _: None):
+            for scanned in lookup.batches(
+                piece.start_position, lambda _: None, next_offset=piece.next_offset
+            ):
                 aborted += [
                     (t.producer_id, t.first_offset, t.last_offset or 0)
                     for t in open_transactions.apply(scanned.batches)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from native_log.log.pieces import LocatedRange, Piece
+    from native_log.records import OffsetOrder
     from native_log.records.cleaning import PutBatches
     from native_log.storage import DataFile
 
@@ -65,9 +66,9 @@ class _KeyReader(Reader):
         for _ in self.batches():
             pass
 
-    def _decode(self, file: DataFile, position: int, stop: int, piece: Piece) -> Decoded:
+    def _decode(self, file: DataFile, position: int, stop: int, piece: Piece, order: OffsetOrder) -> Decoded:
         if self._aborted is None:
-            found = super()._decode(file, position, stop, piece)
+            found = super()._decode(file, position, stop, piece, order)
             if found.batch.column(self._transactional_index).true_count:
                 return found  # to be asked again, with the transactions that were aborted
         progress = self._put(
@@ -78,6 +79,7 @@ class _KeyReader(Reader):
             aborted=self._aborted or b"",
             check_crcs=self._check_crcs,
             max_batch_bytes=self._range.max_batch_bytes,
+            order=order,
         )
         if progress.status == "full":
             raise _MapFullError(self._next_offset if progress.next_offset is None else progress.next_offset)

@@ -42,14 +42,18 @@ def _pieces(log: LocalLog, start: int, end: int) -> list[Piece]:
     for index in range(first, last + 1):
         segment = log.segments[index]
         start_position, end_position = 0, log.end_position(segment)
+        next_offset = segment.base_offset
         starts_within = index == first and start > segment.base_offset
         ends_within = index == last and max_offset is not None and end not in bases[index + 1 : index + 2]
         if end_position and (starts_within or ends_within):
             with SegmentLookup(segment, end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
                 if starts_within:
-                    start_position = lookup.find_offset(start).position
+                    place = lookup.find_offset(start)
+                    start_position, next_offset = place.position, place.next_offset
                 if ends_within:
                     end_position = lookup.find_offset(end).end_position
         if start_position < end_position:
-            pieces.append(Piece.of(segment, start_position, end_position, min_offset, max_offset))
+            pieces.append(
+                Piece.of(segment, start_position, end_position, min_offset, max_offset, next_offset)
+            )
     return pieces

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from native_log.log.local_log import LocalLog
     from native_log.log.pieces import LocatedRange, Piece
-    from native_log.records import Decoded
+    from native_log.records import Decoded, OffsetOrder
 
 logger = logging.getLogger(__name__)
 
@@ -106,17 +106,16 @@ class Reader:
         end = piece.end_position
         with DataFile(f"{self._range.path}/{piece.segment}") as file:
             piece.check_is(file)
-            position, needed = piece.start_position, 1
-            next_offset = piece.base_offset if position == 0 else None
+            position, needed, order = piece.start_position, 1, piece.order(file)
             while position < end:
                 stop = min(end, position + max(READ_BYTES, needed))
-                found = self._decode(file, position, stop, piece)
+                found = self._decode(file, position, stop, piece, order)
                 if self._aborted is None and found.batch.column(self._transactional_index).true_count:
                     rest = replace(piece, start_position=position), *others
                     self._aborted = aborted_ranges(
                         replace(self._range, pieces=rest), self._open_log, self._on_lost_marker
                     )
-                    found = self._decode(file, position, stop, piece)
+                    found = self._decode(file, position, stop, piece, order)
                 if found.status == "zeros" and found.position + HEADER_PREFIX_BYTES > stop and stop < end:
                     # A few zeros at the chunk's end: the first bytes of an offset, as likely as not.
                     found = replace(found, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
@@ -124,17 +123,18 @@ class Reader:
                     yield self._complete(found.batch)
                     self._limit_rows = self._max_rows
                 if found.next_offset is not None:
-                    next_offset = self._next_offset = found.next_offset
+                    self._next_offset = found.next_offset
+                    order = order.after(found.next_offset)
                 damage = self._damage(file, found, position, end)
                 position, needed = found.position, max(1, found.needed_bytes)
                 if damage is not None:
                     damaged = damaged_range(
-                        file, damage, end, next_offset, piece.base_offset, self._range.max_batch_bytes
+                        file, damage, end, order, order.next_offset, self._range.max_batch_bytes
                     )
                     yield from self._report(damaged, piece)
                     position, needed = damaged.end_position, 1
 
-    def _decode(self, file: DataFile, position: int, stop: int, piece: Piece) -> Decoded:
+    def _decode(self, file: DataFile, position: int, stop: int, piece: Piece, order: OffsetOrder) -> Decoded:
         while True:
             try:
                 return decode_file(
@@ -152,6 +152,7 @@ class Reader:
                     topic=self._range.topic,
                     partition=self._range.partition,
                     segment=piece.segment,
+                    order=order,
                 )
             except EOFError:
                 file.read(stop - 1, 1)  # says that the file was truncated, unless it has grown again

@@ -96,9 +96,10 @@ def _cut_at_byte(pieces: list[Piece], size_bytes: int, lookups: _Lookups) -> tup
     if size_bytes > 0:
         boundary = lookups.of(piece).find_boundary(piece.start_position + size_bytes)
     elif index > 0:
-        boundary = Boundary(piece.start_position, piece.base_offset)
+        boundary = Boundary(piece.start_position, piece.base_offset, piece.next_offset)
     if boundary is not None and boundary.position < piece.end_position:
-        return boundary.offset, _cut(pieces, index, Place(boundary.position, boundary.position, False), 0)
+        at, known = boundary.position, boundary.next_offset
+        return boundary.offset, _cut(pieces, index, Place(at, at, False, known, known), 0)
     if index + 1 < len(pieces):  # nothing to cut at in this piece: behind it
         return pieces[index + 1].base_offset, (pieces[: index + 1], pieces[index + 1 :])
     return None
@@ -130,9 +131,9 @@ def _cut(pieces: Sequence[Piece], index: int, place: Place, offset: int) -> Cut:
     if piece.start_position < position:
         left.append(replace(piece, end_position=position))
     if middle < piece.end_position:
-        right.insert(0, replace(piece, start_position=middle))
+        right.insert(0, replace(piece, start_position=middle, next_offset=place.end_next_offset))
     if position < middle:
-        batch = replace(piece, start_position=position, end_position=middle)
+        batch = replace(piece, start_position=position, end_position=middle, next_offset=place.next_offset)
         left.append(replace(batch, max_offset=_least(piece.max_offset, offset)))
         right.insert(0, replace(batch, min_offset=max(piece.min_offset or 0, offset)))
     return left, right

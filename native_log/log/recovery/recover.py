@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.config import LogConfig
+    from native_log.records import Damage
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
@@ -65,6 +66,15 @@ class LogRecovery:
     def truncated(self) -> tuple[CheckedSegment, ...]:
         """The segments that are cut: one, unless others have lost their offset index."""
         return tuple(one for one in self.checked if one.truncated_bytes)
+
+    @property
+    def out_of_order(self) -> tuple[tuple[LogSegment, Damage], ...]:
+        """The first batch of each segment that is not in the order of offsets, and kept as by a broker."""
+        return tuple(
+            (one.segment, one.out_of_order)
+            for one in self.checked
+            if one.out_of_order is not None and one.out_of_order.position < one.valid_bytes
+        )
 
     @property
     def begins_anew(self) -> bool:

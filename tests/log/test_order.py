@@ -1,0 +1,285 @@
+"""Batches that are there twice, or with a base offset that was altered: everything that reads a log agrees on
+which are damaged."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import native_log
+from native_log.config import LogConfig
+from native_log.errors import CorruptRecordError
+from native_log.log import PartitionLog
+from native_log.log.recovery.recover import recover_log
+from native_log.logdir.verification import verify_log
+from native_log.records import scan
+from native_log.segment.entries import OFFSET_ENTRY
+
+from .support import batch, offsets, write_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIZE = len(batch(0))
+
+
+def at(data: bytes, offset: int) -> bytes:
+    """The same batch with another base offset."""
+    return offset.to_bytes(8, "big", signed=True) + data[8:]
+
+
+class Case(NamedTuple):
+    segments: dict[int, list[bytes]]
+    damaged: tuple[int, int, int]
+    """Segment, which of its batches, and the first offset that is missing."""
+    rows: list[int]
+
+
+TWICE = Case({0: [batch(0), batch(3), batch(3), batch(6)]}, (0, 2, 6), [*range(9)])
+RAISED = Case(
+    {0: [batch(0), batch(3)], 6: [batch(6), at(batch(9), 1009), batch(12)], 15: [batch(15)]},
+    (6, 1, 9),
+    [*range(9), *range(12, 18)],
+)
+RAISED_A_LITTLE = Case(
+    {0: [batch(0), at(batch(3), 4), batch(6), batch(9)]}, (0, 1, 3), [0, 1, 2, *range(6, 12)]
+)
+LOWERED = Case({0: [batch(0), batch(3), at(batch(6), 2), batch(9)]}, (0, 2, 6), [*range(6), 9, 10, 11])
+OVERLAP = Case({0: [batch(0), batch(3)], 3: [batch(3), batch(6)]}, (0, 1, 3), [*range(9)])
+TWICE_AT_THE_END = Case({0: [batch(0), batch(3), batch(3)]}, (0, 2, 6), [*range(6)])
+MANY_TWICE = Case(
+    {0: [batch(i) for i in (0, 3, 6, 9, 0, 3, 6, 9, 12)], 15: [batch(15)]}, (0, 4, 12), [*range(18)]
+)
+CASES = {
+    "twice": TWICE,
+    "raised": RAISED,
+    "raised a little": RAISED_A_LITTLE,
+    "lowered": LOWERED,
+    "overlap": OVERLAP,
+    "twice at the end": TWICE_AT_THE_END,
+    "many twice": MANY_TWICE,
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]
+
+
+def opened(case: Case, tmp_path: Path) -> PartitionLog:
+    return PartitionLog.open(write_log(tmp_path / "t-0", case.segments))
+
+
+def damage(case: Case, log: PartitionLog) -> tuple[str, int, int]:
+    """Path, position, offset."""
+    base, index, offset = case.damaged
+    return f"{log.path}/{base:020d}.log", index * SIZE, offset
+
+
+def test_reading_in_all_modes(case: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = opened(case, tmp_path)
+    path, position, offset = damage(case, log)
+    read: list[int] = []
+    with pytest.raises(CorruptRecordError) as raised:
+        for part in log.read(columns=["offset"]):
+            read += offsets([part])
+    assert (raised.value.path, raised.value.position, raised.value.offset) == (path, position, offset)
+    assert read == case.rows[: case.rows.index(offset)] if offset in case.rows else read == sorted(read)
+    seen: list[Any] = []
+    with caplog.at_level(logging.WARNING):
+        assert offsets(log.read(columns=["offset"], mode="dropMalformed", on_damage=seen.append)) == case.rows
+    assert [(one.path, one.position, one.offset) for one in seen] == [(path, position, offset)]
+    assert [path in record.getMessage() for record in caplog.records] == [True]
+    columns = ["offset", "position", "segment", "_corrupt_record"]
+    rows = [row for part in log.read(columns=columns, mode="permissive") for row in part.to_pylist()]
+    (corrupt,) = (row for row in rows if row["_corrupt_record"])
+    assert (f"{log.path}/{corrupt['segment']}", corrupt["position"], corrupt["offset"]) == (
+        path,
+        position,
+        offset,
+    )
+
+
+def test_what_looks_at_headers(case: Case, tmp_path: Path) -> None:
+    log = opened(case, tmp_path)
+    path, position, offset = damage(case, log)
+    for look in (
+        lambda: list(log.batches()),
+        log.transactions,
+        lambda: list(log.range().latest(["offset"])),
+    ):
+        with pytest.raises(CorruptRecordError) as raised:
+            look()
+        assert (raised.value.path, raised.value.position, raised.value.offset) == (path, position, offset)
+    found = [row for part in log.batches(mode="dropMalformed") for row in part.to_pylist()]
+    assert [row["baseOffset"] for row in found] == case.rows[::3]
+    assert offsets(log.range().latest(["offset"], mode="dropMalformed")) == [case.rows[-1]]
+
+
+def test_the_log_ends_where_its_last_batch_in_order_does(case: Case, tmp_path: Path) -> None:
+    assert opened(case, tmp_path).log_end_offset == case.rows[-1] + 1
+
+
+def test_verify_names_it_once(case: Case, tmp_path: Path) -> None:
+    log = opened(case, tmp_path)
+    found = [one for one in verify_log(log) if one.path.endswith(".log")]
+    assert [(one.path, one.position, one.offset) for one in found] == [damage(case, log)]
+
+
+def test_compaction_refuses(case: Case, tmp_path: Path) -> None:
+    log = opened(case, tmp_path)
+    write_log(tmp_path / "t-0", {1000: [batch(1000)]})  # else there is but an active segment
+    before = {path.name: path.read_bytes() for path in log.path.glob("*.log")}
+    (done,) = native_log.compact(
+        tmp_path, ["t"], {"min.cleanable.dirty.ratio": 0, "cleanup.policy": "compact"}
+    ).to_pylist()
+    path, position, _ = damage(case, log)
+    assert done["status"] == "failed"
+    assert path in done["reason"] and f"position {position}" in done["reason"]
+    assert {path.name: path.read_bytes() for path in log.path.glob("*.log")} == before
+
+
+def test_lookups_step_over_it(case: Case, tmp_path: Path) -> None:
+    log = opened(case, tmp_path)
+    for start in range(log.log_end_offset + 1):
+        for end in {start, start + 1, start + 5, log.log_end_offset} - {*range(start)}:
+            if end > log.log_end_offset:
+                continue
+            found = offsets(log.read(start, end, ["offset"], mode="dropMalformed"))
+            assert found == [offset for offset in case.rows if start <= offset < end]
+
+
+class Recovered(NamedTuple):
+    """What a broker of 4.1.1 makes of a log: its end, and the sizes of its segments."""
+
+    end: int
+    sizes: dict[int, int]
+    has_kept: bool
+
+
+LARGE = {"size": 3000}
+LARGE_SIZE = len(batch(0, **LARGE))
+
+
+@pytest.mark.parametrize(
+    ("segments", "left"),
+    [
+        ({0: [batch(0), batch(3), batch(3), batch(6)]}, Recovered(9, {0: 4 * SIZE}, True)),
+        ({0: [batch(o, **LARGE) for o in (0, 3, 3, 6)]}, Recovered(0, {0: 0}, False)),
+        ({0: [batch(o, **LARGE) for o in (0, 3, 3)]}, Recovered(0, {0: 0}, False)),
+        ({0: [batch(o, **LARGE) for o in (0, 3, 0, 3, 6)], 9: [batch(9)]}, Recovered(0, {0: 0}, False)),
+        ({0: [batch(0), batch(1003), batch(6)], 9: [batch(9)]}, Recovered(12, {0: 3 * SIZE, 9: SIZE}, True)),
+        ({0: [batch(o, **LARGE) for o in (0, 1003, 6, 9)], 12: [batch(12)]}, Recovered(0, {0: 0}, False)),
+        (
+            {0: [batch(o, **LARGE) for o in (0, 3, 1006)], 12: [batch(12)]},
+            Recovered(15, {0: 3 * LARGE_SIZE, 12: SIZE}, True),
+        ),
+        ({0: [batch(o, **LARGE) for o in (0, 3, 1006)]}, Recovered(1009, {0: 3 * LARGE_SIZE}, False)),
+        ({0: [batch(0), batch(3), batch(1), batch(9)]}, Recovered(12, {0: 4 * SIZE}, True)),
+        ({0: [batch(0), batch(3)], 4: [batch(4)]}, Recovered(7, {0: 2 * SIZE, 4: SIZE}, True)),
+    ],
+)
+def test_recovery_cuts_where_a_broker_does(
+    segments: dict[int, list[bytes]], left: Recovered, tmp_path: Path
+) -> None:
+    """Offsets that go back are noticed where an index entry is made, and then cost the whole segment."""
+    path = write_log(tmp_path / "t-0", segments)
+    done = recover_log(path, recovery_point=0, log_start_offset=0, config=LogConfig())
+    assert done.log_end_offset == left.end
+    assert {int(log.stem): log.stat().st_size for log in path.glob("*.log")} == left.sizes
+    assert bool(done.out_of_order) == left.has_kept
+    problems = [one for one in verify_log(PartitionLog.open(path)) if one.path.endswith(".log")]
+    assert bool(problems) == left.has_kept
+    if problems:
+        (segment, damaged), *_ = done.out_of_order
+        assert (problems[0].path, problems[0].position) == (str(segment.path), damaged.position)
+
+
+def test_a_time_index_that_goes_back_empties_the_segment_too(tmp_path: Path) -> None:
+    """The raised batch is between two index entries, but has the greatest timestamp for the first of them."""
+    times = [0, 50, 10, 60, 60]
+    starts = [0, 1003, 6, 9, 12]
+    data = [
+        batch(offset, size=size, base_timestamp=10**12 + time, max_timestamp=10**12 + time)
+        for offset, size, time in zip(starts, (3000, 20, 3000, 3000, 3000), times, strict=True)
+    ]
+    path = write_log(tmp_path / "t-0", {0: data})
+    done = recover_log(path, recovery_point=0, log_start_offset=0, config=LogConfig())
+    assert (done.log_end_offset, done.checked[0].valid_bytes) == (0, 0)
+    assert "increasing offsets" in (done.reason or "")
+
+
+COLUMNS = ["offset", "value", "position", "segment", "_corrupt_record"]
+
+
+@st.composite
+def shuffled(draw: st.DrawFn) -> dict[int, list[bytes]]:
+    """Segments of small batches, some of them there twice, moved or with a flipped bit."""
+    segments: dict[int, list[bytes]] = {}
+    offset = 0
+    for _ in range(draw(st.integers(1, 3))):
+        parts = segments[offset] = []
+        for _ in range(draw(st.integers(1, 12))):
+            count = draw(st.integers(1, 4))
+            parts.append(batch(offset, count, draw(st.sampled_from([20, 20, 400]))))
+            offset += count + draw(st.sampled_from([0, 0, 0, 5]))
+    for _ in range(draw(st.integers(1, 3))):
+        parts = segments[draw(st.sampled_from(sorted(segments)))]
+        index = draw(st.integers(0, len(parts) - 1))
+        what = draw(st.sampled_from(["twice", "again", "moved", "flipped"]))
+        if what == "twice":
+            parts.insert(index, parts[index])
+        elif what == "again":
+            end = draw(st.integers(index, len(parts)))
+            parts[end:end] = parts[index:end]
+        elif what == "moved":
+            now = int.from_bytes(parts[index][:8], "big")
+            parts[index] = at(parts[index], max(0, now + draw(st.integers(-30, 30))))
+        else:
+            position = draw(st.integers(8, len(parts[index]) - 1))
+            flipped = parts[index][position] ^ 1 << draw(st.integers(0, 7))
+            parts[index] = parts[index][:position] + bytes([flipped]) + parts[index][position + 1 :]
+    return segments
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_any_split_gives_the_same_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = write_log(tmp_path_factory.mktemp("shuffled") / "t-0", data.draw(shuffled()))
+    if data.draw(st.booleans()):
+        for segment in PartitionLog.open(path).segments:
+            _index(path, segment.base_offset, data.draw(st.sampled_from([0, 300])))
+    log = PartitionLog.open(path)
+    whole = log.range()
+
+    def rows(ranges: list[Any]) -> list[tuple[Any, ...]]:
+        found = [part for one in ranges for part in one.read(COLUMNS, mode="permissive")]
+        return [tuple(row.values()) for part in found for row in part.to_pylist()]
+
+    expected = rows([whole])
+    good = [row[0] for row in expected if row[-1] is None]
+    assert good == sorted(set(good))
+    parts = whole.split(data.draw(st.integers(50, 2000)))
+    assert rows(parts) == expected
+    at_offsets = data.draw(st.lists(st.integers(0, max(1, whole.end_offset)), max_size=4))
+    assert [row for row in rows(whole.split_at(at_offsets)) if row[-1] is None] == [
+        row for row in expected if row[-1] is None
+    ]
+
+
+def _index(path: Path, base_offset: int, interval_bytes: int) -> None:
+    """An offset index by the headers as they are, as far as a broker would write one."""
+    data = (path / f"{base_offset:020d}.log").read_bytes()
+    entries, last_position, last_offset = b"", 0, -1
+    for row in scan(data).batches.to_pylist():
+        relative = row["lastOffset"] - base_offset
+        if row["position"] - last_position > interval_bytes and 0 <= relative < 2**31:
+            if relative <= last_offset:
+                return
+            entries += OFFSET_ENTRY.pack(relative, row["position"])
+            last_position, last_offset = row["position"], relative
+    (path / f"{base_offset:020d}.index").write_bytes(entries)
