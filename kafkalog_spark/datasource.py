@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from kafkalog_spark.options import ReadOptions
+    from kafkalog_spark.options.read import ReadOptions
     from kafkalog_spark.write.plan import WritePlan
 
 
@@ -20,7 +20,7 @@ class KafkaLogDataSource(DataSource):
 
     Found by its name wherever the package is installed; `spark.dataSource.register(KafkaLogDataSource)`
     registers it in a session that looked for data sources before. It is read, and appended to by batches and
-    streams; for its options see kafkalog_spark.options and kafkalog_spark.write.options.
+    streams; for its options see kafkalog_spark.options.read and kafkalog_spark.options.write.
     """
 
     # What reading needs is imported when it is used: Spark imports this module to look for data sources.
@@ -37,9 +37,9 @@ class KafkaLogDataSource(DataSource):
         return "kafkalog"
 
     def schema(self) -> str | StructType:
+        from kafkalog_spark.options.catalog_tables import is_catalog_table, with_options
         from kafkalog_spark.read.plan import open_log_dir, selected
         from kafkalog_spark.schema import ddl, default_schema
-        from kafkalog_spark.tables import is_catalog_table, with_options
 
         options = self._read_options or self._parsed()
         selected(options, open_log_dir(options))  # a path or a topic that is not there is told at load()
@@ -48,7 +48,7 @@ class KafkaLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from kafkalog_spark.errors import OptionError
-        from kafkalog_spark.tables import options_of
+        from kafkalog_spark.options.catalog_tables import options_of
 
         table_options = options_of(schema)
         if not self.options and not table_options:
@@ -61,12 +61,12 @@ class KafkaLogDataSource(DataSource):
             from kafkalog_spark.read.batch import KafkaLogReader
 
             return KafkaLogReader(options, schema)
-        from kafkalog_spark.views import ViewReader
+        from kafkalog_spark.views.reader import ViewReader
 
         return ViewReader(options, schema)
 
     def _parsed(self, **table_options: str) -> ReadOptions:
-        from kafkalog_spark.options import parse_read_options
+        from kafkalog_spark.options.read import parse_read_options
 
         return parse_read_options({**table_options, **self.options})
 
@@ -95,7 +95,7 @@ class KafkaLogDataSource(DataSource):
 
     def _write_plan(self, schema: StructType, stream: str | None = None) -> WritePlan:
         from kafkalog_spark.errors import OptionError
-        from kafkalog_spark.write.options import parse_write_options
+        from kafkalog_spark.options.write import parse_write_options
         from kafkalog_spark.write.plan import WritePlan
 
         if not {"path", "paths", "location"} & set(self.options):
@@ -113,6 +113,6 @@ class KafkaLogDataSource(DataSource):
 
 
 def _is_write(options: MutableMapping[str, str]) -> bool:
-    from kafkalog_spark.write.options import is_write
+    from kafkalog_spark.options.write import is_write
 
     return is_write(options)

@@ -14,10 +14,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafkalog_spark.cluster import (
+    DDL,
+    collect_rows,
+    cores,
+    job_description,
+    row,
+    rows,
+    task_rows,
+    tuned_session,
+)
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.planning import pack
-from kafkalog_spark.spreading import DDL, collected, cores, doing, made_for_few_rows, row, rows, task_rows
-from kafkalog_spark.views import PartitionDirectory
+from kafkalog_spark.partitions import OpenablePartition
+from kafkalog_spark.read.splits import pack
 from native_log.logdir.changing import chosen_partitions, open_to_change, policies
 from native_log.policies import Request, RetentionPolicy, retention_policy
 from native_log.retention.local import settled
@@ -73,10 +82,10 @@ def retain(
         log_dir = open_to_change(path, dry_run, held)
         chosen = chosen_partitions(log_dir, request.topics, exclude_topics)
         decided = policies(log_dir, chosen, partial(retention_policy, request=request))
-        held.enter_context(made_for_few_rows(spark))
+        held.enter_context(tuned_session(spark))
         to_do: list[RetentionPlan] = []
         told: list[pa.Table] = []
-        with doing(spark, "retain", f"looking into {len(chosen)} partitions"):
+        with job_description(spark, "retain", f"looking into {len(chosen)} partitions"):
             for seen in _looked(spark, _to_look_at(log_dir, chosen, decided), now, dry_run):
                 to_do += seen.plans
                 told.append(pa.ipc.open_stream(seen.told).read_all())
@@ -91,7 +100,7 @@ def retain(
     return spark.createDataFrame(_in_order(told))
 
 
-Judged = tuple[PartitionDirectory, RetentionPolicy]
+Judged = tuple[OpenablePartition, RetentionPolicy]
 """A partition and its topic's policy."""
 
 
@@ -122,7 +131,7 @@ def _looked(
     most = max(FEWEST_FILES, -(-files // (TASKS_A_CORE * cores(spark))))
     tasks = [[directory for directory, _ in packed] for packed in pack(directories, lambda one: one[1], most)]
     work = partial(look_at, now_ms=now_ms, dry_run=dry_run)
-    for found in collected(task_rows(spark, tasks).mapInArrow(work, DDL)):
+    for found in collect_rows(task_rows(spark, tasks).mapInArrow(work, DDL)):
         seen: Seen = pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
         if seen.invisible is not None:
             path, host = seen.invisible
@@ -136,7 +145,7 @@ def _to_look_at(
     """The partitions, and how many files each has."""
     return [
         (
-            (PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)), policy),
+            (OpenablePartition(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)), policy),
             sum(1 for _ in one.path.iterdir()),
         )
         for one, policy in zip(chosen, decided, strict=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.view_schemas import VIEWS
+from kafkalog_spark.views.schemas import VIEWS
 from native_log.errors import KafkaLogError
 from native_log.records import RECORD_SCHEMA
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import DataType, StructField, StructType
 
-    from kafkalog_spark.options import ReadOptions
+    from kafkalog_spark.options.read import ReadOptions
 
 CORRUPT_RECORD = "_corrupt_record"
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")

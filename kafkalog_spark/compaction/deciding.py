@@ -7,18 +7,18 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.cluster import by_number, row
 from kafkalog_spark.compaction.merging import between, survivors_of
 from kafkalog_spark.compaction.planning import planned
 from kafkalog_spark.compaction.values import Planned
-from kafkalog_spark.spreading import by_number, row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
+    from kafkalog_spark.cluster import Row
     from kafkalog_spark.compaction.values import Settings
-    from kafkalog_spark.spreading import Row
 
 
 @dataclass(frozen=True, slots=True)

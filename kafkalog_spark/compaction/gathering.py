@@ -6,10 +6,10 @@ import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kafkalog_spark.cluster import row, rows
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.values import Part, Split, Told
 from kafkalog_spark.errors import in_sight
-from kafkalog_spark.spreading import row, rows
 from native_log.cleaner.rewriting import gather
 from native_log.cleaner.survey import PlainSurvey, TransactionMetError, survey
 from native_log.errors import KafkaLogError

@@ -6,11 +6,11 @@ import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.cluster import row, rows
 from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.merging import UNITED_AT_ONCE, united
 from kafkalog_spark.compaction.values import GroupResult
 from kafkalog_spark.errors import in_sight
-from kafkalog_spark.spreading import row, rows
 from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.statistics import GroupStatistics
 from native_log.errors import KafkaLogError
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kafkalog_spark.cluster import Row
     from kafkalog_spark.compaction.values import Planned, Settings
-    from kafkalog_spark.spreading import Row
 
 
 @dataclass(slots=True)

@@ -11,15 +11,15 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.cluster import DDL, collect_rows, cores, job_description, task_rows, tuned_session
 from kafkalog_spark.compaction.cutting import SPLIT_BYTES
 from kafkalog_spark.compaction.large import clean_large
 from kafkalog_spark.compaction.looking import look
 from kafkalog_spark.compaction.publishing import publish, remove_staged
 from kafkalog_spark.compaction.values import LogToClean, Looked, Settings, Task, failed
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.planning import FILE_COST_BYTES, pack, target_bytes
-from kafkalog_spark.spreading import DDL, collected, cores, doing, made_for_few_rows, task_rows
-from kafkalog_spark.views import PartitionDirectory
+from kafkalog_spark.partitions import OpenablePartition
+from kafkalog_spark.read.splits import FILE_COST_BYTES, pack, target_bytes
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import delete_old_segments
 from native_log.cleaner.local import compaction_request, skipped
@@ -99,7 +99,7 @@ def compact(
             held.callback(remove_staged, [one.path for one, _ in to_compact])
         logs, failures = _logs(log_dir, to_compact, dry_run)
         told += failures
-        held.enter_context(made_for_few_rows(spark))
+        held.enter_context(tuned_session(spark))
         done = _cleaned(spark, logs, settings, small_bytes, split_bytes)
         if dry_run:
             told += [one.statistics for one in done if one.statistics]
@@ -127,7 +127,7 @@ def _logs(
     that."""
     found, told = [], []
     for one, policy in to_compact:
-        directory = PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one))
+        directory = OpenablePartition(str(one.path), one.topic, one.partition, log_dir.checkpoints(one))
         try:
             if not dry_run:
                 finish_interrupted(one.path, DEFAULT_MAX_BATCH_BYTES)
@@ -154,7 +154,7 @@ def _cleaned(
     """All that can be done without a change to a log: what is to be published, or said."""
     done: list[Looked] = []
     large: list[ToClean] = []
-    with doing(spark, "compact", f"looking into {len(logs)} partitions, and cleaning small ones"):
+    with job_description(spark, "compact", f"looking into {len(logs)} partitions, and cleaning small ones"):
         for looked in _looked(spark, logs, settings, small_bytes):
             if looked.invisible_from is not None:
                 raise PathNotVisibleError.seen_from(looked.invisible_from, looked.directory.path)
@@ -181,5 +181,5 @@ def _looked(
         for packed in pack(chosen, lambda one: one[1], task_bytes)
     ]
     frame = task_rows(spark, tasks).mapInArrow(partial(look, settings=settings), DDL)
-    for found in collected(frame):
+    for found in collect_rows(frame):
         yield pickle.loads(found.payload)  # noqa: S301 (of our own tasks)

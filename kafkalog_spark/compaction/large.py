@@ -7,14 +7,14 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.cluster import DDL, collect_rows, cores, job_description, repartition_by_number, task_rows
 from kafkalog_spark.compaction.cutting import SURVEY_BYTES, jobs, parts, work
 from kafkalog_spark.compaction.deciding import Outline, decide
 from kafkalog_spark.compaction.gathering import gather_keys
 from kafkalog_spark.compaction.groups import rewrite_groups
 from kafkalog_spark.compaction.planning import plan_rounds
 from kafkalog_spark.compaction.values import Looked, Staged, failed
-from kafkalog_spark.planning import PACK_BYTES, target_bytes
-from kafkalog_spark.spreading import DDL, collected, cores, dealt, doing, task_rows
+from kafkalog_spark.read.splits import PACK_BYTES, target_bytes
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import with_deletion
 from native_log.errors import KafkaLogError
@@ -67,13 +67,13 @@ def _surveyed(spark: SparkSession, chosen: Sequence[ToClean], settings: Settings
     most_bytes = target_bytes(sizes, SURVEY_BYTES, 2 * cores(spark))
     asked = [part for number, one in enumerate(chosen) for part in parts(one, number, most_bytes)]
     surveys = task_rows(spark, asked).mapInArrow(partial(gather_keys, settings=settings), DDL)
-    plans = dealt(task_rows(spark, chosen, part=ASKED).union(surveys), len(chosen)).mapInArrow(
-        partial(plan_rounds, settings=settings), DDL
-    )
-    with doing(
+    plans = repartition_by_number(
+        task_rows(spark, chosen, part=ASKED).union(surveys), len(chosen)
+    ).mapInArrow(partial(plan_rounds, settings=settings), DDL)
+    with job_description(
         spark, "compact", f"surveying {len(chosen)} partitions with transactions, of {sum(sizes)} bytes"
     ):
-        by_number = {found.number: found.payload for found in collected(plans)}
+        by_number = {found.number: found.payload for found in collect_rows(plans)}
     return [pickle.loads(by_number[number]) for number in range(len(chosen))]  # noqa: S301 (our own)
 
 
@@ -96,17 +96,19 @@ def _results(
     gathered = task_rows(spark, asked).mapInArrow(partial(gather_keys, settings=settings), DDL)
     plans = [job.round if job.is_surveyed else job.to_clean for job in to_do]
     outlines = [Outline(job.first_bundle, job.first_group, tuple(job.borders)) for job in to_do]
-    decided = dealt(
+    decided = repartition_by_number(
         task_rows(spark, plans, first=bundles, part=ASKED).union(gathered), bundles + len(plans)
     ).mapInArrow(partial(decide, settings=settings, outlines=outlines, bundles=bundles), DDL)
     tasks = -(-sum(sizes) // target_bytes(sizes, GROUPS_BYTES, TASKS_A_CORE * cores(spark)))
-    results = dealt(decided, min(groups, tasks)).mapInArrow(partial(rewrite_groups, settings=settings), DDL)
+    results = repartition_by_number(decided, min(groups, tasks)).mapInArrow(
+        partial(rewrite_groups, settings=settings), DDL
+    )
     what = (
         f"compacting {len(to_do)} large partitions of {sum(sizes)} bytes: {len(asked)} splits, {bundles} "
         f"bundles of keys, {groups} groups of segments"
     )
-    with doing(spark, "compact", what):
-        by_number = {found.number: found.payload for found in collected(results)}
+    with job_description(spark, "compact", what):
+        by_number = {found.number: found.payload for found in collect_rows(results)}
     for job in to_do:
         numbers = range(job.first_group, job.first_group + len(job.round.groups))
         yield job, [pickle.loads(by_number[number]) for number in numbers]  # noqa: S301 (of our own tasks)

@@ -9,8 +9,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.cluster import row, rows
 from kafkalog_spark.compaction.values import Looked, Staged, ToClean, failed
-from kafkalog_spark.spreading import row, rows
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import with_deletion
 from native_log.cleaner.local import not_worth_it

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING
 
+from kafkalog_spark.cluster import by_number, row
 from kafkalog_spark.compaction.values import Planned, ToClean
-from kafkalog_spark.spreading import by_number, row
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.survey import Survey
 from native_log.errors import KafkaLogError
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kafkalog_spark.cluster import Row
     from kafkalog_spark.compaction.values import Settings, Told
-    from kafkalog_spark.spreading import Row
 
 
 def plan_rounds(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.RecordBatch]:

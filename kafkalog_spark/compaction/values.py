@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from native_log.cleaner import statistics
 
 if TYPE_CHECKING:
-    from kafkalog_spark.views import PartitionDirectory
+    from kafkalog_spark.partitions import OpenablePartition
     from native_log.cleaner.eligibility import Cleanable
     from native_log.cleaner.plan import Round
     from native_log.cleaner.statistics import GroupStatistics, PartitionStatistics
@@ -30,7 +30,7 @@ class Settings:
 class LogToClean:
     """A partition's directory, and its topic's policy."""
 
-    directory: PartitionDirectory
+    directory: OpenablePartition
     policy: CompactionPolicy
 
 
@@ -61,7 +61,7 @@ class Looked:
     `to_clean` where it is still to be cleaned; else `statistics`, and what was staged.
     """
 
-    directory: PartitionDirectory
+    directory: OpenablePartition
     invisible_from: str | None = None
     statistics: PartitionStatistics | None = None
     staged: tuple[Staged, ...] = ()
@@ -79,7 +79,7 @@ class ToClean:
         segments: (base offset, size in bytes) of each.
     """
 
-    directory: PartitionDirectory
+    directory: OpenablePartition
     policy: CompactionPolicy
     found: Cleanable
     plain: Round
@@ -96,7 +96,7 @@ class Part:
 
     number: int
     place: int
-    directory: PartitionDirectory
+    directory: OpenablePartition
     first: int
     end: int
     size_bytes: int
@@ -157,5 +157,5 @@ class GroupResult:
     error: str | None = None
 
 
-def failed(directory: PartitionDirectory, error: Exception | str) -> PartitionStatistics:
+def failed(directory: OpenablePartition, error: Exception | str) -> PartitionStatistics:
     return statistics.PartitionStatistics(directory.topic, directory.partition, "failed", str(error))

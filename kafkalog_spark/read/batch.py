@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-    from kafkalog_spark.options import ReadOptions
+    from kafkalog_spark.options.read import ReadOptions
     from native_log.log import LogRange
 
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.offsets import (
+from kafkalog_spark.options.topics import assigned_partitions
+from kafkalog_spark.read.offsets import (
     MAX_TIMESTAMP,
     OffsetRange,
     check_data_loss,
@@ -19,7 +20,7 @@ from kafkalog_spark.offsets import (
     resolve,
     starts_at_earliest,
 )
-from kafkalog_spark.planning import (
+from kafkalog_spark.read.splits import (
     FILE_COST_BYTES,
     PACK_BYTES,
     cut,
@@ -28,15 +29,14 @@ from kafkalog_spark.planning import (
     pack,
     target_bytes,
 )
-from kafkalog_spark.topics import assigned_partitions
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 from native_log.logdir.discovery import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from kafkalog_spark.offset_json import TopicPartition
-    from kafkalog_spark.options import ReadOptions
+    from kafkalog_spark.options.offset_json import TopicPartition
+    from kafkalog_spark.options.read import ReadOptions
     from native_log.arguments import Mode
     from native_log.log import LogRange, PartitionLog
 

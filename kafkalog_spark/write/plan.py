@@ -26,7 +26,7 @@ from native_log.publish.staging import TaskAttempt
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from kafkalog_spark.write.options import WriteOptions
+    from kafkalog_spark.options.write import WriteOptions
 
 logger = logging.getLogger(__name__)
 

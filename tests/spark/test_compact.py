@@ -15,13 +15,13 @@ import pytest
 from pyspark.errors import PythonException
 
 import native_log
-from kafkalog_spark import compact, spreading
+from kafkalog_spark import cluster, compact
+from kafkalog_spark.cluster import DDL, SETTINGS, collect_rows, task_rows, tuned_session
 from kafkalog_spark.compaction import large
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.values import Settings
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.spreading import DDL, SETTINGS, collected, made_for_few_rows, task_rows
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY
 from native_log.logdir.checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -255,15 +255,15 @@ def test_a_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> N
 def test_a_path_that_executors_do_not_see(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafkalog_spark import views
+    from kafkalog_spark import partitions
     from kafkalog_spark.compaction import job
 
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
 
-    def elsewhere(path: str, *others: Any) -> views.PartitionDirectory:
-        return views.PartitionDirectory(f"/nowhere{path}", *others)
+    def elsewhere(path: str, *others: Any) -> partitions.OpenablePartition:
+        return partitions.OpenablePartition(f"/nowhere{path}", *others)
 
-    monkeypatch.setattr(job, "PartitionDirectory", elsewhere)
+    monkeypatch.setattr(job, "OpenablePartition", elsewhere)
     before = files(data)
     with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
         compact(spark, data, topics(data))
@@ -284,11 +284,11 @@ def test_only_the_topics_asked_for(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_each_value_is_a_task(spark: SparkSession) -> None:
     def of_one(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        values = [pickle.loads(one.payload) for one in spreading.rows(batches)]
-        yield spreading.row(values[0], pickle.dumps(values))
+        values = [pickle.loads(one.payload) for one in cluster.rows(batches)]
+        yield cluster.row(values[0], pickle.dumps(values))
 
-    with made_for_few_rows(spark):
-        found = list(collected(task_rows(spark, range(40)).mapInArrow(of_one, DDL)))
+    with tuned_session(spark):
+        found = list(collect_rows(task_rows(spark, range(40)).mapInArrow(of_one, DDL)))
     assert sorted((one.number, pickle.loads(one.payload)) for one in found) == [(i, [i]) for i in range(40)]
 
 
@@ -311,7 +311,7 @@ def test_each_value_is_a_task(spark: SparkSession) -> None:
 def test_cores_that_are_still_to_come(settings: dict[str, str], expected: int) -> None:
     """At first an application has few executors, and gets as many as its tasks want."""
     context = SimpleNamespace(defaultParallelism=2, getConf=lambda: settings)
-    assert spreading.cores(SimpleNamespace(sparkContext=context)) == expected  # type: ignore[arg-type]
+    assert cluster.cores(SimpleNamespace(sparkContext=context)) == expected  # type: ignore[arg-type]
 
 
 def test_the_sessions_settings_stay(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import native_log
+from kafkalog_spark.cluster import Row, row, rows
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.gathering import gather_keys
 from kafkalog_spark.compaction.groups import _Group
@@ -19,8 +20,7 @@ from kafkalog_spark.compaction.looking import look_at
 from kafkalog_spark.compaction.merging import united
 from kafkalog_spark.compaction.publishing import _put_in_place, remove_staged
 from kafkalog_spark.compaction.values import LogToClean, Looked, Part, Settings, Split
-from kafkalog_spark.spreading import Row, row, rows
-from kafkalog_spark.views import PartitionDirectory
+from kafkalog_spark.partitions import OpenablePartition
 from native_log.config import LogConfig
 from native_log.log.recovery.interrupted import STAGING_DIRECTORY, finish_interrupted
 from native_log.policies import CompactionPolicy
@@ -47,7 +47,7 @@ def records(data: Path) -> list[dict[str, Any]]:
 def look(data: Path) -> Looked:
     """What a task stages, where the driver lets it."""
     (data / f"{TOPIC}-0" / STAGING_DIRECTORY).mkdir(exist_ok=True)
-    return look_at(LogToClean(PartitionDirectory(*_directory(data)), POLICY), SETTINGS, whole=True)
+    return look_at(LogToClean(OpenablePartition(*_directory(data)), POLICY), SETTINGS, whole=True)
 
 
 def _directory(data: Path) -> tuple[Any, ...]:

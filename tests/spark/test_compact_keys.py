@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafkalog_spark.cluster import Row, by_number, row
 from kafkalog_spark.compaction import exchange
 from kafkalog_spark.compaction.cutting import Job, jobs, work
 from kafkalog_spark.compaction.gathering import gather_keys
@@ -16,8 +17,7 @@ from kafkalog_spark.compaction.looking import look_at
 from kafkalog_spark.compaction.merging import survivors_of
 from kafkalog_spark.compaction.planning import planned
 from kafkalog_spark.compaction.values import LogToClean, Settings, ToClean, Told
-from kafkalog_spark.spreading import Row, by_number, row
-from kafkalog_spark.views import PartitionDirectory
+from kafkalog_spark.partitions import OpenablePartition
 from native_log import LogDir
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.survivors import find_survivors
@@ -45,7 +45,7 @@ def settings(max_bytes: int = ROOM, dry_run: bool = False) -> Settings:
 def to_clean(partition: Path) -> ToClean:
     (partition / STAGING_DIRECTORY).mkdir()  # as the driver does
     log = LogDir(partition.parent).partition(partition.name.rpartition("-")[0], 0)
-    directory = PartitionDirectory(str(log.path), log.topic, log.partition, log.checkpoints)
+    directory = OpenablePartition(str(log.path), log.topic, log.partition, log.checkpoints)
     found = look_at(
         LogToClean(directory, CompactionPolicy(LogConfig.parse(CONFIG))), settings(), whole=False
     ).to_clean

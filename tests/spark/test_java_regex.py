@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kafkalog_spark.java_regex import compile_java
+from kafkalog_spark.options.java_regex import compile_java
 
 NAMES = (
     *(

@@ -3,7 +3,7 @@
 import pytest
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.offset_json import parse_assign, parse_int, parse_partition_longs
+from kafkalog_spark.options.offset_json import parse_assign, parse_int, parse_partition_longs
 
 HIGHEST = 2**63 - 1
 

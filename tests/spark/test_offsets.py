@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_spark.errors import DataLossError, OptionError
-from kafkalog_spark.offset_json import TopicPartition
-from kafkalog_spark.offsets import (
+from kafkalog_spark.options.offset_json import TopicPartition
+from kafkalog_spark.read.offsets import (
     Earliest,
     GlobalTimestamp,
     Latest,

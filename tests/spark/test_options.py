@@ -6,10 +6,10 @@ import re
 import pytest
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.offsets import Earliest, GlobalTimestamp, Latest, SpecificOffsets, SpecificTimestamps
-from kafkalog_spark.option_names import KNOWN, slip_of
-from kafkalog_spark.options import PROTECTED, ReadOptions, parse_read_options
-from kafkalog_spark.topics import AllTopics, Assign, Subscribe, SubscribePattern
+from kafkalog_spark.options.names import KNOWN, slip_of
+from kafkalog_spark.options.read import PROTECTED, ReadOptions, parse_read_options
+from kafkalog_spark.options.topics import AllTopics, Assign, Subscribe, SubscribePattern
+from kafkalog_spark.read.offsets import Earliest, GlobalTimestamp, Latest, SpecificOffsets, SpecificTimestamps
 
 
 def parse(**options: str) -> ReadOptions:

@@ -10,7 +10,7 @@ import pytest
 import native_log
 from kafkalog_spark import retain, retention
 from kafkalog_spark.errors import PathNotVisibleError
-from kafkalog_spark.views import PartitionDirectory
+from kafkalog_spark.partitions import OpenablePartition
 from tests.retention.test_golden import RUNS, arguments, copy, files, run_id
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalog_spark.spreading import Row
+    from kafkalog_spark.cluster import Row
 
 pytestmark = pytest.mark.spark
 
@@ -84,8 +84,8 @@ def test_many_partitions_go_to_few_tasks(
         tasks.append(frame._jdf.queryExecution().toRdd().getNumPartitions())
         return real(frame)
 
-    real = retention.collected
-    monkeypatch.setattr(retention, "collected", counted)
+    real = retention.collect_rows
+    monkeypatch.setattr(retention, "collect_rows", counted)
 
     told = rows(retain(spark, data, config=ALL_GO, now_ms=LATER_MS))
 
@@ -130,10 +130,10 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     with pytest.raises(ValueError, match=r"retention\.ms"):
         retain(spark, data, config={"retention.m": "0"})
 
-    def elsewhere(path: str, *others: Any) -> PartitionDirectory:
-        return PartitionDirectory(f"/nowhere{path}", *others)
+    def elsewhere(path: str, *others: Any) -> OpenablePartition:
+        return OpenablePartition(f"/nowhere{path}", *others)
 
-    monkeypatch.setattr(retention, "PartitionDirectory", elsewhere)
+    monkeypatch.setattr(retention, "OpenablePartition", elsewhere)
     with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
         retain(spark, data, config=ALL_GO)
     assert files(data) == before

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import native_log
+from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.retention import _seen
-from kafkalog_spark.views import PartitionDirectory
 from native_log.config import LogConfig
 from native_log.logdir.changing import chosen_partitions, open_to_change
 from native_log.policies import Request, retention_policy
@@ -36,7 +36,7 @@ def looked_and_applied(data: Path, how: dict[str, Any]) -> None:
         log_dir = open_to_change(data, False, held)
         directories = [
             (
-                PartitionDirectory(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)),
+                OpenablePartition(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)),
                 retention_policy(one.topic, log_dir.topic_facts(one), request),
             )
             for one in chosen_partitions(log_dir, None)

@@ -14,7 +14,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 import native_log
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.view_schemas import VIEWS
+from kafkalog_spark.views.schemas import VIEWS
 from native_log.errors import CorruptRecordError
 
 from .parity import DATA, PARITY

@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import native_log
 from kafkalog_spark.errors import PathNotVisibleError, WriteAbortedError
-from kafkalog_spark.write.options import parse_write_options
+from kafkalog_spark.options.write import parse_write_options
 from kafkalog_spark.write.plan import WritePlan
 from native_log.publish.staging import StagingWriter
 from tests.logdir.metadata import store

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.write.options import WriteOptions, is_write, parse_write_options
-from kafkalog_spark.write.producer import ProducerOptions
+from kafkalog_spark.options.producer import ProducerOptions
+from kafkalog_spark.options.write import WriteOptions, is_write, parse_write_options
 from native_log.config import InvalidConfigError
 from native_log.errors import RecordTooLargeError
 from native_log.records.schema import HEADERS

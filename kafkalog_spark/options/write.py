@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.options import PROTECTED, Given
-from kafkalog_spark.write.producer import ALSO_OF_CONSUMERS, PRODUCER, ProducerOptions, trimmed
+from kafkalog_spark.options.producer import ALSO_OF_CONSUMERS, PRODUCER, ProducerOptions, trimmed
+from kafkalog_spark.options.read import PROTECTED, Given
 from native_log.config import SETTINGS_BY_NAME, LogConfig
 
 if TYPE_CHECKING:

@@ -13,50 +13,30 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import OptionError, in_sight
-from kafkalog_spark.offsets import Earliest, Latest
-from kafkalog_spark.planning import FILE_COST_BYTES, PACK_BYTES, pack
+from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.batch import joined
+from kafkalog_spark.read.offsets import Earliest, Latest
 from kafkalog_spark.read.plan import open_log_dir, selected
+from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
 from kafkalog_spark.schema import Projection
-from kafkalog_spark.view_schemas import BATCHES, LOCATION, POLICY_COLUMNS, TIMESTAMP, TRANSACTIONS, VIEWS
-from native_log.log import PartitionCheckpoints, PartitionLog
+from kafkalog_spark.views.schemas import BATCHES, LOCATION, POLICY_COLUMNS, TIMESTAMP, TRANSACTIONS, VIEWS
 from native_log.policies import described
-from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql.types import StructType
 
-    from kafkalog_spark.options import ReadOptions
+    from kafkalog_spark.options.read import ReadOptions
+    from native_log.log import PartitionLog
     from native_log.policies import TopicFacts
-
-
-@dataclass(frozen=True)
-class PartitionDirectory:
-    path: str
-    topic: str
-    partition: int
-    checkpoints: PartitionCheckpoints
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
-    facts: TopicFacts | None = None
-    """What is known of the topic's configuration, if it is asked for."""
-
-    def open(self) -> PartitionLog:
-        return PartitionLog.open(
-            self.path,
-            topic=self.topic,
-            partition=self.partition,
-            checkpoints=self.checkpoints,
-            max_batch_bytes=self.max_batch_bytes,
-        )
 
 
 @dataclass(frozen=True)
 class PartitionDirectories(InputPartition):
     """What one task looks into."""
 
-    directories: tuple[PartitionDirectory, ...]
+    directories: tuple[OpenablePartition, ...]
 
 
 class ViewReader(DataSourceReader):
@@ -78,7 +58,7 @@ class ViewReader(DataSourceReader):
         return [
             PartitionDirectories(
                 tuple(
-                    PartitionDirectory(
+                    OpenablePartition(
                         str(log.path),
                         log.topic,
                         log.partition,
@@ -104,7 +84,7 @@ class ViewReader(DataSourceReader):
 
 
 def _rows(
-    directory: PartitionDirectory, options: ReadOptions, columns: Sequence[str]
+    directory: OpenablePartition, options: ReadOptions, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     with in_sight(directory.path):
         yield from _of_view(directory.open(), directory.facts, options, columns)

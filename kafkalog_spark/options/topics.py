@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.offset_json import TopicPartition
+from kafkalog_spark.options.offset_json import TopicPartition
 from native_log.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:

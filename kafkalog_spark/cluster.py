@@ -92,14 +92,14 @@ def task_rows(spark: SparkSession, values: Iterable[object], first: int = 0, par
     return spark.createDataFrame(pa.Table.from_batches(batches, SCHEMA))
 
 
-def dealt(frame: DataFrame, tasks: int) -> DataFrame:
+def repartition_by_number(frame: DataFrame, tasks: int) -> DataFrame:
     """The rows of number n in the n-th of that many tasks."""
     if hasattr(frame, "repartitionById"):
         return frame.repartitionById(tasks, "number")
     return frame.repartition(tasks, "number")  # Spark 4.0: by a hash, so some tasks get more, some none
 
 
-def collected(frame: DataFrame) -> Iterator[Row]:
+def collect_rows(frame: DataFrame) -> Iterator[Row]:
     """The rows, on the driver: as Arrow, which takes less time and memory than Spark's rows do."""
     return rows(frame.toArrow().to_batches())
 
@@ -118,7 +118,7 @@ def cores(spark: SparkSession) -> int:
 
 
 @contextmanager
-def made_for_few_rows(spark: SparkSession) -> Iterator[None]:
+def tuned_session(spark: SparkSession) -> Iterator[None]:
     """The session's settings as these queries need them, while they are planned and run."""
     before = {name: spark.conf.get(name, None) for name in SETTINGS}
     _set(spark, SETTINGS)
@@ -130,7 +130,7 @@ def made_for_few_rows(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def doing(spark: SparkSession, program: str, what: str) -> Iterator[None]:
+def job_description(spark: SparkSession, program: str, what: str) -> Iterator[None]:
     """Tell the log, and Spark's UI of the jobs that this thread runs in this block, what is done."""
     logger.info(what)
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.offset_json import parse_int
+from kafkalog_spark.options.offset_json import parse_int
 from native_log.errors import RecordTooLargeError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafkalog_spark.options import Given
+    from kafkalog_spark.options.read import Given
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog_spark.offsets import OffsetRange
-from kafkalog_spark.planning import cut, divide, divide_ranges, divides, pack, target_bytes
+from kafkalog_spark.read.offsets import OffsetRange
+from kafkalog_spark.read.splits import cut, divide, divide_ranges, divides, pack, target_bytes
 
 MIB = 1 << 20
 

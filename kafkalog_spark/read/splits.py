@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kafkalog_spark.offsets import OffsetRange
+    from kafkalog_spark.read.offsets import OffsetRange
 
 PACK_BYTES = 16 << 20
 """What small ranges are packed up to: about the work that a Python task's fixed cost (~50 ms) is worth."""

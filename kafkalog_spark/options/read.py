@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.java_regex import compile_java
-from kafkalog_spark.offset_json import (
+from kafkalog_spark.options.java_regex import compile_java
+from kafkalog_spark.options.names import slips
+from kafkalog_spark.options.offset_json import (
     OFFSETS_EXAMPLE,
     TIMESTAMPS_EXAMPLE,
     parse_assign,
     parse_int,
     parse_partition_longs,
 )
-from kafkalog_spark.offsets import (
+from kafkalog_spark.options.topics import AllTopics, Assign, Selection, Subscribe, SubscribePattern
+from kafkalog_spark.read.offsets import (
     Earliest,
     GlobalTimestamp,
     Latest,
@@ -30,8 +32,6 @@ from kafkalog_spark.offsets import (
     Strategy,
     check_batch_limits,
 )
-from kafkalog_spark.option_names import slips
-from kafkalog_spark.topics import AllTopics, Assign, Selection, Subscribe, SubscribePattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from kafkalog_spark.option_names import KAFKA_SOURCE, OWN
+from kafkalog_spark.options.names import KAFKA_SOURCE, OWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

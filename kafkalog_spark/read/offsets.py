@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kafkalog_spark.errors import DataLossError, OptionError
-from kafkalog_spark.offset_json import TopicPartition
+from kafkalog_spark.options.offset_json import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -1,0 +1,1 @@
+"""Options of reads and writes: parsing, validation, and the values they become."""

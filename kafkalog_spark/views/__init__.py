@@ -1,0 +1,1 @@
+"""Metadata views: the batches, segments, partitions and transactions of log directories."""
