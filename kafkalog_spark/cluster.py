@@ -49,7 +49,7 @@ class Row(NamedTuple):
     note: Any
 
 
-def row(number: int, payload: Any, part: int = 0, note: bytes | None = None) -> pa.RecordBatch:
+def row_batch(number: int, payload: Any, part: int = 0, note: bytes | None = None) -> pa.RecordBatch:
     """A batch of one row."""
     arrays = [
         pa.array([value], field.type)
@@ -71,7 +71,7 @@ def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             )
 
 
-def by_number(batches: Iterable[pa.RecordBatch]) -> dict[int, list[Row]]:
+def group_by_number(batches: Iterable[pa.RecordBatch]) -> dict[int, list[Row]]:
     """The rows of a task's batches, those of a number together in the order of their parts."""
     found: dict[int, list[Row]] = {}
     for one in rows(batches):
@@ -87,7 +87,7 @@ def _view(buffer: pa.Buffer | None) -> memoryview | None:
 
 def task_rows(spark: SparkSession, values: Iterable[object], first: int = 0, part: int = 0) -> DataFrame:
     """One row a value, numbered from `first` on, the value pickled: each a task of its own."""
-    batches = [row(number, pickle.dumps(value), part) for number, value in enumerate(values, first)]
+    batches = [row_batch(number, pickle.dumps(value), part) for number, value in enumerate(values, first)]
     # From Arrow: Spark would run a job of its own to take rows in from Python.
     return spark.createDataFrame(pa.Table.from_batches(batches, SCHEMA))
 

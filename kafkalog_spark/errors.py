@@ -29,7 +29,7 @@ class PathNotVisibleError(KafkaLogError):
     """A directory that the driver sees and an executor does not."""
 
     @classmethod
-    def seen_from(cls, host: str, path: str) -> PathNotVisibleError:
+    def on_host(cls, host: str, path: str) -> PathNotVisibleError:
         """Of a partition's directory, and the executor's host."""
         return cls(
             f"the executor on host {host} does not see this directory as the driver does (or it was removed "
@@ -39,7 +39,7 @@ class PathNotVisibleError(KafkaLogError):
 
 
 @contextmanager
-def in_sight(path: str) -> Iterator[None]:
+def visibility_check(path: str) -> Iterator[None]:
     """What a task does in a partition's directory. Raises PathNotVisibleError where that is not there."""
     try:
         yield
@@ -47,4 +47,4 @@ def in_sight(path: str) -> Iterator[None]:
         folder = Path(error.filename).parent if error.filename else Path(path)
         if folder.is_dir() and Path(path).is_dir():
             raise
-        raise PathNotVisibleError.seen_from(socket.gethostname(), path) from None
+        raise PathNotVisibleError.on_host(socket.gethostname(), path) from None

@@ -19,7 +19,7 @@ from kafkalog_spark.cluster import (
     collect_rows,
     cores,
     job_description,
-    row,
+    row_batch,
     rows,
     task_rows,
     tuned_session,
@@ -135,7 +135,7 @@ def _looked(
         seen: Seen = pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
         if seen.invisible is not None:
             path, host = seen.invisible
-            raise PathNotVisibleError.seen_from(host, path)
+            raise PathNotVisibleError.on_host(host, path)
         yield seen
 
 
@@ -156,7 +156,7 @@ def look_at(batches: Iterator[pa.RecordBatch], now_ms: int, dry_run: bool) -> It
     """Lists of Judged -> Seen."""
     for asked in rows(batches):
         directories: list[Judged] = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
-        yield row(asked.number, pickle.dumps(_seen(directories, now_ms, dry_run)))
+        yield row_batch(asked.number, pickle.dumps(_seen(directories, now_ms, dry_run)))
 
 
 def _seen(directories: Iterable[Judged], now_ms: int, dry_run: bool) -> Seen:

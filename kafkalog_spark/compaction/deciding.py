@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.cluster import by_number, row
+from kafkalog_spark.cluster import group_by_number, row_batch
 from kafkalog_spark.compaction.merging import between, survivors_of
 from kafkalog_spark.compaction.planning import planned
 from kafkalog_spark.compaction.values import Planned
@@ -38,7 +38,7 @@ def decide(
     survivors, as bitmaps (other parts; or a note, of an error).
     """
     first_bundles = [outline.first_bundle for outline in outlines]
-    for number, found in by_number(batches).items():
+    for number, found in group_by_number(batches).items():
         if number < bundles:
             outline = outlines[bisect_right(first_bundles, number) - 1]
             yield from _survivors(number, found, outline)
@@ -52,10 +52,10 @@ def _survivors(number: int, found: Sequence[Row], outline: Outline) -> Iterator[
     try:
         survivors = survivors_of(bundles)
     except OSError as error:
-        yield row(outline.first_group, None, number + 1, str(error).encode())
+        yield row_batch(outline.first_group, None, number + 1, str(error).encode())
         return
     for group, of_group in between(survivors, outline.borders):
-        yield row(outline.first_group + group, of_group.to_bytes(), number + 1)
+        yield row_batch(outline.first_group + group, of_group.to_bytes(), number + 1)
 
 
 def _groups(plan: Planned, outline: Outline) -> Iterator[pa.RecordBatch]:
@@ -70,4 +70,4 @@ def _groups(plan: Planned, outline: Outline) -> Iterator[pa.RecordBatch]:
             for index, group in enumerate(plan.round.groups)
         ]
     for group, of_group in enumerate(of_groups, outline.first_group):
-        yield row(group, pickle.dumps(of_group))
+        yield row_batch(group, pickle.dumps(of_group))

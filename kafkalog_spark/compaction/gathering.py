@@ -6,10 +6,10 @@ import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafkalog_spark.cluster import row, rows
+from kafkalog_spark.cluster import row_batch, rows
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.values import Part, Split, Told
-from kafkalog_spark.errors import in_sight
+from kafkalog_spark.errors import visibility_check
 from native_log.cleaner.rewriting import gather
 from native_log.cleaner.survey import PlainSurvey, TransactionMetError, survey
 from native_log.errors import KafkaLogError
@@ -37,18 +37,18 @@ def gather_keys(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterat
         bundles: list[tuple[int, Bundle]] = []
         try:
             if isinstance(work, Part):
-                with in_sight(work.directory.path):
+                with visibility_check(work.directory.path):
                     told = Told(survey(work.directory.open(), work.first, work.end))
             else:
-                with in_sight(work.range.path):
+                with visibility_check(work.range.path):
                     told, bundles = _gathered(work, settings)
         except TransactionMetError:  # the split was cut as of a log without
             told = Told(has_transactions=True)
         except (KafkaLogError, OSError) as error:
             told = Told(error=str(error))
-        yield row(work.number, pickle.dumps(told), work.place)
+        yield row_batch(work.number, pickle.dumps(told), work.place)
         for number, bundle in bundles:
-            yield row(number, pickle.dumps(bundle))
+            yield row_batch(number, pickle.dumps(bundle))
 
 
 def _gathered(split: Split, settings: Settings) -> tuple[Told, list[tuple[int, Bundle]]]:

@@ -6,11 +6,11 @@ import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.cluster import row, rows
+from kafkalog_spark.cluster import row_batch, rows
 from kafkalog_spark.compaction.looking import staging
 from kafkalog_spark.compaction.merging import UNITED_AT_ONCE, united
 from kafkalog_spark.compaction.values import GroupResult
-from kafkalog_spark.errors import in_sight
+from kafkalog_spark.errors import visibility_check
 from native_log.cleaner.rewriting import rewrite_group
 from native_log.cleaner.statistics import GroupStatistics
 from native_log.errors import KafkaLogError
@@ -52,7 +52,7 @@ class _Group:
         round = plan.round
         (group,) = round.groups
         try:
-            with in_sight(round.path):
+            with visibility_check(round.path):
                 attempt = staging(round.path, settings)
                 stats = rewrite_group(round, group, united(self.found), attempt)
         except (KafkaLogError, OSError) as failure:
@@ -68,4 +68,4 @@ def rewrite_groups(batches: Iterator[pa.RecordBatch], settings: Settings) -> Ite
         groups.setdefault(told.number, _Group()).take(told)
     while groups:
         number, group = groups.popitem()
-        yield row(number, pickle.dumps(group.rewritten(settings)))
+        yield row_batch(number, pickle.dumps(group.rewritten(settings)))

@@ -157,7 +157,7 @@ def _cleaned(
     with job_description(spark, "compact", f"looking into {len(logs)} partitions, and cleaning small ones"):
         for looked in _looked(spark, logs, settings, small_bytes):
             if looked.invisible_from is not None:
-                raise PathNotVisibleError.seen_from(looked.invisible_from, looked.directory.path)
+                raise PathNotVisibleError.on_host(looked.invisible_from, looked.directory.path)
             if looked.to_clean is not None:
                 large.append(looked.to_clean)
             else:

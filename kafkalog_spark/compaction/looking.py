@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.cluster import row, rows
+from kafkalog_spark.cluster import row_batch, rows
 from kafkalog_spark.compaction.values import Looked, Staged, ToClean, failed
 from native_log.cleaner import statistics
 from native_log.cleaner.deletion import with_deletion
@@ -41,7 +41,7 @@ def look(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.R
         task: Task = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
         for log in task.logs:
             found = look_at(log, settings, whole=task.whole)
-            yield row(asked.number, pickle.dumps(found))
+            yield row_batch(asked.number, pickle.dumps(found))
 
 
 def look_at(to_clean: LogToClean, settings: Settings, *, whole: bool) -> Looked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.cluster import by_number, row
+from kafkalog_spark.cluster import group_by_number, row_batch
 from kafkalog_spark.compaction.values import Planned, ToClean
 from native_log.cleaner.plan import plan_round
 from native_log.cleaner.survey import Survey
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 def plan_rounds(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.RecordBatch]:
     """By number of partition, what is to be cleaned and what its parts tell, all in one task -> Planned."""
-    for number, asked in by_number(batches).items():
-        yield row(number, pickle.dumps(planned(asked, settings)))
+    for number, asked in group_by_number(batches).items():
+        yield row_batch(number, pickle.dumps(planned(asked, settings)))
 
 
 def planned(asked: Sequence[Row], settings: Settings) -> Planned:

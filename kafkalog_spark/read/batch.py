@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafkalog_spark.errors import OptionError, in_sight
+from kafkalog_spark.errors import OptionError, visibility_check
 from kafkalog_spark.read.plan import plan_records
 from kafkalog_spark.read.report import report
 from kafkalog_spark.schema import RECORDS, Projection
@@ -61,7 +61,7 @@ class KafkaLogReader(DataSourceReader):
         return map(self._projection.apply, batches)
 
     def _read(self, range: LogRange) -> Iterator[pa.RecordBatch]:
-        with in_sight(range.path):
+        with visibility_check(range.path):
             yield from (range.latest if self._latest else range.read)(
                 self._projection.columns,
                 mode=self._mode,

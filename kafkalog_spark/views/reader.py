@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafkalog_spark.errors import OptionError, in_sight
+from kafkalog_spark.errors import OptionError, visibility_check
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.batch import joined
 from kafkalog_spark.read.offsets import Earliest, Latest
@@ -86,7 +86,7 @@ class ViewReader(DataSourceReader):
 def _rows(
     directory: OpenablePartition, options: ReadOptions, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    with in_sight(directory.path):
+    with visibility_check(directory.path):
         yield from _of_view(directory.open(), directory.facts, options, columns)
 
 

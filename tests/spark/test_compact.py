@@ -285,7 +285,7 @@ def test_only_the_topics_asked_for(spark: SparkSession, tmp_path: Path) -> None:
 def test_each_value_is_a_task(spark: SparkSession) -> None:
     def of_one(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         values = [pickle.loads(one.payload) for one in cluster.rows(batches)]
-        yield cluster.row(values[0], pickle.dumps(values))
+        yield cluster.row_batch(values[0], pickle.dumps(values))
 
     with tuned_session(spark):
         found = list(collect_rows(task_rows(spark, range(40)).mapInArrow(of_one, DDL)))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import native_log
-from kafkalog_spark.cluster import Row, row, rows
+from kafkalog_spark.cluster import Row, row_batch, rows
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.gathering import gather_keys
 from kafkalog_spark.compaction.groups import _Group
@@ -160,7 +160,7 @@ def test_a_directory_that_tasks_do_not_see(tmp_path: Path) -> None:
     work = Split(0, 0, log.range(), (), True, b"", 0, 1, 1), Part(0, 0, look(data).directory, 0, 1, 1)
     shutil.rmtree(data)
     for one in work:
-        told, *_ = rows(gather_keys(iter([row(0, pickle.dumps(one))]), SETTINGS))
+        told, *_ = rows(gather_keys(iter([row_batch(0, pickle.dumps(one))]), SETTINGS))
         assert "does not see this directory" in (pickle.loads(told.payload).error or "")
 
 

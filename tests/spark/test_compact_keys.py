@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalog_spark.cluster import Row, by_number, row
+from kafkalog_spark.cluster import Row, group_by_number, row_batch
 from kafkalog_spark.compaction import exchange
 from kafkalog_spark.compaction.cutting import Job, jobs, work
 from kafkalog_spark.compaction.gathering import gather_keys
@@ -66,8 +66,8 @@ def surveyed(one: ToClean) -> Round:
 def gathered(job: Job, how: Settings, split_bytes: int) -> tuple[list[Row], dict[int, list[Row]]]:
     """What the tasks tell for the plan, and bundles by their number."""
     number = job.first_bundle + job.bundles
-    asked = [row(0, pickle.dumps(one)) for one in work(job, number, split_bytes)]
-    found = by_number(gather_keys(iter(asked), how))
+    asked = [row_batch(0, pickle.dumps(one)) for one in work(job, number, split_bytes)]
+    found = group_by_number(gather_keys(iter(asked), how))
     return found.pop(number), found
 
 
@@ -140,11 +140,11 @@ def test_of_attempts_one_is_referred_to(tmp_path: Path) -> None:
     one = copies(tmp_path)[0]
     round = surveyed(one)
     (job,) = jobs([(one, round)], cores=2)
-    asked = [row(0, pickle.dumps(part)) for part in work(job, job.bundles, 3000)]
+    asked = [row_batch(0, pickle.dumps(part)) for part in work(job, job.bundles, 3000)]
     cut_short = gather_keys(iter(asked), settings())
     assert next(cut_short).num_rows == 1
     cut_short.close()
-    first, second = (by_number(gather_keys(iter(asked), settings())) for _ in range(2))
+    first, second = (group_by_number(gather_keys(iter(asked), settings())) for _ in range(2))
     for number in range(job.bundles):
         for found in first[number]:
             os.truncate(pickle.loads(found.payload).source, 1)
