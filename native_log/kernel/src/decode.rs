@@ -3,9 +3,8 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
-use crate::ahead::{Ahead, Coming};
+use crate::chunk::Chunk;
 use crate::codec::{Codec, Decompressor, SLACK};
 use crate::columns::{BatchValues, Column, Constants, RecordColumns};
 use crate::damage::{Damage, Fault};
@@ -90,7 +89,7 @@ thread_local! {
 pub fn decode(buffer: &[u8], columns: &[Column], options: &Options) -> (RecordColumns, Stopped) {
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
         let mut decoder = Decoder::new(columns, options, decompressor);
-        let stopped = decoder.run(buffer, 0, None, columns);
+        let stopped = decoder.run(buffer, 0, columns);
         decoder.decompressor.trim();
         (decoder.columns, stopped)
     })
@@ -108,9 +107,7 @@ pub fn decode_file(
         let mut decoder = Decoder::new(columns, options, decompressor);
         let stopped = CHUNK.with_borrow_mut(|chunk| {
             let stopped = decoder.run_file(file, end, columns, chunk);
-            if chunk.len() > KEPT_CHUNK_BYTES {
-                *chunk = Vec::new();
-            }
+            chunk.trim(KEPT_CHUNK_BYTES);
             stopped
         });
         decoder.decompressor.trim();
@@ -118,13 +115,24 @@ pub fn decode_file(
     })
 }
 
-/// How much of a file is read at a time, unless a batch is larger: a small part of a processor's own cache, which also has
-/// to hold what comes next, and what is made of it.
-const CHUNK_BYTES: usize = 256 << 10;
+/// How much of a file is read at a time, unless a batch is larger: enough that a system call costs little, and little
+/// enough to stay in the processor's cache until it is decoded.
+const CHUNK_BYTES: usize = 1 << 20;
+/// The first chunk of a call with low limits.
+const SMALLEST_CHUNK_BYTES: usize = 64 << 10;
+/// A buffer larger than this is freed after a call.
 const KEPT_CHUNK_BYTES: usize = 4 << 20;
 
+/// Size of a call's first chunk; each further one is twice as large. A call that soon reaches its limits must not read
+/// much more than it decodes, because the next call reads that again.
+fn first_chunk_bytes(max_rows: Option<usize>, max_bytes: Option<usize>) -> usize {
+    const ROW_BYTES: usize = 128; // an estimate
+    let by_rows = max_rows.map_or(CHUNK_BYTES, |rows| rows.saturating_mul(ROW_BYTES));
+    by_rows.min(max_bytes.unwrap_or(CHUNK_BYTES)).clamp(SMALLEST_CHUNK_BYTES, CHUNK_BYTES)
+}
+
 thread_local! {
-    static CHUNK: RefCell<Vec<u8>> = RefCell::default();
+    static CHUNK: RefCell<Chunk> = RefCell::default();
 }
 
 struct Decoder<'a> {
@@ -154,32 +162,28 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn run_file(&mut self, file: &File, end: u64, columns: &[Column], chunk: &mut Vec<u8>) -> io::Result<Stopped> {
-        let (mut filled, mut wanted) = (0, CHUNK_BYTES);
-        let mut coming = Coming::default();
+    fn run_file(&mut self, file: &File, end: u64, columns: &[Column], chunk: &mut Chunk) -> io::Result<Stopped> {
+        let mut chunk_bytes = first_chunk_bytes(self.options.max_rows, self.options.max_bytes);
+        let (mut kept, mut wanted) = (0, chunk_bytes);
         loop {
             let position = self.base_position as u64;
             let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
-            let bytes = wanted.max(filled).min(left);
-            if chunk.len() < bytes {
-                chunk.resize(bytes, 0);
-            }
-            file.read_exact_at(&mut chunk[filled..bytes], position + filled as u64)?;
-            let next = coming.of(file, position + bytes as u64, end, bytes);
-            let stopped = self.run(&chunk[..bytes], left - bytes, next, columns);
+            let bytes = wanted.max(kept).min(left);
+            chunk.fill(file, position, kept, bytes)?;
+            let stopped = self.run(chunk.bytes(), left - bytes, columns);
             let used = (stopped.position - self.base_position) as usize;
+            chunk_bytes = (2 * chunk_bytes).min(CHUNK_BYTES);
             wanted = match stopped.status {
                 _ if bytes == left => return Ok(stopped),
-                Status::End => CHUNK_BYTES,
-                Status::Partial if stopped.needed_bytes <= left - used => CHUNK_BYTES.max(stopped.needed_bytes),
+                Status::End => chunk_bytes,
+                Status::Partial if stopped.needed_bytes <= left - used => chunk_bytes.max(stopped.needed_bytes),
                 // Maybe the zeros of a small offset; or else all the rest must be zeros, too.
-                Status::Zeros if bytes - used < MAGIC_END => CHUNK_BYTES,
+                Status::Zeros if bytes - used < MAGIC_END => chunk_bytes,
                 Status::Zeros => left,
                 _ => return Ok(stopped),
             };
             // What the chunk's end has of a batch is not read again.
-            filled = bytes.saturating_sub(used);
-            chunk.copy_within(bytes - filled..bytes, 0);
+            kept = bytes.saturating_sub(used);
             self.base_position = stopped.position;
             if used < left && self.is_full(columns) {
                 return Ok(Stopped { status: Status::Limit, needed_bytes: 0, ..stopped });
@@ -187,9 +191,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Reads batches from the beginning of `buffer`, behind which so many more bytes are to come in other calls: those of the
-    /// next are `coming`.
-    fn run(&mut self, buffer: &[u8], to_come: usize, coming: Option<Ahead>, columns: &[Column]) -> Stopped {
+    /// Reads batches from the beginning of `buffer`, behind which so many more bytes are to come in other calls.
+    fn run(&mut self, buffer: &[u8], to_come: usize, columns: &[Column]) -> Stopped {
         let mut at = 0;
         loop {
             let (position, next_offset) = (self.position(at), self.next_offset);
@@ -208,11 +211,7 @@ impl<'a> Decoder<'a> {
                     return stopped(Status::Damaged, 0, Some(damage));
                 }
             };
-            let ahead = match coming {
-                Some(coming) => coming.part(at, prefix.total),
-                None => Ahead::of(buffer, at + prefix.total, prefix.total),
-            };
-            match self.batch(&prefix, &buffer[at..], position, ahead) {
+            match self.batch(&prefix, &buffer[at..], position) {
                 Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
                 Ok(Used::Passed { next_offset: behind }) => self.accept(behind),
                 Ok(Used::Records { next_offset: behind }) => {
@@ -254,26 +253,17 @@ impl<'a> Decoder<'a> {
                 || max_bytes.is_some_and(|most| self.columns.bytes(columns, constants) >= most))
     }
 
-    fn batch(&mut self, prefix: &Prefix, rest: &[u8], position: i64, ahead: Ahead) -> Result<Used, Stop> {
+    fn batch(&mut self, prefix: &Prefix, rest: &[u8], position: i64) -> Result<Used, Stop> {
         if rest.len() < prefix.header_bytes() {
             return Ok(Used::Partial { needed: prefix.header_bytes() });
         }
         match rest.first_chunk::<V2_HEADER>() {
-            Some(header) if prefix.magic == 2 => {
-                self.v2_batch(V2Header::parse(header), prefix.total, rest, position, ahead)
-            }
+            Some(header) if prefix.magic == 2 => self.v2_batch(V2Header::parse(header), prefix.total, rest, position),
             _ => self.legacy_batch(LegacyHeader::parse(rest), prefix.total, rest, position),
         }
     }
 
-    fn v2_batch(
-        &mut self,
-        header: V2Header,
-        total: usize,
-        rest: &[u8],
-        position: i64,
-        ahead: Ahead,
-    ) -> Result<Used, Stop> {
+    fn v2_batch(&mut self, header: V2Header, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
         let options = self.options;
         // Compaction may have removed the last record: go on behind its offset all the same.
         let next_offset = header.last_offset().wrapping_add(1);
@@ -305,7 +295,7 @@ impl<'a> Decoder<'a> {
             }
         };
         check_room(&self.columns, header.record_count, section_bytes, options)?;
-        v2::read_records(&header, readable, section_bytes, self.wanted, ahead, &mut self.columns)?;
+        v2::read_records(&header, readable, section_bytes, self.wanted, &mut self.columns)?;
         self.columns.end_batch(BatchValues {
             timestamp_type: i32::from(header.log_append_time()),
             leader_epoch: header.leader_epoch,
@@ -386,4 +376,19 @@ fn check_room(columns: &RecordColumns, record_count: i32, bytes: usize, options:
     }
     let limit = options.max_batch_bytes;
     Err(Stop::Fault(Fault::too_large("the columns of the batch need more than 2^31 bytes for its", bytes, limit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_limits_make_the_first_chunk_small() {
+        assert_eq!(first_chunk_bytes(None, None), CHUNK_BYTES);
+        assert_eq!(first_chunk_bytes(Some(usize::MAX), Some(usize::MAX)), CHUNK_BYTES);
+        assert_eq!(first_chunk_bytes(Some(1), None), SMALLEST_CHUNK_BYTES);
+        assert_eq!(first_chunk_bytes(None, Some(1)), SMALLEST_CHUNK_BYTES);
+        assert_eq!(first_chunk_bytes(Some(1_000_000), Some(300_000)), 300_000);
+        assert_eq!(first_chunk_bytes(Some(1000), Some(300_000)), 128_000);
+    }
 }

@@ -19,15 +19,15 @@
 //! | [`columns`] | the Arrow columns being built |
 //! | [`write`](mod@write) | what all writers of batches write alike |
 //! | [`pool`], [`constant`] | recycled memory below the columns, and columns of one value |
-//! | `ahead` | memory asked for before it is used, the next part of a file above all |
+//! | `chunk` | the part of a file that is being decoded |
 //! | [`varint`], [`crc`], [`damage`], `wide`, `memory` | the small parts |
 //!
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
 
-mod ahead;
 #[cfg(feature = "python")]
 mod bytes;
+mod chunk;
 pub mod cleaner;
 pub mod codec;
 pub mod columns;

@@ -2,7 +2,6 @@
 //! no harm. It reads the common shape only (lengths of a few bytes, no headers to keep) and leaves everything else,
 //! damage included, to the careful reader.
 
-use crate::ahead::Fetch;
 use crate::columns::{BinaryColumn, RecordColumns, micros};
 use crate::header::V2Header;
 use crate::memory::prefetch;
@@ -20,28 +19,16 @@ const WRITE_AHEAD: usize = 1024;
 
 /// Reads at most `count` records from `at` on, moves it behind them, and says how many they were. The columns have room
 /// for `count` records and all bytes of the section.
-pub fn records(
-    section: &Section,
-    at: &mut usize,
-    count: usize,
-    fetch: &mut Fetch,
-    columns: &mut RecordColumns,
-) -> usize {
-    let number = read_without_headers(section, at, count, fetch, columns);
+pub fn records(section: &Section, at: &mut usize, count: usize, columns: &mut RecordColumns) -> usize {
+    let number = read_without_headers(section, at, count, columns);
     if number == count || columns.headers.is_some() {
         return number;
     }
-    number + read_with_headers(section, at, count - number, fetch, columns)
+    number + read_with_headers(section, at, count - number, columns)
 }
 
 /// A loop of its own for each set of columns: what is not asked for costs not even a branch.
-fn read_without_headers(
-    section: &Section,
-    at: &mut usize,
-    count: usize,
-    fetch: &mut Fetch,
-    columns: &mut RecordColumns,
-) -> usize {
+fn read_without_headers(section: &Section, at: &mut usize, count: usize, columns: &mut RecordColumns) -> usize {
     let numbers = columns.offset.is_some() || columns.timestamp.is_some() || columns.sequence.is_some();
     let read = match (columns.key.is_some(), columns.value.is_some(), numbers) {
         (true, true, true) => read::<true, true, true, false>,
@@ -53,37 +40,29 @@ fn read_without_headers(
         (false, false, true) => read::<false, false, true, false>,
         (false, false, false) => read::<false, false, false, false>,
     };
-    read(section, at, count, fetch, columns)
+    read(section, at, count, columns)
 }
 
 /// For records some of which have headers that nobody asked for.
-fn read_with_headers(
-    section: &Section,
-    at: &mut usize,
-    count: usize,
-    fetch: &mut Fetch,
-    columns: &mut RecordColumns,
-) -> usize {
+fn read_with_headers(section: &Section, at: &mut usize, count: usize, columns: &mut RecordColumns) -> usize {
     let read = match (columns.key.is_some(), columns.value.is_some()) {
         (true, true) => read::<true, true, true, true>,
         (true, false) => read::<true, false, true, true>,
         (false, true) => read::<false, true, true, true>,
         (false, false) => read::<false, false, true, true>,
     };
-    read(section, at, count, fetch, columns)
+    read(section, at, count, columns)
 }
 
 fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: bool>(
     section: &Section,
     at: &mut usize,
     count: usize,
-    fetch: &mut Fetch,
     columns: &mut RecordColumns,
 ) -> usize {
     let header = section.header;
     let start = section.readable.as_ptr();
     let log_append_time = header.log_append_time().then_some(micros(header.max_timestamp));
-    let mut asked = *fetch; // a copy stays in registers
     let (mut row, mut number, mut position) = (columns.rows, 0, *at);
     let mut key = BinaryWriter::new(columns.key.as_mut());
     let mut value = BinaryWriter::new(columns.value.as_mut());
@@ -93,7 +72,6 @@ fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: 
     while number < count && position < section.end {
         // SAFETY: the position is below the section's end.
         let Some((shape, next)) = (unsafe { section.shape::<HEADERS>(position) }) else { break };
-        asked.used(next);
         position = next;
         number += 1;
         let offset = header.base_offset.wrapping_add(i64::from(shape.offset_delta));
@@ -135,7 +113,6 @@ fn read<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: 
             column.set_len(row);
         }
     }
-    *fetch = asked;
     columns.rows = row;
     *at = position;
     number

@@ -5,7 +5,6 @@
 
 pub(crate) mod fast;
 
-use crate::ahead::Ahead;
 use crate::columns::{Header, Record, RecordColumns};
 use crate::damage::Fault;
 use crate::header::V2Header;
@@ -18,13 +17,12 @@ const SMALLEST_RECORD: usize = 7;
 /// Appends the wanted records of a batch to `columns`; with a fault, maybe the first ones of them.
 ///
 /// `readable` begins with the `section_bytes` bytes of records, decompressed. What follows them may be read, and
-/// means nothing. `ahead` is asked for meanwhile.
+/// means nothing.
 pub fn read_records(
     header: &V2Header,
     readable: &[u8],
     section_bytes: usize,
     wanted: OffsetRange,
-    ahead: Ahead,
     columns: &mut RecordColumns,
 ) -> Result<(), Fault> {
     let section = &readable[..section_bytes];
@@ -32,10 +30,9 @@ pub fn read_records(
     columns.reserve(count, section_bytes);
     let mut headers = Vec::new();
     let usual = fast::Section::new(header, readable, section_bytes, wanted);
-    let mut fetch = ahead.while_using(section_bytes);
     let (mut at, mut number) = (0, 0);
     while number < count {
-        number += fast::records(&usual, &mut at, count - number, &mut fetch, columns);
+        number += fast::records(&usual, &mut at, count - number, columns);
         if number == count {
             break;
         }
