@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +35,17 @@ def test_window_shows_the_file(data_file: Path, chunk_bytes: int, looks: list[tu
             assert view == data[position : position + len(view)]
             assert len(view) <= max(0, end - position)
             assert len(view) >= min(needed, max(0, end - position))
+
+
+def test_window_keeps_the_offset_within_a_page(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(data := os.urandom(30_000))
+    window = Window(5000)
+    with DataFile(str(path)) as file:
+        for position in [0, 100, 4990, 9000, 9001, 20_000, 3, 29_999]:
+            view = window.at(file, position, len(data), 4000)
+            assert view == data[position : position + len(view)]
+            assert pa.py_buffer(view).address % 4096 == position % 4096
 
 
 def test_window_reads_no_byte_twice(data_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
