@@ -29,7 +29,7 @@ class KafkaLogDataSource(DataSource):
         super().__init__(options)
         # As early as this, since Spark does not ask for schema() where the user gave one. But the options of
         # a catalog table come with the schema only, and a write has others.
-        reads = {"path", "paths", "location"} & set(options) and not _is_write(options)
+        reads = {"path", "paths", "location"} & set(options) and not _may_be_write(options)
         self._read_options = self._parsed() if reads else None
 
     @classmethod
@@ -104,7 +104,7 @@ class KafkaLogDataSource(DataSource):
                 "its OPTIONS to a write; name them there: INSERT INTO t WITH ('path' = '/data/kafka-logs', "
                 "'topic' = 'orders') SELECT ..., or df.writeTo('t').option('path', ...)"
             )
-        return WritePlan.of(parse_write_options(self.options), schema, stream)
+        return WritePlan.begin(parse_write_options(self.options), schema, stream)
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise NotImplementedError(
@@ -112,7 +112,7 @@ class KafkaLogDataSource(DataSource):
         )
 
 
-def _is_write(options: MutableMapping[str, str]) -> bool:
-    from kafkalog_spark.options.write import is_write
+def _may_be_write(options: MutableMapping[str, str]) -> bool:
+    from kafkalog_spark.options.write import may_be_write
 
-    return is_write(options)
+    return may_be_write(options)

@@ -1,5 +1,7 @@
-"""The producer's settings among a write's options, as Kafka's producer takes them (ProducerConfig): trimmed,
-and refused where it refuses them. What only a network client needs is passed over."""
+"""Parse the producer settings of a write as Kafka's producer does (Kafka: ProducerConfig).
+
+Values are trimmed, and rejected if Kafka rejects them. Settings that only a network client needs are ignored.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,9 @@ _NUMBERS = {
     "max.block.ms": ("LONG", 0, None),
     "partitioner.availability.timeout.ms": ("LONG", 0, None),
 }
-"""Kafka's type, the least value, and what it is by default where that matters here."""
+"""For each setting Kafka's type, the minimum, and the default if it matters here."""
 _BOOLEANS = ("enable.idempotence", "partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable")
-_WORDS = (
+_OTHERS = (
     "compression.type",
     *(f"compression.{codec}.level" for codec in _LEVELS),
     "acks",
@@ -50,25 +52,26 @@ _WORDS = (
     "key.serializer",
     "value.serializer",
 )
-PRODUCER = tuple(f"kafka.{name}" for name in (*_WORDS, *_NUMBERS, *_BOOLEANS))
-"""The names of them all."""
-ALSO_OF_CONSUMERS = ("kafka.request.timeout.ms", "kafka.interceptor.classes")
+PRODUCER_OPTIONS = tuple(f"kafka.{name}" for name in (*_OTHERS, *_NUMBERS, *_BOOLEANS))
+"""The option names of all producer settings."""
+CONSUMER_OPTIONS = ("kafka.request.timeout.ms", "kafka.interceptor.classes")
+"""Those that are consumer settings as well, so options of reads."""
 
-_SPACE = "".join(map(chr, range(33)))
+_WHITESPACE = "".join(map(chr, range(33)))
 _BITS = {"INT": 32, "LONG": 64}
-_MOST_OVERHEAD = 61 + 21
-"""Bytes of a batch beside its records, and the most that a record takes beside its content and their lengths
+_MAX_OVERHEAD = 61 + 21
+"""Size of a batch header, plus the maximum size of a record without key, value, headers and their lengths
 (Kafka: DefaultRecordBatch.RECORD_BATCH_OVERHEAD, DefaultRecord.MAX_RECORD_OVERHEAD)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """How records become batches, and where they go.
+    """The producer settings of a write.
 
     Attributes:
         compression, level, batch_size: see native_log.records.encode.
         ignore_keys, round_robin: see native_log.publish.partitioning.Partitioner.
-        max_record_bytes: of one record, uncompressed and in a batch of its own. None: any.
+        max_record_bytes: maximum size of a record, uncompressed and in a batch of its own; None: no limit.
     """
 
     compression: str
@@ -80,14 +83,18 @@ class ProducerOptions:
 
     @classmethod
     def parse(cls, given: Given) -> ProducerOptions:
-        """Raises OptionError."""
-        _refuse_what_cannot_be(given)
-        numbers = {name: _number(given, name, *of) for name, of in _NUMBERS.items()}
-        booleans = {name: _boolean(given, name) for name in _BOOLEANS}
-        _check_together(numbers, booleans["enable.idempotence"], _one_of(given, "acks", _ACKS, "all"))
-        compression = _one_of(given, "compression.type", _CODECS, "none")
-        levels = {codec: _level(given, codec) for codec in _LEVELS}
-        partitioner = _partitioner(given)
+        """Parse the settings. Raises OptionError."""
+        _reject_unsupported(given)
+        numbers = {
+            name: _parse_number(given, name, kind, minimum, default)
+            for name, (kind, minimum, default) in _NUMBERS.items()
+        }
+        booleans = {name: _parse_boolean(given, name) for name in _BOOLEANS}
+        acks = _parse_choice(given, "acks", _ACKS, "all")
+        _check_combinations(numbers, booleans["enable.idempotence"], acks)
+        compression = _parse_choice(given, "compression.type", _CODECS, "none")
+        levels = {codec: _parse_level(given, codec) for codec in _LEVELS}
+        partitioner = _parse_partitioner(given)
         limits = [numbers[name] for name in ("max.request.size", "buffer.memory")]
         return cls(
             compression,
@@ -95,109 +102,114 @@ class ProducerOptions:
             numbers["batch.size"] or 0,
             partitioner == "sticky" or booleans["partitioner.ignore.keys"] is True,
             partitioner == "round robin",
-            min((one for one in limits if one is not None), default=None),
+            min((limit for limit in limits if limit is not None), default=None),
         )
 
     def check(self, records: pa.RecordBatch) -> None:
-        """Raises RecordTooLargeError for a record that the producer would not send."""
+        """Raise RecordTooLargeError for a record that Kafka's producer would not send."""
         limit = self.max_record_bytes
-        if limit is None or not records.num_rows or _largest(records) <= limit:
+        if limit is None or not records.num_rows or _max_record_size(records) <= limit:
             return
         for row in records.to_pylist():
-            size = _MOST_OVERHEAD + sum(map(_sized, (_bytes(row.get("key")), _bytes(row["value"]))))
+            size = _MAX_OVERHEAD + sum(map(_field_size, (_to_bytes(row.get("key")), _to_bytes(row["value"]))))
             headers = row.get("headers") or []
-            size += _length_bytes(len(headers))
-            size += sum(_sized(_bytes(one["key"])) + _sized(one["value"]) for one in headers)
+            size += _varint_size(len(headers))
+            size += sum(
+                _field_size(_to_bytes(header["key"])) + _field_size(header["value"]) for header in headers
+            )
             if size > limit:
                 raise RecordTooLargeError(
-                    f"The message is {size} bytes when serialized which is larger than {limit}: see "
-                    "kafka.max.request.size, kafka.buffer.memory"
+                    f"The message is {size} bytes when serialized which is larger than {limit}: "
+                    "raise kafka.max.request.size and kafka.buffer.memory, or make the record smaller"
                 )
 
 
-def trimmed(text: str) -> str:
-    """As Java trims: no-break spaces are none, control characters are."""
-    return text.strip(_SPACE)
+def trim(text: str) -> str:
+    """Trim like Java's String.trim: remove spaces and control characters, keep no-break spaces."""
+    return text.strip(_WHITESPACE)
 
 
 def _get(given: Given, name: str) -> str | None:
     value = given.get(f"kafka.{name}")
-    return None if value is None else trimmed(value)
+    return None if value is None else trim(value)
 
 
-def _refused(name: str, value: object, why: str) -> OptionError:
-    return OptionError(f"Invalid value {value} for configuration {name}: {why}")
+def _invalid_value(name: str, value: object, reason: str) -> OptionError:
+    """Return an error with the text of Kafka's ConfigException."""
+    return OptionError(f"Invalid value {value} for configuration {name}: {reason}")
 
 
-def _one_of(given: Given, name: str, allowed: tuple[str, ...], default: str) -> str:
+def _parse_choice(given: Given, name: str, allowed: tuple[str, ...], default: str) -> str:
     value = _get(given, name)
     if value is not None and value not in allowed:
-        raise _refused(name, value, f"String must be one of: {', '.join(allowed)}")
+        raise _invalid_value(name, value, f"String must be one of: {', '.join(allowed)}")
     return default if value is None else value
 
 
-def _number(given: Given, name: str, kind: str, least: int, default: int | None) -> int | None:
+def _parse_number(given: Given, name: str, kind: str, minimum: int, default: int | None) -> int | None:
     value = _get(given, name)
     if value is None:
         return default
     try:
         number = parse_int(value, _BITS[kind])
     except ValueError:
-        raise _refused(name, value, f"Not a number of type {kind}") from None
-    if number < least:
-        raise _refused(name, number, f"Value must be at least {least}")
+        raise _invalid_value(name, value, f"Not a number of type {kind}") from None
+    if number < minimum:
+        raise _invalid_value(name, number, f"Value must be at least {minimum}")
     return number
 
 
-def _level(given: Given, codec: str) -> int | None:
-    name, (least, most) = f"compression.{codec}.level", _LEVELS[codec]
-    level = _number(given, name, "INT", least, None)
-    if level is not None and level > most:
-        raise _refused(name, level, f"Value must be no more than {most}")
+def _parse_level(given: Given, codec: str) -> int | None:
+    name, (minimum, maximum) = f"compression.{codec}.level", _LEVELS[codec]
+    level = _parse_number(given, name, "INT", minimum, None)
+    if level is not None and level > maximum:
+        raise _invalid_value(name, level, f"Value must be no more than {maximum}")
     if codec == "gzip" and level == 0:
-        raise _refused(name, level, "Value must be between 1 and 9 or equal to -1")
+        raise _invalid_value(name, level, "Value must be between 1 and 9 or equal to -1")
     return level
 
 
-def _boolean(given: Given, name: str) -> bool | None:
+def _parse_boolean(given: Given, name: str) -> bool | None:
     value = _get(given, name)
     if value is not None and value.lower() not in ("true", "false"):
-        raise _refused(name, value, "Expected value to be either true or false")
+        raise _invalid_value(name, value, "Expected value to be either true or false")
     return None if value is None else value.lower() == "true"
 
 
-def _partitioner(given: Given) -> str:
+def _parse_partitioner(given: Given) -> str:
     name = _get(given, "partitioner.class")
     if name is not None and name not in _PARTITIONERS:
         raise OptionError(
-            f"kafka.partitioner.class: {name} is a class of the JVM, where nothing of this runs; "
-            f"expected {' or '.join(one.removeprefix(_PACKAGE) for one in _PARTITIONERS)} (in "
-            f"{_PACKAGE[:-1]}), or put the partition into a column `partition`"
+            f"kafka.partitioner.class: expected one of {', '.join(_PARTITIONERS)}, found {name!r}; other "
+            "classes cannot run outside the JVM: put the partition into a column `partition`"
         )
     return "keys" if name is None else _PARTITIONERS[name]
 
 
-def _refuse_what_cannot_be(given: Given) -> None:
+def _reject_unsupported(given: Given) -> None:
     for name in ("key", "value"):
         if given.get(f"kafka.{name}.serializer") is not None:
             raise OptionError(
-                f"Kafka option '{name}.serializer' is not supported as {name}s are written as they are: "
-                "binary, or strings as UTF-8"
+                f"Kafka option '{name}.serializer' is not supported: {name}s are written unchanged if "
+                "binary, and in UTF-8 if string"
             )
     if _get(given, "interceptor.classes"):
         raise OptionError(
-            "kafka.interceptor.classes: interceptors are classes of the JVM, where nothing of this runs; "
-            "change the records by DataFrame operations"
+            "kafka.interceptor.classes is not supported: interceptors cannot run outside the JVM; change the "
+            "records with DataFrame operations"
         )
     if given.get("kafka.transactional.id") is not None:
         raise OptionError(
-            "kafka.transactional.id: no transaction is begun, by Spark's sink neither; a write is all or "
-            "nothing without one"
+            "kafka.transactional.id is not supported: like Spark's kafka sink, this one uses no "
+            "transactions; a write is atomic without them"
         )
 
 
-def _check_together(numbers: dict[str, Any], idempotence: bool | None, acks: str) -> None:
-    """Kafka: KafkaProducer.configureDeliveryTimeout, ProducerConfig's checks of idempotence."""
+def _check_combinations(numbers: dict[str, Any], idempotence: bool | None, acks: str) -> None:
+    """Raise OptionError for settings that contradict each other.
+
+    Kafka: KafkaProducer.configureDeliveryTimeout, and the checks of idempotence in ProducerConfig.
+    """
     timeout = numbers["delivery.timeout.ms"]
     if timeout is not None and timeout < min(numbers["linger.ms"] + numbers["request.timeout.ms"], 2**31 - 1):
         raise OptionError(
@@ -220,28 +232,29 @@ def _check_together(numbers: dict[str, Any], idempotence: bool | None, acks: str
         )
 
 
-def _largest(records: pa.RecordBatch) -> int:
-    """At least as many bytes as any of the records has, told at once."""
-    import pyarrow.compute as pc  # readers look at these names, too
+def _max_record_size(records: pa.RecordBatch) -> int:
+    """Return an upper bound of the size of any record in bytes, computed by column."""
+    import pyarrow.compute as pc  # Reads import this module, but not that one.
 
-    size = _MOST_OVERHEAD + 15
+    size = _MAX_OVERHEAD + 15
     for name in records.schema.names:
         column = records.column(name)
         if name == "headers":
-            size += 2 * int(column.nbytes)  # lengths are five bytes at most, and eight there
+            size += 2 * int(column.nbytes)  # Two of Arrow's 4-byte offsets exceed a length of up to 5.
         elif name != "timestamp":
             size += pc.max(pc.binary_length(column)).as_py() or 0
     return size
 
 
-def _bytes(content: Any) -> bytes | None:
+def _to_bytes(content: Any) -> bytes | None:
     return content.encode() if isinstance(content, str) else content
 
 
-def _sized(content: bytes | None) -> int:
-    return 1 if content is None else _length_bytes(len(content)) + len(content)
+def _field_size(content: bytes | None) -> int:
+    """Return the size of a field with its length, in bytes."""
+    return 1 if content is None else _varint_size(len(content)) + len(content)
 
 
-def _length_bytes(length: int) -> int:
-    """Of a length as a varint."""
+def _varint_size(length: int) -> int:
+    """Return the size of a length as a zigzag varint, in bytes."""
     return max(1, -(-(2 * length).bit_length() // 7))

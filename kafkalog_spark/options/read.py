@@ -123,14 +123,14 @@ class Given:
     def check_names(self) -> None:
         # A catalog table repeats its options as option.<name>.
         for name, meant in slips(n for n in self.values if not n.startswith("option.")).items():
-            raise OptionError(f"unknown option {name!r}: is {meant} meant?")
+            raise OptionError(f"unknown option {name!r}: did you mean {meant}?")
         for name, reason in PROTECTED.items():
             if name in self.values:
                 raise OptionError(f"option {name} is not supported: {reason}")
 
     def check_write_names(self, names: Collection[str]) -> None:
         for name, meant in slips((n for n in self.values if not n.startswith("option.")), names).items():
-            raise OptionError(f"unknown option {name!r}: is {meant} meant?")
+            raise OptionError(f"unknown option {name!r}: did you mean {meant}?")
 
     def paths(self) -> tuple[str, ...]:
         """The log directories. Raises OptionError."""
@@ -245,7 +245,7 @@ def _selection(given: Given) -> Selection:
         return Assign(parse_assign("assign", text))
     for wrong in ("topic", "topics"):
         if given.get(wrong) is not None:
-            raise OptionError(f"unknown option {wrong!r}: is subscribe meant?")
+            raise OptionError(f"unknown option {wrong!r}: did you mean subscribe?")
     return AllTopics()
 
 

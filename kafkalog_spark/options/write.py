@@ -1,7 +1,7 @@
-"""The write options: one parser, one validation, one frozen result. Knows no Spark session, opens no file.
+"""Parse and validate the write options, without a Spark session and without opening files.
 
-Those of Spark's kafka sink keep their names and refusals (KafkaSourceProvider, ProducerConfig); settings of
-topics go by Kafka's names.
+The options of Spark's kafka sink keep their names, and are rejected where Spark and Kafka reject them (Spark:
+KafkaSourceProvider; Kafka: ProducerConfig). Topic settings have Kafka's names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.options.producer import ALSO_OF_CONSUMERS, PRODUCER, ProducerOptions, trimmed
+from kafkalog_spark.options.producer import CONSUMER_OPTIONS, PRODUCER_OPTIONS, ProducerOptions, trim
 from kafkalog_spark.options.read import PROTECTED, Given
 from native_log.config import SETTINGS_BY_NAME, LogConfig
 
@@ -19,32 +19,33 @@ if TYPE_CHECKING:
 
     from native_log.publish.partitioning import Partitioner
 
-SINK = ("topic", "partitions", "useTimestampColumn", "cluster.id", "node.id")
-"""Names that only a write knows, beside topics' settings and those of the producer."""
-ONLY_OF_WRITES = {name.lower() for name in (*SINK, *PRODUCER, *SETTINGS_BY_NAME)} - {*ALSO_OF_CONSUMERS}
-_UNDECIDED = {"topics"}
-"""Slips that stand for one option in a read, and for another one in a write."""
+SINK_OPTIONS = ("topic", "partitions", "useTimestampColumn", "cluster.id", "node.id")
+"""Write options other than topic settings and producer settings."""
+_OPTIONS = (*SINK_OPTIONS, *PRODUCER_OPTIONS, *SETTINGS_BY_NAME)
+_WRITE_ONLY = {name.lower() for name in _OPTIONS} - {*CONSUMER_OPTIONS}
+_AMBIGUOUS = {"topics"}
+"""Misspellings of one option in a read and of another in a write."""
 
 _NAMES_ELSEWHERE = {
     "compression": "kafka.compression.type",
     "numPartitions": "partitions",
     "num.partitions": "partitions",
 }
-"""What Spark's other sinks, and brokers, call it: passed over, they would be missed."""
+"""Names that other sinks of Spark, or brokers, use for an option. They are errors, and not ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a write is to do.
+    """The options of a write.
 
     Attributes:
-        path: of the log directory.
-        topic: of all records; None: each row names its own.
-        partitions: of topics that are not there yet.
-        use_timestamp_column: whether a column `timestamp` is the records' time.
-        producer: how records become batches, and where they go.
-        config: the topics' settings among the options, by Kafka's names.
-        cluster_id, node_id: of a log directory that is not there yet.
+        path: the log directory.
+        topic: the topic of all records; None: each row names its topic.
+        partitions: number of partitions of topics that the write creates.
+        use_timestamp_column: whether the column `timestamp` sets the timestamps of records.
+        producer: the producer settings.
+        config: the topic settings, by Kafka's names.
+        cluster_id, node_id: the ids of a log directory that the write creates; cluster_id None: a random id.
     """
 
     path: str
@@ -57,37 +58,43 @@ class WriteOptions:
     config: dict[str, str] = field(default_factory=dict)
 
     def partitioner(self, topic: str, partitions: int) -> Partitioner:
-        from native_log.publish.partitioning import Partitioner  # readers parse these options, too
+        """Return a new partitioner for a topic with this number of partitions."""
+        from native_log.publish.partitioning import Partitioner  # Reads import this module, but not that one.
 
-        how = self.producer
         return Partitioner(
-            topic, partitions, how.batch_size, ignore_keys=how.ignore_keys, round_robin=how.round_robin
+            topic,
+            partitions,
+            self.producer.batch_size,
+            ignore_keys=self.producer.ignore_keys,
+            round_robin=self.producer.round_robin,
         )
 
 
-def is_write(names: Iterable[str]) -> bool:
-    """Whether these options may be those of a write: whether there is one that a read does not know."""
-    return any(name.lower() in ONLY_OF_WRITES | _UNDECIDED for name in names)
+def may_be_write(names: Iterable[str]) -> bool:
+    """Return whether options may belong to a write: whether one of them is not an option of reads."""
+    return any(name.lower() in _WRITE_ONLY | _AMBIGUOUS for name in names)
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Raises OptionError; InvalidConfigError for a setting of a topic. Unknown names are passed over, unless
-    they look like slips."""
+    """Parse write options. Ignore unknown names, unless they look like misspellings.
+
+    Raises OptionError; InvalidConfigError for a topic setting.
+    """
     given = Given(options)
-    given.check_write_names((*SINK, *PRODUCER, *SETTINGS_BY_NAME, *PROTECTED))
+    given.check_write_names((*_OPTIONS, *PROTECTED))
     for name, meant in _NAMES_ELSEWHERE.items():
         if given.get(name) is not None:
-            raise OptionError(f"unknown option {name!r}: is {meant} meant?")
+            raise OptionError(f"unknown option {name!r}: did you mean {meant}?")
     producer = ProducerOptions.parse(given)
     config = {name: value for name, value in given.values.items() if name in SETTINGS_BY_NAME}
     LogConfig.parse(config)
     topic = given.get("topic")
-    if topic is not None and not trimmed(topic):
-        raise OptionError(f"topic: expected a topic's name, got {topic!r}")
+    if topic is not None and not trim(topic):
+        raise OptionError(f"topic: expected a topic name, found {topic!r}")
     cluster_id = given.get("cluster.id")
     return WriteOptions(
         path=_path(given),
-        topic=None if topic is None else trimmed(topic),
+        topic=None if topic is None else trim(topic),
         partitions=given.positive("partitions", 32) or 1,
         use_timestamp_column=given.boolean("useTimestampColumn", True),
         producer=producer,
@@ -100,5 +107,5 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 def _path(given: Given) -> str:
     paths = given.paths()
     if len(paths) != 1:
-        raise OptionError(f"expected one log directory to write to, got {len(paths)}: {', '.join(paths)}")
+        raise OptionError(f"expected one log directory to write to, found {len(paths)}: {', '.join(paths)}")
     return paths[0]

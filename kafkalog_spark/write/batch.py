@@ -1,4 +1,4 @@
-"""The batch sink: tasks stage, the driver publishes."""
+"""The batch sink: tasks stage files, the driver commits them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class KafkaLogWriter(DataSourceArrowWriter):
-    """Appends a DataFrame to the logs of a log directory: all of its rows, or none.
+    """Append a DataFrame to the logs of a log directory: all rows or none.
 
-    A topic named by the option is there afterwards, even if there was no row to write, as the files of
-    Spark's own sinks are. Where the rows name their topics and there is no row, nothing is made. (Spark's
-    kafka sink makes a topic when a row is sent to it, if the brokers make topics at all.)
+    The topic of the option `topic` is created even if the DataFrame is empty, as Spark's file sinks create
+    their directory. If the rows name their topics, an empty DataFrame creates nothing. (Spark's kafka sink
+    creates a topic when it sends the first row, if the brokers create topics automatically.)
     """
 
     def __init__(self, plan: WritePlan) -> None:
@@ -39,18 +39,23 @@ class KafkaLogWriter(DataSourceArrowWriter):
         publish(self._plan, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        # Attempts that still run come to nothing.
+        # Task attempts that still run fail once the job has ended.
         self._plan.job.abort()
 
 
 def publish(
     plan: WritePlan, messages: Sequence[WriterCommitMessage | None], batch_id: int | None = None
 ) -> None:
-    """Put what the tasks of a job have staged into the logs."""
-    done = [one for one in messages if isinstance(one, TaskCommit)]
-    query_id = next((one.query_id for one in done), None)
-    job = plan.job if batch_id is None or not done else done[0].job
-    staged = [file for one in done for file in one.staged]
+    """Commit the files that the tasks of a job staged.
+
+    Args:
+        messages: the tasks' TaskCommit messages.
+        batch_id: the batch of a stream. Its job is that of the messages: `plan` may be a later one.
+    """
+    commits = [message for message in messages if isinstance(message, TaskCommit)]
+    query_id = next((message.query_id for message in commits), None)
+    job = plan.job if batch_id is None or not commits else commits[0].job
+    staged = [file for message in commits for file in message.staged]
     topic = plan.options.topic
     if not staged and topic is None:
         job.abort()
@@ -64,5 +69,8 @@ def publish(
         stream=None if batch_id is None or query_id is None else (query_id, batch_id),
         now_ms=plan.now_ms,
     )
-    for one in published:
-        logger.info("%s-%d: offsets %d to %d", one.topic, one.partition, one.start_offset, one.end_offset - 1)
+    for added in published:
+        logger.info(
+            "%s-%d: wrote offsets %d up to %d (exclusive)",
+            *(added.topic, added.partition, added.start_offset, added.end_offset),
+        )

@@ -1,4 +1,4 @@
-"""What the driver decides before tasks write: checked, and sent along with each task."""
+"""Plan a write on the driver: check the options and the log directory, and begin the job."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """All that a task needs. Plain values.
+    """The plan of a write, which Spark sends to each task. Contains plain values only.
 
     Attributes:
-        job: under way since this was made.
-        topics: the partitions of the topics that are there.
-        configs: the settings of those whose configuration is stored in the cluster's metadata.
-        now_ms: the time of records that have none.
+        job: the job, which is in progress.
+        options: the options of the write.
+        columns: the positions of the columns to write.
+        topics: the partitions of existing topics, in ascending order.
+        configs: the settings of those topics whose configuration is stored in the cluster's metadata.
+        now_ms: the timestamp of records without one.
     """
 
     job: WriteJob
@@ -50,43 +52,59 @@ class WritePlan:
     now_ms: int
 
     @classmethod
-    def of(cls, options: WriteOptions, schema: StructType, stream: str | None = None) -> WritePlan:
-        """Begin a job. Raises OptionError; LogDirInUseError if a broker runs there; OSError.
+    def begin(cls, options: WriteOptions, schema: StructType, stream: str | None = None) -> WritePlan:
+        """Plan a write and begin its job. Create the log directory if it does not exist.
 
         Args:
-            stream: what a stream is known by, whose batches are one job after the other. Spark plans and
-                commits them in different processes.
+            schema: the schema of the DataFrame.
+            stream: identifies a stream, whose batches are one job after the other. Spark plans and commits a
+                batch in different processes.
+
+        Raises OptionError; InvalidTopicError; NotALogDirError; LogDirInUseError if a broker runs on the log
+        directory; OSError.
         """
-        columns = SinkColumns.of(
+        columns = SinkColumns.from_schema(
             schema, with_topic=options.topic is None, with_timestamp=options.use_timestamp_column
         )
         if options.topic is not None:
             checked_topic(options.topic, options.partitions)
         path = local_path(options.path)
-        made = _made(path, options)
+        created_log_dir = _create_log_dir(path, options)
         if find_partitions(path).is_partition:
-            raise NotALogDirError("expected a log directory to write to, found a partition of one", path=path)
-        _check_free(path)
+            raise NotALogDirError(
+                "expected a log directory to write to, found a partition directory; write to its parent",
+                path=path,
+            )
+        _check_lock(path)
         log_dir = LogDir(path, allow_empty=True)
         topics = log_dir.topics()
         if options.topic is not None:
             if options.topic not in topics:
-                _warn_if_a_brokers(path, options.topic)
+                _warn_of_stray_topic(path, options.topic)
             topics = {options.topic: topics[options.topic]} if options.topic in topics else {}
-        facts = {one.topic: log_dir.topic_facts(one) for one in log_dir.partitions() if one.topic in topics}
-        configs = {
-            topic: known.settings().overridden(options.config)
-            for topic, known in facts.items()
-            if known.stored is not None
+        facts = {
+            partition.topic: log_dir.topic_facts(partition)
+            for partition in log_dir.partitions()
+            if partition.topic in topics
         }
-        job = WriteJob.begin(path, Owner.from_pid(_driver()), name=stream, created_log_dir=made)
+        configs = {
+            topic: topic_facts.settings().overridden(options.config)
+            for topic, topic_facts in facts.items()
+            if topic_facts.stored is not None
+        }
+        job = WriteJob.begin(
+            path, Owner.from_pid(_driver_pid()), name=stream, created_log_dir=created_log_dir
+        )
         now_ms = time.time_ns() // 1_000_000
-        there = {topic: tuple(partitions) for topic, partitions in topics.items()}
-        return cls(job, options, columns, there, configs, now_ms)
+        partitions = {topic: tuple(numbers) for topic, numbers in topics.items()}
+        return cls(job, options, columns, partitions, configs, now_ms)
 
     def check_visible(self) -> None:
-        """Raises WriteAbortedError after an abort; PathNotVisibleError on an executor that does not see what
-        the driver sees."""
+        """Check in a task that the job is in progress and its log directory is visible.
+
+        Raises WriteAbortedError after an abort; PathNotVisibleError on an executor that does not see the
+        driver's directory.
+        """
         if self.job.marker.exists():
             return
         host, path = socket.gethostname(), self.job.log_dir
@@ -98,75 +116,81 @@ class WritePlan:
                 path=path,
             )
         raise PathNotVisibleError(
-            f"the executor on host {host} does not see this log directory (or the write was aborted, and the "
-            "directory made for it removed): mount it there under the same path",
+            f"the executor on host {host} does not see this log directory: mount it there under the same "
+            "path (or the write was aborted, and the directory that was created for it is removed)",
             path=path,
         )
 
     def attempt(self, name: str) -> TaskAttempt:
-        """One at a task. `name`: see there."""
+        """Return a new attempt at a task. `name`: see TaskAttempt."""
         config = LogConfig.parse(self.options.config)
         topics = {topic: (self._encoding(stored), stored) for topic, stored in self.configs.items()}
         return TaskAttempt(self.job, name, self._encoding(config), config, self.now_ms, topics)
 
     def _encoding(self, config: LogConfig) -> Encoding:
-        """Return how records become batches: the topic's codec, if it has one, overrides the producer's."""
-        producer, of_topic = self.options.producer, config.compression_type
-        codec = producer.compression if of_topic == "producer" else of_topic
+        """Return how to encode records: the topic's codec, if it has one, overrides the producer's."""
+        producer, topic_codec = self.options.producer, config.compression_type
+        codec = producer.compression if topic_codec == "producer" else topic_codec
         level = producer.level if codec == producer.compression else None
         return Encoding(codec, level, producer.batch_size)
 
-    def partitions(self, topic: str) -> int:
-        """How many partitions a topic has, or will have. Raises InvalidTopicError."""
-        there = self.topics.get(topic)
-        if there is None:
+    def partition_count(self, topic: str) -> int:
+        """Return the number of partitions of a topic, or, if it is new, the number it will have.
+
+        Raises InvalidTopicError.
+        """
+        partitions = self.topics.get(topic)
+        if partitions is None:
             checked_topic(topic, self.options.partitions)
             return self.options.partitions
-        return there[-1] + 1
+        return partitions[-1] + 1
 
     def partition_dir(self, topic: str, partition: int) -> str:
-        """The directory's name, in the log directory. Raises InvalidTopicError."""
-        there = self.topics.get(topic)
-        if there is None:
+        """Return the name of a partition's directory. Raises InvalidTopicError."""
+        partitions = self.topics.get(topic)
+        if partitions is None:
             return self.job.new_partition_dir(topic, partition)
-        if partition not in there:
+        if partition not in partitions:
             raise InvalidTopicError(
-                f"this log directory does not hold partition {partition} of topic {topic}, only "
-                f"{', '.join(map(str, there))}: choose partitions by a column `partition`",
+                f"expected a partition of topic {topic} that this log directory contains "
+                f"({', '.join(map(str, partitions))}), found {partition}; choose one in a column `partition`",
                 path=self.job.log_dir,
             )
         return f"{topic}-{partition}"
 
 
-def _made(path: Path, options: WriteOptions) -> bool:
-    """Make the log directory if there is none; whether that was so."""
+def _create_log_dir(path: Path, options: WriteOptions) -> bool:
+    """Create the log directory if it does not exist or is empty. Return whether it was created."""
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         return False
     try:
         LogDir.create(path, cluster_id=options.cluster_id, node_id=options.node_id)
-    except FileExistsError:  # another write was quicker
+    except FileExistsError:  # Another write has just created it.
         return False
     return True
 
 
-def _warn_if_a_brokers(path: Path, new_topic: str) -> None:
+def _warn_of_stray_topic(path: Path, new_topic: str) -> None:
     if (path / f"{METADATA_TOPIC}-0").is_dir():
         logger.warning(
-            "%s: topic %s is new in a broker's log directory; a broker sets aside (-stray) what its cluster "
-            "does not know: make the topic there first",
+            "%s: topic %s is new in a broker's log directory; a broker renames partitions that its cluster "
+            "does not know to -stray: create the topic in the cluster first",
             path,
             new_topic,
         )
 
 
-def _check_free(path: Path) -> None:
-    """Refuse a broker's directory before all the work. Another write holds it only while it commits."""
+def _check_lock(path: Path) -> None:
+    """Raise LogDirInUseError if a broker holds the lock, before any work is done.
+
+    Another write may hold it: writes hold it only while they commit.
+    """
     if lock_holder(path) is not None and not has_other_jobs(path):
         LogDirLock(path).close()
 
 
-def _driver() -> int:
-    """The process with which the job dies: the JVM above this Python process, else this one."""
+def _driver_pid() -> int:
+    """Return the process that owns the job: the JVM that started this Python process, or else this one."""
     pid = os.getpid()
     while pid > 1:
         try:

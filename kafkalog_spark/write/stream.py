@@ -1,4 +1,4 @@
-"""The streaming sink. Each micro-batch is written once, however often Spark runs it."""
+"""The streaming sink. Each micro-batch is written exactly once, even if Spark runs it again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class KafkaLogStreamWriter(StreamArrowWriter):
-    """Appends the micro-batches of a stream.
+    """Append the micro-batches of a stream.
 
-    Spark plans each with one instance, and commits it with another: what has to be the same travels in the
-    tasks' messages.
+    Spark plans a micro-batch with one instance and commits it with another. So the commit takes the job and
+    the query id from the tasks' messages.
     """
 
     def __init__(self, plan: WritePlan, schema: StructType) -> None:
@@ -39,7 +39,7 @@ class KafkaLogStreamWriter(StreamArrowWriter):
             self._plan.job.end()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        for one in messages:
-            if isinstance(one, TaskCommit):
-                one.job.abort()
+        for message in messages:
+            if isinstance(message, TaskCommit):
+                message.job.abort()
         self._plan.job.abort()

@@ -1,4 +1,4 @@
-"""What a task does with its rows."""
+"""Write the rows of a task to staged files."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class TaskCommit(WriterCommitMessage):
-    """What a task tells the driver. Plain values.
+    """A task's message to the driver. Contains plain values only.
 
     Attributes:
-        query_id: of the stream that it is a task of, if it is.
+        job: the job of the task.
+        staged: the files that the task staged.
+        query_id: id of the streaming query; None in a batch query.
     """
 
     job: WriteJob
@@ -40,15 +42,15 @@ class TaskCommit(WriterCommitMessage):
 
 
 def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit:
-    """Stage the rows, wherever they go. A task that fails leaves nothing behind, one that is killed does."""
+    """Stage all rows of a task. If the task fails, its files are removed; if it is killed, they remain."""
     plan.check_visible()
     context = TaskContext.get()
-    # Spark numbers attempts within an application only.
+    # Task attempt ids are unique within a Spark application only, hence the pid and the random part.
     number = f"{context.partitionId():06d}-{context.taskAttemptId()}-" if context is not None else ""
     writer = StagingWriter(plan.attempt(f"{number}{os.getpid()}{uuid.uuid4().hex[:8]}"))
     try:
-        rows = _Rows(plan, writer, session_time_zone(context))
-        # Spark's JVM makes the next rows only while someone takes those it has made.
+        rows = _RowWriter(plan, writer, session_time_zone(context))
+        # Fetch the next batch early: Spark's JVM produces rows only while this side reads them.
         for batch in one_ahead(batches):
             rows.write(batch)
         staged = writer.close()
@@ -59,8 +61,8 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit
     return TaskCommit(plan.job, tuple(staged), query_id)
 
 
-class _Rows:
-    """Deals out rows to the partitions of their topics."""
+class _RowWriter:
+    """Distribute rows over the partitions of their topics."""
 
     def __init__(self, plan: WritePlan, writer: StagingWriter, time_zone: str) -> None:
         self._plan = plan
@@ -72,29 +74,31 @@ class _Rows:
         columns = self._plan.columns
         records = columns.select(batch, self._time_zone)
         self._plan.options.producer.check(records)
-        chosen = None if columns.partition is None else batch.column(columns.partition)
+        explicit = None if columns.partition is None else batch.column(columns.partition)
         if columns.topic is None:
             assert self._plan.options.topic is not None
-            self._write(self._plan.options.topic, records, chosen)
+            self._write_topic(self._plan.options.topic, records, explicit)
             return
         topics = batch.column(columns.topic)
         if topics.null_count:
-            raise InvalidRecordError(
+            raise InvalidRecordError(  # Spark's text
                 "KAFKA_NULL_TOPIC_IN_DATA: The Kafka message data sent to the producer contains a null "
                 "topic. Use the `topic` option for setting a default topic."
             )
         distinct = pc.unique(topics).to_pylist()
         for topic in distinct:
             if len(distinct) == 1:
-                self._write(topic, records, chosen)
+                self._write_topic(topic, records, explicit)
             else:
-                is_it = pc.equal(topics, topic)
-                self._write(topic, records.filter(is_it), None if chosen is None else chosen.filter(is_it))
+                mask = pc.equal(topics, topic)
+                self._write_topic(
+                    topic, records.filter(mask), None if explicit is None else explicit.filter(mask)
+                )
 
-    def _write(self, topic: str, records: pa.RecordBatch, chosen: pa.Array | None) -> None:
+    def _write_topic(self, topic: str, records: pa.RecordBatch, explicit: pa.Array | None) -> None:
         partitioner = self._partitioners.get(topic)
         if partitioner is None:
-            partitioner = self._plan.options.partitioner(topic, self._plan.partitions(topic))
+            partitioner = self._plan.options.partitioner(topic, self._plan.partition_count(topic))
             self._partitioners[topic] = partitioner
-        for partition, (some, rows) in partitioner.split(records, chosen):
-            self._writer.append(topic, partition, self._plan.partition_dir(topic, partition), some, rows)
+        for partition, (part, rows) in partitioner.split(records, explicit):
+            self._writer.append(topic, partition, self._plan.partition_dir(topic, partition), part, rows)

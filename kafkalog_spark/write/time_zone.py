@@ -1,4 +1,4 @@
-"""The time zone of a session, in which Spark takes times that have none (timestamp_ntz)."""
+"""The session time zone, in which Spark interprets timestamps without a zone (timestamp_ntz)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ _SETTING = "spark.sql.session.timeZone"
 
 
 def session_time_zone(context: TaskContext | None) -> str:
-    """In a task. Spark sends the settings of a session along where they are set; else it is Java's zone."""
+    """Return the session time zone in a task.
+
+    Spark sends a session's settings to its tasks if they are set. If not, it is the JVM's default zone.
+    """
     setting = context.getLocalProperty(_SETTING) if context is not None else None
-    return setting or _local_zone()
+    return setting or _default_zone()
 
 
-def _local_zone() -> str:
-    """By its name, as Java finds it."""
-    named = os.environ.get("TZ", "").lstrip(":")
-    _, _, linked = str(Path("/etc/localtime").resolve()).partition("zoneinfo/")
-    return named or linked or "UTC"
+def _default_zone() -> str:
+    """Return the name of the default time zone, determined as the JVM does: from TZ, then /etc/localtime."""
+    from_environment = os.environ.get("TZ", "").lstrip(":")
+    _, _, from_link = str(Path("/etc/localtime").resolve()).partition("zoneinfo/")
+    return from_environment or from_link or "UTC"
 
 
-def in_zone(times: pa.Array, time_zone: str) -> pa.Array:
-    """Timestamps that have no zone, taken for those of one: an hour that comes twice as the first, one that
-    is left out as its end.
+def assume_time_zone(times: pa.Array, time_zone: str) -> pa.Array:
+    """Interpret timestamps without a zone as local times of `time_zone`. Return others unchanged.
+
+    A local time that occurs twice, as when daylight saving time ends, means the first occurrence. One that
+    does not exist, as when it begins, means the end of the gap.
 
     Raises OptionError for a zone that Arrow does not know.
     """
@@ -42,6 +47,6 @@ def in_zone(times: pa.Array, time_zone: str) -> pa.Array:
         return pc.assume_timezone(times, time_zone, ambiguous="earliest", nonexistent="latest")
     except pa.ArrowInvalid as error:
         raise OptionError(
-            f"column timestamp is timestamp_ntz, and its time zone is not known ({_SETTING}): {error}; cast "
-            "it to timestamp"
+            f"column timestamp of type timestamp_ntz: expected a known time zone in {_SETTING}, found "
+            f"{time_zone!r} ({error}); cast the column to timestamp"
         ) from None

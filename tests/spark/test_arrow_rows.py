@@ -31,7 +31,7 @@ def test_rows_become_batches(schema: StructType) -> None:
     time = datetime(2024, 5, 1, 12)  # as Spark gives it
     headers = [Row(key="h", value=b"x"), Row(key="i", value=None)]
     rows = [("k", bytearray(b"v"), 1, time, headers, {}), (None,) * 6] * 6000
-    first, second = arrow_rows.to_arrow(iter(rows), schema)  # type: ignore[arg-type]
+    first, second = arrow_rows.rows_to_arrow(iter(rows), schema)  # type: ignore[arg-type]
     assert (first.num_rows, second.num_rows) == (10_000, 2_000)
     assert first.slice(0, 2).to_pylist() == [
         {
@@ -47,7 +47,7 @@ def test_rows_become_batches(schema: StructType) -> None:
 
 
 def test_a_writer_that_gets_rows(schema: StructType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow_rows, "TAKES_ARROW", False)
+    monkeypatch.setattr(arrow_rows, "HAS_ARROW_WRITER", False)
 
     class Writer(arrow_rows.StreamArrowWriter):
         def write_arrow(self, batches: Any) -> WriterCommitMessage:

@@ -296,7 +296,7 @@ def test_a_segment_that_was_planned_is_gone(tmp_path: Path) -> None:
         (DATA, {"subscribe": "nosuch"}, f"{DATA}: unknown topic 'nosuch'"),
         (f"{DATA}/nosuch-*", {}, "no directory matches: '.*/nosuch-"),
         (DATA, {"columns": "offest"}, "columns: no such column 'offest'"),
-        (DATA, {"startingOffset": "earliest"}, "is startingOffsets meant"),
+        (DATA, {"startingOffset": "earliest"}, "did you mean startingOffsets"),
         (DATA, {"view": "latest", "maxRecordsPerPartition": "5"}, "view=latest takes each partition in one"),
         (DATA, {"minPartitions": "0"}, "minPartitions: expected a number of 1 or more"),
     ],

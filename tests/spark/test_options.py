@@ -120,7 +120,7 @@ def test_slips(slip: str, meant: str | None) -> None:
     assert slip_of(slip.lower()) == meant
     if meant is not None:
         with pytest.raises(
-            OptionError, match=f"unknown option '{re.escape(slip.lower())}': is {meant} meant"
+            OptionError, match=f"unknown option '{re.escape(slip.lower())}': did you mean {meant}"
         ):
             parse(**{slip: "x"})
 
@@ -171,7 +171,7 @@ def test_selection() -> None:
         ({"subscribePattern": "*"}, "subscribePattern: cannot use the regular expression"),
         ({"assign": "plain"}, 'assign: expected partitions such as {"topicA"'),
         ({"assign": '{"t":"0"}'}, "assign: expected e.g."),
-        ({"topics": "t"}, "is subscribe meant"),
+        ({"topics": "t"}, "did you mean subscribe"),
     ],
 )
 def test_selection_refused(options: dict[str, str], message: str) -> None:

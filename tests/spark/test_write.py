@@ -175,16 +175,16 @@ def test_overwrite_is_refused(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_slip_is_told(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(1).selectExpr("'v' value")
-    with pytest.raises(AnalysisException, match="is partitions meant"):
+    with pytest.raises(AnalysisException, match="did you mean partitions"):
         save(df, tmp_path / "logs", partition=3)
-    with pytest.raises(AnalysisException, match=r"is segment\.bytes meant"):
+    with pytest.raises(AnalysisException, match=r"did you mean segment\.bytes"):
         save(df, tmp_path / "logs", **{"segment.byte": 3})
 
 
 def test_other_places_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(1).selectExpr("'v' value")
     save(df, tmp_path / "logs")
-    with pytest.raises(AnalysisException, match="found a partition of one"):
+    with pytest.raises(AnalysisException, match="found a partition directory"):
         save(df, tmp_path / "logs" / "t-0")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "notes.txt").write_text("")
@@ -221,7 +221,7 @@ def test_a_new_topic_among_a_brokers(tmp_path: Path, caplog: pytest.LogCaptureFi
     native_log.LogDir.create(tmp_path / "logs")
     (tmp_path / "logs" / "__cluster_metadata-0").mkdir()
     options = parse_write_options({"path": os.fspath(tmp_path / "logs"), "topic": "new"})
-    WritePlan.of(options, StructType([StructField("value", BinaryType())]))
+    WritePlan.begin(options, StructType([StructField("value", BinaryType())]))
     assert "topic new is new in a broker's log directory" in caplog.text
 
 
@@ -230,7 +230,7 @@ def test_a_topic_is_written_by_its_stored_configuration(tmp_path: Path) -> None:
     native_log.LogDir.create(data).create_topic("t")
     store(data, "t", {"cleanup.policy": "compact", "compression.type": "zstd", "segment.bytes": "5000"})
     given = {"path": str(data), "kafka.compression.type": "lz4", "segment.bytes": "6000"}
-    plan = WritePlan.of(
+    plan = WritePlan.begin(
         parse_write_options(given), StructType().add("value", "binary").add("topic", "string")
     )
     attempt = plan.attempt("1")
@@ -244,7 +244,7 @@ def test_a_topic_is_written_by_its_stored_configuration(tmp_path: Path) -> None:
 def test_a_task_that_finds_no_job(tmp_path: Path) -> None:
     native_log.LogDir.create(tmp_path / "logs")
     schema = StructType().add("value", "string")
-    plan = WritePlan.of(parse_write_options({"path": str(tmp_path / "logs"), "topic": "t"}), schema)
+    plan = WritePlan.begin(parse_write_options({"path": str(tmp_path / "logs"), "topic": "t"}), schema)
     plan.check_visible()
     plan.job.abort()
     with pytest.raises(WriteAbortedError, match="the write was aborted: its query was stopped"):
@@ -298,7 +298,7 @@ def test_insert_of_key_and_value(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_table_takes_no_options_of_writes(spark: SparkSession, tmp_path: Path) -> None:
     save(spark.range(3).selectExpr("'v' value"), tmp_path)
-    with pytest.raises(AnalysisException, match="unknown option 'topic': is subscribe meant"):
+    with pytest.raises(AnalysisException, match="unknown option 'topic': did you mean subscribe"):
         spark.sql(f"CREATE TABLE sink USING kafkalog OPTIONS (path '{tmp_path}', topic 't')")
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.producer import ProducerOptions
-from kafkalog_spark.options.write import WriteOptions, is_write, parse_write_options
+from kafkalog_spark.options.write import WriteOptions, may_be_write, parse_write_options
 from native_log.config import InvalidConfigError
 from native_log.errors import RecordTooLargeError
 from native_log.records.schema import HEADERS
@@ -43,14 +43,14 @@ def test_everything() -> None:
             "kafka.acks": "0",
             "kafka.max.request.size": "500",
             "kafka.buffer.memory": "1000",
-            "kafka.key.deserializer": "not a slip",
+            "kafka.key.deserializer": "not a misspelling",
             "kafka.bootstrap.servers": "ignored:9092",
             "kafka.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
             "Segment.Bytes": "1048576",
             "cleanup.policy": "compact",
             "cluster.id": "abcdefghijklmnopqrstuv",
             "node.id": "4",
-            "something.else": "passed over",
+            "something.else": "ignored",
         }
     )
     assert (found.topic, found.partitions, found.use_timestamp_column) == ("t", 3, False)
@@ -62,15 +62,15 @@ def test_everything() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("topic", " ", "topic: expected a topic's name"),
+        ("topic", " ", "topic: expected a topic name"),
         ("partitions", "0", "partitions: expected a number of 1 or more"),
-        ("topics", "t", "is topic meant"),
-        ("compression", "lz4", r"is kafka\.compression\.type meant"),
-        ("numPartitions", "3", "is partitions meant"),
-        ("num.partitions", "3", "is partitions meant"),
-        ("useTimestampColum", "true", "is useTimestampColumn meant"),
-        ("segment.byte", "1", r"is segment\.bytes meant"),
-        ("kafka.compresion.type", "lz4", r"is kafka\.compression\.type meant"),
+        ("topics", "t", "did you mean topic"),
+        ("compression", "lz4", r"did you mean kafka\.compression\.type"),
+        ("numPartitions", "3", "did you mean partitions"),
+        ("num.partitions", "3", "did you mean partitions"),
+        ("useTimestampColum", "true", "did you mean useTimestampColumn"),
+        ("segment.byte", "1", r"did you mean segment\.bytes"),
+        ("kafka.compresion.type", "lz4", r"did you mean kafka\.compression\.type"),
         ("useTimestampColumn", "yes", "not a boolean"),
         ("kafka.key.serializer", "x", "'key.serializer' is not supported"),
         ("kafka.value.serializer", "x", "'value.serializer' is not supported"),
@@ -85,12 +85,12 @@ def test_everything() -> None:
         ("kafka.partitioner.class", "com.example.Mine", "put the partition into a column"),
         ("kafka.partitioner.class", "", "put the partition into a column"),
         ("kafka.partitioner.ignore.keys", "yes", "either true or false"),
-        ("kafka.interceptor.classes", "com.example.Mine", "change the records by DataFrame operations"),
-        ("kafka.transactional.id", "t", "all or nothing without one"),
+        ("kafka.interceptor.classes", "com.example.Mine", "change the records with DataFrame operations"),
+        ("kafka.transactional.id", "t", "a write is atomic without them"),
         ("kafka.delivery.timeout.ms", "29999", "larger than linger.ms"),
         ("kafka.buffer.memory", "16383", "hard limit of 16383"),
-        ("topic", "\0", "topic: expected a topic's name"),
-        ("paths", '["/a","/b"]', "expected one log directory to write to, got 2"),
+        ("topic", "\0", "topic: expected a topic name"),
+        ("paths", '["/a","/b"]', "expected one log directory to write to, found 2"),
     ],
 )
 def test_refusals(name: str, value: str, message: str) -> None:
@@ -142,15 +142,15 @@ def test_settings_of_topics_are_checked() -> None:
 
 
 def test_what_only_a_write_knows() -> None:
-    assert is_write(["path", "Topic"])
-    assert is_write(["segment.bytes"])
-    assert not is_write(["path", "kafka.bootstrap.servers", "subscribe", "mode"])
+    assert may_be_write(["path", "Topic"])
+    assert may_be_write(["segment.bytes"])
+    assert not may_be_write(["path", "kafka.bootstrap.servers", "subscribe", "mode"])
 
 
 def test_a_slip_is_of_a_read_or_of_a_write() -> None:
     """Spark makes the same source for both, and a read is checked when it is made."""
     source = KafkaLogDataSource(CaseInsensitiveDict({"path": "/logs", "topics": "t"}))
-    with pytest.raises(OptionError, match="is topic meant"):
+    with pytest.raises(OptionError, match="did you mean topic"):
         source.writer(StructType().add("value", "string"), overwrite=False)
-    with pytest.raises(OptionError, match="is subscribe meant"):
+    with pytest.raises(OptionError, match="did you mean subscribe"):
         source.schema()
