@@ -144,7 +144,7 @@ def test_an_attempt_that_outlives_the_run(tmp_path: Path) -> None:
     left = files(data)
     assert left.keys() < before.keys()
 
-    too_late = look_at(looked.directory, SETTINGS, whole=True)
+    too_late = look_at(LogToClean(looked.directory, POLICY), SETTINGS, whole=True)
     assert too_late.statistics is not None and too_late.statistics.status == "failed"
     with PackWriter(looked.directory.path, 2) as keys, pytest.raises(FileNotFoundError):
         list(keys.bundles([b"a pa", b"ck"]))
