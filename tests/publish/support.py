@@ -1,9 +1,9 @@
-"""A log directory that several tasks write to."""
+"""Stage and commit records as several tasks of a job do."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from native_log.publish.partitions import Published
     from native_log.records.encode import Part
 
 NOW_MS = 1_700_000_000_000
@@ -38,21 +39,30 @@ def stage(
     compression: str = "none",
     batch_size: int = 500,
 ) -> list[StagedFile]:
-    """What one task stages: (partition, records)."""
+    """Stage `rows`, given as (partition, records), as one attempt at a task does."""
     encoding = Encoding(compression, None, batch_size)
     writer = StagingWriter(TaskAttempt(job, attempt, encoding, LogConfig.parse(config or {}), NOW_MS))
-    is_there = topic in LogDir(job.log_dir, allow_empty=True).topics()
+    exists = topic in LogDir(job.log_dir, allow_empty=True).topics()
     for partition, part in rows:
-        directory = f"{topic}-{partition}" if is_there else job.new_partition_dir(topic, partition)
-        given, numbers = (part, None) if isinstance(part, pa.RecordBatch) else part
-        writer.append(topic, partition, directory, given, numbers)
+        directory = f"{topic}-{partition}" if exists else job.new_partition_dir(topic, partition)
+        batch, indices = (part, None) if isinstance(part, pa.RecordBatch) else part
+        writer.append(topic, partition, directory, batch, indices)
     return writer.close()
 
 
-def write(data: Path, start: int, end: int, *, partitions: int = 2, tasks: int = 2, **how: Any) -> Any:
-    """Records start to end - 1, dealt out among tasks and partitions, committed."""
-    job, staged = staged_job(data, start, end, partitions=partitions, tasks=tasks, config=how.get("config"))
-    return publishing.commit(job, staged, how.pop("config", {}), partitions, now_ms=NOW_MS, **how)
+def write(
+    data: Path,
+    start: int,
+    end: int,
+    *,
+    partitions: int = 2,
+    tasks: int = 2,
+    config: dict[str, str] | None = None,
+    stream: tuple[str, int] | None = None,
+) -> list[Published]:
+    """Commit records `start` to `end` (exclusive), distributed over tasks and partitions."""
+    job, staged = staged_job(data, start, end, partitions=partitions, tasks=tasks, config=config)
+    return publishing.commit(job, staged, config or {}, partitions, stream=stream, now_ms=NOW_MS)
 
 
 def staged_job(
@@ -65,28 +75,29 @@ def staged_job(
     config: dict[str, str] | None = None,
     topic: str = "t",
 ) -> tuple[WriteJob, list[StagedFile]]:
+    """Begin a job and stage records as `write` does, without the commit."""
     job = WriteJob.begin(data)
     staged = []
     step = -(-(end - start) // (tasks * partitions))
     parts = [(i % partitions, records(s, min(end, s + step))) for i, s in enumerate(range(start, end, step))]
     for task in range(tasks):
-        mine = parts[task * partitions : (task + 1) * partitions]
-        staged += stage(job, mine, attempt=str(task), config=config, topic=topic)
+        rows = parts[task * partitions : (task + 1) * partitions]
+        staged += stage(job, rows, attempt=str(task), config=config, topic=topic)
     return job, staged
 
 
 def values(data: Path, topic: str = "t") -> list[str]:
-    """All values of a topic, sorted; offsets have to have no gap."""
+    """Return all values of a topic, sorted. Check that its offsets have no gaps."""
     logs = LogDir(data, allow_empty=True)
-    found = []
+    result: list[str] = []
     for partition in logs.topics().get(topic, []):
         log = logs.partition(topic, partition)
         table = pa.Table.from_batches(
             log.read(columns=["offset", "value"]), pa.schema([("offset", pa.int64()), ("value", pa.binary())])
         )
         assert table.column("offset").to_pylist() == list(range(log.log_start_offset, log.high_watermark))
-        found += [value.decode() for value in table.column("value").to_pylist()]
-    return sorted(found)
+        result += [value.decode() for value in table.column("value").to_pylist()]
+    return sorted(result)
 
 
 def expected(*ranges: tuple[int, int]) -> list[str]:
@@ -94,7 +105,7 @@ def expected(*ranges: tuple[int, int]) -> list[str]:
 
 
 def tree(data: Path) -> dict[str, str]:
-    """Every file of a directory, by its path, with a hash of its content."""
+    """Return a hash of the content of each file in a directory, by path."""
     return {
         str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(data.rglob("*"))

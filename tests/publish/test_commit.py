@@ -1,4 +1,4 @@
-"""Staged files become part of the logs: offsets, segments, indexes, checkpoints."""
+"""The commit of staged files: offsets, segments, indexes, checkpoints."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_a_new_topic_and_then_more(data: Path) -> None:
+def test_a_commit_creates_a_topic_and_the_next_one_appends(data: Path) -> None:
     published = write(data, 0, 400)
-    assert [(one.partition, one.start_offset, one.end_offset) for one in published] == [
+    assert [(added.partition, added.start_offset, added.end_offset) for added in published] == [
         (0, 0, 200),
         (1, 0, 200),
     ]
     write(data, 400, 800)
     assert values(data) == expected((0, 800))
-    saved = OffsetCheckpoints.read(data)
-    assert saved.recovery_points == saved.high_watermarks == {("t", 0): 400, ("t", 1): 400}
+    checkpoints = OffsetCheckpoints.read(data)
+    assert checkpoints.recovery_points == checkpoints.high_watermarks == {("t", 0): 400, ("t", 1): 400}
     assert not [name for name in tree(data) if "kafkalog" in name]
     assert (data / ".kafka_cleanshutdown").exists()
 
 
-def test_tasks_keep_their_order(data: Path) -> None:
+def test_records_are_in_the_order_of_the_tasks(data: Path) -> None:
     write(data, 0, 400, partitions=1, tasks=4)
     log = LogDir(data).partition("t", 0)
-    found = [value for batch in log.read(columns=["value"]) for value in batch.column(0).to_pylist()]
-    assert found == [b"v%d" % i for i in range(400)]
+    written = [value for batch in log.read(columns=["value"]) for value in batch.column(0).to_pylist()]
+    assert written == [b"v%d" % i for i in range(400)]
 
 
-def test_nothing_is_seen_before_the_commit(data: Path) -> None:
+def test_staged_records_are_not_visible_before_the_commit(data: Path) -> None:
     write(data, 0, 100)
     before = values(data)
     job, staged = staged_job(data, 100, 200)
@@ -65,25 +65,25 @@ def test_nothing_is_seen_before_the_commit(data: Path) -> None:
     assert not [name for name in tree(data) if "kafkalog" in name]
 
 
-def test_readers_see_nothing_while_it_is_published(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_see_nothing_during_the_commit(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(data, 0, 100)
-    earlier = LogDir(data)
+    opened_before = LogDir(data)
     job, staged = staged_job(data, 100, 200)
     seen = []
 
-    def look(self: UnfinishedWrite, log_dir: Path) -> None:
+    def read_then_commit(self: UnfinishedWrite, log_dir: Path) -> None:
         seen.append(values(log_dir))
-        seen.append([earlier.partition("t", number).high_watermark for number in (0, 1)])
-        commit_it(self, log_dir)
+        seen.append([opened_before.partition("t", number).high_watermark for number in (0, 1)])
+        original(self, log_dir)
 
-    commit_it = UnfinishedWrite.commit
-    monkeypatch.setattr(UnfinishedWrite, "commit", look)
+    original = UnfinishedWrite.commit
+    monkeypatch.setattr(UnfinishedWrite, "commit", read_then_commit)
     publishing.commit(job, staged, {}, 2)
     assert seen == [expected((0, 100)), [50, 50]]
     assert values(data) == expected((0, 200))
 
 
-def test_batches_go_on_from_what_came_before(data: Path) -> None:
+def test_batches_do_not_depend_on_the_size_of_the_appended_parts(data: Path) -> None:
     job = WriteJob.begin(data)
     whole, single = (
         stage(
@@ -99,28 +99,31 @@ def test_batches_go_on_from_what_came_before(data: Path) -> None:
     assert whole[0].headers().num_rows > 5
 
 
-@pytest.mark.parametrize(("held", "rest"), [(300, 4 << 20), (300, 100), (0, 0)])
-def test_little_memory(data: Path, monkeypatch: pytest.MonkeyPatch, held: int, rest: int) -> None:
-    """Few rows for one partition, many for the other, out of the same batches."""
-    monkeypatch.setattr(staging, "MAX_BUFFERED_BYTES", held)
-    monkeypatch.setattr(staging, "MAX_REMAINDER_BYTES", rest)
-    monkeypatch.setattr(staging, "MAX_PENDING_BYTES", held)
+@pytest.mark.parametrize(("buffered", "remainder"), [(300, 4 << 20), (300, 100), (0, 0)])
+def test_small_limits_of_memory(
+    data: Path, monkeypatch: pytest.MonkeyPatch, buffered: int, remainder: int
+) -> None:
+    """One partition gets few rows of each batch, the other one the rest."""
+    monkeypatch.setattr(staging, "MAX_BUFFERED_BYTES", buffered)
+    monkeypatch.setattr(staging, "MAX_REMAINDER_BYTES", remainder)
+    monkeypatch.setattr(staging, "MAX_PENDING_BYTES", buffered)
     job = WriteJob.begin(data)
 
-    def dealt() -> Iterator[tuple[int, Part]]:
+    def parts() -> Iterator[tuple[int, Part]]:
         for start in range(0, 200, 20):
             batch = records(start, start + 20)
             yield 1, (batch, pa.array([7], pa.uint32()))
             yield 0, (batch, pa.array([i for i in range(20) if i != 7], pa.uint32()))
 
-    publishing.commit(job, stage(job, dealt()), {}, 2)
+    publishing.commit(job, stage(job, parts()), {}, 2)
     logs = LogDir(data)
     for partition in (0, 1):
-        found = [row["value"] for batch in logs.partition("t", partition).read() for row in batch.to_pylist()]
-        assert found == [b"v%d" % i for i in range(200) if (i % 20 == 7) is bool(partition)]
+        batches = logs.partition("t", partition).read()
+        written = [row["value"] for batch in batches for row in batch.to_pylist()]
+        assert written == [b"v%d" % i for i in range(200) if (i % 20 == 7) is bool(partition)]
 
 
-def test_large_types_of_arrow(data: Path) -> None:
+def test_large_string_and_large_binary_columns(data: Path) -> None:
     headers = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
     rows = pa.record_batch(
         {
@@ -133,14 +136,16 @@ def test_large_types_of_arrow(data: Path) -> None:
     job = WriteJob.begin(data)
     publishing.commit(job, stage(job, parts), {}, 2)
     logs = LogDir(data)
-    found = [
+    written = [
         row for number in (0, 1) for batch in logs.partition("t", number).read() for row in batch.to_pylist()
     ]
-    assert sorted(row["key"] or b"" for row in found) == sorted([b"a", b"b", b""] * 10)
-    assert all(row["headers"] == [{"key": "h", "value": b"x"}] for row in found)
+    assert sorted(row["key"] or b"" for row in written) == sorted([b"a", b"b", b""] * 10)
+    assert all(row["headers"] == [{"key": "h", "value": b"x"}] for row in written)
 
 
-def test_segments_are_staged_files_and_joined_ones(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_become_segments_small_ones_are_appended(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(partitions, "OWN_SEGMENT_BYTES", 3000)
     write(data, 0, 20, partitions=1, tasks=1)
     job, staged = staged_job(data, 20, 400, partitions=1, tasks=2)
@@ -159,19 +164,19 @@ def test_log_append_time(data: Path) -> None:
     job = WriteJob.begin(data)
     publishing.commit(job, stage(job, [(0, records(0, 50))], config=config), config, 1)
     log = LogDir(data).partition("t", 0)
-    found = [row for batch in log.batches() for row in batch.to_pylist()]
-    assert {(row["timestampType"], row["maxTimestamp"]) for row in found} == {(1, NOW_MS)}
+    batches = [row for batch in log.batches() for row in batch.to_pylist()]
+    assert {(row["timestampType"], row["maxTimestamp"]) for row in batches} == {(1, NOW_MS)}
     assert log.offset_for_timestamp(NOW_MS) == 0
 
 
-def test_a_compacted_topic_asks_for_keys(data: Path) -> None:
+def test_a_compacted_topic_requires_keys(data: Path) -> None:
     rows = pa.record_batch({"key": [b"k", None], "value": [b"v", b"w"]})
     job = WriteJob.begin(data)
     with pytest.raises(InvalidRecordError, match="expected a key"):
         stage(job, [(0, rows)], config={"cleanup.policy": "compact"})
 
 
-def test_many_little_writes_make_the_indexes_that_recovery_makes(data: Path) -> None:
+def test_many_small_writes_build_the_same_index_as_recovery(data: Path) -> None:
     for start in range(0, 600, 10):
         write(data, start, start + 10, partitions=1, tasks=1, config={"index.interval.bytes": "1000"})
     index = data / "t-0" / "00000000000000000000.index"

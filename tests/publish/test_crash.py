@@ -1,4 +1,4 @@
-"""A commit that is killed, or that the disk refuses, at each of its changes to files."""
+"""Commits that are killed, or that run out of disk space, at each of their changes to files."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ CHANGES = ("pwrite", "ftruncate", "fsync", "rename", "replace", "unlink", "mkdir
 
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
-    """Two partitions of a topic, several segments each."""
+    """Return a log directory with a topic of two partitions, which have several segments each."""
     data = tmp_path / "before"
     LogDir.create(data)
     write(data, 0, 400, config=CONFIG)
     return data
 
 
-def two_topics(data: Path) -> None:
-    """A job that goes on with topic t (segments of its own, and copies) and makes topic u."""
+def write_two_topics(data: Path) -> None:
+    """Append to topic t, by new segments and by copying, and create topic u, in one job."""
     job = WriteJob.begin(data)
     staged = []
     for task in range(2):
@@ -55,59 +55,59 @@ WRITTEN = expected((1000, 1100), (1100, 1105), (2000, 2100), (2100, 2105))
 
 
 class EndOfChangesError(Exception):
-    """There are fewer."""
+    """The work has fewer changes than the requested number."""
 
 
-def interrupted(work: Callable[[], None], step: int, act: Callable[[], Any]) -> None:
-    """Run `work`, and `act` in the place of its `step`-th change to files.
+def run_interrupted(work: Callable[[], None], step: int, act: Callable[[], Any]) -> None:
+    """Run `work`, but call `act` instead of its change number `step` (from 0) to a file.
 
-    Raises what `work` raises; EndOfChangesError if it has no change of that number.
+    Raises what `work` raises; EndOfChangesError if `work` has no such change.
     """
-    done = itertools.count()
+    counter = itertools.count()
 
-    def counted(real: Any) -> Any:
+    def wrap(function: Any) -> Any:
         def change(*args: Any, **kwargs: Any) -> Any:
-            return act() if next(done) == step else real(*args, **kwargs)
+            return act() if next(counter) == step else function(*args, **kwargs)
 
         return change
 
     with pytest.MonkeyPatch.context() as patch:
-        # The kernel's calls of the system cannot be counted, its twin's can.
+        # System calls of the Rust kernel cannot be counted, those of the reference implementation can.
         patch.setattr(offsets, "write_prefixes", reference.write_prefixes)
         for name in CHANGES:
-            patch.setattr(os, name, counted(getattr(os, name)))
+            patch.setattr(os, name, wrap(getattr(os, name)))
         work()
-    if next(done) <= step:
+    if next(counter) <= step:
         raise EndOfChangesError
 
 
-def killed(work: Callable[[], None], step: int) -> bool:
-    """Run `work` in a process that is killed before its `step`-th change; whether it was."""
+def run_killed(work: Callable[[], None], step: int) -> bool:
+    """Run `work` in a process that is killed before change number `step`. Return whether it was killed."""
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(EndOfChangesError):
-            interrupted(work, step, lambda: os.kill(os.getpid(), signal.SIGKILL))
+            run_interrupted(work, step, lambda: os.kill(os.getpid(), signal.SIGKILL))
         os._exit(0)
     _, status = os.waitpid(pid, 0)
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     return os.WIFSIGNALED(status)
 
 
-def whole(data: Path) -> None:
+def assert_valid(data: Path) -> None:
     logs = LogDir(data)
     for topic, partitions in logs.topics().items():
         for partition in partitions:
             assert list(verify_log(logs.partition(topic, partition))) == []
 
 
-def as_a_broker_finds_it(data: Path, copy: Path) -> list[int]:
-    """The end of topic t's partitions as a broker makes of the directory that is started on it."""
+def recover_as_broker(data: Path, copy: Path) -> list[int]:
+    """Recover a copy as a starting broker does. Return the log end offsets of topic t."""
     shutil.copytree(data, copy)
     (copy / UNFINISHED_WRITE).unlink()
-    assert all(one.error is None for one in recover(copy))
+    assert all(recovered.error is None for recovered in recover(copy))
     logs = LogDir(copy)
     ends = [logs.partition("t", number).log_end_offset for number in (0, 1)]
-    whole(copy)
+    assert_valid(copy)
     shutil.rmtree(copy)
     return ends
 
@@ -117,60 +117,60 @@ def leftovers(data: Path) -> list[str]:
 
 
 def test_killed_at_any_change(before: Path, tmp_path: Path) -> None:
-    seen_after = 0
+    committed = 0
     data = tmp_path / "data"
     for step in itertools.count():
         shutil.copytree(before, data)
-        was_killed = killed(lambda: two_topics(data), step)
+        was_killed = run_killed(lambda: write_two_topics(data), step)
 
-        # Readers see all of it or nothing.
-        is_after = "u" in LogDir(data).topics()
-        assert values(data) == sorted(expected((0, 400)) + WRITTEN * is_after), step
-        assert values(data, "u") == sorted(WRITTEN * is_after), step
-        seen_after += is_after
+        # Readers see all records or none.
+        is_committed = "u" in LogDir(data).topics()
+        assert values(data) == sorted(expected((0, 400)) + WRITTEN * is_committed), step
+        assert values(data, "u") == sorted(WRITTEN * is_committed), step
+        committed += is_committed
         if (data / UNFINISHED_WRITE).exists():
-            first, second = as_a_broker_finds_it(data, tmp_path / "copy")
+            first, second = recover_as_broker(data, tmp_path / "copy")
             assert first in (200, 400) and second in (200, 210), step
 
-        # The next one to write tidies up, and the batch of the stream is written once.
-        two_topics(data)
+        # The next write cleans up and writes the batch of the stream exactly once.
+        write_two_topics(data)
         assert values(data) == sorted(expected((0, 400)) + WRITTEN), step
         assert values(data, "u") == sorted(WRITTEN), step
-        whole(data)
+        assert_valid(data)
         assert leftovers(data) == [], step
         shutil.rmtree(data)
         if not was_killed:
             break
     assert step > 100
-    assert seen_after > 1
+    assert committed > 1
 
 
-def test_a_disk_that_is_full_at_any_change(before: Path, tmp_path: Path) -> None:
+def test_no_space_left_at_any_change(before: Path, tmp_path: Path) -> None:
     untouched, data = tree(before), tmp_path / "data"
-    refused = 0
+    failed = 0
 
-    def full(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     for step in itertools.count():
         if not data.exists():
             shutil.copytree(before, data)
         try:
-            interrupted(lambda: two_topics(data), step, full)
+            run_interrupted(lambda: write_two_topics(data), step, fail)
         except EndOfChangesError:
             break
         except OSError as error:
             assert error.errno == errno.ENOSPC
             if values(data) == expected((0, 400)):
                 assert "u" not in LogDir(data).topics(), step
-                found = tree(data)
-                assert {name: found[name] for name in found if name in untouched} == untouched, step
-                refused += 1
+                current = tree(data)
+                assert {name: current[name] for name in current if name in untouched} == untouched, step
+                failed += 1
                 continue
-        # What is left to do when all of it was published is done by the next one.
+        # The failure came after the commit: the next write completes the cleanup.
         assert values(data) == sorted(expected((0, 400)) + WRITTEN), step
         assert values(data, "u") == sorted(WRITTEN), step
-        whole(data)
+        assert_valid(data)
         shutil.rmtree(data)
-    assert refused > 50
+    assert failed > 50
     assert not leftovers(data)

@@ -1,4 +1,4 @@
-"""Jobs beside one another, aborted, died: what their tasks do, and what is left."""
+"""Concurrent, aborted and abandoned jobs: what their tasks do, and which files remain."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def leftovers(data: Path) -> list[str]:
     return [name for name in [*tree(data), *(p.name for p in data.glob("*/"))] if "kafkalog" in name]
 
 
-def test_of_two_attempts_at_a_task_one_counts(data: Path) -> None:
+def test_only_the_committed_attempt_at_a_task_is_published(data: Path) -> None:
     job = WriteJob.begin(data)
     first = stage(job, [(0, records(100, 150)), (1, records(150, 200))], attempt="0-0")
     stage(job, [(0, records(100, 150)), (1, records(150, 200))], attempt="0-1")
@@ -42,13 +42,13 @@ def test_of_two_attempts_at_a_task_one_counts(data: Path) -> None:
     assert leftovers(data) == []
 
 
-def test_a_job_begins_while_another_sweeps(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put, sweeps = os.replace, iter([True, True, False])
+def test_a_job_begins_while_another_removes_dead_jobs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, removes = os.replace, iter([True, True, False])
 
     def replace(source: str, target: str) -> None:
-        if next(sweeps):
+        if next(removes):
             remove_abandoned_jobs(data)
-        put(source, target)
+        original(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
     job = WriteJob.begin(data)
@@ -58,13 +58,13 @@ def test_a_job_begins_while_another_sweeps(data: Path, monkeypatch: pytest.Monke
     assert leftovers(data) == []
 
 
-def test_a_job_cannot_begin_where_there_is_no_directory(tmp_path: Path) -> None:
+def test_a_job_cannot_begin_in_a_missing_directory(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         WriteJob.begin(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("topic", ["t", "new"])
-def test_an_abort_while_a_task_writes(data: Path, topic: str) -> None:
+def test_a_task_fails_when_its_job_is_aborted(data: Path, topic: str) -> None:
     before = tree(data)
     job = WriteJob.begin(data)
 
@@ -81,7 +81,7 @@ def test_an_abort_while_a_task_writes(data: Path, topic: str) -> None:
     assert leftovers(data) == []
 
 
-def test_an_aborted_job_is_not_committed(data: Path) -> None:
+def test_an_aborted_job_cannot_be_committed(data: Path) -> None:
     before = tree(data)
     job, staged = staged_job(data, 100, 200)
     job.abort()
@@ -90,7 +90,7 @@ def test_an_aborted_job_is_not_committed(data: Path) -> None:
     assert tree(data) == before
 
 
-def test_a_log_directory_made_for_a_job_goes_with_it(tmp_path: Path) -> None:
+def test_an_abort_removes_the_log_directory_that_was_created_for_the_job(tmp_path: Path) -> None:
     LogDir.create(tmp_path / "data")
     job = WriteJob.begin(tmp_path / "data", created_log_dir=True)
     stage(job, [(0, records(0, 10))])
@@ -98,7 +98,7 @@ def test_a_log_directory_made_for_a_job_goes_with_it(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_what_a_dead_job_left_is_swept_and_a_living_ones_is_not(data: Path) -> None:
+def test_files_of_a_dead_job_are_removed_and_those_of_a_living_one_kept(data: Path) -> None:
     process = multiprocessing.get_context("spawn").Process(target=os.getpid)
     process.start()
     owner = Owner.from_pid(process.pid or 0)
@@ -114,14 +114,14 @@ def test_what_a_dead_job_left_is_swept_and_a_living_ones_is_not(data: Path) -> N
     assert leftovers(data) == []
 
 
-def test_jobs_side_by_side(data: Path) -> None:
+def test_concurrent_jobs(data: Path) -> None:
     jobs = [staged_job(data, start, start + 100) for start in (100, 200, 300)]
     for job, staged in reversed(jobs):
         publishing.commit(job, staged, {}, 2)
     assert values(data) == expected((0, 400))
 
 
-def _hold(path: str, ready: object, done: object) -> None:
+def _hold_lock(path: str, ready: object, done: object) -> None:
     from pathlib import Path as _Path
 
     with LogDirLock(_Path(path)):
@@ -129,11 +129,11 @@ def _hold(path: str, ready: object, done: object) -> None:
         done.wait(20)  # type: ignore[attr-defined]
 
 
-def test_a_directory_in_use_is_refused(data: Path) -> None:
+def test_a_commit_fails_if_the_directory_is_locked(data: Path) -> None:
     job, staged = staged_job(data, 100, 200)
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()
-    process = context.Process(target=_hold, args=(str(data), ready, done))
+    process = context.Process(target=_hold_lock, args=(str(data), ready, done))
     process.start()
     ready.wait(30)
     try:
@@ -145,7 +145,7 @@ def test_a_directory_in_use_is_refused(data: Path) -> None:
     assert values(data) == expected((0, 100))
 
 
-def test_nothing_is_written_behind_a_damaged_end(data: Path) -> None:
+def test_a_commit_fails_if_a_log_has_a_damaged_end(data: Path) -> None:
     log = data / "t-1" / "00000000000000000000.log"
     log.write_bytes(log.read_bytes()[:-7])
     before = tree(data)
@@ -155,7 +155,7 @@ def test_nothing_is_written_behind_a_damaged_end(data: Path) -> None:
     assert tree(data) == before
 
 
-def test_a_batch_of_a_stream_is_written_once(data: Path) -> None:
+def test_a_batch_of_a_stream_is_written_exactly_once(data: Path) -> None:
     write(data, 100, 200, stream=("query", 0))
     assert write(data, 100, 200, stream=("query", 0)) == []
     write(data, 200, 300, stream=("query", 1))
@@ -164,7 +164,7 @@ def test_a_batch_of_a_stream_is_written_once(data: Path) -> None:
     assert values(data) == expected((0, 400))
 
 
-def test_of_jobs_that_make_a_topic_all_write_to_the_first_one_s(data: Path) -> None:
+def test_concurrent_jobs_that_create_the_same_topic_write_to_one_topic(data: Path) -> None:
     jobs = [staged_job(data, start, start + 100, topic="new") for start in (0, 100, 200)]
     ids = set()
     for job, staged in reversed(jobs):
@@ -176,7 +176,7 @@ def test_of_jobs_that_make_a_topic_all_write_to_the_first_one_s(data: Path) -> N
     assert list(verify_log(LogDir(data).partition("new", 1))) == []
 
 
-def test_a_topic_made_meanwhile_with_other_partitions(data: Path) -> None:
+def test_a_commit_fails_if_the_new_topic_now_exists_with_other_partitions(data: Path) -> None:
     job = WriteJob.begin(data)
     staged = stage(job, [(0, records(0, 10))], topic="new")
     LogDir(data).create_topic("new", 3)
@@ -185,19 +185,19 @@ def test_a_topic_made_meanwhile_with_other_partitions(data: Path) -> None:
     assert values(data, "new") == []
 
 
-def test_a_topic_without_records(data: Path) -> None:
+def test_a_topic_without_records_is_created(data: Path) -> None:
     for _ in range(2):
         publishing.commit(WriteJob.begin(data), [], {}, 2, topics=["new"])
     assert LogDir(data).topics()["new"] == [0, 1]
     assert values(data, "new") == []
 
 
-def test_the_end_of_another_write_is_waited_for(data: Path) -> None:
+def test_a_commit_waits_for_the_end_of_another_one(data: Path) -> None:
     job, staged = staged_job(data, 100, 200)
     other, _ = staged_job(data, 200, 300)
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()
-    process = context.Process(target=_hold, args=(str(data), ready, done))
+    process = context.Process(target=_hold_lock, args=(str(data), ready, done))
     process.start()
     ready.wait(30)
     release = threading.Timer(0.3, done.set)

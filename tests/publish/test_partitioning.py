@@ -1,4 +1,4 @@
-"""Where records go."""
+"""The partitions that records are assigned to."""
 
 from __future__ import annotations
 
@@ -17,73 +17,76 @@ from native_log.records import partition_of_keys
 KEYS = st.lists(st.none() | st.binary(max_size=6), max_size=60)
 
 
-def dealt(
-    partitioner: Partitioner, keys: list[bytes | None] | None, chosen: Any, rows: int
+def split(
+    partitioner: Partitioner, keys: list[bytes | None] | None, explicit: Any, rows: int
 ) -> dict[int, list[int]]:
-    """Numbers of the rows by partition."""
+    """Return the row numbers of each partition."""
     columns = {"value": pa.array([str(i) for i in range(rows)])}
     if keys is not None:
         columns["key"] = pa.array(keys, pa.binary())
-    found: dict[int, list[int]] = defaultdict(list)
-    choice = None if chosen is None else pa.array(chosen, pa.int32())
-    for partition, (records, numbers) in partitioner.split(pa.record_batch(columns), choice):
-        part = records if numbers is None else records.take(numbers)
-        found[partition] += [int(value) for value in part.column("value").to_pylist()]
-    return found
+    rows_by_partition: dict[int, list[int]] = defaultdict(list)
+    partitions = None if explicit is None else pa.array(explicit, pa.int32())
+    for partition, (records, indices) in partitioner.split(pa.record_batch(columns), partitions):
+        part = records if indices is None else records.take(indices)
+        rows_by_partition[partition] += [int(value) for value in part.column("value").to_pylist()]
+    return rows_by_partition
 
 
-def partitioner(partitions: int, batch_size: int = 100, **how: bool) -> Partitioner:
-    return Partitioner("t", partitions, batch_size, **{"ignore_keys": False, "round_robin": False, **how})
+def partitioner(partitions: int, batch_size: int = 100, **options: bool) -> Partitioner:
+    return Partitioner("t", partitions, batch_size, **{"ignore_keys": False, "round_robin": False, **options})
 
 
 @given(KEYS, st.integers(1, 5), st.booleans(), st.data())
-def test_the_rules(keys: list[bytes | None], partitions: int, with_choice: bool, data: st.DataObject) -> None:
-    one = st.none() | st.integers(0, partitions - 1)
-    chosen = data.draw(st.lists(one, min_size=len(keys), max_size=len(keys))) if with_choice else None
-    found = dealt(partitioner(partitions), keys, chosen, len(keys))
-    assert sorted(row for rows in found.values() for row in rows) == list(range(len(keys)))
+def test_explicit_partitions_then_keys_decide(
+    keys: list[bytes | None], partitions: int, has_explicit: bool, data: st.DataObject
+) -> None:
+    choices = st.lists(st.none() | st.integers(0, partitions - 1), min_size=len(keys), max_size=len(keys))
+    explicit = data.draw(choices) if has_explicit else None
+    result = split(partitioner(partitions), keys, explicit, len(keys))
+    assert sorted(row for rows in result.values() for row in rows) == list(range(len(keys)))
     by_key = partition_of_keys(pa.array(keys, pa.binary()), partitions).to_pylist()
-    for partition, rows in found.items():
+    for partition, rows in result.items():
         assert 0 <= partition < partitions
         for row in rows:
-            wanted = chosen[row] if chosen is not None and chosen[row] is not None else by_key[row]
-            assert wanted in (None, partition)
-        for some in (True, False):  # those with a key, and those without, stay in order
-            same = [row for row in rows if (by_key[row] is None) is some]
-            assert same == sorted(same) or chosen is not None
+            has_partition = explicit is not None and explicit[row] is not None
+            expected = explicit[row] if has_partition else by_key[row]
+            assert expected in (None, partition)
+        for unkeyed in (True, False):  # records with keys stay in order, and so do those without
+            same = [row for row in rows if (by_key[row] is None) is unkeyed]
+            assert same == sorted(same) or explicit is not None
 
 
 @pytest.mark.parametrize(("rows", "parts"), [(1000, 1), (5, 200)])
 def test_records_without_a_key_change_partition_with_each_batch(rows: int, parts: int) -> None:
-    one = partitioner(4, batch_size=50)
+    shared = partitioner(4, batch_size=50)
     sizes: Counter[int] = Counter()
     for _ in range(parts):
-        sizes.update({partition: len(found) for partition, found in dealt(one, None, None, rows).items()})
+        sizes.update({partition: len(part) for partition, part in split(shared, None, None, rows).items()})
     assert len(sizes) == 4
     assert max(sizes.values()) - min(sizes.values()) <= 20
 
 
-def test_few_records_stay_together() -> None:
-    one = partitioner(4, batch_size=1000)
-    assert len({partition for _ in range(10) for partition in dealt(one, None, None, 5)}) == 1
+def test_few_records_without_a_key_go_to_one_partition() -> None:
+    shared = partitioner(4, batch_size=1000)
+    assert len({partition for _ in range(10) for partition in split(shared, None, None, 5)}) == 1
 
 
 def test_round_robin() -> None:
-    found = dealt(partitioner(3, round_robin=True), [b"same"] * 99, None, 99)
-    assert {len(rows) for rows in found.values()} == {33}
-    one = partitioner(3, round_robin=True)
-    turns = [partition for _ in range(6) for partition in dealt(one, None, None, 1)]
+    result = split(partitioner(3, round_robin=True), [b"same"] * 99, None, 99)
+    assert {len(rows) for rows in result.values()} == {33}
+    shared = partitioner(3, round_robin=True)
+    turns = [partition for _ in range(6) for partition in split(shared, None, None, 1)]
     assert turns[:3] == turns[3:] and len(set(turns)) == 3
 
 
-def test_keys_are_ignored_if_they_are_to_be() -> None:
-    found = dealt(partitioner(4, batch_size=50, ignore_keys=True), [b"same"] * 1000, None, 1000)
-    assert len(Counter(found)) == 4
+def test_ignore_keys() -> None:
+    result = split(partitioner(4, batch_size=50, ignore_keys=True), [b"same"] * 1000, None, 1000)
+    assert len(Counter(result)) == 4
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"), [(-1, "Invalid partition: -1"), (4, "found 4 in column partition")]
+    ("invalid", "message"), [(-1, "Invalid partition: -1"), (4, "found 4 in column partition")]
 )
-def test_partitions_that_are_not_there(wrong: int, message: str) -> None:
+def test_invalid_partitions_are_rejected(invalid: int, message: str) -> None:
     with pytest.raises(InvalidRecordError, match=message):
-        dealt(partitioner(4), None, [0, wrong], 2)
+        split(partitioner(4), None, [0, invalid], 2)

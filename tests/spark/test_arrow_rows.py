@@ -1,4 +1,4 @@
-"""Rows as Arrow, for Spark 4.0, whose streaming writers get rows."""
+"""The conversion of rows to Arrow for Spark 4.0, whose streaming writers receive rows."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def schema(spark: SparkSession) -> StructType:
     return spark.createDataFrame([], columns).schema
 
 
-def test_rows_become_batches(schema: StructType) -> None:
-    time = datetime(2024, 5, 1, 12)  # as Spark gives it
+def test_rows_are_converted_to_batches(schema: StructType) -> None:
+    time = datetime(2024, 5, 1, 12)  # local time without a zone, as in Spark's rows
     headers = [Row(key="h", value=b"x"), Row(key="i", value=None)]
     rows = [("k", bytearray(b"v"), 1, time, headers, {}), (None,) * 6] * 6000
     first, second = arrow_rows.rows_to_arrow(iter(rows), schema)  # type: ignore[arg-type]
@@ -46,7 +46,7 @@ def test_rows_become_batches(schema: StructType) -> None:
     ]
 
 
-def test_a_writer_that_gets_rows(schema: StructType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_receives_rows(schema: StructType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_rows, "HAS_ARROW_WRITER", False)
 
     class Writer(arrow_rows.StreamArrowWriter):

@@ -1,4 +1,4 @@
-"""Each recorded case of Spark's kafka sink: the same rows at the same places, or refused as well."""
+"""Recorded cases of Spark's kafka sink: kafkalog writes the same rows, or fails as well."""
 
 from __future__ import annotations
 
@@ -30,24 +30,29 @@ CASES = [
     if line
 ]
 
-BY_SPARK = "Spark itself refuses it for a data source in Python"
-MEANT = {
+BY_SPARK = "Spark rejects it for Python data sources"
+INTENDED = {
     "sink-mode-001": f"no save mode: {BY_SPARK}",
     "sink-mode-005": f"save mode error: {BY_SPARK}",
     "sink-mode-014": f"partitionBy: {BY_SPARK}",
     "sink-stream-006": f"output mode update: {BY_SPARK}",
-    "sink-stream-005": "output mode complete is refused: a log cannot be replaced with each batch",
-    "sink-topic-018": "a topic that is not there is made",
+    "sink-stream-005": "output mode complete is rejected: a log cannot be replaced with each batch",
+    "sink-topic-018": "a missing topic is created",
     "sink-option-021": "bootstrap servers are ignored",
 }
-"""Where kafkalog means to differ."""
+"""Intended differences from Spark's sink, by case."""
 if not pyspark.__version__.startswith("4.0."):
-    MEANT["sink-missing-005"] = f"two columns of one name: {BY_SPARK}"
+    INTENDED["sink-missing-005"] = f"two columns of the same name: {BY_SPARK}"
 
 
 @dataclass
 class Outcome:
-    """What a case came to: an error, and what was written by then."""
+    """The result of a case.
+
+    Attributes:
+        error: the error, if there was one.
+        written: all rows that are in the log directory afterwards, as `_row` returns them.
+    """
 
     error: str | None
     written: list[tuple[Any, ...]]
@@ -69,10 +74,10 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
         for topic in ("a", "b"):
             logs.create_topic(topic, partitions=4)
 
-    spark.read.format("kafkalog").load(str(empty))  # Spark looks for data sources once, in one thread
+    spark.read.format("kafkalog").load(str(empty))  # Spark finds data sources once, and not in parallel
 
     def prepare() -> None:
-        spark.createDataFrame([(1,)], "id int")  # in a thread without an active session Spark finds none
+        spark.createDataFrame([(1,)], "id int")  # makes the session active in this thread
 
     def run(case: dict[str, Any]) -> Outcome:
         path = root / case["id"]
@@ -80,15 +85,15 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
         try:
             (_run_stream if case.get("stream") else _save)(spark, case, path)
         except Exception as error:
-            return Outcome(f"{type(error).__name__}: {error}", _written(path / "logs"))
-        return Outcome(None, _written(path / "logs"))
+            return Outcome(f"{type(error).__name__}: {error}", _read_rows(path / "logs"))
+        return Outcome(None, _read_rows(path / "logs"))
 
     with ThreadPoolExecutor(6, initializer=prepare) as pool:
         return dict(zip((case["id"] for case in CASES), pool.map(run, CASES), strict=True))
 
 
 def _save(spark: SparkSession, case: dict[str, Any], path: Path) -> None:
-    writer = spark.sql(_named(case["sql"])).write.format("kafkalog").options(**_options(case))
+    writer = spark.sql(_replace_topics(case["sql"])).write.format("kafkalog").options(**_options(case))
     if case["saveMode"] is not None:
         writer = writer.mode(case["saveMode"])
     if "partitionBy" in case:
@@ -101,7 +106,7 @@ def _save(spark: SparkSession, case: dict[str, Any], path: Path) -> None:
 
 def _run_stream(spark: SparkSession, case: dict[str, Any], path: Path) -> None:
     query = (
-        spark.sql(_named(case["sql"]))
+        spark.sql(_replace_topics(case["sql"]))
         .writeStream.format("kafkalog")
         .outputMode(case["saveMode"])
         .options(**_options(case))
@@ -117,44 +122,45 @@ def _run_stream(spark: SparkSession, case: dict[str, Any], path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_case(outcomes: dict[str, Outcome], case: dict[str, Any]) -> None:
-    got = outcomes[case["id"]]
-    if case["id"] in MEANT:
-        assert (got.error is None) == ("error" in case)
+    outcome = outcomes[case["id"]]
+    if case["id"] in INTENDED:
+        assert (outcome.error is None) == ("error" in case)
         return
-    assert (got.error is None) == ("error" not in case), got.error
-    if got.error is not None:
-        # Here rows before the one that fails are not written either.
-        assert got.written == []
+    assert (outcome.error is None) == ("error" not in case), outcome.error
+    if outcome.error is not None:
+        # Unlike Spark's sink, kafkalog does not write the rows before the failing one either.
+        assert outcome.written == []
         return
     expected = [_row(*row) for row in case["written"]]
-    if _is_placed(case):
-        assert sorted(got.written) == sorted(expected)
-    assert sorted(row[2:] for row in got.written) == sorted(row[2:] for row in expected)
+    if _has_fixed_partitions(case):
+        assert sorted(outcome.written) == sorted(expected)
+    assert sorted(row[2:] for row in outcome.written) == sorted(row[2:] for row in expected)
 
 
-def test_the_meant_differences_are_cases() -> None:
-    assert set(MEANT) <= {case["id"] for case in CASES}
+def test_intended_differences_name_cases() -> None:
+    assert set(INTENDED) <= {case["id"] for case in CASES}
 
 
-def _is_placed(case: dict[str, Any]) -> bool:
-    """Not by chance, as records without a key that choose no partition."""
+def _has_fixed_partitions(case: dict[str, Any]) -> bool:
+    """Return whether no record is assigned to a random partition for lack of a key."""
     return all(key is not None for _, _, key, _, _ in case["written"])
 
 
 def _row(topic: str, partition: int, key: Any, value: Any, headers: Any) -> tuple[Any, ...]:
-    """As `_written` has it, where None can be sorted."""
+    """Return a row in which None is replaced, so that rows can be sorted."""
     return topic.strip("{}"), partition, key or str(key), value or str(value), str(headers)
 
 
-def _named(sql: str) -> str:
+def _replace_topics(sql: str) -> str:
     return sql.replace("{a}", "a").replace("{b}", "b")
 
 
 def _options(case: dict[str, Any]) -> dict[str, str]:
-    return {"useTimestampColumn": "false"} | {name: _named(value) for name, value in case["options"].items()}
+    options = {name: _replace_topics(value) for name, value in case["options"].items()}
+    return {"useTimestampColumn": "false", **options}
 
 
-def _written(path: Path) -> list[tuple[Any, ...]]:
+def _read_rows(path: Path) -> list[tuple[Any, ...]]:
     def text(value: bytes | None) -> str | None:
         return None if value is None else base64.b64encode(value).decode()
 

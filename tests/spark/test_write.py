@@ -34,6 +34,7 @@ pytestmark = pytest.mark.spark
 
 
 def save(df: DataFrame, path: Path, **options: Any) -> None:
+    """Append to topic t, unless `options` name another topic."""
     df.write.format("kafkalog").mode("append").options(**{"topic": "t", **options}).save(str(path))
 
 
@@ -45,14 +46,14 @@ def files(path: Path) -> list[str]:
     return sorted(str(file.relative_to(path)) for file in path.rglob("*"))
 
 
-def test_a_new_log_directory_and_more_of_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_write_creates_the_directory_and_the_next_one_appends(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(0, 1000, 1, 4).selectExpr(
         "cast(concat('k', id) as binary) key", "cast(concat('v', id) as binary) value"
     )
     save(df, tmp_path / "logs", partitions=3)
     save(df, tmp_path / "logs")
-    found = load(spark, tmp_path / "logs", "key", "value")
-    assert_df_equality(found, df.union(df), ignore_row_order=True, ignore_nullable=True)
+    written = load(spark, tmp_path / "logs", "key", "value")
+    assert_df_equality(written, df.union(df), ignore_row_order=True, ignore_nullable=True)
     logs = native_log.LogDir(tmp_path / "logs")
     assert logs.topics() == {"t": [0, 1, 2]}
     for partition in range(3):
@@ -62,8 +63,8 @@ def test_a_new_log_directory_and_more_of_it(spark: SparkSession, tmp_path: Path)
     assert not [name for name in files(tmp_path / "logs") if "kafkalog" in name]
 
 
-def test_no_rows(spark: SparkSession, tmp_path: Path) -> None:
-    """A topic that the write names is there then; of rows that would name it there are none."""
+def test_an_empty_dataframe(spark: SparkSession, tmp_path: Path) -> None:
+    """The topic of the option is created; without the option there is no topic to create."""
     df = spark.range(0).selectExpr("cast(id as string) value", "'of rows' topic")
     save(df, tmp_path / "named", partitions=2)
     assert native_log.LogDir(tmp_path / "named").topics() == {"t": [0, 1]}
@@ -85,17 +86,17 @@ def test_every_column(spark: SparkSession, tmp_path: Path) -> None:
     )
     df.write.format("kafkalog").mode("append").option("partitions", 3).save(str(tmp_path / "logs"))
     columns = df.columns[:-1]
-    found = load(spark, tmp_path / "logs", *columns)
-    assert_df_equality(found, df.select(*columns), ignore_row_order=True, ignore_nullable=True)
+    written = load(spark, tmp_path / "logs", *columns)
+    assert_df_equality(written, df.select(*columns), ignore_row_order=True, ignore_nullable=True)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_codecs_segments_and_settings(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     df = spark.range(0, 3000, 1, 8).selectExpr("concat('value number ', id) value")
-    how = {"segment.bytes": 40000, "kafka.batch.size": 2000, "kafka.compression.type": codec}
-    save(df, tmp_path / "logs", **how, useTimestampColumn="false")
+    settings = {"segment.bytes": 40000, "kafka.batch.size": 2000, "kafka.compression.type": codec}
+    save(df, tmp_path / "logs", **settings, useTimestampColumn="false")
     log = native_log.LogDir(tmp_path / "logs").partition("t", 0)
-    batches = [batch for found in log.batches() for batch in found.to_pylist()]
+    batches = [batch for rows in log.batches() for batch in rows.to_pylist()]
     assert {batch["compression"] for batch in batches} == {codec}
     assert max(batch["sizeInBytes"] for batch in batches) <= 2100
     assert all(segment.size_bytes <= 40000 for segment in log.segments)
@@ -104,17 +105,17 @@ def test_codecs_segments_and_settings(spark: SparkSession, tmp_path: Path, codec
     assert load(spark, tmp_path / "logs").count() == 3000
 
 
-def test_records_without_a_time_get_the_time_of_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_records_without_a_timestamp_get_the_time_of_the_job(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.sql("select 'v' value, timestamp_millis(1700000000000) timestamp from range(3)")
     save(df, tmp_path / "logs", useTimestampColumn="false")
     assert load(spark, tmp_path / "logs").where("timestamp > '2026-01-01'").count() == 3
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "UTC", None])
-def test_a_time_without_a_zone_is_one_of_the_sessions(
+def test_timestamps_without_a_zone_are_in_the_session_time_zone(
     spark: SparkSession, tmp_path: Path, zone: str | None
 ) -> None:
-    """As where Spark casts it."""
+    """The result is that of Spark's cast to timestamp."""
     setting = "spark.sql.session.timeZone"
     before = spark.conf.get(setting)
     if zone is None:
@@ -124,8 +125,8 @@ def test_a_time_without_a_zone_is_one_of_the_sessions(
     try:
         df = spark.sql("select 'v' value, timestamp_ntz'2025-07-01 12:00:00' timestamp from range(3)")
         save(df, tmp_path / "logs")
-        found = load(spark, tmp_path / "logs", "timestamp")
-        assert_df_equality(found, df.selectExpr("cast(timestamp as timestamp)"), ignore_nullable=True)
+        written = load(spark, tmp_path / "logs", "timestamp")
+        assert_df_equality(written, df.selectExpr("cast(timestamp as timestamp)"), ignore_nullable=True)
     finally:
         spark.conf.set(setting, before)
 
@@ -151,9 +152,7 @@ def test_a_time_without_a_zone_is_one_of_the_sessions(
         ),
     ],
 )
-def test_a_job_that_fails_leaves_no_trace(
-    spark: SparkSession, tmp_path: Path, sql: str, message: str
-) -> None:
+def test_a_failed_job_leaves_no_files(spark: SparkSession, tmp_path: Path, sql: str, message: str) -> None:
     logs = tmp_path / "logs"
     with pytest.raises(Exception, match=message):
         spark.sql(sql).write.format("kafkalog").mode("append").save(str(logs))
@@ -166,14 +165,14 @@ def test_a_job_that_fails_leaves_no_trace(
     assert files(logs) == before
 
 
-def test_overwrite_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_overwrite_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(1).selectExpr("'v' value")
     with pytest.raises(AnalysisException, match="Overwrite not allowed"):
         df.write.format("kafkalog").mode("overwrite").option("topic", "t").save(str(tmp_path / "logs"))
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_slip_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_misspelled_options_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(1).selectExpr("'v' value")
     with pytest.raises(AnalysisException, match="did you mean partitions"):
         save(df, tmp_path / "logs", partition=3)
@@ -181,7 +180,7 @@ def test_a_slip_is_told(spark: SparkSession, tmp_path: Path) -> None:
         save(df, tmp_path / "logs", **{"segment.byte": 3})
 
 
-def test_other_places_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_paths_that_are_no_log_directory_are_rejected(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(1).selectExpr("'v' value")
     save(df, tmp_path / "logs")
     with pytest.raises(AnalysisException, match="found a partition directory"):
@@ -203,7 +202,7 @@ input()
 """
 
 
-def test_a_brokers_directory_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_directory_that_a_broker_holds_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(1).selectExpr("'v' value")
     save(df, tmp_path / "logs")
     before = files(tmp_path / "logs")
@@ -217,7 +216,7 @@ def test_a_brokers_directory_is_refused(spark: SparkSession, tmp_path: Path) -> 
     assert files(tmp_path / "logs") == before
 
 
-def test_a_new_topic_among_a_brokers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_new_topic_in_a_broker_directory_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     native_log.LogDir.create(tmp_path / "logs")
     (tmp_path / "logs" / "__cluster_metadata-0").mkdir()
     options = parse_write_options({"path": os.fspath(tmp_path / "logs"), "topic": "new"})
@@ -225,23 +224,24 @@ def test_a_new_topic_among_a_brokers(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert "topic new is new in a broker's log directory" in caplog.text
 
 
-def test_a_topic_is_written_by_its_stored_configuration(tmp_path: Path) -> None:
+def test_a_topic_is_written_with_its_stored_configuration(tmp_path: Path) -> None:
     data = tmp_path / "logs"
     native_log.LogDir.create(data).create_topic("t")
     store(data, "t", {"cleanup.policy": "compact", "compression.type": "zstd", "segment.bytes": "5000"})
-    given = {"path": str(data), "kafka.compression.type": "lz4", "segment.bytes": "6000"}
+    options = {"path": str(data), "kafka.compression.type": "lz4", "segment.bytes": "6000"}
     plan = WritePlan.begin(
-        parse_write_options(given), StructType().add("value", "binary").add("topic", "string")
+        parse_write_options(options), StructType().add("value", "binary").add("topic", "string")
     )
     attempt = plan.attempt("1")
-    (of_t, t), (of_new, new) = attempt.topic_settings("t"), attempt.topic_settings("new")
-    assert (of_t.compression, t.is_compacted, t.segment_bytes) == ("zstd", True, 6000)
-    assert (of_new.compression, new.is_compacted, new.segment_bytes) == ("lz4", False, 6000)
+    encoding, config = attempt.topic_settings("t")
+    assert (encoding.compression, config.is_compacted, config.segment_bytes) == ("zstd", True, 6000)
+    encoding, config = attempt.topic_settings("new")
+    assert (encoding.compression, config.is_compacted, config.segment_bytes) == ("lz4", False, 6000)
     with pytest.raises(native_log.InvalidRecordError, match="expected a key"):
         StagingWriter(attempt).append("t", 0, "t-0", pa.record_batch({"value": [b"v"]}))
 
 
-def test_a_task_that_finds_no_job(tmp_path: Path) -> None:
+def test_a_task_whose_job_has_ended(tmp_path: Path) -> None:
     native_log.LogDir.create(tmp_path / "logs")
     schema = StructType().add("value", "string")
     plan = WritePlan.begin(parse_write_options({"path": str(tmp_path / "logs"), "topic": "t"}), schema)
@@ -255,8 +255,7 @@ def test_a_task_that_finds_no_job(tmp_path: Path) -> None:
 
 
 def test_insert_into_a_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Columns that come from one table tell of that one, whichever they go to: only what the write itself
-    names counts."""
+    """Columns carry the options of their table, so a write uses only the path and topic it names itself."""
     for name in ("here", "there"):
         save(spark.range(3).selectExpr("'k' key", "'v' value"), tmp_path / name)
         options = f"path '{tmp_path / name}', columns 'key,value'"
@@ -283,7 +282,7 @@ def test_insert_of_key_and_value(spark: SparkSession, tmp_path: Path) -> None:
     save(spark.range(3).selectExpr("'v' value"), tmp_path)
     spark.sql(f"CREATE TABLE orders USING kafkalog OPTIONS (path '{tmp_path}')")
     columns, rest = "(key, value)", ""
-    if spark.version.startswith("4.0."):  # does not fill in what is not listed
+    if spark.version.startswith("4.0."):  # does not fill in columns that are not listed
         columns, rest = "", ", NULL, NULL, NULL, NULL, NULL"
     try:
         spark.sql(
@@ -296,7 +295,7 @@ def test_insert_of_key_and_value(spark: SparkSession, tmp_path: Path) -> None:
         spark.sql("DROP TABLE orders")
 
 
-def test_a_table_takes_no_options_of_writes(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_rejects_write_options(spark: SparkSession, tmp_path: Path) -> None:
     save(spark.range(3).selectExpr("'v' value"), tmp_path)
     with pytest.raises(AnalysisException, match="unknown option 'topic': did you mean subscribe"):
         spark.sql(f"CREATE TABLE sink USING kafkalog OPTIONS (path '{tmp_path}', topic 't')")
@@ -319,15 +318,15 @@ df.write.format("kafkalog").mode("append").option("topic", "new").save(sys.argv[
 """
 
 
-def test_a_driver_that_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_killed_driver_leaves_no_files_after_the_next_write(spark: SparkSession, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     save(spark.range(3).selectExpr("'v' value"), logs)
     before = files(logs)
     command = [sys.executable, "-c", SLOW, str(logs)]
     with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as driver:
-        until = time.monotonic() + 120
+        deadline = time.monotonic() + 120
         while not list(logs.rglob("*.batches")):
-            assert driver.poll() is None and time.monotonic() < until
+            assert driver.poll() is None and time.monotonic() < deadline
             time.sleep(0.1)
         os.killpg(driver.pid, signal.SIGKILL)
     assert native_log.LogDir(logs).topics() == {"t": [0]}
@@ -346,7 +345,7 @@ def fails_once(batches):
     for batch in batches:
         yield batch
     if TaskContext.get().attemptNumber() == 0:
-        raise RuntimeError("this attempt fails after it gave its rows")
+        raise RuntimeError("this attempt fails after its last row")
 
 spark = SparkSession.builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", 10).getOrCreate()
 rows = spark.range(0, 1000, 1, 4).selectExpr("concat('k', id) key", "concat('v', id) value")
@@ -358,15 +357,15 @@ df.write.format("kafkalog").mode("append").option("topic", "t").option("partitio
 def test_every_task_fails_once(tmp_path: Path) -> None:
     program = tmp_path / "flaky.py"
     program.write_text(FLAKY)
-    done = submit(str(program), tmp_path / "logs", master="local[4,3]")
-    assert done.returncode == 0, done.stdout
-    assert "this attempt fails" in done.stdout
+    result = submit(str(program), tmp_path / "logs", master="local[4,3]")
+    assert result.returncode == 0, result.stdout
+    assert "this attempt fails" in result.stdout
     logs = native_log.LogDir(tmp_path / "logs")
-    found = [
+    written = [
         value.decode()
         for partition in (0, 1)
         for batch in logs.partition("t", partition).read(columns=["value"])
         for value in batch.column(0).to_pylist()
     ]
-    assert sorted(found) == sorted(f"v{i}" for i in range(1000))
+    assert sorted(written) == sorted(f"v{i}" for i in range(1000))
     assert not [name for name in files(tmp_path / "logs") if "kafkalog" in name]

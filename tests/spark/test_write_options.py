@@ -16,20 +16,20 @@ from native_log.errors import RecordTooLargeError
 from native_log.records.schema import HEADERS
 
 
-def parsed(**options: str) -> WriteOptions:
+def parse(**options: str) -> WriteOptions:
     return parse_write_options({"path": "/logs", "topic": "t", **options})
 
 
 def test_defaults() -> None:
-    found = parse_write_options({"path": "file:/logs"})
-    assert (found.path, found.topic, found.partitions) == ("file:/logs", None, 1)
-    assert found.producer == ProducerOptions("none", None, 16384, False, False, None)
-    assert found.use_timestamp_column
-    assert (found.cluster_id, found.node_id, found.config) == (None, 1, {})
+    options = parse_write_options({"path": "file:/logs"})
+    assert (options.path, options.topic, options.partitions) == ("file:/logs", None, 1)
+    assert options.producer == ProducerOptions("none", None, 16384, False, False, None)
+    assert options.use_timestamp_column
+    assert (options.cluster_id, options.node_id, options.config) == (None, 1, {})
 
 
-def test_everything() -> None:
-    found = parse_write_options(
+def test_all_options() -> None:
+    options = parse_write_options(
         {
             "PATH": "/logs",
             "Topic": " t ",
@@ -53,10 +53,10 @@ def test_everything() -> None:
             "something.else": "ignored",
         }
     )
-    assert (found.topic, found.partitions, found.use_timestamp_column) == ("t", 3, False)
-    assert found.producer == ProducerOptions("zstd", 7, 0, False, True, 500)
-    assert found.config == {"segment.bytes": "1048576", "cleanup.policy": "compact"}
-    assert (found.cluster_id, found.node_id) == ("abcdefghijklmnopqrstuv", 4)
+    assert (options.topic, options.partitions, options.use_timestamp_column) == ("t", 3, False)
+    assert options.producer == ProducerOptions("zstd", 7, 0, False, True, 500)
+    assert options.config == {"segment.bytes": "1048576", "cleanup.policy": "compact"}
+    assert (options.cluster_id, options.node_id) == ("abcdefghijklmnopqrstuv", 4)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_everything() -> None:
         ("paths", '["/a","/b"]', "expected one log directory to write to, found 2"),
     ],
 )
-def test_refusals(name: str, value: str, message: str) -> None:
+def test_invalid_options_are_rejected(name: str, value: str, message: str) -> None:
     options = {"path": "/logs", "topic": "t"} | {name: value}
     if name == "paths":
         del options["path"]
@@ -105,50 +105,50 @@ def test_refusals(name: str, value: str, message: str) -> None:
     ("name", "value"),
     [("acks", "1"), ("retries", "0"), ("max.in.flight.requests.per.connection", "6")],
 )
-def test_what_an_idempotent_producer_refuses(name: str, value: str) -> None:
-    given = {f"kafka.{name}": value}
-    parsed(**given)
-    parsed(**given, **{"kafka.enable.idempotence": "false"})
+def test_settings_that_contradict_idempotence_are_rejected(name: str, value: str) -> None:
+    setting = {f"kafka.{name}": value}
+    parse(**setting)
+    parse(**setting, **{"kafka.enable.idempotence": "false"})
     with pytest.raises(OptionError, match="idempotent producer"):
-        parsed(**given, **{"kafka.enable.idempotence": "true"})
+        parse(**setting, **{"kafka.enable.idempotence": "true"})
 
 
 @pytest.mark.parametrize(
     ("record", "size"),
     [
-        # as Kafka's producer says it: The message is 92 bytes when serialized
+        # The sizes are those that Kafka's producer reports: The message is 92 bytes when serialized ...
         ({"key": b"key-0", "value": b"v0"}, 92),
         ({"key": None, "value": None}, 85),
         ({"key": "ключ", "value": b"v" * 64}, 158),
         ({"value": b"v", "headers": [{"key": "h", "value": b"1"}, {"key": "", "value": None}]}, 92),
     ],
 )
-def test_records_that_a_request_does_not_hold(record: dict[str, object], size: int) -> None:
+def test_records_above_the_request_size_are_rejected(record: dict[str, object], size: int) -> None:
     records = pa.RecordBatch.from_pylist([{"value": None}, record], pa.schema(_types(record)))
-    parsed(**{"kafka.max.request.size": str(size)}).producer.check(records)
+    parse(**{"kafka.max.request.size": str(size)}).producer.check(records)
     with pytest.raises(RecordTooLargeError, match=f"The message is {size} bytes"):
-        parsed(**{"kafka.max.request.size": str(size - 1)}).producer.check(records)
+        parse(**{"kafka.max.request.size": str(size - 1)}).producer.check(records)
 
 
 def _types(record: dict[str, object]) -> list[tuple[str, pa.DataType]]:
     key = pa.string() if isinstance(record.get("key"), str) else pa.binary()
-    known = {"key": key, "value": pa.binary(), "headers": HEADERS}
-    return [(name, known[name]) for name in record]
+    types = {"key": key, "value": pa.binary(), "headers": HEADERS}
+    return [(name, types[name]) for name in record]
 
 
-def test_settings_of_topics_are_checked() -> None:
+def test_invalid_topic_settings_are_rejected() -> None:
     with pytest.raises(InvalidConfigError, match=r"segment\.bytes"):
-        parsed(**{"segment.bytes": "x"})
+        parse(**{"segment.bytes": "x"})
 
 
-def test_what_only_a_write_knows() -> None:
+def test_write_options_are_recognized() -> None:
     assert may_be_write(["path", "Topic"])
     assert may_be_write(["segment.bytes"])
     assert not may_be_write(["path", "kafka.bootstrap.servers", "subscribe", "mode"])
 
 
-def test_a_slip_is_of_a_read_or_of_a_write() -> None:
-    """Spark makes the same source for both, and a read is checked when it is made."""
+def test_a_misspelling_is_corrected_for_reads_and_for_writes() -> None:
+    """Spark creates the same data source for both, and its constructor checks the options of a read."""
     source = KafkaLogDataSource(CaseInsensitiveDict({"path": "/logs", "topics": "t"}))
     with pytest.raises(OptionError, match="did you mean topic"):
         source.writer(StructType().add("value", "string"), overwrite=False)

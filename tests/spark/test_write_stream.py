@@ -1,4 +1,4 @@
-"""The streaming sink: each micro-batch once, whatever Spark runs again."""
+"""The streaming sink: each micro-batch is written exactly once, even if Spark runs it again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 
 
 class Stream:
-    """A directory of files as a stream, and the log directory that it is written to."""
+    """A streaming query from a directory of files to a log directory."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
         self._spark = spark
@@ -37,7 +37,7 @@ class Stream:
         (self._files / f"{start}.json").write_text(rows)
 
     def run(self, mode: str = "append", **options: Any) -> None:
-        """All that is there, a file in each batch."""
+        """Process all new files, one in each micro-batch."""
         frame = (
             self._spark.readStream.schema("key string, value string")
             .option("maxFilesPerTrigger", 1)
@@ -59,20 +59,20 @@ class Stream:
             query.stop()
 
     def forget_commit(self, batch: int) -> None:
-        """Have Spark run a batch again, as after a crash between the sink's commit and its own."""
+        """Make Spark run a batch again, as after a crash between the sink's commit and Spark's."""
         for name in (str(batch), f".{batch}.crc"):
             (self.checkpoint / "commits" / name).unlink()
 
     def values(self) -> list[int]:
         log = native_log.LogDir(self.logs)
-        found: list[int] = []
+        numbers: list[int] = []
         for partition in log.topics()["t"]:
             for batch in log.partition("t", partition).read(columns=["value"]):
-                found += [int(value.decode().removeprefix("v")) for value in batch.column(0).to_pylist()]
-        return sorted(found)
+                numbers += [int(value.decode().removeprefix("v")) for value in batch.column(0).to_pylist()]
+        return sorted(numbers)
 
 
-def test_batch_after_batch(stream: Stream) -> None:
+def test_several_batches(stream: Stream) -> None:
     stream.add(0, 10)
     stream.add(10, 20)
     stream.run(partitions=2)
@@ -81,11 +81,11 @@ def test_batch_after_batch(stream: Stream) -> None:
     assert stream.values() == list(range(30))
     log = native_log.LogDir(stream.logs).partition("t", 0)
     assert len(log.segments) == 1
-    left = [path.name for path in stream.logs.rglob("*kafkalog*")]
-    assert len(left) == 1 and left[0].startswith(".kafkalog-stream-")
+    remaining = [path.name for path in stream.logs.rglob("*kafkalog*")]
+    assert len(remaining) == 1 and remaining[0].startswith(".kafkalog-stream-")
 
 
-def test_a_batch_run_again_is_written_once(stream: Stream) -> None:
+def test_a_batch_that_runs_again_is_written_once(stream: Stream) -> None:
     stream.add(0, 10)
     stream.run()
     stream.forget_commit(0)
@@ -100,7 +100,7 @@ def test_a_batch_run_again_is_written_once(stream: Stream) -> None:
     assert len(list(stream.logs.rglob("*kafkalog*"))) == 1
 
 
-def test_other_queries_are_others(stream: Stream) -> None:
+def test_each_query_has_its_own_batches(stream: Stream) -> None:
     stream.add(0, 10)
     stream.run()
     stream.checkpoint = stream.checkpoint.with_name("other")
@@ -108,7 +108,7 @@ def test_other_queries_are_others(stream: Stream) -> None:
     assert stream.values() == sorted([*range(10), *range(10)])
 
 
-def test_complete_is_refused(stream: Stream) -> None:
+def test_output_mode_complete_is_rejected(stream: Stream) -> None:
     stream.add(0, 10)
     with pytest.raises(
         (StreamingQueryException, AnalysisException), match="output mode complete not allowed"
@@ -117,7 +117,7 @@ def test_complete_is_refused(stream: Stream) -> None:
     assert not stream.logs.exists()
 
 
-def test_a_batch_that_fails_leaves_no_trace(stream: Stream) -> None:
+def test_a_failed_batch_leaves_no_files(stream: Stream) -> None:
     stream.add(0, 10)
     stream.run()
     stream.add(10, 20)
@@ -128,7 +128,7 @@ def test_a_batch_that_fails_leaves_no_trace(stream: Stream) -> None:
     assert stream.values() == list(range(20))
 
 
-def test_a_first_batch_that_fails_leaves_no_trace(stream: Stream) -> None:
+def test_a_failed_first_batch_leaves_no_log_directory(stream: Stream) -> None:
     stream.add(0, 10)
     with pytest.raises(StreamingQueryException, match=r"max\.message\.bytes"):
         stream.run(**{"max.message.bytes": 70})

@@ -1,4 +1,4 @@
-"""A write that was cut short while it was published, and then a broker was started."""
+"""A commit that was interrupted, after which a broker was started on the log directory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two partitions with 0 to 99 in order, and 100 to 299 published in both, but not committed."""
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a log directory with values 0 to 99 committed, and 100 to 299 published but not committed."""
     data = tmp_path / "data"
     LogDir.create(data)
     write(data, 0, 100)
@@ -29,11 +29,11 @@ def cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     class KilledError(Exception):
         pass
 
-    def killed(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(UnfinishedWrite, "commit", killed)
+        patch.setattr(UnfinishedWrite, "commit", fail)
         patch.setattr(UnfinishedWrite, "undo", lambda *_: None)
         with pytest.raises(KilledError):
             publishing.commit(job, staged, {}, 2)
@@ -41,49 +41,49 @@ def cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return data
 
 
-def test_it_is_taken_back_where_no_broker_was(cut_short: Path) -> None:
-    with LogDir(cut_short).partition("t", 0) as log:
+def test_the_next_write_undoes_it_if_no_broker_was_started(interrupted: Path) -> None:
+    with LogDir(interrupted).partition("t", 0) as log:
         assert log.append(records(1000, 1001)) == 50
-    assert values(cut_short) == expected((0, 100), (1000, 1001))
+    assert values(interrupted) == expected((0, 100), (1000, 1001))
 
 
-def a_new_epoch(data: Path) -> None:
+def add_leader_epoch(data: Path) -> None:
     partition = data / "t-0"
     write_leader_epochs(partition, (*read_leader_epochs(partition), EpochEntry(3, 150)))
 
 
-def a_new_high_watermark(data: Path) -> None:
+def raise_high_watermark(data: Path) -> None:
     update_offset_checkpoint(data / REPLICATION_OFFSET_CHECKPOINT, {("t", 0): 120})
 
 
-@pytest.mark.parametrize("trace", [a_new_epoch, a_new_high_watermark])
-def test_what_a_broker_went_on_with_stays(
-    cut_short: Path, trace: object, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("change", [add_leader_epoch, raise_high_watermark])
+def test_a_partition_that_a_broker_has_used_is_kept(
+    interrupted: Path, change: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert callable(trace)
-    trace(cut_short)
-    logs = LogDir(cut_short)
+    assert callable(change)
+    change(interrupted)
+    logs = LogDir(interrupted)
     assert [logs.partition("t", number).high_watermark for number in (0, 1)] == [150, 50]
     assert "a broker went on with it" in caplog.text
     with logs.partition("t", 0) as log:
         assert log.append(records(1000, 1001)) == 150
-    again = LogDir(cut_short)
-    assert [again.partition("t", number).log_end_offset for number in (0, 1)] == [151, 50]
+    reopened = LogDir(interrupted)
+    assert [reopened.partition("t", number).log_end_offset for number in (0, 1)] == [151, 50]
 
 
-def test_an_old_high_watermark_is_no_trace(tmp_path: Path) -> None:
-    """Recovery may leave one beyond the log's end."""
+def test_an_old_high_watermark_does_not_show_a_broker(tmp_path: Path) -> None:
+    """Recovery may leave a high watermark beyond the end of the log."""
     data = tmp_path / "data"
     LogDir.create(data)
     write(data, 0, 100)
     update_offset_checkpoint(data / REPLICATION_OFFSET_CHECKPOINT, {("t", 0): 1000})
     job, staged = staged_job(data, 100, 300)
-    taken: list[bool] = []
+    taken_over: list[bool] = []
 
-    def look(self: UnfinishedWrite, log_dir: Path) -> None:
-        taken.extend(one.is_taken_over(log_dir) for one in self.partitions)
+    def check(self: UnfinishedWrite, log_dir: Path) -> None:
+        taken_over.extend(partition.is_taken_over(log_dir) for partition in self.partitions)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(UnfinishedWrite, "commit", look)
+        patch.setattr(UnfinishedWrite, "commit", check)
         publishing.commit(job, staged, {}, 2)
-    assert taken == [False, False]
+    assert taken_over == [False, False]
