@@ -188,3 +188,12 @@ class WriteSession:
 
 _sessions: dict[tuple[str, int], WriteSession] = {}
 _guard = threading.RLock()
+
+
+def _new_guard_in_child() -> None:
+    """Another thread of the parent, which a forked process does not have, may have held it."""
+    global _guard
+    _guard = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_new_guard_in_child)

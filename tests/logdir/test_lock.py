@@ -147,6 +147,38 @@ def test_a_forked_process_neither_writes_nor_keeps_or_drops_the_lock(log_dir: Pa
     assert values(log_dir) == [b"v", b"v"]
 
 
+FORK_BESIDE_A_THREAD = """
+import os, signal, sys, threading, pyarrow as pa
+from native_log import LogDir
+from native_log.logdir import lock, session
+
+def hold(guard, held, done):
+    with guard:
+        held.set()
+        done.wait()
+
+done = threading.Event()
+threads = []
+for guard in (lock._guard, session._guard):
+    held = threading.Event()
+    threads.append(threading.Thread(target=hold, args=(guard, held, done)))
+    threads[-1].start()
+    held.wait()
+if (child := os.fork()) == 0:
+    signal.alarm(30)  # it would wait for ever
+    with LogDir(sys.argv[1]) as logs:
+        logs.partition("t", 0).append(pa.record_batch({"value": ["v"]}))
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+done.set()
+"""
+
+
+def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent(log_dir: Path) -> None:
+    assert in_another_process(FORK_BESIDE_A_THREAD, log_dir) == "0"
+    assert values(log_dir) == [b"v"]
+
+
 def test_a_lock_file_that_was_replaced_stops_the_writer(log_dir: Path) -> None:
     logs = LogDir(log_dir)
     log = logs.partition("t", 0)
