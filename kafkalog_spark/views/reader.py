@@ -130,6 +130,7 @@ def _segments(log: PartitionLog, options: ReadOptions) -> list[dict[str, Any]]:
                 "baseOffset": segment.base_offset,
                 "sizeInBytes": segment.size_bytes,
                 "validBytes": log.end_position(segment),
+                "invalidBytes": log.invalid_bytes if segment is log.segments[-1] else 0,
                 "modified": segment.mtime_ms * 1000,
                 "offsetIndex": offset_index.status,
                 "offsetIndexEntries": offset_index.entries,
@@ -168,6 +169,7 @@ def _partition(
         "highWatermark": log.high_watermark,
         "segmentCount": len(log.segments),
         "sizeInBytes": log.size_bytes,
+        "invalidBytes": log.invalid_bytes,
         "leaderEpochs": [
             {"epoch": entry.epoch, "startOffset": entry.start_offset} for entry in log.leader_epochs
         ],

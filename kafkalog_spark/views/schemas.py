@@ -31,6 +31,7 @@ SEGMENTS = pa.schema(
         ("lastOffset", pa.int64()),
         ("sizeInBytes", pa.int64()),
         ("validBytes", pa.int64()),
+        ("invalidBytes", pa.int64()),
         ("modified", TIMESTAMP),
         ("batchCount", pa.int64()),
         ("recordCount", pa.int64()),
@@ -45,7 +46,8 @@ SEGMENTS = pa.schema(
 )
 """`baseOffset` is from the file's name; offsets, counts and `maxTimestamp` are from the batches' headers
 (`firstOffset` and `recordCount` are null where a compressed v0/v1 wrapper hides them); `validBytes` of the
-file are written. Indexes are "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or "corrupt"."""
+file are read, `invalidBytes` lie behind the last batch of the log and are left out (0 while a broker has the
+directory open). Indexes are "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or "corrupt"."""
 
 PARTITIONS = pa.schema(
     [
@@ -59,6 +61,7 @@ PARTITIONS = pa.schema(
         ("lastStableOffset", pa.int64()),
         ("segmentCount", pa.int32()),
         ("sizeInBytes", pa.int64()),
+        ("invalidBytes", pa.int64()),
         ("maxTimestamp", TIMESTAMP),
         ("cleanupPolicy", pa.string()),
         ("policySource", pa.string()),

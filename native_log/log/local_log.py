@@ -151,6 +151,27 @@ class LocalLog:
         return 0 if self.checkpoints.live else self._tail.invalid_bytes
 
     @property
+    def missing_end(self) -> str | None:
+        """What is left out or missing behind the log end offset, in one line; None if nothing is.
+
+        While a broker has the directory open it says nothing of bytes behind the last batch.
+        """
+        found = []
+        if self.invalid_bytes:
+            found.append(
+                f"its last {self.invalid_bytes} bytes, from position {self._tail.end_position} of "
+                f"{self.segments[-1].log} on, are left out: {self._tail.invalid}, as a crash leaves it"
+            )
+        snapshot, name = self.snapshots[0] if self.snapshots else (0, "")
+        if snapshot > self.log_end_offset:
+            found.append(f"{name} was written when it had reached offset {snapshot}")
+        if (self.checkpoints.high_watermark or 0) > self.log_end_offset:
+            found.append(
+                f"its high watermark was {self.checkpoints.high_watermark} (replication-offset-checkpoint)"
+            )
+        return f"the log ends at offset {self.log_end_offset}, but {'; '.join(found)}" if found else None
+
+    @property
     def size_bytes(self) -> int:
         """Size of all .log files."""
         return sum(segment.size_bytes for segment in self.segments)

@@ -8,7 +8,7 @@ import threading
 import warnings
 import weakref
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, TypeVar
 
@@ -71,7 +71,8 @@ class PartitionLog(LocalLog):
     ) -> LogRange:
         """The records from `start_offset` to before `end_offset`, None: as far as can be read.
 
-        Without a start offset, a log whose start no local segment has is read with a warning.
+        Without a start offset, a log whose start no local segment has is read with a warning; and without an
+        end offset, one whose end is torn or missing.
 
         The end is never beyond the high watermark, with `isolation_level` "read_committed" never beyond the
         last stable offset.
@@ -83,6 +84,8 @@ class PartitionLog(LocalLog):
         start_offset = optional_integer("start_offset", start_offset)
         end_offset = optional_integer("end_offset", end_offset)
         limit = self._limit(isolation_level)
+        if end_offset is None:
+            self._report_missing_end()
         if start_offset is None and self.without_local_segments:
             logger.warning("%s is read in part: %s", self.path, self.without_local_segments)
         start = self.local_log_start_offset if start_offset is None else start_offset
@@ -180,6 +183,7 @@ class PartitionLog(LocalLog):
             CorruptRecordError: a batch cannot be told from the next (with mode "failFast", else it is stepped
                 over).
         """
+        self._report_missing_end()
         for segment, scanned in self.headers(None, _damage_handler(mode), check_crcs=check_crcs):
             count = scanned.batches.num_rows
             if count:
@@ -193,6 +197,7 @@ class PartitionLog(LocalLog):
             CorruptRecordError: damaged bytes may have held a marker (with mode "failFast").
         """
         on_damage = _damage_handler(mode)
+        self._report_missing_end()
         return transactions_table(self._retried(lambda log: all_transactions(log, on_damage)))
 
     def append(
@@ -389,6 +394,11 @@ class PartitionLog(LocalLog):
         except (FileNotFoundError, LogTruncatedError):
             return work(self.opened_again())
 
+    def _report_missing_end(self) -> None:
+        missing = self.missing_end
+        if missing is not None:
+            _warn_once(f"{self.path}: {missing}; kafkalog verify says more")
+
     def _limit(self, isolation_level: IsolationLevel) -> int:
         if isolation_level == "read_committed":
             return self.last_stable_offset
@@ -397,6 +407,12 @@ class PartitionLog(LocalLog):
                 f"isolation_level must be read_uncommitted or read_committed, found {isolation_level!r}"
             )
         return self.high_watermark
+
+
+@lru_cache(maxsize=1024)
+def _warn_once(message: str) -> None:
+    """Log a warning that has not been logged lately: a log is opened, and read, any number of times."""
+    logger.warning("%s", message)
 
 
 def _damage_handler(mode: Mode) -> Callable[[DamagedRange], None]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from native_log.errors import CorruptRecordError
+from native_log.errors import CorruptRecordError, LogTruncatedError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.files import file_name
 from native_log.storage import DataFile
@@ -166,3 +167,76 @@ def test_header_passes_do_not_read_what_is_between(tmp_path: Path, monkeypatch: 
     assert bytes_read <= 20 * 4096
     assert log.last_stable_offset == 60
     assert bytes_read <= 2 * 20 * 4096 < size
+
+
+@pytest.mark.parametrize(
+    ("end", "invalid"),
+    [
+        (batch(6)[:-1], "less than a whole batch"),
+        (bytes(500), "zeros"),
+        (batch(6, crc=1), "a batch with a wrong checksum"),
+        (b"garbage", "less than a whole batch"),
+    ],
+)
+@pytest.mark.parametrize("first", [[batch(0), batch(3)], []])
+def test_bytes_behind_the_last_batch_are_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: list[bytes], end: bytes, invalid: str
+) -> None:
+    """In every mode, once; not while a broker writes there."""
+    log = PartitionLog.open(write_log(tmp_path / "t-0", {0: [*first, end]}))
+    position, offset = sum(map(len, first)), 3 * len(first)
+    assert log.invalid_bytes == len(end)
+    with caplog.at_level(logging.WARNING):
+        for mode in ("failFast", "dropMalformed", "permissive"):
+            assert offsets(log.read(columns=["offset"], mode=mode)) == list(range(offset))
+        list(PartitionLog.open(log.path).batches())
+        log.transactions()
+    (record,) = caplog.records
+    for part in (
+        str(log.path),
+        f"ends at offset {offset}",
+        f"{len(end)} bytes",
+        f"position {position} of",
+        invalid,
+    ):
+        assert part in record.getMessage()
+    caplog.clear()
+    live = PartitionLog.open(log.path, checkpoints=PartitionCheckpoints(high_watermark=offset, live=True))
+    with caplog.at_level(logging.WARNING):
+        assert offsets(live.read(columns=["offset"])) == list(range(offset))
+        assert offsets(log.read(0, offset, ["offset"])) == list(range(offset))  # that far all is there
+    assert (caplog.records, live.invalid_bytes) == ([], 0)
+
+
+@pytest.mark.parametrize("told", ["high watermark", "snapshot"])
+def test_an_end_that_is_missing_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, told: str
+) -> None:
+    path = write_log(tmp_path / "t-0", {0: [batch(0), batch(3)]})
+    checkpoints = None
+    if told == "snapshot":
+        (path / file_name(9, "snapshot")).write_bytes(bytes.fromhex("000148674bc700000000"))
+    else:
+        checkpoints = PartitionCheckpoints(high_watermark=9)
+    with caplog.at_level(logging.WARNING):
+        assert read(path, checkpoints) == list(range(6))
+    (record,) = caplog.records
+    assert "the log ends at offset 6, but" in record.getMessage()
+    assert ("replication-offset-checkpoint" if checkpoints else "9.snapshot") in record.getMessage()
+    with caplog.at_level(logging.WARNING):
+        assert read(path, checkpoints) == list(range(6))
+    assert len(caplog.records) == 1
+
+
+def test_a_middle_segment_that_is_cut_while_it_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_log(tmp_path / "t-0", {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
+    whole = PartitionLog.open(path).range()
+    os.truncate(path / file_name(3, "log"), 0)
+    with pytest.raises(LogTruncatedError, match="cut while it was read") as raised:
+        list(whole.read(["offset"]))
+    assert (raised.value.path, raised.value.offset) == (str(path / file_name(3, "log")), 3)
+    with caplog.at_level(logging.WARNING):
+        assert offsets(whole.read(["offset"], fail_on_data_loss=False)) == [0, 1, 2, 6, 7, 8]
+    assert ["from offset 3 on" in record.getMessage() for record in caplog.records] == [True]

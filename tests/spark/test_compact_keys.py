@@ -179,7 +179,7 @@ def test_offsets_out_of_order_wherever_the_log_is_cut(tmp_path: Path, by: int) -
             told, _ = gathered(job, settings(), split_bytes)
             error = planned([Row(0, -1, pickle.dumps(one), None), *told], settings()).error or ""
             assert path.name in error
-            assert "expected offsets from" in error
+            assert "expected a batch with offsets from" in error
 
 
 def test_damage_is_named_with_its_place(tmp_path: Path) -> None:

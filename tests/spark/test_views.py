@@ -92,6 +92,17 @@ def test_segments(spark: SparkSession) -> None:
     assert segments.where("offsetIndex in ('missing', 'corrupt', 'torn')").count() == 0
 
 
+def test_bytes_behind_the_last_batch_are_counted(spark: SparkSession) -> None:
+    torn = str(GOLDEN / "kafka-4.1/torn-keep16/data")  # 16 bytes are left of the last batch
+    options = {"columns": "sizeInBytes,validBytes,invalidBytes"}
+    segments = spark.read.format("kafkalog").options(view="segments", **options).load(torn).collect()
+    assert [row.invalidBytes for row in segments] == [0, 16]
+    assert all(row.sizeInBytes == row.validBytes + row.invalidBytes for row in segments)
+    options = {"columns": "topic,invalidBytes"}
+    partitions = spark.read.format("kafkalog").options(view="partitions", **options).load(torn).collect()
+    assert [row.invalidBytes for row in partitions] == [16]
+
+
 def test_latest(spark: SparkSession) -> None:
     topic = "compacted.v1"
     records = spark.read.format("kafkalog").option("subscribe", topic).load(DATA)

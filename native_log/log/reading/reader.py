@@ -209,6 +209,13 @@ class Reader:
                 path=range.path,
                 offset=start,
             )
+        elif isinstance(error, LogTruncatedError) and self._is_cut(error, log):
+            loss = LogTruncatedError(
+                "the file was cut while it was read, and records from offset "
+                f"{start} on went with it. Plan the read again",
+                path=error.path,
+                offset=start,
+            )
         elif start < log.local_log_start_offset or self._is_lost(error, log, start):
             loss = FileNotFoundError(
                 f"{range.path}: a segment was removed while it was read, and with it the records from "
@@ -221,6 +228,18 @@ class Reader:
             logger.warning("%s. What is left is read, for data loss is not to fail the read", loss)
             start, end = max(start, log.local_log_start_offset), min(end, log.log_end_offset)
         return locate(log, start, end)[0] if start < end else ()
+
+    def _is_cut(self, error: LogTruncatedError, log: LocalLog) -> bool:
+        """Whether a file has become shorter than it was when the read was planned.
+
+        It is still the same file, by its inode: a cleaner puts another one in its place.
+        """
+        name = str(error.path).rpartition("/")[2]
+        planned = next((piece for piece in self._pieces if piece.segment == name), None)
+        now = next((segment for segment in log.segments if segment.log == name), None)
+        if planned is None or now is None:
+            return False
+        return now.inode == planned.inode and now.size_bytes < planned.segment_bytes
 
     def _is_lost(self, error: Exception, log: LocalLog, offset: int) -> bool:
         """Whether a segment was removed, and not merged with others.
