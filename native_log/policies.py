@@ -217,8 +217,9 @@ def retention_policy(topic: str, facts: TopicFacts, request: Request) -> Retenti
 def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> CompactionPolicy:
     """Decide whether a topic is compacted, by which settings, and whether old segments are deleted after.
 
-    It is compacted if the user names it, or if its policy is known to contain compact. Old segments are
-    deleted if the policy is known to contain delete too, or the user names the topic and gives such a policy.
+    It is compacted if the user names it, if its policy is known to contain compact, or if nothing is known of
+    its policy and the user gives one with compact. Old segments are deleted if the policy is known to contain
+    delete too, or the user names the topic and gives such a policy.
     """
     asked, is_named = request.policy, request.names(topic)
     try:
@@ -226,7 +227,9 @@ def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> Compac
     except InvalidConfigError as error:
         return CompactionPolicy(LogConfig(), f"its stored configuration is not understood: {error}")
     stored = (known.values or frozenset()) if known.is_stored else frozenset()
-    if not is_named and "compact" not in (known.values or ()):
+    is_unknown = known.values is None and facts.unreadable is None
+    is_asked = is_named or (is_unknown and "compact" in (asked or ()))
+    if not is_asked and "compact" not in (known.values or ()):
         why = _not_stored(facts) if known.values is None else f"its cleanup.policy is {known}"
         why = facts.unreadable or why
         return CompactionPolicy(settings, f"{why}; to compact it anyway, name the topic")

@@ -60,8 +60,9 @@ def compact(
 ) -> pa.Table:
     """Compacts logs as a broker's cleaner does: of each key only the newest record is left.
 
-    A topic is compacted if `topics` names it, if its stored policy contains compact, or, where none is
-    stored, if a cleaner has compacted it before (cleaner-offset-checkpoint). All others are skipped.
+    A topic is compacted if `topics` names it, or if its stored policy contains compact. If no policy is
+    stored, it is compacted if a cleaner has compacted it before (cleaner-offset-checkpoint), or if `config`
+    gives a cleanup.policy that contains compact. All others are skipped.
 
     Then, as the cleaner does, deletes old segments of these topics as `native_log.retain` does: with
     `cleanup.policy` compact,delete all that retention deletes; with compact alone, what lies below the log

@@ -36,8 +36,9 @@ def compact(
     min.compaction.lag.ms, max.compaction.lag.ms, delete.retention.ms, segment.bytes, log.cleaner.threads,
     log.cleaner.dedupe.buffer.size.
 
-    Topics are compacted that --topic names, whose policy in the cluster's metadata contains compact, or,
-    without metadata, that a cleaner has compacted before. Others are skipped.
+    A topic is compacted if --topic names it, or if its policy in the cluster's metadata contains compact. If
+    no policy is stored, it is compacted if a cleaner has compacted it before, or if --conf
+    cleanup.policy=compact is given. Other topics are skipped.
 
     Segments below the log start offset go too; with the policy compact,delete, given for topics that are
     named or stored, also those that retention.ms and retention.bytes ask for, as by `kafkalog retain`.
