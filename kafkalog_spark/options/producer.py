@@ -55,7 +55,7 @@ _OTHERS = (
 PRODUCER_OPTIONS = tuple(f"kafka.{name}" for name in (*_OTHERS, *_NUMBERS, *_BOOLEANS))
 """The option names of all producer settings."""
 CONSUMER_OPTIONS = ("kafka.request.timeout.ms", "kafka.interceptor.classes")
-"""Those that are consumer settings as well, so options of reads."""
+"""Producer settings that consumers have as well. They may belong to a read."""
 
 _WHITESPACE = "".join(map(chr, range(33)))
 _BITS = {"INT": 32, "LONG": 64}

@@ -71,7 +71,7 @@ class WriteOptions:
 
 
 def may_be_write(names: Iterable[str]) -> bool:
-    """Return whether options may belong to a write: whether one of them is not an option of reads."""
+    """Return whether options may belong to a write: at least one of them is not an option of reads."""
     return any(name.lower() in _WRITE_ONLY | _AMBIGUOUS for name in names)
 
 
@@ -82,9 +82,9 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     """
     given = Given(options)
     given.check_write_names((*_OPTIONS, *PROTECTED))
-    for name, meant in _NAMES_ELSEWHERE.items():
+    for name, correct in _NAMES_ELSEWHERE.items():
         if given.get(name) is not None:
-            raise OptionError(f"unknown option {name!r}: did you mean {meant}?")
+            raise OptionError(f"unknown option {name!r}: did you mean {correct}?")
     producer = ProducerOptions.parse(given)
     config = {name: value for name, value in given.values.items() if name in SETTINGS_BY_NAME}
     LogConfig.parse(config)

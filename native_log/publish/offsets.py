@@ -28,8 +28,8 @@ FileBatches = tuple["StagedFile", pa.RecordBatch]
 def assign_offsets(files: Sequence[StagedFile], offset: int, leader_epoch: int) -> list[FileBatches]:
     """Write the final offsets, beginning at `offset`, and the leader epoch into the batches of files.
 
-    Do not flush the files: that is done when they are segments. Each changed batch costs one more page to
-    flush. A file that already has these offsets and this epoch, as the first of a new log, is not changed.
+    The files are not flushed here but later, as segments. Each changed batch costs one more page to flush. A
+    file that already has these offsets and this epoch, as the first of a new log, is not changed.
     """
     parts = []
     for file in files:
