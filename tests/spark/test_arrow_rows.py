@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.spark
 def schema(spark: SparkSession) -> StructType:
     columns = (
         "key string, value binary, partition int, timestamp timestamp, "
-        "headers array<struct<key:string,value:binary>>, other map<string,int>"
+        "headers array<struct<key:string,value:binary>>, other decimal(9,2)"
     )
     return spark.createDataFrame([], columns).schema
 
@@ -30,7 +31,7 @@ def schema(spark: SparkSession) -> StructType:
 def test_rows_are_converted_to_batches(schema: StructType) -> None:
     time = datetime(2024, 5, 1, 12)  # local time without a zone, as in Spark's rows
     headers = [Row(key="h", value=b"x"), Row(key="i", value=None)]
-    rows = [("k", bytearray(b"v"), 1, time, headers, {}), (None,) * 6] * 6000
+    rows = [("k", bytearray(b"v"), 1, time, headers, Decimal(1)), (None,) * 6] * 6000
     first, second = arrow_rows.rows_to_arrow(iter(rows), schema)  # type: ignore[arg-type]
     assert (first.num_rows, second.num_rows) == (10_000, 2_000)
     assert first.slice(0, 2).to_pylist() == [
