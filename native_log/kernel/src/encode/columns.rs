@@ -129,11 +129,12 @@ impl<'a> Binary<'a> {
         }
     }
 
-    /// Whether `more` bytes behind a value are readable.
+    /// A value of this column and the `more` bytes behind it, if there are so many. (The value's own slice does not
+    /// permit reading them.)
     #[inline(always)]
-    pub fn readable_behind(&self, value: &[u8], more: usize) -> bool {
-        let end = value.as_ptr_range().end.addr() - self.data.as_ptr().addr();
-        self.data.len() - end >= more
+    pub fn extended(&self, value: &[u8], more: usize) -> Option<&'a [u8]> {
+        let start = value.as_ptr().addr() - self.data.as_ptr().addr();
+        self.data.get(start..start + value.len() + more)
     }
 
     fn content_bytes(&self) -> usize {

@@ -64,8 +64,8 @@ impl<'a> Row<'a> {
             to.write(0); // attributes, of which none is in use
             to = varint(timestamp_delta, to.add(1));
             to = varint(offset_delta.into(), to);
-            to = sized(self.key, |key| records.key.readable_behind(key, READ_AHEAD), to);
-            to = sized(self.value, |value| records.value.readable_behind(value, READ_AHEAD), to);
+            to = sized(self.key, |key| records.key.extended(key, READ_AHEAD), to);
+            to = sized(self.value, |value| records.value.extended(value, READ_AHEAD), to);
             if records.headers.missing() {
                 to.write(0);
                 return to.add(1);
@@ -73,8 +73,8 @@ impl<'a> Row<'a> {
             let headers = records.headers.of_row(row);
             to = varint(headers.len() as i64, to);
             for (name, value) in headers {
-                to = sized(name, |_| false, to);
-                to = sized(value, |_| false, to);
+                to = sized(name, |_| None, to);
+                to = sized(value, |_| None, to);
             }
             to
         }
@@ -105,10 +105,12 @@ unsafe fn varint(value: i64, to: *mut u8) -> *mut u8 {
     }
 }
 
+/// Writes bytes behind their length. `extended`: the same bytes and at least READ_AHEAD more, or None.
+///
 /// # Safety
 /// There is room for the bytes, their length, and READ_AHEAD more.
 #[inline(always)]
-unsafe fn sized(bytes: Option<&[u8]>, readable_behind: impl Fn(&[u8]) -> bool, to: *mut u8) -> *mut u8 {
+unsafe fn sized<'a>(bytes: Option<&'a [u8]>, extended: impl Fn(&'a [u8]) -> Option<&'a [u8]>, to: *mut u8) -> *mut u8 {
     // SAFETY: the caller's promise.
     unsafe {
         let Some(bytes) = bytes else {
@@ -116,10 +118,9 @@ unsafe fn sized(bytes: Option<&[u8]>, readable_behind: impl Fn(&[u8]) -> bool, t
             return to.add(1);
         };
         let to = varint(bytes.len() as i64, to);
-        if readable_behind(bytes) {
-            copy(bytes.as_ptr(), to, bytes.len());
-        } else {
-            bytes.as_ptr().copy_to_nonoverlapping(to, bytes.len());
+        match extended(bytes) {
+            Some(extended) => copy(extended.as_ptr(), to, bytes.len()),
+            None => bytes.as_ptr().copy_to_nonoverlapping(to, bytes.len()),
         }
         to.add(bytes.len())
     }
