@@ -31,7 +31,7 @@ mod chunk;
 pub mod cleaner;
 pub mod codec;
 pub mod columns;
-pub mod constant;
+mod constant;
 #[cfg(feature = "python")]
 mod convert;
 pub mod crc;
@@ -40,18 +40,18 @@ pub mod decode;
 pub mod encode;
 pub mod find;
 pub mod header;
-pub mod legacy;
+mod legacy;
 mod memory;
 pub mod order;
 pub mod partitioner;
 pub mod patch;
-pub mod pool;
+mod pool;
 pub mod scan;
 pub mod selection;
-pub mod v2;
+mod v2;
 pub mod varint;
 mod wide;
-pub mod write;
+mod write;
 
 #[cfg(feature = "python")]
 mod python;

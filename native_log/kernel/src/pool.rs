@@ -14,6 +14,8 @@ use crate::memory::{LARGE_PAGE, advise_large_pages};
 pub const SLACK: usize = 64;
 const ALIGNMENT: usize = 64;
 const SMALLEST: usize = 4 << 10;
+/// A greater power of two would be no size of an allocation.
+const MOST_BYTES: usize = 1 << (usize::BITS - 2);
 /// Free blocks kept, in bytes; beyond that they go back to the allocator.
 const KEPT_BYTES: usize = 64 << 20;
 
@@ -97,9 +99,11 @@ impl<T: Copy> PoolVec<T> {
         self.len == 0
     }
 
-    /// Makes room for `more` values, and SLACK bytes behind them.
+    /// Makes room for `more` values, and SLACK bytes behind them. Panics if these are more bytes than there can be.
     pub fn reserve(&mut self, more: usize) {
-        let needed = (self.len + more) * size_of::<T>() + SLACK;
+        let values = self.len.checked_add(more).and_then(|len| len.checked_mul(size_of::<T>()));
+        let needed = values.and_then(|bytes| bytes.checked_add(SLACK)).filter(|&bytes| bytes <= MOST_BYTES);
+        let needed = needed.expect("a size that was checked against the input");
         if self.block.as_ref().is_none_or(|block| block.bytes < needed) {
             let bigger = Block::of(needed);
             if let Some(block) = &self.block {
@@ -178,6 +182,12 @@ mod tests {
         assert_eq!(values.len(), 5002);
         assert!(values[..5000].iter().copied().eq(0..5000));
         assert_eq!(values[5000..], [7, 8]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a size that was checked")]
+    fn no_room_for_more_than_can_be() {
+        PoolVec::<i64>::new().reserve(usize::MAX / 8);
     }
 
     #[test]

@@ -9,7 +9,9 @@ const SHORTEST_MATCH: usize = 4;
 
 pub struct Lz4;
 
-impl Format for Lz4 {
+// SAFETY: a token and an offset take no more bytes than the shortest match that they stand for, and a length takes one
+// for 255; LZ4_compressBound counts the last token and those. Copies write SLACK bytes too many at most.
+unsafe impl Format for Lz4 {
     /// LZ4_compressBound
     fn most_bytes(block_bytes: usize) -> usize {
         block_bytes + block_bytes / 255 + 16

@@ -50,8 +50,11 @@ pub struct Sequence {
 pub const SLACK: usize = 32;
 
 /// How sequences are written.
-pub trait Format {
-    /// No block comes to more.
+///
+/// # Safety
+/// No block of `block_bytes` bytes, cut into whatever sequences, comes to more than `most_bytes(block_bytes)` bytes;
+/// nothing is written more than SLACK bytes behind what a method returns, and that is never in front of `to`.
+pub unsafe trait Format {
     fn most_bytes(block_bytes: usize) -> usize;
 
     /// Writes what a block begins with; where that ends.
@@ -480,7 +483,8 @@ pub mod tests {
     /// Lists sequences.
     struct List;
 
-    impl Format for List {
+    // SAFETY: a sequence has SHORTEST_MATCH bytes at least, and takes 32; the end takes 8.
+    unsafe impl Format for List {
         fn most_bytes(block_bytes: usize) -> usize {
             (block_bytes / SHORTEST_MATCH + 1) * 32
         }

@@ -9,7 +9,9 @@ const SHORTEST_COPY: usize = 4;
 
 pub struct Snappy;
 
-impl Format for Snappy {
+// SAFETY: the length at the beginning takes three bytes at most. A sequence takes two bytes more than it stands for at
+// most, and only if that is 260 or more; copies write SLACK bytes too many at most.
+unsafe impl Format for Snappy {
     /// snappy: MaxCompressedLength
     fn most_bytes(block_bytes: usize) -> usize {
         32 + block_bytes + block_bytes / 6

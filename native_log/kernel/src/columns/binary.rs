@@ -8,12 +8,14 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use super::Validity;
 use crate::pool::PoolVec;
 
+/// A column being built. Its bytes must stay below 2^31, which RecordColumns::fits tells beforehand.
 #[derive(Default)]
 pub struct BinaryColumn {
-    pub data: PoolVec<u8>,
-    /// Where each value ends; Arrow's offsets without the leading 0, which `reserve` puts there.
-    pub offsets: PoolVec<i32>,
-    pub validity: Validity,
+    pub(crate) data: PoolVec<u8>,
+    /// Arrow's offsets: 0, put there by `reserve`, and where each value ends. They do not decrease, and the last one is
+    /// the length of `data`.
+    pub(crate) offsets: PoolVec<i32>,
+    pub(crate) validity: Validity,
 }
 
 impl BinaryColumn {
@@ -54,7 +56,7 @@ impl BinaryColumn {
     pub fn finish(mut self, rows: usize) -> ArrayRef {
         self.reserve(0, 0);
         let offsets = ScalarBuffer::new(self.offsets.into_buffer(), 0, rows + 1);
-        // SAFETY: the offsets begin with 0, do not decrease, and the last is the length of the data.
+        // SAFETY: that is what `offsets` promises, and ScalarBuffer has checked that there are so many.
         unsafe {
             let offsets = OffsetBuffer::new_unchecked(offsets);
             Arc::new(BinaryArray::new_unchecked(offsets, self.data.into_buffer(), self.validity.finish(rows)))

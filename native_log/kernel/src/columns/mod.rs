@@ -12,10 +12,10 @@ use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, PrimitiveArray
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, OffsetBuffer, ScalarBuffer, ToByteSlice};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
-pub use binary::BinaryColumn;
-pub use headers::{Header, HeadersColumn};
+pub(crate) use binary::BinaryColumn;
+pub(crate) use headers::{Header, HeadersColumn};
 use runs::Runs;
-pub use validity::Validity;
+use validity::Validity;
 
 use crate::codec::Codec;
 use crate::pool::PoolVec;
@@ -124,15 +124,23 @@ pub struct Record<'a> {
 }
 
 /// The columns being built: those of each record, and those of each batch as runs of equal values.
+///
+/// Only this crate fills them, since Arrow trusts what they hold:
+///
+/// ```compile_fail
+/// fn add_rows(columns: &mut _kernel::columns::RecordColumns) {
+///     columns.rows += 1;
+/// }
+/// ```
 #[derive(Default)]
 pub struct RecordColumns {
-    pub rows: usize,
-    pub key: Option<BinaryColumn>,
-    pub value: Option<BinaryColumn>,
-    pub offset: Option<PoolVec<i64>>,
-    pub timestamp: Option<PoolVec<i64>>,
-    pub sequence: Option<PoolVec<i32>>,
-    pub headers: Option<HeadersColumn>,
+    pub(crate) rows: usize,
+    pub(crate) key: Option<BinaryColumn>,
+    pub(crate) value: Option<BinaryColumn>,
+    pub(crate) offset: Option<PoolVec<i64>>,
+    pub(crate) timestamp: Option<PoolVec<i64>>,
+    pub(crate) sequence: Option<PoolVec<i32>>,
+    pub(crate) headers: Option<HeadersColumn>,
     batches: Runs<BatchValues>,
 }
 
@@ -140,7 +148,7 @@ pub struct RecordColumns {
 const MAX_COLUMN_BYTES: usize = i32::MAX as usize;
 
 impl RecordColumns {
-    pub fn new(columns: &[Column]) -> Self {
+    pub(crate) fn new(columns: &[Column]) -> Self {
         let wanted = |column: Column| columns.contains(&column);
         RecordColumns {
             rows: 0,
@@ -154,8 +162,13 @@ impl RecordColumns {
         }
     }
 
+    /// How many records there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Makes room for `rows` records whose keys and values have `bytes` bytes together.
-    pub fn reserve(&mut self, rows: usize, bytes: usize) {
+    pub(crate) fn reserve(&mut self, rows: usize, bytes: usize) {
         for column in [&mut self.key, &mut self.value].into_iter().flatten() {
             column.reserve(rows, bytes);
         }
@@ -168,7 +181,7 @@ impl RecordColumns {
     }
 
     /// Makes room for `times` as much as there is: called once the first batch shows what the rest may be like.
-    pub fn expect(&mut self, times: usize) {
+    pub(crate) fn expect(&mut self, times: usize) {
         const MOST: usize = 16 << 20;
         let rows = (self.rows * times).min(MOST / 8);
         for column in [&mut self.key, &mut self.value].into_iter().flatten() {
@@ -178,7 +191,7 @@ impl RecordColumns {
     }
 
     /// Whether so many more records and bytes would still fit below Arrow's 32-bit offsets.
-    pub fn fits(&self, rows: usize, bytes: usize, constants: &Constants) -> bool {
+    pub(crate) fn fits(&self, rows: usize, bytes: usize, constants: &Constants) -> bool {
         let widest = [constants.topic, constants.segment].into_iter().flatten().map(str::len).max().unwrap_or(0);
         let longest = [&self.key, &self.value].into_iter().flatten().map(|column| column.data.len()).max();
         let headers = self.headers.as_ref().map_or(0, HeadersColumn::data_bytes);
@@ -188,7 +201,7 @@ impl RecordColumns {
     }
 
     /// Appends one record; the batch it belongs to is closed by `end_batch` or undone by `undo_batch`.
-    pub fn append(&mut self, record: &Record, headers: &[Header]) {
+    pub(crate) fn append(&mut self, record: &Record, headers: &[Header]) {
         if let Some(column) = &mut self.key {
             column.append(self.rows, record.key);
         }
@@ -211,12 +224,12 @@ impl RecordColumns {
     }
 
     /// The records appended since the last batch ended are those of this one.
-    pub fn end_batch(&mut self, values: BatchValues) {
+    pub(crate) fn end_batch(&mut self, values: BatchValues) {
         self.batches.extend_to(self.rows, values);
     }
 
     /// Forgets the records appended since the last batch ended.
-    pub fn undo_batch(&mut self) {
+    pub(crate) fn undo_batch(&mut self) {
         self.rows = self.batches.rows();
         for column in [&mut self.key, &mut self.value].into_iter().flatten() {
             column.truncate(self.rows);
@@ -233,7 +246,7 @@ impl RecordColumns {
     }
 
     /// Bytes of the columns asked for: what `max_bytes` is held against. Bitmaps count nothing.
-    pub fn bytes(&self, columns: &[Column], constants: &Constants) -> usize {
+    pub(crate) fn bytes(&self, columns: &[Column], constants: &Constants) -> usize {
         let text = |text: Option<&str>| self.rows * (4 + text.map_or(0, str::len));
         let binary = |column: &Option<BinaryColumn>| self.rows * 4 + column.as_ref().map_or(0, |c| c.data.len());
         let bytes_of = |column: &Column| match column {

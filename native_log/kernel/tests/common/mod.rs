@@ -45,7 +45,7 @@ pub fn rows(buffer: &[u8], options: &Options) -> (Vec<Row>, Stopped) {
 }
 
 fn rows_of(records: RecordColumns, columns: &[Column]) -> Vec<Row> {
-    let count = records.rows;
+    let count = records.rows();
     let arrays = records.finish(columns, &Constants::default());
     for array in &arrays {
         array.to_data().validate_full().unwrap();
