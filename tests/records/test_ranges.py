@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from .build import COMMIT, CONTROL, TRANSACTIONAL, Rec, marker, message, v2, wrapper
+from .conftest import KERNEL, REFERENCE, needs_kernel
 from .rows import offsets
 
 LOG = (
@@ -221,3 +226,58 @@ def test_find_batch_within_zeros_and_batches(impl) -> None:
     assert impl.find_batch(batch + bytes(5000), 1) is None
     holding = v2([Rec(None, b"--" + batch)], 7)
     assert impl.find_batch(holding, 1) == holding.index(batch)
+
+
+@needs_kernel
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["v2", "message", "wrapper", "noise"]),
+            st.integers(0, 900),
+            st.booleans(),  # whether its checksum is right
+            st.booleans(),  # whether it holds what came before
+        ),
+        max_size=6,
+    )
+)
+def test_find_batch_within_batches(pieces: list[tuple[str, int, bool, bool]]) -> None:
+    """Headers that claim what lies behind them, batches within batches: both find the same."""
+    data = b""
+    for kind, size, is_right, holds in pieces:
+        value = (data if holds else b"") + bytes(index * index % 251 for index in range(size))
+        crc = None if is_right else 1
+        if kind == "v2":
+            piece = v2([Rec(None, value)], 7, crc=crc)
+        elif kind == "message":
+            piece = message(1, 7, None, value, crc=crc)
+        elif kind == "wrapper":
+            piece = wrapper(0, [message(0, 7, None, value)], 7, "gzip", crc=crc)
+        else:
+            piece = value
+        data = piece if holds else data + piece
+    starts = [0]
+    while starts[-1] is not None:
+        found = REFERENCE.find_batch(data, starts[-1])
+        assert KERNEL.find_batch(data, starts[-1]) == found
+        starts.append(None if found is None else found + 1)
+
+
+SEARCH = """
+import resource, struct
+from native_log.records import kernel
+resource.setrlimit(resource.RLIMIT_CPU, (15, 20))
+size = 16 << 20
+header = struct.pack(">hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 0)
+data = bytearray()
+while len(data) < size:
+    data += struct.pack(">qiibI", 7, size - len(data) - 12, 0, 2, 1) + header + b"\\xff"
+print(kernel.find_batch(data[:size]))
+"""
+
+
+@needs_kernel
+def test_find_batch_among_many_headers() -> None:
+    """The time a search takes does not grow with what headers claim: here 270,000 claim all that follows."""
+    command = [sys.executable, "-W", "ignore", "-c", SEARCH]
+    assert subprocess.run(command, capture_output=True, check=True, text=True).stdout == "None\n"

@@ -1,13 +1,16 @@
 //! Where batches begin again behind damaged bytes.
 
 use crate::codec::Codec;
-use crate::header::{LegacyHeader, MAGIC_AT, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::crc::RangeCrcs;
+use crate::header::{
+    LEGACY_CRC_FROM, LegacyHeader, MAGIC_AT, MAGIC_END, Next, Prefix, V2_CRC_FROM, V2_HEADER, V2Header, next,
+};
 use crate::legacy::key_and_value;
 
 /// Index of the first batch from `start` on that lies wholly in the buffer and that nothing speaks against: its header
 /// makes sense, its offset is at least `min_offset` and below `max_offset`, its CRC is right. Or, where that comes
 /// first, of a batch of up to `max_batch_bytes` that begins in the buffer and goes on behind it, of which there is only
-/// the header to judge by.
+/// the header to judge by. The time is in proportion to the buffer, however many headers there are.
 pub fn find_batch(
     buffer: &[u8],
     start: usize,
@@ -16,6 +19,8 @@ pub fn find_batch(
     max_batch_bytes: usize,
 ) -> Option<usize> {
     let most = buffer.len().checked_sub(MAGIC_END)?;
+    let mut crcs =
+        Crcs { from: start, v2: RangeCrcs::crc32c(buffer.get(start..)?), legacy: RangeCrcs::crc32(&buffer[start..]) };
     (start..=most).find(|&at| {
         let rest = &buffer[at..];
         rest[MAGIC_AT] <= 2
@@ -25,25 +30,39 @@ pub fn find_batch(
                 Next::Batch(prefix) => {
                     (min_offset..max_offset).contains(&prefix.offset)
                         && rest.len() >= prefix.header_bytes()
-                        && is_plausible(rest, &prefix)
+                        && is_plausible(rest, &prefix, at, &mut crcs)
                 }
                 _ => false,
             }
     })
 }
 
-/// `rest` begins with the whole header of the batch.
-fn is_plausible(rest: &[u8], prefix: &Prefix) -> bool {
+/// The checksums of what may be batches: they overlap where a header lies within what another one claims.
+struct Crcs<'a> {
+    /// Index of the first byte they are of.
+    from: usize,
+    v2: RangeCrcs<'a>,
+    legacy: RangeCrcs<'a>,
+}
+
+/// `rest`, from `at` on, begins with the whole header of the batch.
+fn is_plausible(rest: &[u8], prefix: &Prefix, at: usize, crcs: &mut Crcs) -> bool {
     let batch = rest.get(..prefix.total);
+    let begins = at - crcs.from;
+    let ends = begins + prefix.total;
     match rest.first_chunk::<V2_HEADER>() {
         Some(header) if prefix.magic == 2 => {
             let header = V2Header::parse(header);
-            v2_is_plausible(&header, prefix.total) && batch.is_none_or(|batch| header.check_crc(batch).is_ok())
+            v2_is_plausible(&header, prefix.total)
+                && (batch.is_none() || crcs.v2.of(begins + V2_CRC_FROM..ends) == header.crc)
         }
         _ => {
             let header = LegacyHeader::parse(rest);
             legacy_is_plausible(&header)
-                && batch.is_none_or(|batch| key_and_value(&header, batch).is_ok() && header.check_crc(batch).is_ok())
+                && batch.is_none_or(|batch| {
+                    key_and_value(&header, batch).is_ok()
+                        && crcs.legacy.of(begins + LEGACY_CRC_FROM..ends) == header.crc
+                })
         }
     }
 }
