@@ -9,9 +9,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+import zstandard
 
 from . import build
 from .build import TRANSACTIONAL, ZSTD_TOO_SMALL_FOREVER, Rec, marker, message, v2, with_right_crc, wrapper
+from .conftest import needs_kernel
 from .rows import ALL, offsets, rows
 
 if TYPE_CHECKING:
@@ -217,6 +219,56 @@ def test_memory_for_lies(impl, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", MEASURE.format(name=impl.name), *map(str, files)]
     grown = int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
     assert grown < 64 << 20
+
+
+MANY = """
+import pathlib, resource, sys
+from native_log.records import kernel_cleaning as impl
+data = pathlib.Path(sys.argv[1]).read_bytes()
+every = impl.Survivors([7])
+rules = dict(survivors=every, survivors_end=9, now_ms=0, delete_horizon_ms=None)
+buckets = impl.KeyBuckets(1, 1 << 20, dirty=True)
+steps = dict(
+    put=lambda: impl.OffsetMap(1 << 20).put_batches(data),
+    mark=lambda: impl.OffsetMap(1 << 20).mark(data, every),
+    pack=lambda: buckets.put_batches(data),
+    copy=lambda: impl.rewrite(data, **rules),
+    write=lambda: impl.rewrite(data, nulled=every, **rules),
+)
+impl.rewrite(b"", **rules)
+unit = 1 if sys.platform == "darwin" else 1024
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for name, step in steps.items():
+    found = step()
+    assert found.status == "end", (name, found)
+    records = found.stats.records_kept if name in ("copy", "write") else found.records
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
+    print(name, records, grown)
+"""
+
+
+@needs_kernel
+@pytest.mark.parametrize("magic", [1, 2])
+def test_memory_for_many_records(magic: int, tmp_path: Path) -> None:
+    """A few KB can hold millions of records: compaction takes the memory they take decompressed, once as read
+    and once as written."""
+    if magic == 2:
+        one = build.payload([Rec(b"", b"", offset_delta=0)])
+        count, codec = (32 << 20) // len(one), "zstd"
+        records = zstandard.compress(one * count)
+        batch = v2([], 7, codec, record_count=count, last_offset_delta=0, records=records)
+    else:
+        one = message(1, 0, b"", b"")
+        count, codec = (32 << 20) // len(one), "gzip"
+        batch = wrapper(1, [one * count], 7, codec)
+    assert len(batch) < 200_000
+    file = tmp_path / "many.log"
+    file.write_bytes(batch)
+    command = [sys.executable, "-W", "ignore", "-c", MANY, str(file)]
+    out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    for name, records, grown in map(str.split, out.splitlines()):
+        assert int(records) == count, out
+        assert int(grown) < (120 << 20 if name == "write" else 64 << 20), out
 
 
 @pytest.mark.parametrize("magic", [3, -1, 127, -128])

@@ -13,7 +13,7 @@ pub const MAGIC_END: usize = MAGIC_AT + 1;
 pub const MIN_SIZE: i32 = 14;
 
 /// A segment, and so a batch, has no more bytes than 31 bits count.
-const MAX_TOTAL: usize = i32::MAX as usize;
+pub const MAX_TOTAL: usize = i32::MAX as usize;
 
 /// What stands at a position where a batch is expected.
 #[derive(Debug, PartialEq, Eq)]

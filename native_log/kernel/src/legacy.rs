@@ -3,7 +3,7 @@
 
 use crate::columns::{Record, RecordColumns};
 use crate::damage::Fault;
-use crate::header::{LegacyHeader, MAGIC_AT, MIN_SIZE, PREFIX_BYTES, V0_SMALLEST, V1_SMALLEST, i32_at, i64_at};
+use crate::header::{LegacyHeader, MAGIC_AT, MIN_SIZE, PREFIX_BYTES, V0_SMALLEST, V1_SMALLEST, i32_at};
 use crate::selection::OffsetRange;
 
 /// Bytes, or null.
@@ -62,7 +62,7 @@ pub fn wrapped<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<&'a [u8],
 }
 
 /// The offsets a wrapper really holds.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrappedOffsets {
     pub first: i64,
     pub last: i64,
@@ -77,39 +77,73 @@ pub fn read_wrapper(
     columns: &mut RecordColumns,
 ) -> Result<WrappedOffsets, Fault> {
     let records = wrapped_records(wrapper, content, check_crcs)?;
-    for record in records.iter().filter(|record| wanted.contains(record.offset)) {
-        columns.append(record, &[]);
-    }
-    let offset_of = |record: Option<&Record>| record.map_or(wrapper.offset, |record| record.offset);
-    Ok(WrappedOffsets { first: offset_of(records.first()), last: offset_of(records.last()) })
+    let wanted = records.iter().filter(|(record, _)| wanted.contains(record.offset));
+    wanted.for_each(|(record, _)| columns.append(&record, &[]));
+    Ok(records.offsets)
 }
 
-/// The messages within a wrapper, at least one, with the offsets and times they have in the log.
+/// So many messages of a wrapper are remembered, and more are read a second time: a few KB can hold millions.
+const MOST_REMEMBERED: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 16 };
+
+/// The messages within a wrapper, at least one, once all of them were found to be right.
 pub fn wrapped_records<'a>(
     wrapper: &LegacyHeader,
     content: &'a [u8],
     check_crcs: bool,
-) -> Result<Vec<Record<'a>>, Fault> {
-    let entries = Entries { rest: content }.collect::<Result<Vec<_>, _>>()?;
-    let Some(last) = entries.last() else {
+) -> Result<WrappedRecords<'a>, Fault> {
+    let mut entries = Entries { rest: content };
+    let (mut remembered, mut unread) = (Vec::new(), entries.clone());
+    let mut ends = None;
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let record = match inner_record(wrapper, entry, check_crcs) {
+            Ok(record) => record,
+            // What is wrong with an entry's size comes before what is wrong with a message.
+            Err(fault) => return Err(entries.find_map(Result::err).unwrap_or(fault)),
+        };
+        let (_, last) = ends.get_or_insert((record.offset, record.offset));
+        *last = record.offset;
+        if remembered.len() < MOST_REMEMBERED {
+            remembered.push((record, entry[MAGIC_AT] as i8));
+            unread = entries.clone();
+        }
+    }
+    let Some((first, last)) = ends else {
         return Err(Fault::records("a compressed message holds no messages"));
     };
-    // The messages are judged before the offsets are: what is wrong with one of them says more.
-    let mut records =
-        entries.iter().map(|entry| inner_record(wrapper, entry, check_crcs)).collect::<Result<Vec<_>, _>>()?;
-    let base = base_offset(wrapper, i64_at(last, 0))?;
-    for record in &mut records {
-        record.offset = record.offset.wrapping_add(base);
-    }
-    Ok(records)
+    let base = base_offset(wrapper, last)?;
+    let offsets = WrappedOffsets { first: first.wrapping_add(base), last: last.wrapping_add(base) };
+    Ok(WrappedRecords { wrapper: *wrapper, remembered, unread, base, offsets })
 }
 
-/// The magics of the messages within a wrapper, in their order.
-pub fn wrapped_magics(content: &[u8]) -> impl Iterator<Item = i8> {
-    Entries { rest: content }.map_while(Result::ok).map(|entry| entry[MAGIC_AT] as i8)
+/// Messages that were found to be right.
+pub struct WrappedRecords<'a> {
+    wrapper: LegacyHeader,
+    /// The first ones and their magics, with the offsets they have within the wrapper.
+    remembered: Vec<(Record<'a>, i8)>,
+    /// Those behind.
+    unread: Entries<'a>,
+    /// What is added to the offsets within.
+    base: i64,
+    pub offsets: WrappedOffsets,
+}
+
+impl<'a> WrappedRecords<'a> {
+    /// Each message with its magic, and with the offset and the time it has in the log.
+    pub fn iter(&self) -> impl Iterator<Item = (Record<'a>, i8)> {
+        let unread = self.unread.clone().filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((inner_record(&self.wrapper, entry, false).ok()?, entry[MAGIC_AT] as i8))
+        });
+        self.remembered.iter().copied().chain(unread).map(|(mut record, magic)| {
+            record.offset = record.offset.wrapping_add(self.base);
+            (record, magic)
+        })
+    }
 }
 
 /// The entries within a wrapper. A last one that is cut short is passed over, as DataLogInputStream does.
+#[derive(Clone)]
 struct Entries<'a> {
     rest: &'a [u8],
 }

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import crc32c
 
 from native_log.records.reference.codec.compress import compress
-from native_log.records.reference.entry import TIMESTAMP_TYPE_FLAG, V2_HEADER
+from native_log.records.reference.damage import DamagedBatchError
+from native_log.records.reference.entry import PREFIX_BYTES, TIMESTAMP_TYPE_FLAG, V2_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from native_log.records.reference.record import Record
 
 _NO_TIMESTAMP = -1
+_MOST_BYTES = 2**31 - 1
 
 
 def v2_batch(
@@ -45,7 +47,7 @@ def v2_batch(
         base_sequence,
         record_count,
     )
-    size = V2_HEADER.size - 12 + len(records)
+    size = size_field(V2_HEADER.size + len(records))
     crc = crc32c.crc32c(records, crc32c.crc32c(checked))
     return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc) + checked + records
 
@@ -112,4 +114,14 @@ def message(
     checked = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
     for data in (key, value):
         checked += struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
-    return struct.pack(">qiI", offset, 4 + len(checked), zlib.crc32(checked)) + checked
+    return struct.pack(">qiI", offset, size_field(16 + len(checked)), zlib.crc32(checked)) + checked
+
+
+def size_field(total: int) -> int:
+    """What the size field of a batch or message of `total` bytes holds. DamagedBatchError: it has 31 bits."""
+    if total > _MOST_BYTES:
+        raise DamagedBatchError(
+            "too-large",
+            f"expected to write a batch of at most {_MOST_BYTES} bytes, found {total}; use smaller batches",
+        )
+    return total - PREFIX_BYTES

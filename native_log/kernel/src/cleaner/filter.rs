@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use super::cursor::{Cursor, Stop};
 use super::keys::{records_section, wrapper_content};
 use super::options::{Options, Stats, Verdict};
+use super::rules::{Dropped, Rules};
 use super::spans;
-use super::survivors::Window;
-use super::write::{self, Kept, V2Batch};
+use super::write::{self, Kept, RecordWriter, V2Batch};
 use crate::codec::{Compressor, Decompressor};
 use crate::columns::Record;
+use crate::damage::Fault;
 use crate::header::{LegacyHeader, Prefix, V2Header};
 use crate::legacy;
 
@@ -17,15 +18,18 @@ thread_local! {
     static COMPRESSOR: RefCell<Compressor> = RefCell::default();
 }
 
+/// The records kept of a batch are remembered until it is clear how it is written, if they are no more than these. Of a
+/// batch with more the records are looked at again then: a few KB can hold millions.
+const MOST_REMEMBERED: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 16 };
+
 /// Filters batch after batch.
 pub struct Filter<'a> {
     options: &'a Options<'a>,
     decompressor: &'a mut Decompressor,
     out: &'a mut Vec<u8>,
-    survivors: Window<'a>,
-    nulled: Option<Window<'a>>,
+    rules: Rules<'a>,
     stats: Stats,
-    /// The records of the batch at hand that are kept, and memory for them before they are compressed.
+    /// The first MOST_REMEMBERED records kept of the batch at hand, and memory for all before they are compressed.
     kept: Vec<Kept>,
     plain: Vec<u8>,
 }
@@ -37,8 +41,25 @@ struct Found {
     kept: u64,
     kept_tombstones: u64,
     dropped_tombstones: u64,
-    /// Not all records were kept just as they are.
+    /// A record is not kept just as it is.
     changed: bool,
+}
+
+impl Found {
+    #[inline(always)]
+    fn dropped(&mut self, why: Dropped) {
+        self.read += 1;
+        self.changed = true;
+        self.dropped_tombstones += u64::from(matches!(why, Dropped::Tombstone));
+    }
+
+    #[inline(always)]
+    fn kept(&mut self, is_tombstone: bool, changed: bool) {
+        self.read += 1;
+        self.kept += 1;
+        self.kept_tombstones += u64::from(is_tombstone);
+        self.changed |= changed;
+    }
 }
 
 impl<'a> Filter<'a> {
@@ -48,8 +69,7 @@ impl<'a> Filter<'a> {
             options,
             decompressor,
             out,
-            survivors: Window::new(options.survivors),
-            nulled: options.nulled.map(Window::new),
+            rules: Rules::new(options),
             stats: Stats::default(),
             kept: Vec::new(),
             plain: Vec::new(),
@@ -85,7 +105,7 @@ impl<'a> Filter<'a> {
         }
         if !may_keep {
             self.count_dropped(prefix, header.record_count);
-            self.empty(header);
+            self.empty(header, prefix)?;
             return Ok(next_offset);
         }
         self.v2_records(header, prefix, verdict, batch)?;
@@ -100,52 +120,33 @@ impl<'a> Filter<'a> {
         // A negative delta is a lie that must be found out.
         header.control()
             || header.last_offset_delta < 0
-            || header.last_offset() >= self.options.survivors_end
-            || self.survivors.has_any(header.base_offset, header.last_offset())
+            || self.rules.may_survive(header.base_offset, header.last_offset())
     }
 
     fn v2_records(&mut self, header: &V2Header, prefix: &Prefix, verdict: Verdict, batch: &[u8]) -> Result<(), Stop> {
         let options = self.options;
         let fault = |fault| Stop::fault(fault, prefix);
         let section = records_section(header, batch, self.decompressor, options.max_batch_bytes).map_err(fault)?;
-        let tombstones_needed = !header.has_delete_horizon() || options.now_ms < header.base_timestamp;
-        let log_append_time = header.log_append_time().then_some(header.max_timestamp);
+        let batch_rules = self.rules.v2_batch(header);
+        let rules = &mut self.rules;
         let mut found = Found::default();
         let mut max_timestamp = i64::MIN;
         self.kept.clear();
-        spans::for_each(header, section, |span| {
-            let offset = header.base_offset.wrapping_add(i64::from(span.offset_delta));
-            found.read += 1;
-            let is_null = span.value_bytes < 0;
-            if !header.control() && offset < options.survivors_end {
-                if !self.survivors.contains(offset) {
-                    return;
-                }
-                if is_null && !tombstones_needed {
-                    found.dropped_tombstones += 1;
-                    return;
+        spans::for_each(header, section, |span| match rules.v2_record(&batch_rules, span) {
+            Err(why) => found.dropped(why),
+            Ok(kept) => {
+                found.kept(span.value_bytes < 0 || kept.nulled, kept.nulled);
+                max_timestamp = max_timestamp.max(kept.timestamp);
+                if self.kept.len() < MOST_REMEMBERED {
+                    self.kept.push(kept);
                 }
             }
-            let mut nulled = self.nulled.as_mut().is_some_and(|nulled| nulled.contains(offset));
-            nulled &= !is_null || span.has_headers;
-            found.changed |= nulled;
-            found.kept_tombstones += u64::from(is_null || nulled);
-            let timestamp = log_append_time.unwrap_or(header.base_timestamp.wrapping_add(span.timestamp_delta));
-            max_timestamp = max_timestamp.max(timestamp);
-            self.kept.push(Kept { span, timestamp, nulled });
         })
         .map_err(fault)?;
-        found.kept = self.kept.len() as u64;
-        found.changed |= found.kept < found.read;
-        self.stats.batches_read += 1;
-        self.stats.bytes_read += prefix.total as u64;
-        if self.kept.is_empty() {
-            self.count(&found);
-            if verdict.retain_empty() {
-                self.empty(header);
-            }
-            return Ok(());
-        }
+        let Some(&Kept { timestamp: first_timestamp, .. }) = self.kept.first() else {
+            self.count(prefix, &found);
+            return if verdict.retain_empty() { self.empty(header, prefix) } else { Ok(()) };
+        };
         let wants_horizon = (found.kept_tombstones > 0 || verdict.set_horizon()) && !header.has_delete_horizon();
         let new_horizon = options.delete_horizon_ms.filter(|_| wants_horizon);
         let before = self.out.len();
@@ -154,18 +155,28 @@ impl<'a> Filter<'a> {
             self.stats.batches_copied += 1;
         } else {
             let old_horizon = header.has_delete_horizon().then_some(header.base_timestamp).filter(|&at| at >= 0);
-            let batch = V2Batch {
-                header,
-                section,
-                kept: &self.kept,
-                delete_horizon_ms: new_horizon.or(old_horizon),
-                max_timestamp,
+            let delete_horizon_ms = new_horizon.or(old_horizon);
+            let record_count = found.kept;
+            let batch = V2Batch { header, section, record_count, delete_horizon_ms, first_timestamp, max_timestamp };
+            let put_all = |records: &mut RecordWriter| {
+                if record_count <= MOST_REMEMBERED as u64 {
+                    self.kept.iter().for_each(|kept| records.put(kept));
+                    return Ok(());
+                }
+                let rules = &mut self.rules;
+                spans::for_each(header, section, |span| {
+                    if let Ok(kept) = rules.v2_record(&batch_rules, span) {
+                        records.put(&kept);
+                    }
+                })
             };
-            COMPRESSOR.with_borrow_mut(|compressor| batch.write(compressor, &mut self.plain, self.out));
+            let (plain, out) = (&mut self.plain, &mut *self.out);
+            let written = COMPRESSOR.with_borrow_mut(|compressor| batch.write(put_all, compressor, plain, out));
+            self.written(written, before, prefix)?;
             self.stats.horizons_set += u64::from(new_horizon.is_some());
         }
         self.stats.bytes_kept += (self.out.len() - before) as u64;
-        self.count(&found);
+        self.count(prefix, &found);
         Ok(())
     }
 
@@ -178,7 +189,7 @@ impl<'a> Filter<'a> {
         cursor: &Cursor,
     ) -> Result<i64, Stop> {
         let is_wrapper = header.is_wrapper();
-        let may_keep = header.offset >= self.options.survivors_end || self.survivors.contains(header.offset);
+        let may_keep = self.rules.may_survive(header.offset, header.offset);
         if verdict.discard() || !(may_keep || is_wrapper) {
             self.count_dropped(prefix, i32::from(!is_wrapper));
             return Ok(header.offset.wrapping_add(1));
@@ -196,90 +207,70 @@ impl<'a> Filter<'a> {
         let record = Record { key, value, offset: header.offset, timestamp_ms: header.timestamp, sequence: -1 };
         let mut found = Found::default();
         let before = self.out.len();
-        if let Some(kept) = self.legacy_record(record, &mut found) {
-            if found.changed {
-                crate::write::message(header.magic, header.attributes, &kept, self.out);
-            } else {
-                self.out.extend_from_slice(message);
-                self.stats.batches_copied += 1;
+        match self.rules.legacy_record(record) {
+            Err(why) => found.dropped(why),
+            Ok((kept, nulled)) => {
+                found.kept(kept.value.is_none(), nulled);
+                if nulled {
+                    let written = crate::write::message(header.magic, header.attributes, &kept, self.out);
+                    self.written(written, before, prefix)?;
+                } else {
+                    self.out.extend_from_slice(message);
+                    self.stats.batches_copied += 1;
+                }
             }
         }
-        self.count_legacy(prefix, &found, before);
+        self.stats.bytes_kept += (self.out.len() - before) as u64;
+        self.count(prefix, &found);
         Ok(header.offset.wrapping_add(1))
     }
 
     fn wrapper(&mut self, header: &LegacyHeader, prefix: &Prefix, message: &[u8]) -> Result<i64, Stop> {
         let options = self.options;
         let fault = |fault| Stop::fault(fault, prefix);
-        // Out of self, so that what is in it can be looked at while records are kept.
-        let mut decompressor = std::mem::take(self.decompressor);
-        let result = wrapper_content(header, message, &mut decompressor, options.max_batch_bytes)
-            .and_then(|content| {
-                let records = legacy::wrapped_records(header, content, options.check_crcs)?;
-                Ok(self.wrapped(header, prefix, message, &records, legacy::wrapped_magics(content)))
-            })
-            .map_err(fault);
-        *self.decompressor = decompressor;
-        result
-    }
-
-    fn wrapped(
-        &mut self,
-        header: &LegacyHeader,
-        prefix: &Prefix,
-        message: &[u8],
-        records: &[Record],
-        magics: impl Iterator<Item = i8>,
-    ) -> i64 {
+        let content = wrapper_content(header, message, self.decompressor, options.max_batch_bytes).map_err(fault)?;
+        let records = legacy::wrapped_records(header, content, options.check_crcs).map_err(fault)?;
+        let offsets = records.offsets;
         let mut found = Found::default();
-        let mut kept = Vec::new();
-        for (&record, magic) in records.iter().zip(magics) {
-            if let Some(record) = self.legacy_record(record, &mut found) {
-                found.changed |= magic != header.magic; // KAFKA-4298: put right when it is met
-                kept.push(record);
+        for (record, magic) in records.iter() {
+            match self.rules.legacy_record(record) {
+                Err(why) => found.dropped(why),
+                // KAFKA-4298: a magic that is not the wrapper's is put right when it is met.
+                Ok((kept, nulled)) => found.kept(kept.value.is_none(), nulled || magic != header.magic),
             }
         }
-        found.changed |= found.kept < found.read;
         let before = self.out.len();
-        if !kept.is_empty() && !found.changed {
+        if found.kept > 0 && !found.changed {
             self.out.extend_from_slice(message);
             self.stats.batches_copied += 1;
-        } else if !kept.is_empty() {
-            COMPRESSOR.with_borrow_mut(|compressor| {
-                write::wrapper(header, &kept, compressor, &mut self.plain, self.out);
-            });
+        } else if found.kept > 0 {
+            let (rules, plain, out) = (&mut self.rules, &mut self.plain, &mut *self.out);
+            let kept = records.iter().filter_map(|(record, _)| rules.legacy_record(record).ok());
+            let kept = kept.map(|(record, _)| record);
+            let written = COMPRESSOR.with_borrow_mut(|compressor| write::wrapper(header, kept, compressor, plain, out));
+            self.written(written, before, prefix)?;
         }
-        self.count_legacy(prefix, &found, before);
-        let last = records.last().filter(|_| header.lacks_offset()).map_or(header.offset, |record| record.offset);
-        last.wrapping_add(1)
+        self.stats.bytes_kept += (self.out.len() - before) as u64;
+        self.count(prefix, &found);
+        let last = if header.lacks_offset() { offsets.last } else { header.offset };
+        Ok(last.wrapping_add(1))
     }
 
-    /// The record if it is kept, as it is kept.
-    fn legacy_record<'r>(&mut self, mut record: Record<'r>, found: &mut Found) -> Option<Record<'r>> {
-        found.read += 1;
-        if record.offset < self.options.survivors_end {
-            if !self.survivors.contains(record.offset) {
-                return None;
-            }
-            if record.value.is_none() && !self.options.legacy_tombstones_kept {
-                found.dropped_tombstones += 1;
-                return None;
-            }
-        }
-        if record.value.is_some() && self.nulled.as_mut().is_some_and(|nulled| nulled.contains(record.offset)) {
-            record.value = None;
-            found.changed = true;
-        }
-        found.kept += 1;
-        found.kept_tombstones += u64::from(record.value.is_none());
-        Some(record)
-    }
-
-    fn empty(&mut self, header: &V2Header) {
+    fn empty(&mut self, header: &V2Header, prefix: &Prefix) -> Result<(), Stop> {
         let before = self.out.len();
-        write::empty_batch(header, self.out);
+        let written = write::empty_batch(header, self.out);
+        self.written(written, before, prefix)?;
         self.stats.batches_emptied += 1;
         self.stats.bytes_kept += (self.out.len() - before) as u64;
+        Ok(())
+    }
+
+    /// Takes back what was written from `before` on if that is no batch.
+    fn written(&mut self, written: Result<(), Fault>, before: usize, prefix: &Prefix) -> Result<(), Stop> {
+        written.map_err(|fault| {
+            self.out.truncate(before);
+            Stop::fault(fault, prefix)
+        })
     }
 
     fn count_dropped(&mut self, prefix: &Prefix, records: i32) {
@@ -288,14 +279,9 @@ impl<'a> Filter<'a> {
         self.stats.records_read += u64::try_from(records).unwrap_or(0);
     }
 
-    fn count_legacy(&mut self, prefix: &Prefix, found: &Found, before: usize) {
+    fn count(&mut self, prefix: &Prefix, found: &Found) {
         self.stats.batches_read += 1;
         self.stats.bytes_read += prefix.total as u64;
-        self.stats.bytes_kept += (self.out.len() - before) as u64;
-        self.count(found);
-    }
-
-    fn count(&mut self, found: &Found) {
         self.stats.batches_kept += u64::from(found.kept > 0);
         self.stats.records_read += found.read;
         self.stats.records_kept += found.kept;

@@ -1,8 +1,11 @@
 //! The keys of a buffer's records, fed to what collects them.
 
+use roaring::RoaringTreemap;
+
 use super::cursor::{Cursor, Header, Stop};
 use super::key_map::{Full, Guess, KeyMap};
-use super::spans;
+use super::spans::{self, Span};
+use super::survivors::from_unsorted;
 use crate::codec::{Codec, Decompressor, SLACK};
 use crate::damage::Fault;
 use crate::decode::{DECOMPRESSOR, Status, Stopped};
@@ -39,6 +42,8 @@ pub trait Sink {
     }
     /// Nothing is taken once it is full.
     fn put(&mut self, key: &[u8], hash: u64, guess: Guess, offset: i64) -> Result<(), Full>;
+    /// Called between batches, and within one after so many keys that it may be time to make room.
+    fn pause(&mut self) {}
 }
 
 /// The greatest offset of each key.
@@ -66,8 +71,29 @@ impl Sink for &mut KeyMap {
 
 /// The offsets of records that a map does not shadow: their key is not in it, or with no greater offset.
 pub struct Unshadowed<'a> {
-    pub map: &'a KeyMap,
-    pub offsets: Vec<u64>,
+    map: &'a KeyMap,
+    survivors: &'a mut RoaringTreemap,
+    /// Those that are not yet among the survivors.
+    offsets: Vec<u64>,
+}
+
+/// As many as take a few megabytes.
+const OFFSETS_AT_ONCE: usize = 1 << 20;
+
+impl<'a> Unshadowed<'a> {
+    /// Adds the offsets to `survivors` now and then, and the last ones with `finish`.
+    pub fn new(map: &'a KeyMap, survivors: &'a mut RoaringTreemap) -> Self {
+        Unshadowed { map, survivors, offsets: Vec::new() }
+    }
+
+    pub fn finish(self) {
+        add(self.survivors, self.offsets);
+    }
+}
+
+#[cold]
+fn add(survivors: &mut RoaringTreemap, offsets: Vec<u64>) {
+    *survivors |= from_unsorted(offsets);
 }
 
 impl Sink for &mut Unshadowed<'_> {
@@ -94,12 +120,19 @@ impl Sink for &mut Unshadowed<'_> {
         }
         Ok(())
     }
+
+    fn pause(&mut self) {
+        if self.offsets.len() >= OFFSETS_AT_ONCE {
+            add(self.survivors, std::mem::take(&mut self.offsets));
+        }
+    }
 }
 
 /// Feeds the keys of the records in `buffer` to `sink`, batch by batch: of a damaged one none.
 pub fn feed(buffer: &[u8], options: &Options, sink: impl Sink) -> Progress {
     DECOMPRESSOR.with_borrow_mut(|decompressor| {
-        let mut feeder = Feeder { options, sink, decompressor, keys: Vec::new(), records: 0, null_keys: 0 };
+        let keys = Keys { sink, collected: Vec::new(), records: 0, null_keys: 0 };
+        let mut feeder = Feeder { options, decompressor, keys };
         let mut cursor = Cursor::new(buffer, options.base_position, options.max_batch_bytes, options.order);
         let stopped = loop {
             match feeder.batch(&cursor) {
@@ -116,7 +149,7 @@ pub fn feed(buffer: &[u8], options: &Options, sink: impl Sink) -> Progress {
             }
         };
         feeder.decompressor.trim();
-        Progress { stopped, records: feeder.records, null_keys: feeder.null_keys }
+        Progress { stopped, records: feeder.keys.records, null_keys: feeder.keys.null_keys }
     })
 }
 
@@ -146,15 +179,83 @@ struct KeyAt {
 
 /// How many keys ahead their entries are fetched.
 const AHEAD: usize = 16;
+/// So many keys are collected before they are put. A batch with more is read twice, since nothing of a damaged batch is
+/// put, and a few KB can hold millions of keys.
+const MOST_COLLECTED: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 16 };
+
+/// The keys on their way to the sink.
+struct Keys<S> {
+    sink: S,
+    /// Those of the batch at hand, or the next ones of them.
+    collected: Vec<KeyAt>,
+    records: u64,
+    null_keys: u64,
+}
+
+impl<S: Sink> Keys<S> {
+    #[inline(always)]
+    fn collect(&mut self, span: &Span, section: &[u8], offset: i64) {
+        let hash = span.key(section).map_or(0, |key| self.sink.hash(key));
+        self.sink.expect_soon(hash);
+        self.collected.push(KeyAt { at: span.key, bytes: span.key_bytes, offset, hash, guess: Guess::default() });
+    }
+
+    #[inline(always)]
+    fn put_collected(&mut self, section: &[u8]) -> Result<(), End> {
+        for first in self.collected.iter_mut().take(AHEAD) {
+            first.guess = self.sink.expect_next(first.hash);
+        }
+        for index in 0..self.collected.len() {
+            if let Some(ahead) = self.collected.get_mut(index + AHEAD) {
+                ahead.guess = self.sink.expect_next(ahead.hash);
+            }
+            let KeyAt { at, bytes, offset, hash, guess } = self.collected[index];
+            let key = usize::try_from(bytes).ok().map(|bytes| &section[at as usize..at as usize + bytes]);
+            self.put(key, hash, guess, offset)?;
+        }
+        self.collected.clear();
+        self.sink.pause();
+        Ok(())
+    }
+
+    /// Puts the keys of a batch that was found to be right, of which there are many.
+    #[cold]
+    fn put_many(&mut self, header: &V2Header, section: &[u8], selection: &Selection) -> Result<(), End> {
+        let mut put = Ok(());
+        self.collected.clear();
+        let _ = spans::for_each(header, section, |span| {
+            let offset = span.offset(header);
+            if put.is_ok() && selection.has(offset) {
+                self.collect(&span, section, offset);
+                if self.collected.len() == MOST_COLLECTED {
+                    put = self.put_collected(section);
+                }
+            }
+        });
+        put?;
+        self.put_collected(section)
+    }
+
+    fn put_one(&mut self, key: Option<&[u8]>, offset: i64) -> Result<(), End> {
+        let hash = key.map_or(0, |key| self.sink.hash(key));
+        self.put(key, hash, Guess::default(), offset)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, key: Option<&[u8]>, hash: u64, guess: Guess, offset: i64) -> Result<(), End> {
+        match key {
+            None => self.null_keys += 1,
+            Some(key) => self.sink.put(key, hash, guess, offset).map_err(|Full| End::Full { offset })?,
+        }
+        self.records += 1;
+        Ok(())
+    }
+}
 
 struct Feeder<'a, S> {
     options: &'a Options<'a>,
-    sink: S,
     decompressor: &'a mut Decompressor,
-    /// Those of the batch at hand, used again for every batch.
-    keys: Vec<KeyAt>,
-    records: u64,
-    null_keys: u64,
+    keys: Keys<S>,
 }
 
 impl<S: Sink> Feeder<'_, S> {
@@ -187,26 +288,22 @@ impl<S: Sink> Feeder<'_, S> {
             return Ok(behind);
         }
         let section = records_section(header, batch, self.decompressor, options.max_batch_bytes).map_err(fault)?;
-        self.keys.clear();
+        let (keys, mut count) = (&mut self.keys, 0);
+        keys.collected.clear();
         spans::for_each(header, section, |span| {
-            let offset = header.base_offset.wrapping_add(i64::from(span.offset_delta));
+            let offset = span.offset(header);
             if options.selection.has(offset) {
-                let hash = span.key(section).map_or(0, |key| self.sink.hash(key));
-                self.sink.expect_soon(hash);
-                self.keys.push(KeyAt { at: span.key, bytes: span.key_bytes, offset, hash, guess: Guess::default() });
+                count += 1;
+                if count <= MOST_COLLECTED {
+                    keys.collect(&span, section, offset);
+                }
             }
         })
         .map_err(fault)?;
-        for first in self.keys.iter_mut().take(AHEAD) {
-            first.guess = self.sink.expect_next(first.hash);
-        }
-        for index in 0..self.keys.len() {
-            if let Some(ahead) = self.keys.get_mut(index + AHEAD) {
-                ahead.guess = self.sink.expect_next(ahead.hash);
-            }
-            let KeyAt { at, bytes, offset, hash, guess } = self.keys[index];
-            let key = usize::try_from(bytes).ok().map(|bytes| &section[at as usize..at as usize + bytes]);
-            put(&mut self.sink, key, hash, guess, offset, &mut self.records, &mut self.null_keys)?;
+        if count <= MOST_COLLECTED {
+            keys.put_collected(section)?;
+        } else {
+            keys.put_many(header, section, &options.selection)?;
         }
         Ok(behind)
     }
@@ -223,47 +320,20 @@ impl<S: Sink> Feeder<'_, S> {
                 header.check_crc(message).map_err(fault)?;
             }
             let (key, _) = legacy::key_and_value(header, message).map_err(fault)?;
-            self.put_one(key, header.offset)?;
+            if options.selection.has(header.offset) {
+                self.keys.put_one(key, header.offset)?;
+                self.keys.sink.pause();
+            }
             return Ok(header.offset.wrapping_add(1));
         }
         let content = wrapper_content(header, message, self.decompressor, options.max_batch_bytes).map_err(fault)?;
         let records = legacy::wrapped_records(header, content, options.check_crcs).map_err(fault)?;
-        let last_offset = records.last().map_or(header.offset, |record| record.offset);
-        for record in &records {
-            if options.selection.has(record.offset) {
-                let hash = record.key.map_or(0, |key| self.sink.hash(key));
-                let counts = (&mut self.records, &mut self.null_keys);
-                put(&mut self.sink, record.key, hash, Guess::default(), record.offset, counts.0, counts.1)?;
-            }
-        }
-        Ok(if header.lacks_offset() { last_offset } else { header.offset }.wrapping_add(1))
+        let last_offset = if header.lacks_offset() { records.offsets.last } else { header.offset };
+        let mut wanted = records.iter().filter(|(record, _)| options.selection.has(record.offset));
+        wanted.try_for_each(|(record, _)| self.keys.put_one(record.key, record.offset))?;
+        self.keys.sink.pause();
+        Ok(last_offset.wrapping_add(1))
     }
-
-    fn put_one(&mut self, key: Option<&[u8]>, offset: i64) -> Result<(), End> {
-        if !self.options.selection.has(offset) {
-            return Ok(());
-        }
-        let hash = key.map_or(0, |key| self.sink.hash(key));
-        put(&mut self.sink, key, hash, Guess::default(), offset, &mut self.records, &mut self.null_keys)
-    }
-}
-
-#[inline(always)]
-fn put(
-    sink: &mut impl Sink,
-    key: Option<&[u8]>,
-    hash: u64,
-    guess: Guess,
-    offset: i64,
-    records: &mut u64,
-    null_keys: &mut u64,
-) -> Result<(), End> {
-    match key {
-        None => *null_keys += 1,
-        Some(key) => sink.put(key, hash, guess, offset).map_err(|Full| End::Full { offset })?,
-    }
-    *records += 1;
-    Ok(())
 }
 
 /// The bytes of a v2 batch's records, decompressed.

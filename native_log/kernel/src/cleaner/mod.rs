@@ -11,7 +11,7 @@
 //! | [`newest`] | the greatest offset of each key of a bucket: a small hash table |
 //! | [`words`] | keys, eight bytes at a time |
 //! | [`survivors`] | a set of offsets |
-//! | [`rewrite`], [`options`], [`filter`], [`write`] | batches without the records that do not survive |
+//! | [`rewrite`], [`options`], [`filter`], [`rules`], [`write`] | batches without the records that do not survive |
 
 pub mod arena;
 pub mod buckets;
@@ -28,6 +28,7 @@ pub mod places;
 #[cfg(feature = "python")]
 pub mod python;
 pub mod rewrite;
+pub mod rules;
 pub mod spans;
 pub mod survivors;
 pub mod words;

@@ -133,9 +133,9 @@ impl OffsetMap {
             source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes, order)?;
         let (map, set) = (&self.map, &mut survivors.set);
         let found = py.detach(|| {
-            let mut unshadowed = Unshadowed { map, offsets: Vec::new() };
+            let mut unshadowed = Unshadowed::new(map, set);
             let found = feed(bytes, &options, &mut unshadowed);
-            *set |= super::survivors::from_unsorted(unshadowed.offsets);
+            unshadowed.finish();
             found
         });
         Ok(progress(found))

@@ -26,6 +26,11 @@ pub struct Span {
 }
 
 impl Span {
+    #[inline(always)]
+    pub fn offset(&self, header: &V2Header) -> i64 {
+        header.base_offset.wrapping_add(i64::from(self.offset_delta))
+    }
+
     pub fn key<'a>(&self, section: &'a [u8]) -> Option<&'a [u8]> {
         field(section, self.key, self.key_bytes)
     }

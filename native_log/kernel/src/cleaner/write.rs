@@ -3,6 +3,7 @@
 use super::spans::Span;
 use crate::codec::{Codec, Compressor};
 use crate::columns::Record;
+use crate::damage::Fault;
 use crate::header::{DELETE_HORIZON, LegacyHeader, V2_HEADER, V2Header};
 use crate::varint::{read_i32, write_i64};
 use crate::write::{NO_TIMESTAMP, Wrapper};
@@ -12,21 +13,22 @@ const CODEC: i16 = 7;
 const KEPT_FLAGS: i16 = 0b11_1000;
 
 /// A batch's header alone: its offsets and its producer are still needed (DefaultRecordBatch.writeEmptyHeader).
-pub fn empty_batch(header: &V2Header, out: &mut Vec<u8>) {
+pub fn empty_batch(header: &V2Header, out: &mut Vec<u8>) -> Result<(), Fault> {
     let attributes = header.attributes & KEPT_FLAGS;
     let begins = out.len();
     out.extend([0; V2_HEADER]);
-    V2Header { attributes, base_timestamp: NO_TIMESTAMP, record_count: 0, ..*header }.write(&mut out[begins..]);
+    V2Header { attributes, base_timestamp: NO_TIMESTAMP, record_count: 0, ..*header }.write(&mut out[begins..])
 }
 
 /// What a batch is written with.
 pub struct V2Batch<'a> {
     pub header: &'a V2Header,
     pub section: &'a [u8],
-    /// At least one.
-    pub kept: &'a [Kept],
+    /// How many records are kept: at least one.
+    pub record_count: u64,
     pub delete_horizon_ms: Option<i64>,
-    /// The greatest timestamp of those kept.
+    /// The first timestamp of those kept, and the greatest.
+    pub first_timestamp: i64,
     pub max_timestamp: i64,
 }
 
@@ -39,17 +41,30 @@ pub struct Kept {
 }
 
 impl V2Batch<'_> {
-    /// Appends it, with the offsets, the last one included, and the producer it had.
-    pub fn write(&self, compressor: &mut Compressor, plain: &mut Vec<u8>, out: &mut Vec<u8>) {
+    /// Appends it, with the offsets, the last one included, and the producer it had. `put_all` puts all records kept, in
+    /// their order. A batch that becomes too large is a fault; what was appended of it is worth nothing.
+    pub fn write(
+        &self,
+        put_all: impl FnOnce(&mut RecordWriter) -> Result<(), Fault>,
+        compressor: &mut Compressor,
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         let header = self.header;
-        let base_timestamp = self.delete_horizon_ms.unwrap_or(self.kept[0].timestamp);
+        let base_timestamp = self.delete_horizon_ms.unwrap_or(self.first_timestamp);
         let begins = out.len();
         out.extend([0; V2_HEADER]);
+        let write_records = |out: &mut Vec<u8>| {
+            let mut records = RecordWriter { section: self.section, base_timestamp, run: (0, 0), out };
+            put_all(&mut records)?;
+            records.end_run();
+            Ok(())
+        };
         match header.codec() {
-            Codec::None => self.records(base_timestamp, out),
+            Codec::None => write_records(out)?,
             codec => {
                 plain.clear();
-                self.records(base_timestamp, plain);
+                write_records(plain)?;
                 compressor.compress(codec, 2, plain, out);
             }
         }
@@ -61,32 +76,43 @@ impl V2Batch<'_> {
                 true => header.max_timestamp,
                 false => self.max_timestamp.max(NO_TIMESTAMP),
             },
-            record_count: self.kept.len() as i32,
+            record_count: self.record_count as i32, // no more than there were
             ..*header
         };
-        written.write(&mut out[begins..]);
+        written.write(&mut out[begins..])
+    }
+}
+
+/// Writes the records of a batch. Those that stay just as they are, one behind the other, are copied together.
+pub struct RecordWriter<'a> {
+    section: &'a [u8],
+    base_timestamp: i64,
+    /// Where in the section the records begin and end that stay and were not yet copied.
+    run: (u32, u32),
+    out: &'a mut Vec<u8>,
+}
+
+impl RecordWriter<'_> {
+    #[inline(always)]
+    pub fn put(&mut self, kept: &Kept) {
+        let span = &kept.span;
+        let timestamp_delta = kept.timestamp.wrapping_sub(self.base_timestamp);
+        let stays = timestamp_delta == span.timestamp_delta && span.canonical && !kept.nulled;
+        if stays && span.start == self.run.1 {
+            self.run.1 = span.end;
+            return;
+        }
+        self.end_run();
+        if stays {
+            self.run = (span.start, span.end);
+        } else {
+            self.run = (span.end, span.end);
+            record(span, self.section, timestamp_delta, kept.nulled, self.out);
+        }
     }
 
-    fn records(&self, base_timestamp: i64, out: &mut Vec<u8>) {
-        // Records that stay just as they are, one behind the other, are copied together.
-        let (mut run_start, mut run_end) = (0, 0);
-        for kept in self.kept {
-            let span = &kept.span;
-            let timestamp_delta = kept.timestamp.wrapping_sub(base_timestamp);
-            let stays = timestamp_delta == span.timestamp_delta && span.canonical && !kept.nulled;
-            if stays && span.start == run_end {
-                run_end = span.end;
-                continue;
-            }
-            out.extend_from_slice(&self.section[run_start as usize..run_end as usize]);
-            (run_start, run_end) = (span.end, span.end);
-            if stays {
-                run_start = span.start;
-            } else {
-                record(span, self.section, timestamp_delta, kept.nulled, out);
-            }
-        }
-        out.extend_from_slice(&self.section[run_start as usize..run_end as usize]);
+    fn end_run(&mut self) {
+        self.out.extend_from_slice(&self.section[self.run.0 as usize..self.run.1 as usize]);
     }
 }
 
@@ -146,15 +172,16 @@ fn varint(value: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(&field[..bytes]);
 }
 
-/// Appends a wrapper with the messages kept, at least one, and the codec, offset and timestamp type it had.
-pub fn wrapper(
+/// Appends a wrapper with the messages kept, at least one, and the codec, offset and timestamp type it had. One that
+/// becomes too large is a fault.
+pub fn wrapper<'a>(
     header: &LegacyHeader,
-    kept: &[Record],
+    kept: impl Iterator<Item = Record<'a>>,
     compressor: &mut Compressor,
     plain: &mut Vec<u8>,
     out: &mut Vec<u8>,
-) {
+) -> Result<(), Fault> {
     let append_time = (header.timestamp_type() == 1).then_some(header.timestamp);
     let form = Wrapper { magic: header.magic, codec: header.codec(), append_time };
-    form.write(kept, compressor, plain, out);
+    form.write(kept, compressor, plain, out).map(drop)
 }

@@ -1,5 +1,6 @@
 //! Payloads compressed as Kafka's Java client frames them.
 
+use std::io::Cursor;
 use std::os::raw::c_int;
 use std::ptr::NonNull;
 
@@ -126,9 +127,11 @@ impl Compressor {
         for parameter in [CParameter::ChainLog(chain_log), CParameter::MinMatch(min_match)] {
             context.set_parameter(parameter).expect("both are within zstd's bounds");
         }
-        append(out, zstd_safe::compress_bound(input.len()), |room| {
-            context.compress2(room, input).expect("the room is what zstd asks for")
-        });
+        let begins = out.len() as u64;
+        out.reserve(zstd_safe::compress_bound(input.len()));
+        let mut end = Cursor::new(out);
+        end.set_position(begins);
+        context.compress2(&mut end, input).expect("the room is what zstd asks for");
     }
 }
 
@@ -186,13 +189,16 @@ impl Gzip {
     fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) {
         // SAFETY: the context is ours alone.
         let most = unsafe { deflate::libdeflate_gzip_compress_bound(self.0.as_ptr(), input.len()) };
-        append(out, most, |room| {
-            let (to, room_bytes) = (room.as_mut_ptr().cast(), room.len());
-            // SAFETY: both ranges are valid for their lengths and do not overlap; the context is ours alone.
-            unsafe {
-                deflate::libdeflate_gzip_compress(self.0.as_ptr(), input.as_ptr().cast(), input.len(), to, room_bytes)
-            }
-        });
+        out.reserve(most);
+        let room = out.spare_capacity_mut();
+        let (to, room_bytes) = (room.as_mut_ptr().cast(), room.len());
+        // SAFETY: both ranges are valid for their lengths and do not overlap; the context is ours alone. As many bytes
+        // behind the end are written as libdeflate says.
+        unsafe {
+            let from = input.as_ptr().cast();
+            let written = deflate::libdeflate_gzip_compress(self.0.as_ptr(), from, input.len(), to, room_bytes);
+            out.set_len(out.len() + written);
+        }
     }
 }
 

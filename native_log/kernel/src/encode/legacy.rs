@@ -24,8 +24,10 @@ pub(super) fn batches(
     if options.codec == Codec::None {
         while let Some(mut record) = record(&at, options)? {
             record.timestamp_ms = options.append_time_ms.unwrap_or(record.timestamp_ms);
-            check_size(at.row, at.row, overhead + content_bytes(&record), options)?;
-            message(options.magic, options.timestamp_flag() as i8, &record, out);
+            let size_bytes = overhead + content_bytes(&record);
+            check_size(at.row, at.row, size_bytes, options)?;
+            let too_large = Refusal::TooLarge { first_row: at.row, last_row: at.row, size_bytes };
+            message(options.magic, options.timestamp_flag() as i8, &record, out).map_err(|_| too_large)?;
             at = at.next();
         }
         return Ok(at.row);
@@ -56,7 +58,8 @@ pub(super) fn batches(
             return Err(Refusal::TooLarge { first_row, last_row, size_bytes: written });
         }
         let begins = out.len();
-        let compressed = wrapper.write(&within, compressor, plain, out);
+        let too_large = Refusal::TooLarge { first_row, last_row, size_bytes: written };
+        let compressed = wrapper.write(within.iter().copied(), compressor, plain, out).map_err(|_| too_large)?;
         ratio.observe(written, compressed);
         check_size(first_row, last_row, out.len() - begins, options)?;
     }

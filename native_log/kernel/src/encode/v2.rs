@@ -48,10 +48,11 @@ pub(super) fn batches(
             ratio.observe(plain.len(), out.len() - begins - V2_HEADER);
         }
         let (row, size_bytes) = (at.row, out.len() - begins);
+        let too_large = Refusal::TooLarge { first_row: row, last_row: row + batch.rows - 1, size_bytes };
         if size_bytes > options.max_message_bytes.unwrap_or(MOST).min(MOST) {
-            return Err(Refusal::TooLarge { first_row: row, last_row: row + batch.rows - 1, size_bytes });
+            return Err(too_large);
         }
-        header(&batch, row, options).write(&mut out[begins..]);
+        header(&batch, row, options).write(&mut out[begins..]).map_err(|_| too_large)?;
         at = end;
     }
     Ok(at.row)
