@@ -31,11 +31,11 @@ from native_log.messages.share_groups import decode_share_record
 from native_log.messages.transaction_log import decode_transaction_record
 from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.records.reference.codec import decompress
-from native_log.records.reference.entry import parse_header
+from native_log.records.reference.entry import MIN_SIZE, PREFIX_BYTES, parse_header
 from native_log.records.reference.legacy import crc_of, key_and_value, messages
 from native_log.segment.damage import damage_of
 from native_log.segment.files import LOG
-from native_log.segment.scan import scan_file
+from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
@@ -142,10 +142,22 @@ def _dump_log(path: str, options: DumpOptions, findings: Findings) -> None:
                             pairs = findings.not_consecutive.setdefault(str(Path(path).absolute()), [])
                             pairs.append((previous, offset))
                         previous = offset
-        if found.status in ("damaged", "zeros"):
+        if found.status in ("damaged", "zeros") and not _goes_beyond(file, found.position, end):
             raise _error(path, damage_of(found, end))
         if options.max_bytes is None and found.position < end:
             click.echo(f"Found {end - found.position} invalid bytes at the end of {Path(path).name}")
+
+
+def _goes_beyond(file: DataFile, position: int, end: int) -> bool:
+    """Whether the tool takes what begins at `position` for an unfinished batch (Kafka: FileLogInputStream).
+
+    It looks at the size field alone, at all else only in a batch that is whole.
+    """
+    left = end - position
+    if left <= HEADER_PREFIX_BYTES:
+        return True
+    size = int.from_bytes(file.read(position + 8, 4), "big", signed=True)
+    return size >= MIN_SIZE and PREFIX_BYTES + size > left
 
 
 def _title(path: Path) -> str:

@@ -196,6 +196,46 @@ def test_damage_ends_it_behind_what_could_be_read(tmp_path: Path) -> None:
     assert f"{path}, position {len(batch(0))}" in result.stderr
 
 
+TAIL = (0).to_bytes(8, "big")
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"garbage",
+        bytes(10),
+        b"\x07" * 40,
+        batch(3)[:12],
+        batch(3)[:17],
+        batch(3)[:-1],
+        TAIL + (2**31 - 1).to_bytes(4, "big") + b"\2" * 30,
+        TAIL + (500).to_bytes(4, "big") + bytes(4) + b"\x09" + b"x" * 30,  # an unknown magic
+    ],
+)
+def test_what_goes_beyond_the_end_is_counted(tmp_path: Path, tail: bytes) -> None:
+    """As kafka-dump-log 4.1.1 said of these files: the size field alone decides."""
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(batch(0) + tail)
+    *_, last = output(path)
+    assert last == f"Found {len(tail)} invalid bytes at the end of {path.name}"
+    assert output("--max-bytes", len(batch(0)), path)[-1].startswith("baseOffset: 0 ")
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"\xff" * 40,
+        bytes(100),
+        TAIL + (13).to_bytes(4, "big") + bytes(4) + b"\2" + b"x" * 30,
+        TAIL + (30).to_bytes(4, "big") + bytes(4) + b"\x09" + b"x" * 30,
+    ],
+)
+def test_damage_within_the_file_ends_it_as_kafkas_tool(tmp_path: Path, tail: bytes) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(batch(0) + tail)
+    assert run(path).exit_code == 1
+
+
 @pytest.mark.parametrize("arguments", [(), ("--max-bytes", "-1", "x.log")])
 def test_usage(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
