@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from native_log.logdir.recovery import PartitionRecovery, recover
     from native_log.logdir.reindexing import REINDEX_SCHEMA, PartitionReindexing, reindex
+    from native_log.logdir.verifying import PROBLEM_SCHEMA, verify
     from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA
     from native_log.retention import DELETION_SCHEMA, RETENTION_SCHEMA, delete_records, retain
     from native_log.segment.damage import DamagedRange
@@ -62,6 +63,7 @@ __all__ = [
     "BATCH_SCHEMA",
     "DELETION_SCHEMA",
     "ERASURE_SCHEMA",
+    "PROBLEM_SCHEMA",
     "RECORD_SCHEMA",
     "REINDEX_SCHEMA",
     "RETENTION_SCHEMA",
@@ -114,6 +116,7 @@ __all__ = [
     "recover",
     "reindex",
     "retain",
+    "verify",
 ]
 
 # Arrow and the kernel are loaded with these, not by whoever needs an error or the version.
@@ -144,6 +147,7 @@ _MODULES = {
     "PartitionLog": "native_log.log",
     "PartitionRecovery": "native_log.logdir.recovery",
     "PartitionReindexing": "native_log.logdir.reindexing",
+    "PROBLEM_SCHEMA": "native_log.logdir.verifying",
     "RECORD_SCHEMA": "native_log.records",
     "REINDEX_SCHEMA": "native_log.logdir.reindexing",
     "RETENTION_SCHEMA": "native_log.retention",
@@ -155,6 +159,7 @@ _MODULES = {
     "recover": "native_log.logdir.recovery",
     "reindex": "native_log.logdir.reindexing",
     "retain": "native_log.retention",
+    "verify": "native_log.logdir.verifying",
 }
 
 

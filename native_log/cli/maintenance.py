@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,19 +15,23 @@ from native_log.cli.changes import check_is_asked, confirm
 from native_log.cli.progress import reporting
 from native_log.cli.runner import note_error
 from native_log.cli.topics import chosen_partitions
-from native_log.errors import KafkaLogError
-from native_log.logdir.recovery import PartitionRecovery, recover
+from native_log.errors import message_of
+from native_log.logdir.recovery import PartitionRecovery, left_to_the_controller, recover
 from native_log.logdir.reindexing import PartitionReindexing, reindex
-from native_log.logdir.verification import Problem, verify_log
+from native_log.logdir.verifying import problems_of
+from native_log.logdir.verifying import row as problem_row
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from native_log.log.recovery.recover import LogRecovery
     from native_log.logdir import LogDir, PartitionDir
+    from native_log.logdir.problems import Problem
 
 
-def verify_all(log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = ()) -> int:
+def verify_all(
+    log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = (), *, as_json: bool = False
+) -> int:
     """Print a line for each problem; return how many there are."""
     chosen = chosen_partitions(log_dir, topics, exclude_topics)
     count = 0
@@ -34,29 +39,24 @@ def verify_all(log_dir: LogDir, topics: Collection[str], exclude_topics: Collect
         progress = Progress(report, len(chosen))
         pool = ThreadPoolExecutor(os.cpu_count(), "log-verification")
         try:
-            for problems in pool.map(partial(_problems, log_dir, progress), chosen):
+            found = pool.map(partial(_problems, log_dir, progress), chosen)
+            for one, problems in zip(chosen, found, strict=True):
                 for problem in problems:
-                    click.echo(str(problem))
+                    click.echo(_json(problem_row(one, problem)) if as_json else str(problem))
                 count += len(problems)
         finally:
             progress.stop()  # where it was interrupted
             pool.shutdown(cancel_futures=True)
-    click.echo(
-        f"{_many(len(chosen), 'partition')} checked, {_many(count, 'problem') if count else 'no problems'}"
-    )
+    if not as_json:
+        problems_found = _many(count, "problem") if count else "no problems"
+        click.echo(f"{_many(len(chosen), 'partition')} checked, {problems_found}")
     return count
 
 
 def _problems(log_dir: LogDir, progress: Progress, one: PartitionDir) -> list[Problem]:
     mine = progress.partition()
     try:
-        log = log_dir.partition(one.topic, one.partition)
-        mine.begin(log.size_bytes)
-        return list(verify_log(log, mine.add))
-    except KafkaLogError as error:
-        return [Problem(error.path or str(one.path), error.position, error.offset, error.message)]
-    except OSError as error:
-        return [Problem(error.filename or str(one.path), None, None, error.strerror or str(error))]
+        return problems_of(log_dir, one, mine.begin, mine.add)
     finally:
         mine.end()
 
@@ -68,48 +68,110 @@ def recover_all(
     *,
     dry_run: bool,
     yes: bool,
+    as_json: bool,
     from_start: bool,
     save_to: str | None,
 ) -> int:
-    """A line for each partition; how many could not be recovered.
+    """Print a line for each partition. Where data would go, show it first and ask.
 
-    Where data would go it is shown first, and asked for.
+    Returns:
+        how many partitions are damaged: those that could not be recovered, those that keep damage, and in a
+        dry run those that would be cut.
     """
 
-    def run(dry_run: bool) -> list[PartitionRecovery]:
-        return [
-            one
-            for path in paths
-            for one in recover(
-                path,
-                topics or None,
-                dry_run=dry_run,
-                exclude_topics=exclude_topics,
-                from_start=from_start,
-                save_to=save_to,
-                on_partition=lambda one: _say(one, dry_run),
-            )
-        ]
-
+    if as_json and not (dry_run or yes):
+        check_is_asked(can_ask=False)
+    run = partial(
+        _recovered,
+        paths,
+        as_json=as_json,
+        topics=topics or None,
+        exclude_topics=exclude_topics,
+        from_start=from_start,
+        save_to=save_to,
+    )
     if dry_run or not yes:
         found = run(dry_run=True)
         if dry_run:
-            return _failed(found)
-        if any(one.recovery is not None and one.recovery.cuts for one in found):
+            return sum(_is_damaged(one) or _cuts(one) for one in found)
+        if any(_cuts(one) for one in found):
             check_is_asked()
             confirm()
-    return _failed(run(dry_run=False))
+    return sum(_is_damaged(one) for one in run(dry_run=False))
 
 
-def _failed(found: list[PartitionRecovery]) -> int:
-    return sum(one.error is not None for one in found)
+def _recovered(
+    paths: Sequence[str], *, dry_run: bool, as_json: bool, topics: Sequence[str] | None, **how: Any
+) -> list[PartitionRecovery]:
+    def say(one: PartitionRecovery) -> None:
+        if as_json:
+            click.echo(_json(_recovery_row(one)))
+        elif one.recovery is not None:
+            click.echo(f"{one.partition.path.name}: {_told(one.recovery, one.lost_records, dry_run)}")
+        if one.error is not None:
+            note_error(one.error)
+
+    found = []
+    for path in paths:
+        found += recover(path, topics, dry_run=dry_run, on_partition=say, **how)
+        if topics is None and not as_json:
+            for name in left_to_the_controller(path):
+                click.echo(f"{name}: left to the controller, which recovers it whenever it starts")
+    return found
 
 
-def _say(one: PartitionRecovery, dry_run: bool) -> None:
-    if one.error is not None:
-        note_error(one.error)
-    elif one.recovery is not None:
-        click.echo(f"{one.partition.path.name}: {_told(one.recovery, one.lost_records, dry_run)}")
+def _cuts(one: PartitionRecovery) -> bool:
+    return one.recovery is not None and one.recovery.cuts
+
+
+def _is_damaged(one: PartitionRecovery) -> bool:
+    return one.recovery is None or bool(one.recovery.out_of_order)
+
+
+def _recovery_row(one: PartitionRecovery) -> dict[str, object]:
+    row: dict[str, object] = {
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "path": str(one.partition.path),
+    }
+    done = one.recovery
+    if done is None:
+        return row | {"status": "failed", "reason": None if one.error is None else message_of(one.error)}
+    cut = [
+        {
+            "path": str(cut.segment.path),
+            "position": cut.valid_bytes,
+            "offset": cut.next_offset,
+            "reason": None if cut.damage is None else cut.damage.message,
+        }
+        for cut in done.truncated
+    ]
+    kept = [
+        {
+            "path": str(segment.path),
+            "position": damage.position,
+            "offset": damage.offset,
+            "reason": damage.message,
+        }
+        for segment, damage in done.out_of_order
+    ]
+    return row | {
+        "status": "cut" if done.cuts else "whole",
+        "reason": done.reason,
+        "logStartOffset": done.log_start_offset,
+        "logEndOffset": done.log_end_offset,
+        "segmentsChecked": len(done.checked),
+        "segmentsRemoved": len(done.removed),
+        "bytesLost": done.lost_bytes,
+        "recordsLost": one.lost_records,
+        "filesLeftBehind": len(done.left_behind),
+        "cut": cut,
+        "damageKept": kept,
+    }
+
+
+def _json(row: dict[str, object]) -> str:
+    return json.dumps(row, ensure_ascii=False)
 
 
 def _told(done: LogRecovery, lost_records: int, dry_run: bool) -> str:

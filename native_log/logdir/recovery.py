@@ -66,6 +66,7 @@ def recover(
     whole and right ends the log: what lies behind it is removed. Indexes, producers' state and leader epochs
     of what was read are made anew, a compaction that was interrupted is finished. Where all logs of a
     directory were recovered it is marked as cleanly shut down. Doing it again changes nothing.
+    `__cluster_metadata` is left to the controller, which recovers it whenever it starts.
 
     Args:
         topics: only these.
@@ -180,7 +181,13 @@ def recoverable(
     }
     known = {one.topic for one in partitions.values()}
     wanted = known if topics is None else topic_names(topics)
-    excluded = topic_names(exclude_topics, "exclude_topics")
+    excluded = topic_names(exclude_topics, "exclude_topics") - {METADATA_TOPIC}
+    only_the_controllers = all(place.is_partition and left_to_the_controller(place) for place in found)
+    if METADATA_TOPIC in wanted or (found and only_the_controllers):
+        raise UnknownTopicOrPartitionError(
+            f"{METADATA_TOPIC} is left to the controller, which recovers it whenever it starts",
+            path=", ".join(str(place.log_dir) for place in found),
+        )
     unknown = sorted((wanted | excluded) - known)
     if unknown:
         there = sorted(known)
@@ -190,6 +197,13 @@ def recoverable(
         )
     chosen = [one for one in partitions.values() if one.topic in wanted - excluded]
     return sorted(chosen, key=lambda one: (one.topic, one.partition, one.path))
+
+
+def left_to_the_controller(place: Found | str | os.PathLike[str]) -> list[str]:
+    """Names of the partition directories that are not recovered here: the controller recovers its log itself,
+    and from its start, whenever it starts (Kafka: KafkaRaftLog)."""
+    found = place if isinstance(place, Found) else find_partitions(local_path(place))
+    return [one.path.name for one in found.partitions if one.topic == METADATA_TOPIC]
 
 
 def _closed(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:

@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from native_log.errors import CorruptIndexError
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
+from native_log.logdir.epoch_check import EpochCheck
+from native_log.logdir.problems import Advice, Problem, advice_for
 from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import (
@@ -23,7 +25,7 @@ from native_log.segment.files import (
     file_name,
     parse_file_name,
 )
-from native_log.segment.rebuild import read_through
+from native_log.segment.rebuild import ORDER, read_through
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import read_file
 
@@ -39,38 +41,11 @@ if TYPE_CHECKING:
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
 
-_REINDEX = "kafkalog reindex makes it anew"
-_TORN = "kafkalog recover cuts it off, as a broker does"
 _SERVED = (
     "Brokers serve this batch of {} bytes, and consumers fail at it: take the file from another replica, or "
     "read with mode dropMalformed"
 )
-_DISORDERED = (
-    "Take the file from another replica: a broker serves this batch as it is, or empties the whole segment "
-    "when it recovers it, and so does kafkalog recover. What follows can be read with mode dropMalformed"
-)
-_DAMAGED = (
-    "Take the file from another replica: kafkalog recover, or a broker that finds it, cuts off all that "
-    "follows too. What follows can be read with mode dropMalformed"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that a broker, or a reader, would meet: where, and what was found."""
-
-    path: str
-    position: int | None
-    offset: int | None
-    message: str
-
-    def __str__(self) -> str:
-        where = [self.path]
-        if self.position is not None:
-            where.append(f"position {self.position}")
-        if self.offset is not None:
-            where.append(f"offset {self.offset}")
-        return f"{', '.join(where)}: {self.message}"
+_INDEX_KINDS = {INDEX: "offset-index", TIME_INDEX: "time-index", TRANSACTION_INDEX: "transaction-index"}
 
 
 def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: None) -> Iterator[Problem]:
@@ -87,13 +62,14 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
     base = log.segments[0].base_offset if log.segments else 0
     states = newest_snapshot(log.path, log.snapshots, base, base)
     previous = -1
+    advice, epochs = advice_for(log.topic), EpochCheck(log)
     without_log = _indexes_without_log(log)
     for segment in log.segments:
         is_last = segment is log.segments[-1]
         yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)
         if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
             states = ProducerStates(segment.base_offset)  # brokers know no older transactions
-        check = _SegmentCheck(segment, states, previous, advance)
+        check = _SegmentCheck(segment, states, epochs, advice, previous, advance)
         read_through(segment, check.take, check.take_damage)
         is_written = is_last and log.checkpoints.live
         yield from sorted((*check.problems, *check.of_damage(is_last, is_written)), key=_position)
@@ -108,10 +84,7 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
     yield from _of_snapshots(log)
     yield from _missing_end(log)
     yield from _end_before_start(log)
-    for before, after in pairwise(log.leader_epochs):
-        if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
-            message = f"expected leader epochs and their offsets to increase, found {after} behind {before}"
-            yield Problem(f"{log.path}/leader-epoch-checkpoint", None, after.start_offset, message)
+    yield from epochs.finish()
 
 
 @dataclass(slots=True)
@@ -129,6 +102,8 @@ class _SegmentCheck:
 
     segment: LogSegment
     states: ProducerStates
+    epochs: EpochCheck
+    advice: Advice
     previous: int
     advance: Callable[[int], None]
     position: int = 0
@@ -150,8 +125,10 @@ class _SegmentCheck:
             at = position - positions[0]
             wrong = None if whole else _wrong_records(data[at : at + size], base, last)
             if wrong is not None:
-                message = f"{wrong}. {_SERVED.format(size)}"
-                self.problems.append(Problem(file.path, position, first, message))
+                self.problems.append(
+                    Problem("records", file.path, position, first, wrong, _SERVED.format(size))
+                )
+        self.problems += self.epochs.take(file.path, batches)
         end = positions[-1] + sizes[-1]
         self.advance(end - self.position)
         self.position = end
@@ -167,9 +144,13 @@ class _SegmentCheck:
         for one in self.damaged:
             at_end = one.next_offset is None
             if not (at_end and is_written):
-                advice = _DISORDERED if one.kind == "order" else _TORN if at_end and is_last else _DAMAGED
-                message = f"{one.reason}. {_extent(one)}. {advice}"
-                yield Problem(one.path, one.position, one.offset, message)
+                kind, advice = one.kind, self.advice.damaged
+                if kind == ORDER:
+                    advice = self.advice.disordered
+                elif at_end and is_last:
+                    kind, advice = "torn", self.advice.torn
+                problem = f"{one.reason}. {_extent(one)}"
+                yield Problem(kind, one.path, one.position, one.offset, problem, advice)
 
     def missing_aborted(self) -> Iterator[Problem]:
         """A broker knows of aborted transactions by this file alone, and misses nothing if it is not
@@ -180,9 +161,9 @@ class _SegmentCheck:
             if (one.producer_id, one.last_offset) not in there:
                 message = (
                     f"the transaction of producer {one.producer_id} from offset {one.first_offset} on was "
-                    f"aborted, which is missing here: read_committed consumers get its records; {_REINDEX}"
+                    "aborted, which is missing here: read_committed consumers get its records"
                 )
-                yield Problem(self._path(TRANSACTION_INDEX), None, one.last_offset, message)
+                yield self._of_index(TRANSACTION_INDEX, None, one.last_offset, message)
         if index.health.status in ("unreadable", "torn", "corrupt", "zero-filled"):
             yield self._unhealthy(TRANSACTION_INDEX, index.health)
 
@@ -195,7 +176,7 @@ class _SegmentCheck:
             offset, position = index.entry(entry)
             if position not in begins and not self._is_damaged(position):
                 message = f"entry {entry} points to position {position} of the .log, where no batch begins"
-                yield Problem(self._path(INDEX), entry * OFFSET_ENTRY.size, offset, message)
+                yield self._of_index(INDEX, entry * OFFSET_ENTRY.size, offset, message)
 
     def of_time_index(self, is_last: bool) -> Iterator[Problem]:
         """An entry says that no record up to its offset has a greater timestamp."""
@@ -211,17 +192,16 @@ class _SegmentCheck:
             if batches and greatest[batches - 1] > timestamp_ms:
                 message = (
                     f"entry {entry} tells of no timestamp above {timestamp_ms} up to its offset, the log has "
-                    f"{greatest[batches - 1]}: lookups by time miss records; {_REINDEX}"
+                    f"{greatest[batches - 1]}: lookups by time miss records"
                 )
-                yield Problem(self._path(TIME_INDEX), entry * TIME_ENTRY.size, offset, message)
+                yield self._of_index(TIME_INDEX, entry * TIME_ENTRY.size, offset, message)
 
     def _is_damaged(self, position: int) -> bool:
         return any(one.position <= position < one.end_position for one in self.damaged)
 
     def _health(self, kind: str, health: IndexHealth, may_be_preallocated: bool) -> Iterator[Problem]:
         if health.status == "missing" and self.segment.size_bytes:
-            message = f"the file is missing; {_REINDEX}"
-            yield Problem(self._path(kind), None, self.segment.base_offset, message)
+            yield self._of_index(kind, None, self.segment.base_offset, "the file is missing")
         elif health.status in ("unreadable", "torn", "corrupt") or (
             health.status == "zero-filled" and not may_be_preallocated
         ):
@@ -229,11 +209,11 @@ class _SegmentCheck:
 
     def _unhealthy(self, kind: str, health: IndexHealth) -> Problem:
         where = "" if health.status == "unreadable" else f" behind its first {health.entries} entries"
-        message = f"{health.status}{where}; {_REINDEX}"
-        return Problem(self._path(kind), None, self.segment.base_offset, message)
+        return self._of_index(kind, None, self.segment.base_offset, f"{health.status}{where}")
 
-    def _path(self, kind: str) -> str:
-        return str(self.segment.path.with_suffix(f".{kind}"))
+    def _of_index(self, kind: str, position: int | None, offset: int, message: str) -> Problem:
+        path = str(self.segment.path.with_suffix(f".{kind}"))
+        return Problem(_INDEX_KINDS[kind], path, position, offset, message, self.advice.reindex)
 
 
 def _position(problem: Problem) -> int:
@@ -301,39 +281,58 @@ def _missing_segments(
     missing = [base for base in without_log if previous < base and (next_base is None or base < next_base)]
     if missing and missing[0] >= log.log_start_offset:
         up_to = "" if next_base is None else f" to {next_base - 1}"
-        message = (
-            f"the .log of this index is missing, and with it offsets {missing[0]}{up_to}. Take it from "
-            "another replica: a broker passes over the gap, and removes the index"
+        yield Problem(
+            "missing-segment",
+            f"{log.path}/{file_name(missing[0], INDEX)}",
+            None,
+            missing[0],
+            f"the .log of this index is missing, and with it offsets {missing[0]}{up_to}",
+            "Take it from another replica: a broker passes over the gap, and removes the index",
         )
-        yield Problem(f"{log.path}/{file_name(missing[0], INDEX)}", None, missing[0], message)
 
 
 def _missing_end(log: PartitionLog) -> Iterator[Problem]:
     """Consumers may have had all records below the high watermark, which a broker notes every few seconds."""
     checkpointed, end = log.checkpoints.high_watermark, log.log_end_offset
-    if checkpointed is not None and checkpointed > end and not log.checkpoints.live:
+    if log.checkpoints.live:
+        return
+    advice = (
+        "Take the partition from another replica: what is appended here gets offsets that consumers have "
+        "passed"
+    )
+    if checkpointed is not None and checkpointed > end:
         message = (
             f"the high watermark was {checkpointed} (replication-offset-checkpoint), the log ends at {end}: "
-            "what it had from there on is missing. Take the partition from another replica: what is appended "
-            "here gets offsets that consumers have passed"
+            "what it had from there on is missing"
         )
-        yield Problem(str(log.path), None, end, message)
+        yield Problem("missing-end", str(log.path), None, end, message, advice)
+    elif log.snapshots and log.snapshots[0][0] > end:
+        reached, name = log.snapshots[0]
+        message = f"{name} was written when the log had reached offset {reached}, now it ends at {end}"
+        yield Problem("missing-end", str(log.path), None, end, message, advice)
 
 
 def _end_before_start(log: PartitionLog) -> Iterator[Problem]:
     start, end = log.log_start_offset, log.end_of_last_batch
     if log.segments and end < start:
-        message = (
+        yield Problem(
+            "log-start-offset",
+            str(log.path),
+            None,
+            end,
             f"expected the log to reach its start offset {start} (log-start-offset-checkpoint), found its "
-            f"end at {end}: a broker removes all its segments, and so does kafkalog recover. To keep them, "
-            "correct the checkpoint"
+            f"end at {end}: a broker removes all its segments, and so does kafkalog recover",
+            "To keep them, correct the checkpoint",
         )
-        yield Problem(str(log.path), None, end, message)
 
 
 def _of_snapshots(log: PartitionLog) -> Iterator[Problem]:
     for offset, name in log.snapshots:
+        path = f"{log.path}/{name}"
         try:
-            parse_snapshot(read_file(f"{log.path}/{name}"))
+            parse_snapshot(read_file(path))
         except CorruptIndexError as error:
-            yield Problem(f"{log.path}/{name}", None, offset, str(error))
+            advice = (
+                "Remove it: a broker removes it too, and goes by an older one and the batches behind that"
+            )
+            yield Problem("snapshot", path, None, offset, error.message, advice)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +11,21 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from native_log.cli import changes, maintenance
+import native_log
+from native_log.cli import changes
 from native_log.cli.app import kafkalog
-from native_log.logdir import LogDir
-from native_log.logdir.verification import Problem, verify_log
-from tests.conftest import golden_id
+from native_log.errors import UnknownTopicOrPartitionError
+from native_log.logdir import LogDir, verifying
+from native_log.logdir.verification import verify_log
+from tests.conftest import GOLDEN, golden_id
 from tests.log.support import PARTITIONS, batch, offsets, open_golden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from native_log.logdir import PartitionDir
+    from native_log.logdir.problems import Problem
     from tests.conftest import GoldenPartition
 
 
@@ -28,6 +33,13 @@ def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
     with pytest.raises(SystemExit) as ended:
         kafkalog.main([str(arg) for arg in args], prog_name="kafkalog")
     return int(ended.value.code or 0), capsys.readouterr().out
+
+
+def make_log(logs: Path) -> PartitionDir:
+    """A partition whose leader-epoch-checkpoint says what batches made by hand say."""
+    (made,) = LogDir.create(logs).create_topic("t")
+    (made.path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    return made
 
 
 def damaged(partition: GoldenPartition) -> bool:
@@ -51,7 +63,7 @@ def test_verify_tells_what_is_wrong_and_recover_mends_it(
     assert "1 partition checked, 1 problem\n" in out
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     code, out = run(capsys, "recover", "--dry-run", "--from-start", path)
-    assert code == 0
+    assert code == 1
     assert "would be cut" in out and "position 2752" in out and "1 later segment among them" in out
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
     code, out = run(capsys, "recover", "--yes", "--from-start", path)
@@ -94,8 +106,7 @@ def entry(*fields: int) -> bytes:
 def test_what_verify_says_of_files_beside_the_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, data: bytes | None, said: str
 ) -> None:
-    log = LogDir.create(tmp_path / "logs")
-    (made,) = log.create_topic("t")
+    made = make_log(tmp_path / "logs")
     (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3))
     assert run(capsys, "verify", made.path)[0] == 0
     file = made.path / f"{0:020d}.{kind}"
@@ -121,7 +132,7 @@ def test_what_verify_says_of_files_beside_the_log(
 def test_what_verify_says_of_batches(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, said: str
 ) -> None:
-    (made,) = LogDir.create(tmp_path / "logs").create_topic("t")
+    made = make_log(tmp_path / "logs")
     (made.path / f"{0:020d}.log").write_bytes(data)
     code, out = run(capsys, "verify", made.path)
     assert code == 1
@@ -129,7 +140,7 @@ def test_what_verify_says_of_batches(
 
 
 def test_verify_goes_on_behind_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (made,) = LogDir.create(tmp_path / "logs").create_topic("t")
+    made = make_log(tmp_path / "logs")
     size = len(batch(0))
     garbage = b"\xff" * 40
     files = {
@@ -217,15 +228,18 @@ def test_errors_of_the_system_are_problems(
     def unreadable(*_: object) -> Iterator[Problem]:
         raise PermissionError(errno.EACCES, "Permission denied", "/logs/t-0/0.log")
 
-    monkeypatch.setattr(maintenance, "verify_log", unreadable)
-    told = "/logs/t-0/0.log: Permission denied\n1 partition checked, 1 problem\n"
+    monkeypatch.setattr(verifying, "verify_log", unreadable)
+    told = (
+        "/logs/t-0/0.log: Permission denied. Make it readable, or take it from another replica\n"
+        "1 partition checked, 1 problem\n"
+    )
     assert run(capsys, "verify", golden_copy("kafka-4.1/corrupt-bad-crc")) == (1, told)
 
 
 def test_verify_takes_no_index_entry_of_damaged_bytes_for_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (made,) = LogDir.create(tmp_path / "logs").create_topic("t")
+    made = make_log(tmp_path / "logs")
     size = len(batch(0))
     (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3, crc=1) + batch(6))
     index = made.path / f"{0:020d}.index"
@@ -242,7 +256,7 @@ def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.Ca
     (made.path / f"{9:020d}.log").write_bytes(batch(9))
     size = len(batch(0))
     arguments = ("recover", "--save-to", tmp_path / "saved", tmp_path / "logs")
-    assert run(capsys, *arguments, "--dry-run")[0] == 0
+    assert run(capsys, *arguments, "--dry-run")[0] == 1
     assert not (tmp_path / "saved").exists()
     code, out = run(capsys, *arguments)
     assert (code, "would be cut at" in out) == (2, True)  # no one is there to be asked
@@ -264,7 +278,7 @@ def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.Ca
 def test_in_a_terminal_a_cut_is_shown_and_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    (made,) = LogDir.create(tmp_path / "logs").create_topic("t")
+    made = make_log(tmp_path / "logs")
     log = made.path / f"{0:020d}.log"
     log.write_bytes(batch(0) + b"torn")
     monkeypatch.setattr(changes, "_is_asked", lambda: True)
@@ -418,3 +432,111 @@ def test_verify_asks_for_no_transaction_that_ended_at_the_log_start(
     (path / "log-start-offset-checkpoint").write_text("0\n1\ncompact-txn 0 951\n")
     run(capsys, "recover", "--from-start", path)
     assert "was aborted" not in run(capsys, "verify", path)[1]
+
+
+def rows(logs: object, **how: Any) -> list[dict[str, Any]]:
+    table = native_log.verify(logs, **how)
+    assert table.schema == native_log.PROBLEM_SCHEMA
+    return table.to_pylist()
+
+
+def test_verify_gives_a_row_for_each_problem(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    bad, good = golden_copy("kafka-4.1/corrupt-bad-crc"), GOLDEN / "kafka-4.1/plain-lz4/data"
+    (row,) = rows([bad, good])
+    assert (row["topic"], row["partition"], row["kind"]) == ("corrupt-bad-crc", 0, "crc")
+    assert row["path"] == f"{bad}/corrupt-bad-crc-0/{80:020d}.log"
+    assert (row["position"], row["offset"]) == (2752, 119)
+    assert "checksum" in row["problem"] and "another replica" in row["advice"]
+    assert rows(good) == rows([bad, good], topics="plain-lz4") == []
+    assert rows([bad, good], exclude_topics=["corrupt-bad-crc"]) == []
+    with pytest.raises(UnknownTopicOrPartitionError, match="no topic x"):
+        rows(bad, topics=["x"])
+    code, out = run(capsys, "verify", "--json", bad, good)
+    assert (code, [json.loads(line) for line in out.splitlines()]) == (1, [row])
+    assert run(capsys, "verify", "--json", good) == (0, "")
+
+
+def test_recover_as_json(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = golden_copy("kafka-4.1/corrupt-bad-crc")
+    assert run(capsys, "recover", "--json", path)[0] == 2  # no one can be asked
+    planned = run(capsys, "recover", "--json", "--from-start", "--dry-run", path)
+    done = run(capsys, "recover", "--json", "--from-start", "--yes", path)
+    assert (planned[0], done[0]) == (1, 0)
+    assert planned[1] == done[1]
+    (row,) = map(json.loads, done[1].splitlines())
+    assert (row["topic"], row["status"], row["logEndOffset"]) == ("corrupt-bad-crc", "cut", 119)
+    (cut,) = row["cut"]
+    assert (cut["position"], cut["offset"]) == (2752, 119)
+    assert "checksum" in cut["reason"] == row["reason"]
+    again = json.loads(run(capsys, "recover", "--json", "--from-start", "--dry-run", path)[1])
+    assert (again["status"], again["bytesLost"], again["cut"]) == ("whole", 0, [])
+
+
+def test_recover_says_what_damage_it_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = make_log(tmp_path / "logs")
+    (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3) + batch(3) + batch(6))
+    for option in ("--dry-run", "--yes"):
+        code, out = run(capsys, "recover", "--from-start", option, made.path)
+        assert code == 1
+        assert f"{0:020d}.log, position {2 * len(batch(0))}, offset 3, and kept" in out
+    row = json.loads(run(capsys, "recover", "--json", "--from-start", "--yes", made.path)[1])
+    assert (row["status"], [one["position"] for one in row["damageKept"]]) == ("whole", [2 * len(batch(0))])
+
+
+def test_the_controllers_log_is_left_to_the_controller(
+    golden_copy: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = golden_copy("kafka-4.1/whole-broker")
+    log = path / "__cluster_metadata-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-3])
+    (row,) = (one for one in rows(path) if one["kind"] == "torn")
+    assert "The controller cuts it off when it starts" in row["advice"]
+    before = log.read_bytes()
+    out = run(capsys, "recover", "--yes", path)[1]
+    assert "__cluster_metadata-0: left to the controller" in out
+    assert log.read_bytes() == before
+    for arguments in (("-t", "__cluster_metadata", path), (log.parent,)):
+        with pytest.raises(SystemExit) as ended:
+            kafkalog.main(["recover", *map(str, arguments)], prog_name="kafkalog")
+        assert ended.value.code == 2
+        assert "__cluster_metadata is left to the controller" in capsys.readouterr().err
+
+
+EPOCHS = [*[batch(i, leader_epoch=1) for i in (0, 3, 6)], *[batch(i, leader_epoch=4) for i in (9, 12)]]
+
+
+@pytest.mark.parametrize(
+    ("batches", "checkpoint", "found"),
+    [
+        (EPOCHS, "0\n2\n1 0\n4 9\n", []),
+        (EPOCHS, "0\n3\n1 0\n2 7\n4 8\n", [("leader-epoch-checkpoint", None, 8)]),  # none has epoch 2
+        (EPOCHS, "0\n3\n0 0\n1 0\n4 9\n", [("leader-epoch-checkpoint", None, 0)]),
+        (EPOCHS, "0\n1\n1 0\n", [("leader-epoch-checkpoint", None, 9)]),
+        (EPOCHS, "0\n1\n4 9\n", []),  # what a removed segment began is not in it any more
+        (EPOCHS, "0\n1\n0 0\n", [("leader-epoch-checkpoint", None, 0), ("leader-epoch-checkpoint", None, 9)]),
+        (EPOCHS, "", [("leader-epoch-checkpoint", None, 0)]),
+        (EPOCHS, None, [("leader-epoch-checkpoint", None, 0)]),
+        (
+            [EPOCHS[0], batch(3, leader_epoch=5), *EPOCHS[2:]],
+            "0\n2\n1 0\n4 9\n",
+            [("00000000000000000000.log", len(batch(0)), 3)],
+        ),
+        (
+            [*EPOCHS, batch(15, leader_epoch=2), batch(18, leader_epoch=2)],
+            "0\n2\n1 0\n4 9\n",
+            [("00000000000000000000.log", 5 * len(batch(0)), 15)],
+        ),
+        ([batch(0, leader_epoch=-1)], None, []),
+    ],
+)
+def test_leader_epochs(
+    tmp_path: Path, batches: list[bytes], checkpoint: str | None, found: list[tuple[str, int | None, int]]
+) -> None:
+    made = make_log(tmp_path / "logs")
+    (made.path / f"{0:020d}.log").write_bytes(b"".join(batches))
+    file = made.path / "leader-epoch-checkpoint"
+    file.unlink()
+    if checkpoint is not None:
+        file.write_text(checkpoint)
+    problems = [one for one in rows(made.path) if one["kind"] == "leader-epochs"]
+    assert [(one["path"].rpartition("/")[2], one["position"], one["offset"]) for one in problems] == found

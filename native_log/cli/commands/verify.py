@@ -13,14 +13,17 @@ from native_log.cli.runner import DATA_ERROR
 @click.command(short_help="Check batches, indexes and snapshots.")
 @log_dir_options
 @topics_options("all")
+@click.option("--json", "as_json", is_flag=True, help="JSON Lines, one object per problem.")
 def verify(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    as_json: bool,
 ) -> None:
-    """Check logs through and through: checksums, records, order of offsets, indexes, snapshots.
+    """Check logs through and through: checksums, records, order of offsets, leader epochs, indexes,
+    snapshots, checkpoints.
 
     A line for each problem; the exit code is 1 if there is any. Nothing is changed.
     """
@@ -28,5 +31,5 @@ def verify(
     from native_log.logdir import LogDir
 
     log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
-    if verify_all(log_dir, topics, exclude_topics):
+    if verify_all(log_dir, topics, exclude_topics, as_json=as_json):
         raise SystemExit(DATA_ERROR)
