@@ -1,15 +1,16 @@
-"""Kafka log directories as Spark tables, with no broker.
+"""Read, write and maintain Kafka log directories with Spark, without a broker.
 
     spark.read.format("kafkalog").load("/var/kafka-logs")
     df.write.format("kafkalog").mode("append").option("topic", "orders").save("/data/kafka-logs")
 
-need no registration where this package was installed before the session began to look for data sources.
-Elsewhere:
+The format needs no registration if this package was installed before the session first looked for data
+sources. Otherwise register it:
 
     from kafkalog_spark import KafkaLogDataSource
     spark.dataSource.register(KafkaLogDataSource)
 
-`compact(spark, path, ...)` and `retain(spark, path, ...)` clean log directories, as jobs.
+`compact(spark, path, ...)` and `retain(spark, path, ...)` are Spark jobs. They apply the cleanup policies
+`compact` and `delete` to log directories.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["KafkaLogDataSource", "compact", "retain"]
 
 
 def __getattr__(name: str) -> Any:
-    # Spark imports this package to look for data sources; what the jobs need comes with the jobs.
+    # Spark imports this package to look for data sources, so the jobs are imported on first use.
     if name == "compact":
         from kafkalog_spark.compaction import compact
 

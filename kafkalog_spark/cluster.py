@@ -1,7 +1,8 @@
-"""Work spread over a cluster: plain values, as rows, through mapInArrow.
+"""Run Python functions as Spark tasks: plain values travel as rows through mapInArrow.
 
-A row is (number, part, payload, note): `number` says which task a row goes to next, `part` its place among
-those of that number, `payload` and `note` are bytes. Payloads may be of megabytes: few rows travel at a time.
+A row is (number, part, payload, note). `number` selects the task that gets the row next. `part` orders the
+rows of one number. `payload` and `note` are bytes. A payload may have several megabytes, so an Arrow batch
+contains few rows.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ SCHEMA = pa.schema(
     [("number", pa.int32()), ("part", pa.int32()), ("payload", pa.binary()), ("note", pa.binary())]
 )
 DDL = "number int, part int, payload binary, note binary"
+"""SCHEMA as Spark's DDL."""
 
-SETTINGS = {
-    # Rows of an Arrow batch between the JVM and Python: they may be of megabytes.
+SESSION_SETTINGS = {
+    # Rows of an Arrow batch between the JVM and Python: a row may have several megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4",
-    # Tasks are dealt out by number, there is nothing to adapt; each stage would be a job of its own.
+    # Rows are partitioned by number, so adaptive execution has nothing to improve. It would run each stage as
+    # a separate job.
     "spark.sql.adaptive.enabled": "false",
-    # Compiling takes longer than it saves where rows are few.
+    # With few rows, generating code takes longer than it saves.
     "spark.sql.codegen.wholeStage": "false",
-    # A row that the driver gives is a task of its own: at most this many at a time.
+    # Each row of task_rows becomes one task: this is the largest number of them.
     "spark.sql.leafNodeDefaultParallelism": str(1 << 20),
 }
 
@@ -42,15 +45,16 @@ _DESCRIPTION = "spark.job.description"
 
 
 class Row(NamedTuple):
+    """A row. `payload` and `note` are a memoryview of u8, or None."""
+
     number: int
     part: int
     payload: Any
-    """Bytes (memoryview of u8), or None; as is `note`."""
     note: Any
 
 
 def row_batch(number: int, payload: Any, part: int = 0, note: bytes | None = None) -> pa.RecordBatch:
-    """A batch of one row."""
+    """Return a batch that contains one row."""
     arrays = [
         pa.array([value], field.type)
         for value, field in zip((number, part, payload, note), SCHEMA, strict=True)
@@ -59,7 +63,7 @@ def row_batch(number: int, payload: Any, part: int = 0, note: bytes | None = Non
 
 
 def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """The rows of a task's batches; bytes are not copied."""
+    """Yield the rows of the batches. The bytes are not copied."""
     for batch in batches:
         numbers, parts, payloads, notes = batch.columns
         for index in range(batch.num_rows):
@@ -72,13 +76,13 @@ def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
 
 
 def group_by_number(batches: Iterable[pa.RecordBatch]) -> dict[int, list[Row]]:
-    """The rows of a task's batches, those of a number together in the order of their parts."""
-    found: dict[int, list[Row]] = {}
-    for one in rows(batches):
-        found.setdefault(one.number, []).append(one)
-    for chosen in found.values():
-        chosen.sort(key=lambda one: one.part)
-    return found
+    """Return the rows of the batches by number. The rows of a number are sorted by part."""
+    groups: dict[int, list[Row]] = {}
+    for row in rows(batches):
+        groups.setdefault(row.number, []).append(row)
+    for group in groups.values():
+        group.sort(key=lambda row: row.part)
+    return groups
 
 
 def _view(buffer: pa.Buffer | None) -> memoryview | None:
@@ -86,29 +90,33 @@ def _view(buffer: pa.Buffer | None) -> memoryview | None:
 
 
 def task_rows(spark: SparkSession, values: Iterable[object], first: int = 0, part: int = 0) -> DataFrame:
-    """One row a value, numbered from `first` on, the value pickled: each a task of its own."""
+    """Return a DataFrame with one row, and so one task, for each value.
+
+    The rows are numbered from `first` on. Their payload is the pickled value.
+    """
     batches = [row_batch(number, pickle.dumps(value), part) for number, value in enumerate(values, first)]
-    # From Arrow: Spark would run a job of its own to take rows in from Python.
+    # From an Arrow table: to take Python rows, Spark would run an additional job.
     return spark.createDataFrame(pa.Table.from_batches(batches, SCHEMA))
 
 
 def repartition_by_number(frame: DataFrame, tasks: int) -> DataFrame:
-    """The rows of number n in the n-th of that many tasks."""
+    """Repartition into that many tasks. Task n gets the rows of number n."""
     if hasattr(frame, "repartitionById"):
         return frame.repartitionById(tasks, "number")
-    return frame.repartition(tasks, "number")  # Spark 4.0: by a hash, so some tasks get more, some none
+    # Spark 4.0 partitions by a hash of the number: some tasks get the rows of several numbers, others none.
+    return frame.repartition(tasks, "number")
 
 
 def collect_rows(frame: DataFrame) -> Iterator[Row]:
-    """The rows, on the driver: as Arrow, which takes less time and memory than Spark's rows do."""
+    """Yield the rows on the driver. Arrow is faster here and takes less memory than collect()."""
     return rows(frame.toArrow().to_batches())
 
 
 def cores(spark: SparkSession) -> int:
-    """How many tasks run at a time; with dynamic allocation, once there are all executors there may be."""
+    """Return how many tasks run at a time; with dynamic allocation, after all executors were added."""
     try:
         context = spark.sparkContext
-    except Exception:  # Spark Connect tells a client nothing of its cluster
+    except Exception:  # a Spark Connect client cannot see the cluster
         return max(16, os.cpu_count() or 1)
     now, conf = int(context.defaultParallelism), context.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
@@ -119,36 +127,40 @@ def cores(spark: SparkSession) -> int:
 
 @contextmanager
 def tuned_session(spark: SparkSession) -> Iterator[None]:
-    """The session's settings as these queries need them, while they are planned and run."""
-    before = {name: spark.conf.get(name, None) for name in SETTINGS}
-    _set(spark, SETTINGS)
+    """Apply SESSION_SETTINGS, and restore the previous settings at the end.
+
+    Queries must be planned and run inside the block.
+    """
+    before = {name: spark.conf.get(name, None) for name in SESSION_SETTINGS}
+    _apply(spark, SESSION_SETTINGS)
     try:
         yield
     finally:
-        with suppress(Exception):  # the session was stopped, which whoever waited for it is told anyway
-            _set(spark, before)
+        # This fails if the session was stopped. The caller of the query gets that error anyway.
+        with suppress(Exception):
+            _apply(spark, before)
 
 
 @contextmanager
 def job_description(spark: SparkSession, program: str, what: str) -> Iterator[None]:
-    """Tell the log, and Spark's UI of the jobs that this thread runs in this block, what is done."""
+    """Log `what`, and show it in Spark's UI for the jobs that this thread runs inside the block."""
     logger.info(what)
     try:
         context = spark.sparkContext
-    except Exception:  # Spark Connect has none
+    except Exception:  # Spark Connect has no context
         yield
         return
     before = context.getLocalProperty(_DESCRIPTION)
-    told = f"kafkalog {program}: {what}"
-    context.setLocalProperty(_DESCRIPTION, told if before is None else f"{before}: {told}")
+    description = f"kafkalog {program}: {what}"
+    context.setLocalProperty(_DESCRIPTION, description if before is None else f"{before}: {description}")
     try:
         yield
     finally:
-        with suppress(Exception):  # as above
+        with suppress(Exception):  # the session was stopped
             context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None removes it
 
 
-def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+def _apply(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
     for name, value in settings.items():
         if value is None:
             spark.conf.unset(name)

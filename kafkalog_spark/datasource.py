@@ -1,4 +1,4 @@
-"""The data source that Spark finds as format("kafkalog")."""
+"""The data source of format("kafkalog")."""
 
 from __future__ import annotations
 
@@ -18,54 +18,59 @@ if TYPE_CHECKING:
 class KafkaLogDataSource(DataSource):
     """Kafka log directories as a table: `spark.read.format("kafkalog").load("/var/kafka-logs")`.
 
-    Found by its name wherever the package is installed; `spark.dataSource.register(KafkaLogDataSource)`
-    registers it in a session that looked for data sources before. It is read, and appended to by batches and
-    streams; for its options see kafkalog_spark.options.read and kafkalog_spark.options.write.
+    Supports batch reads, batch writes and streaming writes. Writes append. For the options see
+    kafkalog_spark.options.read and kafkalog_spark.options.write.
+
+    Spark finds the source by name where the package is installed. In a session that looked for data sources
+    before that, `spark.dataSource.register(KafkaLogDataSource)` registers it.
     """
 
-    # What reading needs is imported when it is used: Spark imports this module to look for data sources.
+    # Spark imports this module to look for data sources, so other modules are imported where they are used.
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # As early as this, since Spark does not ask for schema() where the user gave one. But the options of
-        # a catalog table come with the schema only, and a write has others.
-        reads = {"path", "paths", "location"} & set(options) and not _may_be_write(options)
-        self._read_options = self._parsed() if reads else None
+        # Read options are parsed here because Spark does not call schema() if the user passes a schema. This
+        # excludes writes, which have other options, and catalog tables, whose options come with the schema.
+        is_read = {"path", "paths", "location"} & set(options) and not _may_be_write(options)
+        self._read_options = self._parse_read_options() if is_read else None
 
     @classmethod
     def name(cls) -> str:
         return "kafkalog"
 
     def schema(self) -> str | StructType:
-        from kafkalog_spark.options.catalog_tables import is_catalog_table, with_options
-        from kafkalog_spark.read.plan import open_log_dir, selected
+        from kafkalog_spark.options.catalog_tables import add_options, is_catalog_table
+        from kafkalog_spark.read.plan import open_log_dir, partitions_to_read
         from kafkalog_spark.schema import ddl, default_schema
 
-        options = self._read_options or self._parsed()
-        selected(options, open_log_dir(options))  # a path or a topic that is not there is told at load()
+        options = self._read_options or self._parse_read_options()
+        # Called for its errors: load() fails if a path or a topic does not exist.
+        partitions_to_read(options, open_log_dir(options))
         schema = default_schema(options)
-        return with_options(schema, self.options) if is_catalog_table(self.options) else ddl(schema)
+        return add_options(schema, self.options) if is_catalog_table(self.options) else ddl(schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from kafkalog_spark.errors import OptionError
-        from kafkalog_spark.options.catalog_tables import options_of
+        from kafkalog_spark.options.catalog_tables import stored_options
+        from kafkalog_spark.views import VIEWS
 
-        table_options = options_of(schema)
+        table_options = stored_options(schema)
         if not self.options and not table_options:
             raise OptionError(
-                "no path is given. If this is a table: Spark does not hand on the OPTIONS of one whose "
-                "columns are declared; leave them out of CREATE TABLE and name them in its option columns"
+                "no path is given. If this is a table: Spark does not pass on the OPTIONS of a table whose "
+                "columns are declared; remove the columns from CREATE TABLE, and select them with the option "
+                "columns"
             )
-        options = self._read_options or self._parsed(**table_options)
-        if options.view in ("records", "latest"):
-            from kafkalog_spark.read.batch import KafkaLogReader
+        options = self._read_options or self._parse_read_options(**table_options)
+        if options.view in VIEWS:
+            from kafkalog_spark.views.reader import ViewReader
 
-            return KafkaLogReader(options, schema)
-        from kafkalog_spark.views.reader import ViewReader
+            return ViewReader(options, schema)
+        from kafkalog_spark.read.batch import KafkaLogReader
 
-        return ViewReader(options, schema)
+        return KafkaLogReader(options, schema)
 
-    def _parsed(self, **table_options: str) -> ReadOptions:
+    def _parse_read_options(self, **table_options: str) -> ReadOptions:
         from kafkalog_spark.options.read import parse_read_options
 
         return parse_read_options({**table_options, **self.options})
@@ -76,7 +81,8 @@ class KafkaLogDataSource(DataSource):
 
         if overwrite:
             raise OptionError(
-                "Save mode Overwrite not allowed for kafkalog: a log is appended to. Allowed is append"
+                "Save mode Overwrite not allowed for kafkalog: records can only be appended to a log; use "
+                "mode append"
             )
         return KafkaLogWriter(self._write_plan(schema))
 
@@ -86,8 +92,8 @@ class KafkaLogDataSource(DataSource):
 
         if overwrite:
             raise OptionError(
-                "output mode complete not allowed for kafkalog: each batch replaces the whole result, "
-                "and a log is appended to. Allowed is append"
+                "output mode complete not allowed for kafkalog: each batch would replace the whole result, "
+                "but records can only be appended to a log; use output mode append"
             )
         names = [self.options.get(name, "") for name in ("checkpointLocation", "queryName")]
         stream = f"{self.options.get('path')} {' '.join(names)}" if any(names) else None
@@ -100,16 +106,14 @@ class KafkaLogDataSource(DataSource):
 
         if not {"path", "paths", "location"} & set(self.options):
             raise OptionError(
-                'no path is given, as in save("/data/kafka-logs"). If this is a table: Spark hands none of '
-                "its OPTIONS to a write; name them there: INSERT INTO t WITH ('path' = '/data/kafka-logs', "
-                "'topic' = 'orders') SELECT ..., or df.writeTo('t').option('path', ...)"
+                'no path is given, as in save("/data/kafka-logs"). If this is a table: Spark does not pass '
+                "its OPTIONS to a write; set them in the write: INSERT INTO t WITH ('path' = "
+                "'/data/kafka-logs', 'topic' = 'orders') SELECT ..., or df.writeTo('t').option('path', ...)"
             )
         return WritePlan.begin(parse_write_options(self.options), schema, stream)
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        raise NotImplementedError(
-            "kafkalog cannot be read as a stream yet: use spark.read, not spark.readStream"
-        )
+        raise NotImplementedError("kafkalog cannot be read as a stream yet; use spark.read")
 
 
 def _may_be_write(options: MutableMapping[str, str]) -> bool:

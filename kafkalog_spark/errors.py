@@ -1,4 +1,4 @@
-"""The errors of the Spark side. What is wrong with a log itself is an error of native_log."""
+"""Errors of the Spark package. Errors about a log itself are in native_log.errors."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ if TYPE_CHECKING:
 
 
 class OptionError(ValueError):
-    """An option, or options together, that cannot be meant. Spark shows it at load()."""
+    """An invalid option or combination of options. Spark shows it at load()."""
 
 
 class DataLossError(KafkaLogError):
-    """The log does not hold all offsets that were asked for (Spark: KAFKA_DATA_LOSS)."""
+    """The log does not hold all requested offsets (Spark: KAFKA_DATA_LOSS)."""
 
 
 class WriteAbortedError(KafkaLogError):
-    """A task of a write that was given up meanwhile."""
+    """The write to which a task belongs was aborted."""
 
 
 class PathNotVisibleError(KafkaLogError):
-    """A directory that the driver sees and an executor does not."""
+    """A directory that the driver sees does not exist on an executor."""
 
     @classmethod
     def on_host(cls, host: str, path: str) -> PathNotVisibleError:
-        """Of a partition's directory, and the executor's host."""
+        """Return the error for a partition directory that the executor on `host` does not see."""
         return cls(
             f"the executor on host {host} does not see this directory as the driver does (or it was removed "
-            "meanwhile): mount it there under the same path, or run where it lies",
+            "in the meantime); mount it there under the same path, or run the job where the directory is",
             path=path,
         )
 
 
 @contextmanager
 def visibility_check(path: str) -> Iterator[None]:
-    """What a task does in a partition's directory. Raises PathNotVisibleError where that is not there."""
+    """Turn FileNotFoundError into PathNotVisibleError if the partition directory `path` does not exist.
+
+    If the directory exists, FileNotFoundError is raised unchanged: a file in it was removed.
+    """
     try:
         yield
     except FileNotFoundError as error:

@@ -1,7 +1,8 @@
-"""Columns: what there is to read, what a query asked for, and the Arrow schema that Spark expects back.
+"""Columns: what can be read, what a query reads, and the Arrow schema that Spark expects.
 
-Spark checks the batches of a Python data source against the schema of the read, nullability included (since
-4.2; before, it took columns by position), so Arrow schemas are built from that schema, not from constants.
+Since 4.2 Spark checks the batches of a Python data source against the schema of the read, including
+nullability; before, it matched columns by position. Arrow schemas are therefore built from the schema that
+Spark passes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.views.schemas import VIEWS
+from kafkalog_spark.views import VIEWS
 from native_log.errors import KafkaLogError
 from native_log.records import RECORD_SCHEMA
 
@@ -27,7 +28,7 @@ CORRUPT_RECORD = "_corrupt_record"
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 """The columns of Spark's kafka source, which adds `headers` with includeHeaders."""
 RECORDS = pa.schema([*RECORD_SCHEMA, pa.field(CORRUPT_RECORD, pa.string())])
-"""Every column of view=records."""
+"""All columns of records."""
 
 _DDL = {
     pa.binary(): "binary",
@@ -41,7 +42,7 @@ _ARROW = {name: arrow for arrow, name in _DDL.items()}
 
 
 def ddl(schema: pa.Schema) -> str:
-    """The schema as Spark's DDL, all fields nullable."""
+    """Return the schema as Spark's DDL. All fields are nullable."""
     return ", ".join(f"`{field.name}` {_ddl_type(field.type)}" for field in schema)
 
 
@@ -55,69 +56,79 @@ def _ddl_type(arrow: pa.DataType) -> str:
     return _DDL[arrow]
 
 
-def pick(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """The columns named, in that order; names may be in any case. Raises OptionError."""
+def select_columns(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """Return the named columns, in that order. Names may be in any case. Raises OptionError."""
     by_name = {field.name.lower(): field for field in schema}
     unknown = [name for name in names if name.lower() not in by_name]
     if unknown:
         raise OptionError(
-            f"columns: no such column {', '.join(map(repr, unknown))}; there are {', '.join(schema.names)}"
+            f"columns: no such column {', '.join(map(repr, unknown))}; expected some of "
+            f"{', '.join(schema.names)}"
         )
     if len({name.lower() for name in names}) < len(names):
-        raise OptionError(f"columns: each can be named once, got {','.join(names)}")
+        raise OptionError(f"columns: expected each column only once, found {','.join(names)}")
     return pa.schema([by_name[name.lower()] for name in names])
 
 
 def default_schema(options: ReadOptions) -> pa.Schema:
-    """What a read gives whose user named no schema. Raises OptionError."""
-    view = VIEWS.get(options.view, RECORDS)
+    """Return the schema of a read without a user-defined schema. Raises OptionError."""
+    view = VIEWS.get(options.view)
+    schema = RECORDS if view is None else view.schema
     if options.columns is not None:
-        return pick(view, options.columns)
-    if options.view in VIEWS:
-        return view
-    return pick(view, (*KAFKA_COLUMNS, "headers") if options.include_headers else KAFKA_COLUMNS)
+        return select_columns(schema, options.columns)
+    if view is not None:
+        return schema
+    return select_columns(schema, (*KAFKA_COLUMNS, "headers") if options.include_headers else KAFKA_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What a query reads: columns of a view, and the Arrow schema under which Spark gets them.
+    """The columns that a query reads, and the Arrow schema in which Spark expects them.
 
-    The two have the same types but for nullability, and the same names but for their case.
+    Columns and schema fields have the same types except for nullability, and the same names except for case.
     """
 
     columns: tuple[str, ...]
     schema: pa.Schema
 
     @classmethod
-    def of(cls, asked: StructType, view: pa.Schema) -> Projection:
-        """Raises OptionError for a column that the view does not have, or has with another type."""
-        by_name = {field.name.lower(): field for field in view}
+    def of(cls, requested: StructType, available: pa.Schema) -> Projection:
+        """Return the projection of `available` to the columns of Spark's schema.
+
+        Raises:
+            OptionError: a column is not in `available`, has another type there, or is requested twice.
+        """
+        by_name = {field.name.lower(): field for field in available}
         columns, fields = [], []
-        for field in asked.fields:
+        for field in requested.fields:
             known = by_name.get(field.name.lower())
             if known is None:
-                raise OptionError(f"schema: no such column {field.name!r}; there are {', '.join(view.names)}")
+                raise OptionError(
+                    f"schema: no such column {field.name!r}; expected some of {', '.join(available.names)}"
+                )
             if field.dataType.simpleString() != _ddl_type(known.type):
                 raise OptionError(
-                    f"schema: column {field.name} is {_ddl_type(known.type)}, "
-                    f"not {field.dataType.simpleString()}"
+                    f"schema: column {field.name}: expected {_ddl_type(known.type)}, "
+                    f"found {field.dataType.simpleString()}"
                 )
             columns.append(known.name)
             fields.append(_arrow_field(field))
         if len(set(columns)) < len(columns):
-            raise OptionError(f"schema: each column can be read once, got {', '.join(columns)}")
+            raise OptionError(f"schema: expected each column only once, found {', '.join(columns)}")
         return cls(tuple(columns), pa.schema(fields))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, whose columns are those of the projection, under its schema. Nothing is copied."""
+        """Return a batch of the projection's columns with its schema. No data are copied.
+
+        Raises:
+            KafkaLogError: a column that is declared NOT NULL contains nulls.
+        """
         if not self.columns:
             return batch
         arrays = []
         for array, field in zip(batch.columns, self.schema, strict=True):
             if array.null_count and not field.nullable:
-                raise KafkaLogError(
-                    f"column {field.name} is declared NOT NULL, but some of its values are null"
-                )
+                raise KafkaLogError(f"column {field.name} is declared NOT NULL but contains nulls")
             arrays.append(array if array.type == field.type else array.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -127,7 +138,7 @@ def _arrow_field(field: StructField) -> pa.Field:
 
 
 def arrow_type(spark: DataType) -> pa.DataType:
-    """Raises KeyError for types of which no column of ours is."""
+    """Convert a Spark type to Arrow. Raises KeyError for types that none of the columns has."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(spark, ArrayType):

@@ -1,7 +1,7 @@
-"""Makes format("kafkalog") known to Spark.
+"""Register format("kafkalog") with Spark.
 
-Spark imports every top-level module called pyspark_* and registers its `DefaultSource`. If one such
-module fails to import, Spark registers none at all: nothing here may.
+Spark imports every top-level module whose name starts with pyspark_ and registers its `DefaultSource`. If one
+of these modules fails to import, Spark registers none of them. This module must therefore never fail.
 """
 
 from __future__ import annotations

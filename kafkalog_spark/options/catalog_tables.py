@@ -1,11 +1,11 @@
-"""Options of catalog tables, carried in the table's schema.
+"""Options of catalog tables, stored in the table's schema.
 
-Spark gives a Python data source the OPTIONS of a CREATE TABLE when it asks for the schema, at creation, but
-not when the table is read (4.0 to 4.3). The schema it does give back, the metadata of its columns included:
-so the options of reading travel there.
+Spark passes the OPTIONS of CREATE TABLE to a Python data source when the table is created, but not when it
+is read (4.0 to 4.3). It does pass the schema, with the metadata of its columns. Therefore the read options
+are stored in that metadata.
 
-They say nothing of where a write goes. A column that a query selects from one table keeps its metadata on the
-way into another: `INSERT INTO a SELECT * FROM b` would be told of b.
+Writes do not use them. A column that a query selects from one table keeps its metadata when it is inserted
+into another table: `INSERT INTO a SELECT * FROM b` would see the options of b.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from kafkalog_spark.options.names import KAFKA_SOURCE, OWN
+from kafkalog_spark.options.names import KAFKA_SOURCE_OPTIONS, KAFKALOG_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA_KEY = "kafkalog.options"
-_CARRIED = {name.lower() for name in (*KAFKA_SOURCE, *OWN, "location")}
+_STORED = {name.lower() for name in (*KAFKA_SOURCE_OPTIONS, *KAFKALOG_OPTIONS, "location")}
 
 
 def is_catalog_table(options: Mapping[str, str]) -> bool:
-    """Whether these are what a catalog gives at the creation of a table."""
+    """Return whether these are the options that a catalog passes when it creates a table."""
     return "provider" in options
 
 
-def with_options(schema: pa.Schema, options: Mapping[str, str]) -> StructType:
-    """The schema, with the options in the metadata of its first column."""
+def add_options(schema: pa.Schema, options: Mapping[str, str]) -> StructType:
+    """Convert the schema to Spark's, with the read options in the metadata of its first column."""
     first, *others = from_arrow_schema(schema).fields
-    carried = {name.lower(): value for name, value in options.items() if name.lower() in _CARRIED}
-    metadata = {METADATA_KEY: json.dumps(carried)}
+    stored = {name.lower(): value for name, value in options.items() if name.lower() in _STORED}
+    metadata = {METADATA_KEY: json.dumps(stored)}
     return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *others])
 
 
-def options_of(schema: StructType) -> dict[str, str]:
-    """The options that a schema carries, if any."""
+def stored_options(schema: StructType) -> dict[str, str]:
+    """Return the options stored in a schema; empty if there are none."""
     for field in schema.fields:
         if METADATA_KEY in field.metadata:
             return dict(json.loads(field.metadata[METADATA_KEY]))

@@ -1,4 +1,4 @@
-"""The options' names, and slips of them."""
+"""Names of the read options, and the detection of misspelled ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KAFKA_SOURCE = (
+KAFKA_SOURCE_OPTIONS = (
     "subscribe",
     "subscribePattern",
     "assign",
@@ -28,9 +28,9 @@ KAFKA_SOURCE = (
     "kafka.isolation.level",
     "kafka.check.crcs",
 )
-"""Those of Spark's kafka source that mean something without a broker."""
+"""Options of Spark's kafka source that have a meaning without a broker."""
 
-BROKER_ONLY = (
+BROKER_OPTIONS = (
     "kafka.bootstrap.servers",
     "kafka.group.id",
     "kafkaConsumer.pollTimeoutMs",
@@ -38,9 +38,9 @@ BROKER_ONLY = (
     "fetchOffset.retryIntervalMs",
     "groupIdPrefix",
 )
-"""Those that do not, like every other kafka.*: accepted and ignored."""
+"""Options of Spark's kafka source that only a broker needs. They are ignored, as is every other kafka.*."""
 
-OWN = (
+KAFKALOG_OPTIONS = (
     "path",
     "paths",
     "mode",
@@ -52,30 +52,37 @@ OWN = (
     "highWatermark",
     "maxBatchBytes",
 )
+"""Options that Spark's kafka source does not have."""
 
-KNOWN = {name.lower(): name for name in (*KAFKA_SOURCE, *BROKER_ONLY, *OWN)}
+READ_OPTIONS = {name.lower(): name for name in (*KAFKA_SOURCE_OPTIONS, *BROKER_OPTIONS, *KAFKALOG_OPTIONS)}
+"""All names by lower-case name."""
 
 
-def slip_of(name: str, more_known: Iterable[str] = ()) -> str | None:
-    """The known option that a lower-case name looks like a slip of, or None.
+def correct_spelling(name: str, more_names: Iterable[str] = ()) -> str | None:
+    """Return the option of which `name` is probably a misspelling; None if it is an option or resembles none.
 
-    A slip has one or two letters wrong, missing, too many or swapped; in short names one.
+    A misspelling has up to two letters that are wrong, missing, added or swapped with the next one; of an
+    option of up to eight letters, only one.
+
+    Args:
+        name: in lower case.
+        more_names: names that are valid in addition to READ_OPTIONS.
     """
-    all_known = {**KNOWN, **{one.lower(): one for one in more_known}}
-    if name in all_known:
+    valid = {**READ_OPTIONS, **{other.lower(): other for other in more_names}}
+    if name in valid:
         return None
-    distances = {known: _distance(name, known) for known in all_known if abs(len(known) - len(name)) <= 2}
+    distances = {other: _distance(name, other) for other in valid if abs(len(other) - len(name)) <= 2}
     nearest = min(distances, key=distances.__getitem__, default="")
-    return all_known[nearest] if nearest and distances[nearest] <= (2 if len(nearest) > 8 else 1) else None
+    return valid[nearest] if nearest and distances[nearest] <= (2 if len(nearest) > 8 else 1) else None
 
 
-def slips(names: Iterable[str], more_known: Iterable[str] = ()) -> dict[str, str]:
-    """Of the names given, those that look like slips, with the right ones."""
-    return {name: known for name in names if (known := slip_of(name.lower(), more_known))}
+def misspelled_names(names: Iterable[str], more_names: Iterable[str] = ()) -> dict[str, str]:
+    """Return the names that are probably misspelled, with the correct spelling."""
+    return {name: correct for name in names if (correct := correct_spelling(name.lower(), more_names))}
 
 
 def _distance(a: str, b: str) -> int:
-    """Edits that make b of a: a letter changed, added, left out, or two neighbours swapped."""
+    """Return the Damerau-Levenshtein distance (optimal string alignment) of two strings."""
     before: list[int] = []
     above = list(range(len(b) + 1))
     for i, char in enumerate(a, 1):

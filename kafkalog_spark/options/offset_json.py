@@ -1,7 +1,7 @@
-"""The JSON of `assign` and of the offsets options, read as leniently as Spark's kafka source reads it.
+"""The JSON of `assign` and of the offsets options, parsed as leniently as Spark's kafka source does.
 
-That is Jackson and json4s: text behind the value is ignored, null is 0 or nothing, fractions are cut off,
-numbers beyond 32 or 64 bits wrap around, of a key given twice the last one counts, partition "00" is 0.
+Spark uses Jackson and json4s. Text after the value is ignored. null is 0, or an empty value. Fractions are
+truncated. Integers beyond 32 or 64 bits wrap around. The last of two equal keys is used. Partition "00" is 0.
 """
 
 from __future__ import annotations
@@ -31,76 +31,79 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-class _UnexpectedError(ValueError):
+class _UnexpectedValueError(ValueError):
     pass
 
 
 def parse_assign(option: str, text: str) -> frozenset[TopicPartition]:
-    """`{"topic": [partition, ...]}`. Raises OptionError, which shows the form expected."""
+    """Parse `{"topic": [partition, ...]}`. Raises OptionError, which shows the expected form."""
 
-    def partitions(tree: object) -> frozenset[TopicPartition]:
+    def to_partitions(tree: object) -> frozenset[TopicPartition]:
         return frozenset(
-            TopicPartition(topic, _wrapped(number, 32))
+            TopicPartition(topic, _to_java_integer(number, 32))
             for topic, numbers in _items(tree)
             for number in _elements(numbers)
         )
 
-    return _parsed(option, text, ASSIGN_EXAMPLE, partitions)
+    return _parse(option, text, ASSIGN_EXAMPLE, to_partitions)
 
 
 def parse_partition_longs(
     option: str, text: str, example: str = OFFSETS_EXAMPLE
 ) -> dict[TopicPartition, int]:
-    """`{"topic": {"partition": number}}`: offsets or epoch ms. Raises OptionError, which shows the form."""
+    """Parse `{"topic": {"partition": number}}`. The numbers are offsets or epoch ms.
 
-    def longs(tree: object) -> dict[TopicPartition, int]:
+    Raises OptionError, which shows the expected form.
+    """
+
+    def to_longs(tree: object) -> dict[TopicPartition, int]:
         return {
-            TopicPartition(topic, parse_int(partition, 32)): _wrapped(number, 64)
+            TopicPartition(topic, parse_int(partition, 32)): _to_java_integer(number, 64)
             for topic, by_partition in _items(tree)
             for partition, number in _items(by_partition)
         }
 
-    return _parsed(option, text, example, longs)
+    return _parse(option, text, example, to_longs)
 
 
 def parse_int(text: str, bits: int) -> int:
-    """A whole number as Java's parseInt and parseLong take it. Raises ValueError."""
+    """Parse an integer of 32 or 64 bits as Java's parseInt and parseLong do. Raises ValueError."""
     if not re.fullmatch(r"[+-]?\d+", text):
-        raise _UnexpectedError(text)
+        raise _UnexpectedValueError(text)
     number = int(text)
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
-        raise _UnexpectedError(text)
+        raise _UnexpectedValueError(text)
     return number
 
 
-def _parsed(option: str, text: str, example: str, extract: Callable[[object], T]) -> T:
+def _parse(option: str, text: str, example: str, convert: Callable[[object], T]) -> T:
     try:
-        tree, _ = json.JSONDecoder(parse_constant=_refuse).raw_decode(text.lstrip(" \t\r\n"))
-        return extract(tree)
+        tree, _ = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text.lstrip(" \t\r\n"))
+        return convert(tree)
     except (ValueError, RecursionError):
-        raise OptionError(f"{option}: expected e.g. {example}, got {text}") from None
+        raise OptionError(f"{option}: expected e.g. {example}, found {text}") from None
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise _UnexpectedError(constant)
+def _refuse_constant(constant: str) -> NoReturn:
+    raise _UnexpectedValueError(constant)
 
 
 def _items(tree: object) -> Iterator[tuple[str, object]]:
     if isinstance(tree, dict):
         yield from tree.items()
     elif tree is not None:
-        raise _UnexpectedError(tree)
+        raise _UnexpectedValueError(tree)
 
 
 def _elements(tree: object) -> Iterator[object]:
     if isinstance(tree, list):
         yield from tree
     elif tree is not None:
-        raise _UnexpectedError(tree)
+        raise _UnexpectedValueError(tree)
 
 
-def _wrapped(value: object, bits: int) -> int:
-    """What the JVM makes of a JSON number: integers wrap around, fractions are cut off and saturate."""
+def _to_java_integer(value: object, bits: int) -> int:
+    """Convert a JSON number as the JVM does: integers wrap around, fractions are truncated and saturate."""
     if value is None:
         return 0
     lowest, highest = -(1 << bits - 1), (1 << bits - 1) - 1
@@ -108,4 +111,4 @@ def _wrapped(value: object, bits: int) -> int:
         return int(min(max(value, lowest), highest)) if not math.isnan(value) else 0
     if isinstance(value, int) and not isinstance(value, bool):
         return (value - lowest) % (1 << bits) + lowest
-    raise _UnexpectedError(value)
+    raise _UnexpectedValueError(value)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafkalog_spark.options.read import Given
+    from kafkalog_spark.options.raw import RawOptions
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
@@ -82,19 +82,19 @@ class ProducerOptions:
     max_record_bytes: int | None
 
     @classmethod
-    def parse(cls, given: Given) -> ProducerOptions:
+    def parse(cls, raw: RawOptions) -> ProducerOptions:
         """Parse the settings. Raises OptionError."""
-        _reject_unsupported(given)
+        _reject_unsupported(raw)
         numbers = {
-            name: _parse_number(given, name, kind, minimum, default)
+            name: _parse_number(raw, name, kind, minimum, default)
             for name, (kind, minimum, default) in _NUMBERS.items()
         }
-        booleans = {name: _parse_boolean(given, name) for name in _BOOLEANS}
-        acks = _parse_choice(given, "acks", _ACKS, "all")
+        booleans = {name: _parse_boolean(raw, name) for name in _BOOLEANS}
+        acks = _parse_choice(raw, "acks", _ACKS, "all")
         _check_combinations(numbers, booleans["enable.idempotence"], acks)
-        compression = _parse_choice(given, "compression.type", _CODECS, "none")
-        levels = {codec: _parse_level(given, codec) for codec in _LEVELS}
-        partitioner = _parse_partitioner(given)
+        compression = _parse_choice(raw, "compression.type", _CODECS, "none")
+        levels = {codec: _parse_level(raw, codec) for codec in _LEVELS}
+        partitioner = _parse_partitioner(raw)
         limits = [numbers[name] for name in ("max.request.size", "buffer.memory")]
         return cls(
             compression,
@@ -129,8 +129,8 @@ def trim(text: str) -> str:
     return text.strip(_WHITESPACE)
 
 
-def _get(given: Given, name: str) -> str | None:
-    value = given.get(f"kafka.{name}")
+def _get(raw: RawOptions, name: str) -> str | None:
+    value = raw.get(f"kafka.{name}")
     return None if value is None else trim(value)
 
 
@@ -139,15 +139,15 @@ def _invalid_value(name: str, value: object, reason: str) -> OptionError:
     return OptionError(f"Invalid value {value} for configuration {name}: {reason}")
 
 
-def _parse_choice(given: Given, name: str, allowed: tuple[str, ...], default: str) -> str:
-    value = _get(given, name)
+def _parse_choice(raw: RawOptions, name: str, allowed: tuple[str, ...], default: str) -> str:
+    value = _get(raw, name)
     if value is not None and value not in allowed:
         raise _invalid_value(name, value, f"String must be one of: {', '.join(allowed)}")
     return default if value is None else value
 
 
-def _parse_number(given: Given, name: str, kind: str, minimum: int, default: int | None) -> int | None:
-    value = _get(given, name)
+def _parse_number(raw: RawOptions, name: str, kind: str, minimum: int, default: int | None) -> int | None:
+    value = _get(raw, name)
     if value is None:
         return default
     try:
@@ -159,9 +159,9 @@ def _parse_number(given: Given, name: str, kind: str, minimum: int, default: int
     return number
 
 
-def _parse_level(given: Given, codec: str) -> int | None:
+def _parse_level(raw: RawOptions, codec: str) -> int | None:
     name, (minimum, maximum) = f"compression.{codec}.level", _LEVELS[codec]
-    level = _parse_number(given, name, "INT", minimum, None)
+    level = _parse_number(raw, name, "INT", minimum, None)
     if level is not None and level > maximum:
         raise _invalid_value(name, level, f"Value must be no more than {maximum}")
     if codec == "gzip" and level == 0:
@@ -169,15 +169,15 @@ def _parse_level(given: Given, codec: str) -> int | None:
     return level
 
 
-def _parse_boolean(given: Given, name: str) -> bool | None:
-    value = _get(given, name)
+def _parse_boolean(raw: RawOptions, name: str) -> bool | None:
+    value = _get(raw, name)
     if value is not None and value.lower() not in ("true", "false"):
         raise _invalid_value(name, value, "Expected value to be either true or false")
     return None if value is None else value.lower() == "true"
 
 
-def _parse_partitioner(given: Given) -> str:
-    name = _get(given, "partitioner.class")
+def _parse_partitioner(raw: RawOptions) -> str:
+    name = _get(raw, "partitioner.class")
     if name is not None and name not in _PARTITIONERS:
         raise OptionError(
             f"kafka.partitioner.class: expected one of {', '.join(_PARTITIONERS)}, found {name!r}; other "
@@ -186,19 +186,19 @@ def _parse_partitioner(given: Given) -> str:
     return "keys" if name is None else _PARTITIONERS[name]
 
 
-def _reject_unsupported(given: Given) -> None:
+def _reject_unsupported(raw: RawOptions) -> None:
     for name in ("key", "value"):
-        if given.get(f"kafka.{name}.serializer") is not None:
+        if raw.get(f"kafka.{name}.serializer") is not None:
             raise OptionError(
                 f"Kafka option '{name}.serializer' is not supported: {name}s are written unchanged if "
                 "binary, and in UTF-8 if string"
             )
-    if _get(given, "interceptor.classes"):
+    if _get(raw, "interceptor.classes"):
         raise OptionError(
             "kafka.interceptor.classes is not supported: interceptors cannot run outside the JVM; change the "
             "records with DataFrame operations"
         )
-    if given.get("kafka.transactional.id") is not None:
+    if raw.get("kafka.transactional.id") is not None:
         raise OptionError(
             "kafka.transactional.id is not supported: like Spark's kafka sink, this one uses no "
             "transactions; a write is atomic without them"

@@ -1,4 +1,4 @@
-"""Which topics and partitions a read is about: `subscribe`, `subscribePattern`, `assign`, or all. Pure."""
+"""Topic selection: `subscribe`, `subscribePattern`, `assign`, or all topics. Pure."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AllTopics:
-    """No topic option: every topic, internal ones only with includeInternal."""
+    """Every topic; internal topics only with includeInternal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """All partitions of the topics named, internal ones too."""
+    """All partitions of the named topics, which may be internal."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of the topics in whose name the pattern is found, anywhere in it."""
+    """All partitions of the topics whose name contains a match; internal topics only with includeInternal."""
 
     pattern: re.Pattern[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """The partitions named, as far as they exist; their topics must."""
+    """The named partitions that exist. Their topics must exist."""
 
     partitions: frozenset[TopicPartition]
 
@@ -42,7 +42,7 @@ class Assign:
 Selection = AllTopics | Subscribe | SubscribePattern | Assign
 
 
-def assigned_partitions(
+def select_partitions(
     selection: Selection,
     topics: Mapping[str, Collection[int]],
     internal_topics: Collection[str],
@@ -50,30 +50,38 @@ def assigned_partitions(
     include_internal: bool = False,
     path: str | None = None,
 ) -> list[TopicPartition]:
-    """The partitions to read, sorted. Raises UnknownTopicOrPartitionError for a topic that is not there."""
+    """Return the partitions to read, sorted.
+
+    Args:
+        topics: the partitions of each existing topic.
+        path: of the log directories, for the error.
+
+    Raises:
+        UnknownTopicOrPartitionError: a named topic does not exist.
+    """
     if isinstance(selection, Assign):
-        _check_known({tp.topic for tp in selection.partitions}, topics, path)
+        _check_topics({tp.topic for tp in selection.partitions}, topics, path)
         return sorted(tp for tp in selection.partitions if tp.partition in topics[tp.topic])
     if isinstance(selection, Subscribe):
-        _check_known(selection.topics, topics, path)
-        chosen: Collection[str] = selection.topics
+        _check_topics(selection.topics, topics, path)
+        selected: Collection[str] = selection.topics
     else:
-        chosen = [
+        selected = [
             topic
             for topic in topics
             if (include_internal or topic not in internal_topics)
             and (isinstance(selection, AllTopics) or selection.pattern.search(topic))
         ]
-    return sorted(TopicPartition(topic, partition) for topic in chosen for partition in topics[topic])
+    return sorted(TopicPartition(topic, partition) for topic in selected for partition in topics[topic])
 
 
-def _check_known(named: Collection[str], topics: Collection[str], path: str | None) -> None:
+def _check_topics(named: Collection[str], topics: Collection[str], path: str | None) -> None:
     unknown = sorted(set(named) - set(topics))
     if unknown:
-        there = sorted(topics)
-        more = f" and {len(there) - 20} more" if len(there) > 20 else ""
+        existing = sorted(topics)
+        more = f" and {len(existing) - 20} more" if len(existing) > 20 else ""
         raise UnknownTopicOrPartitionError(
-            f"unknown topic {', '.join(map(repr, unknown))}: expected one of those in the log directory: "
-            f"{', '.join(there[:20]) or '(none)'}{more}",
+            f"unknown topic {', '.join(map(repr, unknown))}; expected one of the topics in the log "
+            f"directory: {', '.join(existing[:20]) or '(none)'}{more}",
             path=path,
         )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.producer import CONSUMER_OPTIONS, PRODUCER_OPTIONS, ProducerOptions, trim
-from kafkalog_spark.options.read import PROTECTED, Given
+from kafkalog_spark.options.raw import RawOptions
+from kafkalog_spark.options.read import UNSUPPORTED
 from native_log.config import SETTINGS_BY_NAME, LogConfig
 
 if TYPE_CHECKING:
@@ -80,32 +81,32 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 
     Raises OptionError; InvalidConfigError for a topic setting.
     """
-    given = Given(options)
-    given.check_write_names((*_OPTIONS, *PROTECTED))
+    raw = RawOptions(options)
+    raw.check_spelling((*_OPTIONS, *UNSUPPORTED))
     for name, correct in _NAMES_ELSEWHERE.items():
-        if given.get(name) is not None:
+        if raw.get(name) is not None:
             raise OptionError(f"unknown option {name!r}: did you mean {correct}?")
-    producer = ProducerOptions.parse(given)
-    config = {name: value for name, value in given.values.items() if name in SETTINGS_BY_NAME}
+    producer = ProducerOptions.parse(raw)
+    config = {name: value for name, value in raw.values.items() if name in SETTINGS_BY_NAME}
     LogConfig.parse(config)
-    topic = given.get("topic")
+    topic = raw.get("topic")
     if topic is not None and not trim(topic):
         raise OptionError(f"topic: expected a topic name, found {topic!r}")
-    cluster_id = given.get("cluster.id")
+    cluster_id = raw.get("cluster.id")
     return WriteOptions(
-        path=_path(given),
+        path=_path(raw),
         topic=None if topic is None else trim(topic),
-        partitions=given.positive("partitions", 32) or 1,
-        use_timestamp_column=given.boolean("useTimestampColumn", True),
+        partitions=raw.positive("partitions", 32) or 1,
+        use_timestamp_column=raw.boolean("useTimestampColumn", True),
         producer=producer,
         cluster_id=None if cluster_id is None else cluster_id.strip(),
-        node_id=given.positive("node.id", 32) or 1,
+        node_id=raw.positive("node.id", 32) or 1,
         config=config,
     )
 
 
-def _path(given: Given) -> str:
-    paths = given.paths()
+def _path(raw: RawOptions) -> str:
+    paths = raw.paths()
     if len(paths) != 1:
         raise OptionError(f"expected one log directory to write to, found {len(paths)}: {', '.join(paths)}")
     return paths[0]

@@ -1,1 +1,1 @@
-"""Reading: batch queries."""
+"""Batch reads."""

@@ -1,8 +1,8 @@
-"""Where a read starts and ends: what the starting and ending options resolve to.
+"""Resolve the starting and ending options to offsets.
 
-Pure: what a log holds, and how a time is looked up in it, come in as values and as a function. Behaviour and
-conditions are those of Spark's kafka source (KafkaSourceProvider, KafkaOffsetReaderAdmin, KafkaSourceRDD,
-KafkaDataConsumer); the names in capitals are the conditions under which it reports the same.
+Pure: the offsets that a log holds are values, and the lookup by time is a function. The behaviour is that of
+Spark's kafka source (KafkaSourceProvider, KafkaOffsetReaderAdmin, KafkaSourceRDD, KafkaDataConsumer). Names
+in capitals in messages are Spark's error conditions.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 LATEST = -1
-"""The log's end, in offsets JSON and in place of a timestamp."""
+"""The end of the log, in offsets JSON and as a timestamp."""
 EARLIEST = -2
-"""The log's start, likewise."""
+"""The start of the log, in offsets JSON and as a timestamp."""
 MAX_TIMESTAMP = -3
-"""In place of a timestamp: the record with the greatest one."""
+"""As a timestamp: the record with the largest timestamp."""
 EARLIEST_LOCAL = -4
-"""In place of a timestamp: what a broker still holds itself, so the log's start."""
+"""As a timestamp: the first offset in a broker's local segments, here the start of the log."""
 LATEST_TIERED = -5
-"""In place of a timestamp: what a broker holds in remote storage, so nothing."""
+"""As a timestamp: the last offset in remote storage, here no match."""
 
 Strategy = Literal["error", "latest"]
-"""What to do where no record is at or after a starting timestamp."""
+"""What to do if no record is at or after a starting timestamp: raise an error, or start at the end."""
 
 logger = logging.getLogger("kafkalog")
 
@@ -41,21 +41,27 @@ class Earliest:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The end of every partition: its high watermark, or with read_committed its last stable offset."""
+    """The end of every partition: the high watermark, or with read_committed the last stable offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpecificOffsets:
+    """An offset, EARLIEST or LATEST for each partition."""
+
     offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalTimestamp:
+    """The first offset of each partition with at least this timestamp."""
+
     timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class SpecificTimestamps:
+    """The first offset of each partition with at least the partition's timestamp."""
+
     timestamps_ms: Mapping[TopicPartition, int]
 
 
@@ -79,21 +85,21 @@ class OffsetRange:
     def size(self) -> int:
         return self.end - self.start
 
-    def clamped(self, available: OffsetRange) -> OffsetRange:
-        """The part of the range that the log holds; empty if there is none."""
+    def intersection(self, available: OffsetRange) -> OffsetRange:
+        """Return the part of the range that is in `available`. It may be empty."""
         start = min(max(self.start, available.start), max(available.end, available.start))
         return OffsetRange(self.topic, self.partition, start, max(start, min(self.end, available.end)))
 
 
 def check_batch_limits(start: Limit, end: Limit) -> None:
-    """Refuses limits that a batch read cannot have, before any log is looked at. Raises OptionError."""
+    """Raise OptionError for limits that a batch read cannot have. This needs no log."""
     if isinstance(start, Latest):
         raise OptionError(
-            "startingOffsets: a batch query cannot start at latest: nothing would be left to read"
+            "startingOffsets: a batch query cannot start at latest, because it would read nothing"
         )
     if isinstance(end, Earliest):
         raise OptionError(
-            "endingOffsets: a batch query cannot end at earliest: nothing would be left to read"
+            "endingOffsets: a batch query cannot end at earliest, because it would read nothing"
         )
     if isinstance(start, SpecificOffsets):
         _check_specific("startingOffsets", start, {LATEST: "latest (-1)"}, EARLIEST)
@@ -114,14 +120,14 @@ def check_batch_limits(start: Limit, end: Limit) -> None:
         )
 
 
-def _check_specific(option: str, limit: SpecificOffsets, refused: Mapping[int, str], special: int) -> None:
+def _check_specific(option: str, limit: SpecificOffsets, invalid: Mapping[int, str], special: int) -> None:
     for partition, offset in limit.offsets.items():
-        if offset in refused:
-            raise OptionError(f"{option}: {partition} cannot be {refused[offset]} in a batch query")
+        if offset in invalid:
+            raise OptionError(f"{option}: {partition} cannot be {invalid[offset]} in a batch query")
         if offset < 0 and offset != special:
             raise OptionError(
-                f"{option}: {partition} has {offset}; expected an offset of 0 or more, or {special} "
-                f"({'earliest' if special == EARLIEST else 'latest'})"
+                f"{option}: {partition}: expected an offset of at least 0, or {special} "
+                f"({'earliest' if special == EARLIEST else 'latest'}), found {offset}"
             )
 
 
@@ -129,8 +135,8 @@ def _check_pair(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition
     if start.keys() != end.keys():
         raise OptionError(
             "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET: the starting and the ending "
-            "option must name the same topic-partitions; "
-            f"only one of them names {_names(start.keys() ^ end.keys())}"
+            "option must name the same partitions; only one of them names "
+            f" {_names(start.keys() ^ end.keys())}"
         )
     for partition, first in start.items():
         if first >= 0 and end[partition] >= 0 and first > end[partition]:
@@ -147,10 +153,16 @@ def resolve(
     available: Mapping[TopicPartition, OffsetRange],
     offset_for_timestamp: Callable[[TopicPartition, int], int | None],
 ) -> list[OffsetRange]:
-    """The offsets asked for of each partition in `available` (what the logs hold), in its order.
+    """Return the requested offsets of each partition, in the order of `available`.
 
-    Raises OptionError where the options do not name just these partitions, or where no record is at or after
-    a starting timestamp and the strategy is "error".
+    Args:
+        strategy: what to do if no record is at or after a starting timestamp.
+        available: the offsets that each log holds.
+        offset_for_timestamp: returns the first offset with at least that timestamp (epoch ms), or None.
+
+    Raises:
+        OptionError: the options name other partitions than `available`, or no record is at or after a
+            starting timestamp and the strategy is "error".
     """
     starts = _offsets(start, strategy, available, offset_for_timestamp, starting=True)
     ends = _offsets(end, strategy, available, offset_for_timestamp, starting=False)
@@ -171,26 +183,26 @@ def _offsets(
         case Latest():
             return {tp: held.end for tp, held in available.items()}
         case SpecificOffsets(offsets):
-            _check_assigned(offsets.keys(), available.keys(), starting, "offset")
-            return {tp: _bound(offsets[tp], held) for tp, held in available.items()}
+            _check_partitions(offsets.keys(), available.keys(), starting, "offset")
+            return {tp: _resolve_special(offsets[tp], held) for tp, held in available.items()}
         case GlobalTimestamp(timestamp_ms):
             times: Mapping[TopicPartition, int] = dict.fromkeys(available, timestamp_ms)
         case SpecificTimestamps(timestamps_ms):
-            _check_assigned(timestamps_ms.keys(), available.keys(), starting, "timestamp offset")
+            _check_partitions(timestamps_ms.keys(), available.keys(), starting, "timestamp offset")
             times = timestamps_ms
-    found = {}
+    offsets_by_time = {}
     for tp, held in available.items():
         offset = _offset_at(tp, times[tp], held, offset_for_timestamp)
         if offset is None and starting and strategy == "error":
             raise OptionError(
-                f"No offset matched for {tp} and timestamp {times[tp]}: no record is at or after that time; "
-                "with startingOffsetsByTimestampStrategy=latest such a partition is read from its end on"
+                f"No offset matched for {tp} and timestamp {times[tp]}: no record has that time or a "
+                "later one; set startingOffsetsByTimestampStrategy=latest to start there at the end"
             )
-        found[tp] = held.end if offset is None else offset
-    return found
+        offsets_by_time[tp] = held.end if offset is None else offset
+    return offsets_by_time
 
 
-def _bound(offset: int, held: OffsetRange) -> int:
+def _resolve_special(offset: int, held: OffsetRange) -> int:
     return {EARLIEST: held.start, LATEST: held.end}.get(offset, offset)
 
 
@@ -200,7 +212,7 @@ def _offset_at(
     held: OffsetRange,
     lookup: Callable[[TopicPartition, int], int | None],
 ) -> int | None:
-    """As a broker's ListOffsets answers, to which some negative timestamps have a meaning of their own."""
+    """Return what a broker's ListOffsets returns. Some negative timestamps have a special meaning there."""
     if timestamp_ms == LATEST:
         return held.end
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
@@ -210,7 +222,7 @@ def _offset_at(
     return lookup(tp, timestamp_ms)
 
 
-def _check_assigned(
+def _check_partitions(
     named: Collection[TopicPartition], assigned: Collection[TopicPartition], starting: bool, what: str
 ) -> None:
     if set(named) != set(assigned):
@@ -218,21 +230,21 @@ def _check_assigned(
             f"KAFKA_{'START' if starting else 'END'}_OFFSET" if what == "offset" else "KAFKA_TIMESTAMP_OFFSET"
         )
         missing, unknown = set(assigned) - set(named), set(named) - set(assigned)
-        details = [f"not named: {_names(missing)}"] if missing else []
-        details += [f"named but not read: {_names(unknown)}"] if unknown else []
+        details = [f"missing: {_names(missing)}"] if missing else []
+        details += [f"not read: {_names(unknown)}"] if unknown else []
         raise OptionError(
             f"{condition}_DOES_NOT_MATCH_ASSIGNED: the {'starting' if starting else 'ending'} {what}s "
-            f"do not match the partitions that are read ({'; '.join(details)}). Name just these"
+            f"do not match the partitions that are read ({'; '.join(details)}); name exactly these partitions"
         )
 
 
-def _names(partitions: Collection[TopicPartition], most: int = 10) -> str:
-    shown = ", ".join(map(str, sorted(partitions)[:most]))
-    return shown if len(partitions) <= most else f"{shown} and {len(partitions) - most} more"
+def _names(partitions: Collection[TopicPartition], max_names: int = 10) -> str:
+    shown = ", ".join(map(str, sorted(partitions)[:max_names]))
+    return shown if len(partitions) <= max_names else f"{shown} and {len(partitions) - max_names} more"
 
 
 def check_not_reversed(ranges: Collection[OffsetRange]) -> None:
-    """Raises OptionError for a range that ends before it starts."""
+    """Raise OptionError for a range that ends before it starts."""
     for r in ranges:
         if r.start > r.end:
             raise OptionError(
@@ -241,44 +253,49 @@ def check_not_reversed(ranges: Collection[OffsetRange]) -> None:
             )
 
 
-def starts_at_earliest(asked: OffsetRange, available: OffsetRange, start: Limit) -> bool:
-    """Whether a range starts where the log does, and not because that offset was given."""
-    is_named = isinstance(start, SpecificOffsets) and start.offsets.get(asked.topic_partition) != EARLIEST
-    return asked.start == available.start and not is_named
+def starts_at_earliest(requested: OffsetRange, available: OffsetRange, start: Limit) -> bool:
+    """Return whether a range starts at the start of the log, unless the user named that offset."""
+    is_named = isinstance(start, SpecificOffsets) and start.offsets.get(requested.topic_partition) != EARLIEST
+    return requested.start == available.start and not is_named
 
 
 def check_data_loss(
-    asked: OffsetRange,
+    requested: OffsetRange,
     available: OffsetRange,
     *,
     fail: bool,
     path: object | None = None,
     reason: str | None = None,
 ) -> None:
-    """Report where the log does not hold all of a range: raise DataLossError if `fail`, else log a warning.
+    """Raise DataLossError, or log a warning, if the log does not hold all offsets of a range.
 
-    An empty range loses nothing, wherever it lies; nor do gaps inside the log (compaction, control records).
+    An empty range loses nothing, even outside the log. Gaps inside the log are no loss: compaction and
+    control records leave them.
 
     Args:
-        reason: why the log does not hold what lies before `available`, if that is known.
+        fail: whether to raise DataLossError; otherwise log a warning.
+        path: of the partition, for the error.
+        reason: why the log does not hold the offsets before `available`, if that is known.
     """
-    if asked.size <= 0 or (asked.start >= available.start and asked.end <= available.end):
+    if requested.size <= 0 or (requested.start >= available.start and requested.end <= available.end):
         return
     message = (
-        f"KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: offsets [{asked.start}, {asked.end}) of "
-        f"{asked.topic_partition} were asked for, the log holds [{available.start}, {available.end}): "
+        f"KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: expected offsets [{requested.start}, {requested.end}) "
+        f"of {requested.topic_partition}, but the log holds [{available.start}, {available.end}): "
     )
-    if reason and asked.start < available.start:
+    if reason and requested.start < available.start:
         message += f"{reason}; "
     if fail:
         raise DataLossError(
-            message + "the others are out of range. With failOnDataLoss=false what is there is read",
+            message + "other offsets are out of range; set failOnDataLoss=false to read what the log holds",
             path=path,
-            offset=asked.start if asked.start < available.start else max(asked.start, available.end),
+            offset=requested.start
+            if requested.start < available.start
+            else max(requested.start, available.end),
         )
-    part = asked.clamped(available)
+    part = requested.intersection(available)
     logger.warning(
-        "%sreading %s, as failOnDataLoss=false says",
+        "%sreading %s, because failOnDataLoss=false",
         message,
-        f"[{part.start}, {part.end})" if part.size else "nothing of it",
+        f"[{part.start}, {part.end})" if part.size else "none of them",
     )

@@ -1,4 +1,4 @@
-"""From options to the log ranges of tasks: opens the log directories, and has the pure parts decide."""
+"""Plan a read: open the log directories, resolve offsets, and split the logs into tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.options.topics import assigned_partitions
+from kafkalog_spark.options.topics import select_partitions
 from kafkalog_spark.read.offsets import (
     MAX_TIMESTAMP,
     OffsetRange,
@@ -25,7 +25,7 @@ from kafkalog_spark.read.splits import (
     PACK_BYTES,
     cut,
     divide_ranges,
-    divides,
+    needs_division,
     pack,
     target_bytes,
 )
@@ -44,28 +44,37 @@ logger = logging.getLogger(__name__)
 
 
 def open_log_dir(options: ReadOptions) -> LogDir:
+    """Open the log directories of the options. Wildcards in paths are expanded.
+
+    Raises:
+        FileNotFoundError: no directory matches a path with wildcards.
+    """
     return LogDir(
-        [found for path in options.paths for found in _matching(path)],
+        [directory for path in options.paths for directory in _expand_wildcards(path)],
         include_deleted=options.include_deleted,
         high_watermark=options.high_watermark,
         max_batch_bytes=options.max_batch_bytes,
     )
 
 
-def _matching(path: str) -> list[str]:
-    """A path with wildcards stands for the directories that there are, as for Spark's file sources."""
-    if not glob.has_magic(path) or os.path.exists(path):  # noqa: PTH110  (a directory may be called so)
+def _expand_wildcards(path: str) -> list[str]:
+    """Return the directories that match a path with wildcards, as in Spark's file sources."""
+    if not glob.has_magic(path) or os.path.exists(path):  # noqa: PTH110  (a name may contain brackets)
         return [path]
-    local = str(local_path(path))
-    found = sorted(one for one in glob.glob(local) if os.path.isdir(one))  # noqa: PTH112, PTH207
-    if not found:
-        raise FileNotFoundError(errno.ENOENT, "no directory matches", local)
-    return found
+    pattern = str(local_path(path))
+    directories = sorted(match for match in glob.glob(pattern) if os.path.isdir(match))  # noqa: PTH112, PTH207
+    if not directories:
+        raise FileNotFoundError(errno.ENOENT, "no directory matches", pattern)
+    return directories
 
 
-def selected(options: ReadOptions, log_dir: LogDir) -> list[TopicPartition]:
-    """The partitions that the topic option is about."""
-    return assigned_partitions(
+def partitions_to_read(options: ReadOptions, log_dir: LogDir) -> list[TopicPartition]:
+    """Return the partitions that the topic options select, sorted.
+
+    Raises:
+        UnknownTopicOrPartitionError: a named topic does not exist.
+    """
+    return select_partitions(
         options.selection,
         log_dir.topics(),
         INTERNAL_TOPICS,
@@ -76,8 +85,10 @@ def selected(options: ReadOptions, log_dir: LogDir) -> list[TopicPartition]:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Planning makes objects by the million, and no cycles of them: the search for any takes a seventh of the
-    time."""
+    """Disable the cyclic garbage collector.
+
+    Planning creates millions of objects but no cycles. The collector would take a seventh of the time.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -88,18 +99,22 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 @no_garbage_collection()
-def plan_records(options: ReadOptions) -> list[list[LogRange]]:
-    """The ranges that each task reads.
+def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
+    """Return the log ranges that each task reads.
 
-    Offsets are resolved here and now, against what the logs hold at this moment.
+    Offsets are resolved against the present state of the logs.
+
+    Raises:
+        OptionError: the starting and ending options do not fit the partitions, or no record matches a time.
+        DataLossError: a log does not hold all requested offsets, and failOnDataLoss is set.
     """
     log_dir = open_log_dir(options)
-    logs = {tp: log_dir.partition(*tp) for tp in selected(options, log_dir)}
-    wholes = {
+    logs = {tp: log_dir.partition(*tp) for tp in partitions_to_read(options, log_dir)}
+    whole_logs = {
         tp: log.range(log.local_log_start_offset, isolation_level=options.isolation_level)
         for tp, log in logs.items()
     }
-    available = {tp: OffsetRange(*tp, whole.start_offset, whole.end_offset) for tp, whole in wholes.items()}
+    available = {tp: OffsetRange(*tp, r.start_offset, r.end_offset) for tp, r in whole_logs.items()}
 
     def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
         if timestamp_ms == MAX_TIMESTAMP:
@@ -108,59 +123,65 @@ def plan_records(options: ReadOptions) -> list[list[LogRange]]:
             timestamp_ms, isolation_level=options.isolation_level, mode=options.mode
         )
 
-    asked = resolve(options.start, options.end, options.strategy, available, offset_for_timestamp)
-    if options.min_partitions is None or options.min_partitions <= len(asked):
-        check_not_reversed(asked)  # else Spark drops them when it divides the others
-    for r in asked:
-        log, held_by_log = logs[r.topic_partition], available[r.topic_partition]
+    requested = resolve(options.start, options.end, options.strategy, available, offset_for_timestamp)
+    if options.min_partitions is None or options.min_partitions <= len(requested):
+        check_not_reversed(requested)  # otherwise Spark drops reversed ranges when it divides the others
+    for r in requested:
+        log, held = logs[r.topic_partition], available[r.topic_partition]
         gap = log.without_local_segments
-        check_data_loss(r, held_by_log, fail=options.fail_on_data_loss, path=log.path, reason=gap)
-        if gap and starts_at_earliest(r, held_by_log, options.start):
+        check_data_loss(r, held, fail=options.fail_on_data_loss, path=log.path, reason=gap)
+        if gap and starts_at_earliest(r, held, options.start):
             logger.warning("%s is read in part: %s", log.path, gap)
 
-    held = {}
-    for r in asked:
+    located = {}
+    for r in requested:
         tp = r.topic_partition
-        part = r.clamped(available[tp])
+        part = r.intersection(available[tp])
         if part == available[tp]:
-            held[tp] = wholes[tp]
+            located[tp] = whole_logs[tp]
         elif part.size > 0:
-            held[tp] = logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
-    most = target_bytes(
-        (r.size_bytes for r in held.values()), options.max_bytes_per_partition, os.cpu_count() or 1
+            located[tp] = logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
+    max_bytes = target_bytes(
+        (r.size_bytes for r in located.values()), options.max_bytes_per_partition, os.cpu_count() or 1
     )
-    whole = options.view == "latest"  # the newest record of a key is known once all were seen
-    splits = {tp: [r] if whole or r.size_bytes <= most else r.split(most) for tp, r in held.items()}
+    # The newest record of a key is known only after the whole range was read.
+    stays_whole = options.view == "latest"
+    splits = {
+        tp: [r] if stays_whole or r.size_bytes <= max_bytes else r.split(max_bytes)
+        for tp, r in located.items()
+    }
     if options.min_partitions is None and options.max_records_per_partition is None:
         return pack(
             (split for parts in splits.values() for split in parts),
             lambda split: split.size_bytes + FILE_COST_BYTES * len(split.pieces),
-            min(most, PACK_BYTES),
+            min(max_bytes, PACK_BYTES),
         )
     cuts = {tp: [split.start_offset for split in parts[1:]] for tp, parts in splits.items()}
-    pieces = [piece for r in asked for piece in cut(r, cuts.get(r.topic_partition, ()))]
-    if divides(pieces, options.min_partitions, options.max_records_per_partition):
+    pieces = [piece for r in requested for piece in cut(r, cuts.get(r.topic_partition, ()))]
+    if needs_division(pieces, options.min_partitions, options.max_records_per_partition):
         pieces = divide_ranges(pieces, options.min_partitions, options.max_records_per_partition)
-    return _split_at(held, pieces)
+    return _locate_pieces(located, pieces)
 
 
 def _max_timestamp_ms(log: PartitionLog, mode: Mode) -> int:
     import pyarrow.compute as pc
 
-    greatest = [pc.max(batch.column("maxTimestamp")).as_py() for batch in log.batches(mode=mode)]
-    return max(greatest, default=0)
+    timestamps = [pc.max(batch.column("maxTimestamp")).as_py() for batch in log.batches(mode=mode)]
+    return max(timestamps, default=0)
 
 
-def _split_at(held: Mapping[TopicPartition, LogRange], pieces: Iterable[OffsetRange]) -> list[list[LogRange]]:
-    """A task for each piece, with the range of the log that it is: none where the log holds nothing of it."""
+def _locate_pieces(
+    located: Mapping[TopicPartition, LogRange], pieces: Iterable[OffsetRange]
+) -> list[list[LogRange]]:
+    """Return a task for each piece. It has one log range, or none if the log holds nothing of the piece."""
     tasks: list[list[LogRange]] = []
     for tp, group in groupby(pieces, key=lambda piece: piece.topic_partition):
-        whole = held.get(tp)
+        whole = located.get(tp)
         if whole is None:
             tasks += [[] for _ in group]
             continue
         available = OffsetRange(tp.topic, tp.partition, whole.start_offset, whole.end_offset)
-        clamped = [piece.clamped(available) for piece in group]
-        parts = {part.start_offset: part for part in whole.split_at([c.start for c in clamped if c.size > 0])}
-        tasks += [[parts[c.start]] if c.size > 0 else [] for c in clamped]
+        parts = [piece.intersection(available) for piece in group]
+        ranges = {r.start_offset: r for r in whole.split_at([part.start for part in parts if part.size > 0])}
+        tasks += [[ranges[part.start]] if part.size > 0 else [] for part in parts]
     return tasks

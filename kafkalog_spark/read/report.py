@@ -1,4 +1,4 @@
-"""The log line that says what a query reads, since Spark's plans show nothing of a Python data source."""
+"""Log what a query reads, because Spark's plans show nothing about a Python data source."""
 
 from __future__ import annotations
 
@@ -13,29 +13,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("kafkalog.plan")
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
-def report(paths: Sequence[str], tasks: Sequence[Collection[LogRange]]) -> None:
-    """Log one line at INFO, on stderr where logging is not set up: Spark plans in a process of its own."""
+def log_plan(paths: Sequence[str], splits: Sequence[Collection[LogRange]]) -> None:
+    """Log one line at INFO level.
+
+    If logging is not configured, the line goes to stderr: Spark plans in a separate process, where users do
+    not configure logging.
+    """
     if not logger.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s kafkalog: %(message)s"))
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
-    logger.info("%s", described(paths, tasks))
+    logger.info("%s", describe_plan(paths, splits))
 
 
-def described(paths: Sequence[str], tasks: Sequence[Collection[LogRange]]) -> str:
-    """What the tasks read: "2 topics (orders, payments), 12 partitions, 4,096 bytes, 3 tasks, of /logs"."""
-    ranges = [one for task in tasks for one in task]
-    topics = sorted({one.topic for one in ranges})
-    partitions = {(one.topic, one.partition) for one in ranges}
-    names = ", ".join(topics[:_MOST_NAMES]) + (", ..." if len(topics) > _MOST_NAMES else "")
+def describe_plan(paths: Sequence[str], splits: Sequence[Collection[LogRange]]) -> str:
+    """Return, for example, "2 topics (orders, payments), 12 partitions, 4,096 bytes, 3 tasks, of /logs"."""
+    ranges = [r for split in splits for r in split]
+    topics = sorted({r.topic for r in ranges})
+    partitions = {(r.topic, r.partition) for r in ranges}
+    names = ", ".join(topics[:_MAX_NAMES]) + (", ..." if len(topics) > _MAX_NAMES else "")
     return (
         f"{_count(len(topics), 'topic')}{f' ({names})' if names else ''}, "
-        f"{_count(len(partitions), 'partition')}, {sum(one.size_bytes for one in ranges):,} bytes, "
-        f"{_count(len(tasks), 'task')}, of {', '.join(paths)}"
+        f"{_count(len(partitions), 'partition')}, {sum(r.size_bytes for r in ranges):,} bytes, "
+        f"{_count(len(splits), 'task')}, of {', '.join(paths)}"
     )
 
 

@@ -1,7 +1,7 @@
-"""Offset ranges and limits -> the ranges of the tasks. Pure.
+"""Divide offset ranges among tasks. Pure.
 
-`divide_ranges` gives the same tasks as Spark's kafka source (KafkaOffsetRangeCalculator) for `minPartitions`
-and `maxRecordsPerPartition`. Bytes, which it does not know, come in through `target_bytes` and `pack`.
+For `minPartitions` and `maxRecordsPerPartition`, `divide_ranges` makes the same tasks as Spark's kafka source
+(KafkaOffsetRangeCalculator). `target_bytes` and `pack` divide by bytes, which Spark's kafka source does not.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from kafkalog_spark.read.offsets import OffsetRange
 
 PACK_BYTES = 16 << 20
-"""What small ranges are packed up to: about the work that a Python task's fixed cost (~50 ms) is worth."""
+"""Small ranges share a task up to this size, because each Python task has a fixed cost of about 50 ms."""
 FILE_COST_BYTES = 16 << 10
-"""Opening a file costs about as much as reading this many bytes."""
+"""Opening a file takes about as long as reading this many bytes."""
 
 T = TypeVar("T")
 
 
 def divide(r: OffsetRange, parts: int) -> list[OffsetRange]:
-    """`parts` consecutive ranges of about equal size, the remainder in the last ones; none is empty."""
+    """Divide a range into `parts` consecutive ranges of about equal size.
+
+    The remainder goes to the last ranges. No range is empty, so a short range has fewer parts.
+    """
     divided, start, left = [], r.start, r.size
     parts = min(parts, r.size)
     for i in range(parts):
@@ -34,8 +37,10 @@ def divide(r: OffsetRange, parts: int) -> list[OffsetRange]:
     return divided
 
 
-def divides(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None) -> bool:
-    """Whether the limits ask for more tasks than the ranges make."""
+def needs_division(
+    ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
+) -> bool:
+    """Return whether the limits require more tasks than there are ranges."""
     return (min_partitions is not None and min_partitions > len(ranges)) or (
         max_records is not None and any(r.size > max_records for r in ranges)
     )
@@ -44,7 +49,7 @@ def divides(ranges: Sequence[OffsetRange], min_partitions: int | None, max_recor
 def divide_ranges(
     ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """The ranges cut so that none has more than `max_records` offsets, and into about `min_partitions`.
+    """Divide ranges into at most `max_records` offsets each, and into about `min_partitions` ranges in total.
 
     Empty and reversed ranges are dropped. Sizes are numbers of offsets, not of rows.
     """
@@ -54,43 +59,45 @@ def divide_ranges(
     if min_partitions is None or len(pieces) >= min_partitions:
         return pieces
     total = sum(r.size for r in pieces)
-    # Ranges whose share is one task keep it; the others share the tasks that are left. A partition any piece
-    # of which is kept whole is kept as it is altogether, as in Spark.
+    # A range whose share is one task stays whole. The other ranges share the remaining tasks. As in Spark, if
+    # one piece of a partition stays whole, all pieces of the partition do.
     whole = [r for r in pieces if _share(r.size, total, min_partitions) == 1]
-    kept = {r.topic_partition for r in whole}
+    undivided = {r.topic_partition for r in whole}
     total_left = total - sum(r.size for r in whole)
     tasks_left = max(min_partitions - len(whole), 1)
     return [
         part
         for r in pieces
-        for part in ([r] if r.topic_partition in kept else divide(r, _share(r.size, total_left, tasks_left)))
+        for part in (
+            [r] if r.topic_partition in undivided else divide(r, _share(r.size, total_left, tasks_left))
+        )
     ]
 
 
 def _share(size: int, total: int, tasks: int) -> int:
-    return max(1, int(size / total * tasks + 0.5))  # Java's Math.round: halves go up
+    return max(1, int(size / total * tasks + 0.5))  # Java's Math.round rounds halves up
 
 
 def cut(r: OffsetRange, offsets: Iterable[int]) -> list[OffsetRange]:
-    """The range cut at those of the (ascending) offsets that lie inside."""
+    """Cut a range at those of the ascending offsets that are inside it."""
     inner = [offset for offset in offsets if r.start < offset < r.end]
     return [replace(r, start=s, end=e) for s, e in zip([r.start, *inner], [*inner, r.end], strict=True)]
 
 
 def target_bytes(sizes: Iterable[int], max_bytes: int, cores: int) -> int:
-    """How many bytes a task should read: at most `max_bytes`, less where that would leave cores idle."""
+    """Return how many bytes a task should read: `max_bytes`, or less if that would leave cores idle."""
     return min(max_bytes, max(PACK_BYTES, -(-sum(sizes) // cores)))
 
 
-def pack(items: Iterable[T], cost: Callable[[T], int], most: int) -> list[list[T]]:
-    """Consecutive items together while they cost no more than `most`."""
-    packed: list[list[T]] = []
-    filled = 0
+def pack(items: Iterable[T], cost: Callable[[T], int], max_cost: int) -> list[list[T]]:
+    """Group consecutive items. A group costs at most `max_cost`, unless a single item costs more."""
+    groups: list[list[T]] = []
+    group_cost = 0
     for item in items:
-        added = cost(item)
-        if not packed or filled + added > most:
-            packed.append([])
-            filled = 0
-        packed[-1].append(item)
-        filled += added
-    return packed
+        item_cost = cost(item)
+        if not groups or group_cost + item_cost > max_cost:
+            groups.append([])
+            group_cost = 0
+        groups[-1].append(item)
+        group_cost += item_cost
+    return groups

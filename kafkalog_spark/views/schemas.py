@@ -1,4 +1,4 @@
-"""The columns of the views."""
+"""The columns of the metadata views."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from native_log.records import BATCH_SCHEMA
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 LOCATION = (pa.field("topic", pa.string()), pa.field("partition", pa.int32()))
+"""The first columns of each view."""
 _BATCH_TIMES = ("baseTimestamp", "maxTimestamp")
 
 BATCHES = pa.schema(
@@ -18,8 +19,9 @@ BATCHES = pa.schema(
         *(pa.field(f.name, TIMESTAMP) if f.name in _BATCH_TIMES else f for f in BATCH_SCHEMA),
     ]
 )
-"""All that a batch's header says (native_log.records.BATCH_SCHEMA), and where it lies. `isValid`: its CRC is
-right; CRCs are checked, and batches read whole, where that column is picked and kafka.check.crcs is true."""
+"""The header fields of a batch (native_log.records.BATCH_SCHEMA) and its location. `isValid` is
+whether the CRC is correct. CRCs are checked, which reads whole batches, only if this column is selected and
+kafka.check.crcs is true; otherwise the column is null."""
 
 SEGMENTS = pa.schema(
     [
@@ -44,10 +46,12 @@ SEGMENTS = pa.schema(
         ("transactionIndexEntries", pa.int64()),
     ]
 )
-"""`baseOffset` is from the file's name; offsets, counts and `maxTimestamp` are from the batches' headers
-(`firstOffset` and `recordCount` are null where a compressed v0/v1 wrapper hides them); `validBytes` of the
-file are read, `invalidBytes` lie behind the last batch of the log and are left out (0 while a broker has the
-directory open). Indexes are "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or "corrupt"."""
+"""`baseOffset` comes from the file name. Offsets, counts and `maxTimestamp` come from the batch headers:
+`firstOffset` and `recordCount` are null where a compressed v0/v1 wrapper hides them. `validBytes`
+is where reading stops: the size of the file, or in the last segment the position where its valid batches end.
+`invalidBytes` counts the bytes after the last batch of the log, which are not read (0 while a broker has the
+directory open). The state of an index is "ok", "missing", "unreadable", "empty", "zero-filled", "torn" or
+"corrupt"."""
 
 PARTITIONS = pa.schema(
     [
@@ -72,14 +76,12 @@ PARTITIONS = pa.schema(
         ),
     ]
 )
-"""`config` is the topic's configuration in the cluster's metadata (null: the topic is not in it, or there is
-no metadata). `cleanupPolicy` is what that, or another source, tells; `policySource` says which: topic,
-broker, default, cleaner or internal (see native_log.policies.CleanupPolicy)."""
+"""`config` is the topic's configuration in the cluster metadata, or null if the metadata does not have the
+topic or is not there. `cleanupPolicy` comes from that configuration or from another source. `policySource`
+names the source: topic, broker, default, cleaner or internal (see native_log.policies.CleanupPolicy)."""
 
 POLICY_COLUMNS = {"cleanupPolicy", "policySource", "config"}
-"""Those of PARTITIONS that take a look into the cluster's metadata."""
+"""The columns of PARTITIONS that require the cluster metadata."""
 
 TRANSACTIONS = pa.schema([*LOCATION, *TRANSACTION_SCHEMA])
 """`state` is committed, aborted or open; see native_log.log.producers.transactions."""
-
-VIEWS = {"batches": BATCHES, "segments": SEGMENTS, "partitions": PARTITIONS, "transactions": TRANSACTIONS}

@@ -1,4 +1,4 @@
-"""Spark's own kafka source, recorded (tests/data/spark-parity), and where kafkalog means to differ."""
+"""Recordings of Spark's kafka source (tests/data/spark-parity), and the intended differences."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ PARITY = Path(__file__).parent.parent / "data" / "spark-parity"
 DATA = str(PARITY / "data")
 
 CASES = [json.loads(line) for line in (PARITY / "cases.jsonl").read_text().splitlines()]
-MEANT: dict[str, set[str]] = defaultdict(set)
-"""By case, the aspects (rows, tasks, error) in which kafkalog differs on purpose."""
+INTENDED: dict[str, set[str]] = defaultdict(set)
+"""By case id, the aspects (rows, tasks, error) in which kafkalog differs on purpose."""
 for deviation in json.loads((PARITY / "known-deviations.json").read_text()):
     for case_id in deviation["cases"]:
-        MEANT[case_id] |= set(deviation["aspects"])
+        INTENDED[case_id] |= set(deviation["aspects"])
 
-DATA_NOT_THERE = re.compile(r"KAFKA_DATA_LOSS")
+DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS")
 
 
 @dataclass
 class Outcome:
-    """What a read came to: the offsets of each task by topic and partition, or an error."""
+    """The result of a read: the offsets of each task by topic and partition, or an error."""
 
     tasks: list[dict[tuple[str, int], list[int]]]
     error: str | None = None
@@ -34,19 +34,19 @@ class Outcome:
 
 
 def differences(case: dict[str, Any], got: Outcome) -> list[str]:
-    """In which aspects an outcome is not the recorded one: error, stage, kind, rows, schema, tasks."""
+    """Return the aspects that differ from the recording: error, stage, kind, rows, schema, tasks."""
     expected = case.get("error")
     if expected or got.error is not None:
         if not expected or got.error is None:
             return ["error"]
         out = ["stage"] if expected["when"] == "load" and got.stage != "load" else []
         is_data = expected["kind"] in ("data-loss", "timeout")
-        return out + (["kind"] if is_data != bool(DATA_NOT_THERE.search(got.error)) else [])
+        return out + (["kind"] if is_data != bool(DATA_LOSS.search(got.error)) else [])
     rows: dict[str, list[int]] = defaultdict(list)
     for task in got.tasks:
         for (topic, partition), offsets in task.items():
             rows[f"{topic}-{partition}"] += offsets
-    out = [] if {tp: _condensed(sorted(o)) for tp, o in rows.items() if o} == case["rows"] else ["rows"]
+    out = [] if {tp: _summarize(sorted(o)) for tp, o in rows.items() if o} == case["rows"] else ["rows"]
     if got.schema is not None and got.schema != case["schema"]:
         out.append("schema")
     if case["count"] and {"minpartitions", "maxrecordsperpartition"} & {k.lower() for k in case["options"]}:
@@ -61,12 +61,13 @@ def differences(case: dict[str, Any], got: Outcome) -> list[str]:
     return out
 
 
-def unmeant(case: dict[str, Any], got: Outcome) -> list[str]:
-    return [aspect for aspect in differences(case, got) if aspect not in MEANT[case["id"]]]
+def unintended_differences(case: dict[str, Any], got: Outcome) -> list[str]:
+    """Return the aspects that differ from the recording without intention."""
+    return [aspect for aspect in differences(case, got) if aspect not in INTENDED[case["id"]]]
 
 
-def _condensed(offsets: list[int]) -> Any:
-    """As recorded: long lists by count, first, last and hash."""
+def _summarize(offsets: list[int]) -> Any:
+    """Return long lists as count, first, last and hash, as they are recorded."""
     if len(offsets) <= 40:
         return offsets
     text = ",".join(map(str, offsets))

@@ -1,4 +1,4 @@
-"""Batch reads end to end: what brokers wrote, any columns, any splits, damage."""
+"""Batch reads end to end: logs written by brokers, columns, splits, damage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pyspark.version import __version__ as spark_version
 
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.read.batch import SMALL_BYTES, joined
+from kafkalog_spark.read.batch import SMALL_BYTES, merge_small_batches
 from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
 from native_log.errors import CorruptRecordError, KafkaLogError
 
@@ -38,7 +38,7 @@ ROW = (
     "key binary, value binary, offset bigint, timestamp bigint, timestampType int, "
     "headers array<struct<key:string,value:binary>>"
 )
-LOCATED = StructType(
+LOCATION = StructType(
     [
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
@@ -52,8 +52,8 @@ def source(**options: str) -> KafkaLogDataSource:
 
 
 def tasks(**options: str) -> list[list[tuple[str, int, int]]]:
-    """What each task reads, without Spark."""
-    reader = source(**options).reader(LOCATED)
+    """Return what each task reads, without Spark."""
+    reader = source(**options).reader(LOCATION)
     return [
         [
             row
@@ -86,7 +86,7 @@ def read(spark: SparkSession, path: object = DATA, **options: str) -> DataFrame:
         "kafka-4.1/whole-broker",
     ],
 )
-def test_rows_of_a_consumer(spark: SparkSession, fixture: str, isolation_level: str) -> None:
+def test_rows_are_those_of_a_consumer(spark: SparkSession, fixture: str, isolation_level: str) -> None:
     partitions = [partition for partition in golden_partitions() if partition.fixture == fixture]
     expected = [
         (
@@ -122,7 +122,7 @@ limit = st.none() | st.integers(10, 300)
     st.none() | st.integers(100, 20_000),
     st.sampled_from(["read_uncommitted", "read_committed"]),
 )
-def test_splits_lose_nothing_and_repeat_nothing(
+def test_splits_lose_no_rows_and_repeat_none(
     min_partitions: int | None, max_records: int | None, max_bytes: int | None, isolation_level: str
 ) -> None:
     base = {"kafka.isolation.level": isolation_level, "includeInternal": "true"}
@@ -144,7 +144,7 @@ def test_small_partitions_share_tasks() -> None:
 
 
 def test_wildcards_in_paths(tmp_path: Path) -> None:
-    """As in those of Spark's file sources; they stand for directories."""
+    """Wildcards match directories, as in Spark's file sources."""
     for number in range(3):
         shutil.copytree(Path(DATA) / "orders-0", tmp_path / "a[1]" / f"orders-{number}")
     (tmp_path / "a[1]" / "orders-note.txt").touch()
@@ -156,7 +156,7 @@ def test_wildcards_in_paths(tmp_path: Path) -> None:
     assert partitions(f"{tmp_path}/a[1]") == {0, 1, 2}
 
 
-def test_large_batches_are_read_when_asked_for() -> None:
+def test_large_batches_are_read_if_the_limit_is_raised() -> None:
     path = str(GOLDEN / "kafka-4.1" / "huge-batches" / "data")
     with pytest.raises(CorruptRecordError, match="raise max_batch_bytes to read it"):
         tasks(path=path, maxBatchBytes="20k")
@@ -164,26 +164,26 @@ def test_large_batches_are_read_when_asked_for() -> None:
 
 
 def test_a_plan_is_repeatable(tmp_path: Path) -> None:
-    """What is appended after planning is not read: the offsets are frozen."""
+    """Records appended after planning are not read: the offsets are fixed."""
     log = tmp_path / "orders-0" / "00000000000000000000.log"
     shutil.copytree(Path(DATA) / "orders-0", log.parent)
-    reader = source(path=str(tmp_path), subscribe="orders").reader(LOCATED)
+    reader = source(path=str(tmp_path), subscribe="orders").reader(LOCATION)
     partitions = reader.partitions()
     log.write_bytes(log.read_bytes() + log.read_bytes())
     assert sum(batch.num_rows for p in partitions for batch in reader.read(p)) == 12
 
 
-def test_what_a_task_gets_is_small() -> None:
+def test_the_reader_sent_to_tasks_is_small() -> None:
     named = {str(i): -2 for i in range(10_000)}
-    reader = source(startingOffsets=f'{{"plain":{named}}}'.replace("'", '"')).reader(LOCATED)
+    reader = source(startingOffsets=f'{{"plain":{named}}}'.replace("'", '"')).reader(LOCATION)
     assert len(pickle.dumps(reader)) < 5_000
 
 
 @pytest.mark.parametrize("nothing", [None, object()])
-def test_without_partitions_spark_asks_for_nothing(nothing: Any) -> None:
-    """Spark runs one task all the same, with None or a partition of its own."""
-    assert source(assign="{}").reader(LOCATED).partitions() == []
-    assert list(source(assign="{}").reader(LOCATED).read(nothing)) == []
+def test_without_partitions_a_task_reads_nothing(nothing: Any) -> None:
+    """Spark runs one task even then, with None or a partition of its own."""
+    assert source(assign="{}").reader(LOCATION).partitions() == []
+    assert list(source(assign="{}").reader(LOCATION).read(nothing)) == []
 
 
 @pytest.mark.spark
@@ -197,7 +197,7 @@ def test_columns(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_schema_picks_columns(spark: SparkSession) -> None:
+def test_a_schema_selects_columns(spark: SparkSession) -> None:
     schema = StructType(
         [StructField("Offset", LongType(), nullable=False), StructField("timestamp", TimestampType())]
     )
@@ -220,21 +220,21 @@ def test_no_columns(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        (StructField("offest", LongType()), "schema: no such column 'offest'; there are key, value"),
-        (StructField("offset", IntegerType()), "schema: column offset is bigint, not int"),
-        (StructField("value", StringType()), "schema: column value is binary, not string"),
+        (StructField("offest", LongType()), "schema: no such column 'offest'; expected some of key, value"),
+        (StructField("offset", IntegerType()), "schema: column offset: expected bigint, found int"),
+        (StructField("value", StringType()), "schema: column value: expected binary, found string"),
     ],
 )
-def test_schema_refused(field: StructField, message: str) -> None:
+def test_invalid_schemas(field: StructField, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         source().reader(StructType([field]))
 
 
-def test_a_column_picked_twice_is_refused() -> None:
+def test_a_column_selected_twice_is_an_error() -> None:
     twice = StructType([StructField("offset", LongType()), StructField("OFFSET", LongType())])
-    with pytest.raises(OptionError, match="each column can be read once"):
+    with pytest.raises(OptionError, match="schema: expected each column only once"):
         source().reader(twice)
-    with pytest.raises(OptionError, match="columns: each can be named once"):
+    with pytest.raises(OptionError, match="columns: expected each column only once"):
         source(columns="offset,Offset").schema()
 
 
@@ -248,7 +248,7 @@ def test_nulls_in_a_column_declared_not_null_are_an_error() -> None:
 
 @pytest.mark.spark
 def test_damage(spark: SparkSession) -> None:
-    """Of a log with one bad batch: all but its rows, and a word on where they are missing."""
+    """A log with one damaged batch gives all other rows, and reports where rows are missing."""
     path = GOLDEN / "kafka-4.1" / "corrupt-bad-crc" / "data"
     with pytest.raises(PythonException, match=r"\.log, position \d+, offset \d+: .*dropMalformed"):
         read(spark, path).collect()
@@ -266,19 +266,19 @@ def test_damage(spark: SparkSession) -> None:
     assert unchecked.count() > dropped.count()
 
 
-def test_what_was_planned_is_gone(tmp_path: Path) -> None:
+def test_a_planned_partition_was_removed(tmp_path: Path) -> None:
     shutil.copytree(Path(DATA) / "orders-0", tmp_path / "orders-0")
-    reader = source(path=str(tmp_path), subscribe="orders").reader(LOCATED)
+    reader = source(path=str(tmp_path), subscribe="orders").reader(LOCATION)
     partitions = reader.partitions()
     shutil.rmtree(tmp_path / "orders-0")
     with pytest.raises((FileNotFoundError, KafkaLogError), match="orders-0"):
         [list(reader.read(partition)) for partition in partitions]
 
 
-def test_a_segment_that_was_planned_is_gone(tmp_path: Path) -> None:
+def test_a_planned_segment_was_removed(tmp_path: Path) -> None:
     partition = tmp_path / "append-time-0"
     shutil.copytree(Path(DATA) / "append-time-0", partition)
-    readers = [source(path=str(tmp_path), failOnDataLoss=fail).reader(LOCATED) for fail in ("true", "false")]
+    readers = [source(path=str(tmp_path), failOnDataLoss=fail).reader(LOCATION) for fail in ("true", "false")]
     (whole,), (part,) = (reader.partitions() for reader in readers)
     rows = sum(batch.num_rows for batch in readers[0].read(whole))
     sorted(partition.glob("*.log"))[1].unlink()
@@ -297,24 +297,24 @@ def test_a_segment_that_was_planned_is_gone(tmp_path: Path) -> None:
         (f"{DATA}/nosuch-*", {}, "no directory matches: '.*/nosuch-"),
         (DATA, {"columns": "offest"}, "columns: no such column 'offest'"),
         (DATA, {"startingOffset": "earliest"}, "did you mean startingOffsets"),
-        (DATA, {"view": "latest", "maxRecordsPerPartition": "5"}, "view=latest takes each partition in one"),
-        (DATA, {"minPartitions": "0"}, "minPartitions: expected a number of 1 or more"),
+        (DATA, {"view": "latest", "maxRecordsPerPartition": "5"}, "view=latest reads each partition in one"),
+        (DATA, {"minPartitions": "0"}, "minPartitions: expected a number of at least 1"),
     ],
 )
-def test_errors_rise_at_load(spark: SparkSession, path: str, options: dict[str, str], message: str) -> None:
+def test_errors_at_load(spark: SparkSession, path: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(AnalysisException, match=message):
         read(spark, path, **options)
 
 
 @pytest.mark.spark
-def test_option_errors_rise_with_a_schema_too(spark: SparkSession) -> None:
-    """Newer Sparks make nothing of a data source whose schema is given before the first action."""
-    with pytest.raises(AnalysisException, match="minPartitions: 'x' is not a number"):
+def test_option_errors_with_a_schema(spark: SparkSession) -> None:
+    """If a schema is passed, newer versions of Spark create the data source at the first action."""
+    with pytest.raises(AnalysisException, match="minPartitions: expected an integer of 32 bits, found 'x'"):
         spark.read.format("kafkalog").schema("offset bigint").option("minPartitions", "x").load(DATA).count()
 
 
 @pytest.mark.spark
-def test_streams_are_not_there_yet(spark: SparkSession, tmp_path: Path) -> None:
+def test_streaming_reads_are_not_supported_yet(spark: SparkSession, tmp_path: Path) -> None:
     stream = spark.readStream.format("kafkalog").load(DATA).writeStream.format("noop")
     with pytest.raises(Exception, match="cannot be read as a stream yet"):
         stream.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
@@ -326,19 +326,19 @@ def test_defaults_are_the_columns_of_the_kafka_source() -> None:
 
 @given(st.lists(st.integers(0, 60_000), max_size=12))
 @settings(deadline=None)
-def test_joined(sizes: list[int]) -> None:
-    """All rows in order; the first batch as it came, of the others no two neighbours small."""
+def test_merge_small_batches(sizes: list[int]) -> None:
+    """All rows are in order, the first batch is unchanged, and no two others in sequence are both small."""
     rows = iter(range(sum(sizes)))
     batches = [pa.record_batch([pa.array(islice(rows, n), pa.int64())], ["n"]) for n in sizes]
-    got = list(joined(iter(batches)))
+    got = list(merge_small_batches(iter(batches)))
     assert [n for batch in got for n in batch.column(0).to_pylist()] == list(range(sum(sizes)))
     assert [batch.num_rows for batch in got[:1]] == sizes[:1]
-    for one, two in pairwise(got[1:]):
-        assert one.nbytes + two.nbytes >= SMALL_BYTES
+    for first, second in pairwise(got[1:]):
+        assert first.nbytes + second.nbytes >= SMALL_BYTES
 
 
 def test_the_plan_is_logged(capfd: pytest.CaptureFixture[str]) -> None:
-    """On stderr, for nobody sets up logging in the process in which Spark plans."""
+    """The line goes to stderr, because nobody configures logging in the process in which Spark plans."""
     script = (
         "from pyspark.sql.types import StructType\n"
         "from kafkalog_spark import KafkaLogDataSource\n"

@@ -16,7 +16,7 @@ from pyspark.errors import PythonException
 
 import native_log
 from kafkalog_spark import cluster, compact
-from kafkalog_spark.cluster import DDL, SETTINGS, collect_rows, task_rows, tuned_session
+from kafkalog_spark.cluster import DDL, SESSION_SETTINGS, collect_rows, task_rows, tuned_session
 from kafkalog_spark.compaction import large
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.looking import staging
@@ -315,9 +315,9 @@ def test_cores_that_are_still_to_come(settings: dict[str, str], expected: int) -
 
 
 def test_the_sessions_settings_stay(spark: SparkSession, tmp_path: Path) -> None:
-    before = {name: spark.conf.get(name) for name in SETTINGS}
-    assert before != SETTINGS
+    before = {name: spark.conf.get(name) for name in SESSION_SETTINGS}
+    assert before != SESSION_SETTINGS
     compact(spark, log_dir(tmp_path / "data", "round1", ("compact-idem",)), "compact-idem", dry_run=True)
     with pytest.raises(native_log.UnknownTopicOrPartitionError):
         compact(spark, tmp_path / "data", ["other"], dry_run=True)
-    assert {name: spark.conf.get(name) for name in SETTINGS} == before
+    assert {name: spark.conf.get(name) for name in SESSION_SETTINGS} == before

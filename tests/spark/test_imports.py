@@ -1,4 +1,4 @@
-"""What a query waits for: Spark starts a Python process to know the schema, and another one to plan."""
+"""Imports that delay a query: Spark starts one Python process for the schema and another one to plan."""
 
 from __future__ import annotations
 

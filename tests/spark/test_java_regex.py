@@ -1,4 +1,4 @@
-"""Java's regular expressions on topic names. The answers are those of java.util.regex.Pattern (17)."""
+"""Java's regular expressions on topic names. The expected results are from java.util.regex.Pattern (17)."""
 
 import re
 
@@ -20,7 +20,7 @@ NAMES = (
     ),
     *("empty", "dots.and-dashes_1", "nulls", "__consumer_offsets", "ORDERS", "a1", "A-b_c.9", "x]y"),
 )
-FOUND = {
+MATCHES = {
     r"^orders$": "10000000000000000",
     r"ord.*": "11000000000000000",
     r"(?i)ORDERS": "11000000000001000",
@@ -106,7 +106,7 @@ FOUND = {
     r"((?i)O)RD": "00000000000001000",
     r"(?i)((?-i)o)RD": "11000000000000000",
 }
-REFUSED = (
+INVALID = (
     r"*",
     r"x{",
     r"{",
@@ -128,13 +128,13 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize("pattern", FOUND)
-def test_finds_what_java_finds(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", MATCHES)
+def test_matches_what_java_matches(pattern: str) -> None:
     compiled = compile_java(pattern)
-    assert "".join("1" if compiled.search(name) else "0" for name in NAMES) == FOUND[pattern]
+    assert "".join("1" if compiled.search(name) else "0" for name in NAMES) == MATCHES[pattern]
 
 
-@pytest.mark.parametrize("pattern", REFUSED)
+@pytest.mark.parametrize("pattern", INVALID)
 def test_refuses_what_java_refuses(pattern: str) -> None:
     with pytest.raises((ValueError, re.error)):
         compile_java(pattern)

@@ -1,4 +1,4 @@
-"""The JSON of assign and of offsets, as Spark's kafka source takes it."""
+"""The JSON of assign and of the offsets options, as Spark's kafka source parses it."""
 
 import pytest
 
@@ -55,10 +55,10 @@ def test_assign(text: str, expected: set[tuple[str, int]]) -> None:
         "[" * 100000,
     ],
 )
-def test_assign_refused(text: str) -> None:
+def test_invalid_assign(text: str) -> None:
     with pytest.raises(OptionError, match=r'assign: expected e\.g\. {"topicA"') as raised:
         parse_assign("assign", text)
-    assert str(raised.value).endswith(f"got {text}")
+    assert str(raised.value).endswith(f"found {text}")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_offsets(text: str, expected: dict[tuple[str, int], int]) -> None:
         "[]",
     ],
 )
-def test_offsets_refused(text: str) -> None:
+def test_invalid_offsets(text: str) -> None:
     with pytest.raises(OptionError, match=r'startingOffsets: expected e\.g\. {"topicA":{"0":23,"1":-1}'):
         parse_partition_longs("startingOffsets", text)
 
@@ -143,6 +143,6 @@ def test_int(text: str, bits: int, expected: int) -> None:
         ("9" * 5000, 64),
     ],
 )
-def test_int_refused(text: str, bits: int) -> None:
+def test_invalid_int(text: str, bits: int) -> None:
     with pytest.raises(ValueError, match=r".*"):
         parse_int(text, bits)

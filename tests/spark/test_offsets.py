@@ -1,4 +1,4 @@
-"""What starting and ending options resolve to, and what the log must hold of it."""
+"""Resolving the starting and ending options, and the detection of lost data."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ FROM_START, TO_END = Earliest(), Latest()
 
 
 def lookup(tp: TopicPartition, timestamp_ms: int) -> int | None:
-    """Offset n of partition 0 has time 1000 n; partition 1 is empty."""
+    """Look up a time. Offset n of partition 0 has the time 1000 n; partition 1 is empty."""
     return max(10, -(-timestamp_ms // 1000)) if tp == P0 and timestamp_ms <= 99_000 else None
 
 
-def resolved(
+def resolve_pairs(
     start: Limit = FROM_START, end: Limit = TO_END, strategy: str = "latest"
 ) -> list[tuple[int, int]]:
     return [(r.start, r.end) for r in resolve(start, end, strategy, AVAILABLE, lookup)]  # type: ignore[arg-type]
 
 
 def test_defaults() -> None:
-    assert resolved() == [(10, 100), (0, 0)]
+    assert resolve_pairs() == [(10, 100), (0, 0)]
 
 
 def test_specific_offsets() -> None:
     start, end = SpecificOffsets({P0: 5, P1: -2}), SpecificOffsets({P0: 500, P1: -1})
-    assert resolved(start, end) == [(5, 500), (0, 0)]
+    assert resolve_pairs(start, end) == [(5, 500), (0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -53,35 +53,35 @@ def test_specific_offsets() -> None:
     [(50_500, 51), (0, 10), (99_000, 99), (99_001, 100), (-1, 100), (-2, 10), (-4, 10), (-5, 100)],
 )
 def test_timestamps(timestamp_ms: int, offset: int) -> None:
-    """Without a match an ending time is the end, with the strategy a starting one too."""
-    assert resolved(GlobalTimestamp(timestamp_ms))[0] == (offset, 100)
-    assert resolved(end=GlobalTimestamp(timestamp_ms))[0] == (10, offset)
-    assert resolved(SpecificTimestamps({P0: timestamp_ms, P1: 0}))[0] == (offset, 100)
+    """If no record matches, an ending time is the end. With strategy "latest", so is a starting time."""
+    assert resolve_pairs(GlobalTimestamp(timestamp_ms))[0] == (offset, 100)
+    assert resolve_pairs(end=GlobalTimestamp(timestamp_ms))[0] == (10, offset)
+    assert resolve_pairs(SpecificTimestamps({P0: timestamp_ms, P1: 0}))[0] == (offset, 100)
 
 
 def test_no_match_is_an_error_for_the_start_only() -> None:
     with pytest.raises(OptionError, match="No offset matched for t-1 and timestamp 7"):
-        resolved(GlobalTimestamp(7), strategy="error")
-    assert resolved(end=GlobalTimestamp(99_001), strategy="error") == [(10, 100), (0, 0)]
+        resolve_pairs(GlobalTimestamp(7), strategy="error")
+    assert resolve_pairs(end=GlobalTimestamp(99_001), strategy="error") == [(10, 100), (0, 0)]
 
 
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ({"start": SpecificOffsets({P0: 1})}, "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED.*not named: t-1"),
-        ({"end": SpecificOffsets({})}, "KAFKA_END_OFFSET_DOES_NOT_MATCH_ASSIGNED.*not named: t-0, t-1"),
+        ({"start": SpecificOffsets({P0: 1})}, "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED.*missing: t-1"),
+        ({"end": SpecificOffsets({})}, "KAFKA_END_OFFSET_DOES_NOT_MATCH_ASSIGNED.*missing: t-0, t-1"),
         (
             {"start": SpecificTimestamps({P0: 1, P1: 1, TopicPartition("u", 3): 1})},
-            "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED.*named but not read: u-3",
+            "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED.*not read: u-3",
         ),
     ],
 )
 def test_partitions_must_match(limits: dict[str, Limit], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        resolved(**limits)
+        resolve_pairs(**limits)
 
 
-def test_reversed() -> None:
+def test_a_reversed_range_is_an_error() -> None:
     check_not_reversed([OffsetRange("t", 0, 5, 5)])
     with pytest.raises(
         OptionError, match="start offset 6 is greater than the end offset 5 for topic t partition 0"
@@ -89,13 +89,13 @@ def test_reversed() -> None:
         check_not_reversed([OffsetRange("t", 0, 6, 5)])
 
 
-@pytest.mark.parametrize("asked", [(10, 100), (50, 51), (100, 100), (121, 121), (3, 3), (60, 50)])
-def test_no_loss(asked: tuple[int, int]) -> None:
-    check_data_loss(OffsetRange("t", 0, *asked), AVAILABLE[P0], fail=True)
+@pytest.mark.parametrize("requested", [(10, 100), (50, 51), (100, 100), (121, 121), (3, 3), (60, 50)])
+def test_no_loss(requested: tuple[int, int]) -> None:
+    check_data_loss(OffsetRange("t", 0, *requested), AVAILABLE[P0], fail=True)
 
 
 @pytest.mark.parametrize(
-    ("asked", "left"),
+    ("requested", "left"),
     [
         ((9, 100), (10, 100)),
         ((10, 101), (10, 100)),
@@ -105,21 +105,23 @@ def test_no_loss(asked: tuple[int, int]) -> None:
         ((0, 200), (10, 100)),
     ],
 )
-def test_loss(asked: tuple[int, int], left: tuple[int, int] | None, caplog: pytest.LogCaptureFixture) -> None:
-    r = OffsetRange("t", 0, *asked)
+def test_loss(
+    requested: tuple[int, int], left: tuple[int, int] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    r = OffsetRange("t", 0, *requested)
     with pytest.raises(
-        DataLossError, match=rf"KAFKA_DATA_LOSS.*\[{asked[0]}, {asked[1]}\) of t-0.*holds \[10, 100\)"
+        DataLossError, match=rf"KAFKA_DATA_LOSS.*\[{requested[0]}, {requested[1]}\) of t-0.*holds \[10, 100\)"
     ):
         check_data_loss(r, AVAILABLE[P0], fail=True, path="/logs/t-0")
     with caplog.at_level(logging.WARNING, "kafkalog"):
         check_data_loss(r, AVAILABLE[P0], fail=False)
-    assert ("reading nothing of it" if left is None else f"reading [{left[0]}, {left[1]})") in caplog.text
-    part = r.clamped(AVAILABLE[P0])
+    assert ("reading none of them" if left is None else f"reading [{left[0]}, {left[1]})") in caplog.text
+    part = r.intersection(AVAILABLE[P0])
     assert (part.start, part.end) == left if left else part.size == 0
 
 
 @given(*[st.integers(0, 20)] * 4)
-def test_clamped_is_the_intersection(a: int, b: int, c: int, d: int) -> None:
-    asked, held = OffsetRange("t", 0, a, b), OffsetRange("t", 0, min(c, d), max(c, d))
-    part = asked.clamped(held)
+def test_intersection(a: int, b: int, c: int, d: int) -> None:
+    requested, held = OffsetRange("t", 0, a, b), OffsetRange("t", 0, min(c, d), max(c, d))
+    part = requested.intersection(held)
     assert set(range(part.start, part.end)) == set(range(a, b)) & set(range(held.start, held.end))

@@ -1,4 +1,4 @@
-"""kafkalog reads as Spark's own kafka source does: hundreds of recorded combinations of options."""
+"""Compare reads with recordings of Spark's kafka source, for hundreds of combinations of options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 
 from kafkalog_spark import KafkaLogDataSource
 
-from .parity import CASES, DATA, PARITY, Outcome, unmeant
+from .parity import CASES, DATA, PARITY, Outcome, unintended_differences
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ KAFKA_SCHEMA = StructType(
 
 
 def read_directly(options: dict[str, str]) -> Outcome:
-    """The data source's own methods in Spark's order, without Spark."""
+    """Call the methods of the data source in Spark's order, without Spark."""
     try:
         source = KafkaLogDataSource(CaseInsensitiveDict({**options, "path": DATA}))
         source.schema()
@@ -85,12 +85,12 @@ def read_with_spark(spark: SparkSession, options: dict[str, str]) -> Outcome:
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_case(case: dict[str, Any]) -> None:
     got = read_directly(case["options"])
-    assert not unmeant(case, got), got
+    assert not unintended_differences(case, got), got
 
 
 @pytest.mark.spark
 def test_cases_through_spark(spark: SparkSession) -> None:
-    """Some of them again, through a session: what crosses to its processes, and when errors surface."""
+    """Read some cases through a session: values cross processes, and errors appear at their stage."""
 
     def run(case: dict[str, Any]) -> tuple[dict[str, Any], Outcome]:
         return case, read_with_spark(spark, case["options"])
@@ -99,7 +99,7 @@ def test_cases_through_spark(spark: SparkSession) -> None:
         differing = {
             case["id"]: (aspects, case["options"], got.error)
             for case, got in threads.map(run, CASES[::8])
-            if (aspects := unmeant(case, got))
+            if (aspects := unintended_differences(case, got))
         }
     assert not differing
 
@@ -107,7 +107,7 @@ def test_cases_through_spark(spark: SparkSession) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
 def test_rows(spark: SparkSession, isolation_level: str) -> None:
-    """Every column of every row, headers included."""
+    """Every column of every row is equal, including headers."""
     with gzip.open(PARITY / f"rows-{isolation_level}.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
 

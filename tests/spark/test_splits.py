@@ -1,4 +1,4 @@
-"""How ranges are divided. The figures of the tables are those of Spark's own tests and recordings."""
+"""Dividing ranges. The numbers in the tables are from Spark's own tests and from recordings of Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog_spark.read.offsets import OffsetRange
-from kafkalog_spark.read.splits import cut, divide, divide_ranges, divides, pack, target_bytes
+from kafkalog_spark.read.splits import cut, divide, divide_ranges, needs_division, pack, target_bytes
 
 MIB = 1 << 20
 
@@ -53,15 +53,15 @@ def test_divide_ranges(
 
 
 def test_halves_are_rounded_up() -> None:
-    # Shares of 2.5 and 1.5: Java rounds to 3 and 2, half-even rounding would give 2 and 2.
+    # The shares are 2.5 and 1.5. Java rounds them to 3 and 2; rounding half to even would give 2 and 2.
     assert sizes(divide_ranges(ranges(50, 30), 4, None)) == [[16, 17, 17], [15, 15]]
 
 
-def test_divides() -> None:
-    assert divides(ranges(5, 5), 3, None)
-    assert not divides(ranges(5, 5), 2, None)
-    assert divides(ranges(5, 6), None, 5)
-    assert not divides(ranges(5, 5), None, 5)
+def test_needs_division() -> None:
+    assert needs_division(ranges(5, 5), 3, None)
+    assert not needs_division(ranges(5, 5), 2, None)
+    assert needs_division(ranges(5, 6), None, 5)
+    assert not needs_division(ranges(5, 5), None, 5)
 
 
 some_ranges = st.lists(
@@ -72,7 +72,7 @@ limits = st.none() | st.integers(1, 200)
 
 
 @given(some_ranges, limits, limits)
-def test_parts_tile_the_ranges(
+def test_parts_cover_the_ranges_without_overlap(
     whole: list[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> None:
     divided = divide_ranges(whole, min_partitions, max_records)
@@ -96,11 +96,11 @@ def test_cut(start: int, size: int, offsets: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 60))
-def test_pack(costs: list[int], most: int) -> None:
-    packed = pack(costs, lambda cost: cost, most)
+def test_pack(costs: list[int], max_cost: int) -> None:
+    packed = pack(costs, lambda cost: cost, max_cost)
     assert [cost for group in packed for cost in group] == costs
-    assert all(len(group) == 1 or sum(group) <= most for group in packed)
-    assert all(sum(one) + two[0] > most for one, two in itertools.pairwise(packed))
+    assert all(len(group) == 1 or sum(group) <= max_cost for group in packed)
+    assert all(sum(group) + following[0] > max_cost for group, following in itertools.pairwise(packed))
 
 
 @pytest.mark.parametrize(

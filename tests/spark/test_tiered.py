@@ -1,4 +1,4 @@
-"""The local directory of tiered topics: what is only in the tier is never left out silently."""
+"""The local directories of tiered topics: a read never omits silently what is only in remote storage."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LOCAL = {"d-local": range(388, 411), "d-rec": range(241, 420), "d-ret": range(36
 def rows(columns: str, **options: object) -> list[tuple[Any, ...]]:
     types = {"topic": StringType()}
     schema = StructType([StructField(name, types.get(name, LongType())) for name in columns.split()])
-    given = {name: str(value) for name, value in options.items()}
-    reader = KafkaLogDataSource(CaseInsensitiveDict({"path": str(DATA / "tiered"), **given})).reader(schema)
+    texts = {name: str(value) for name, value in options.items()}
+    reader = KafkaLogDataSource(CaseInsensitiveDict({"path": str(DATA / "tiered"), **texts})).reader(schema)
     batches = [batch for task in reader.partitions() for batch in reader.read(task)]
     return [row for b in batches for row in zip(*(c.to_pylist() for c in b.columns), strict=True)]
 
@@ -35,29 +35,29 @@ def test_reading_from_the_earliest_offset_warns(
     options: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     topics = ["d-ret"] if "startingOffsets" in options else list(LOCAL)
-    found = rows("topic offset", subscribe=",".join(topics), **options)
-    assert sorted(found) == [(topic, offset) for topic in topics for offset in LOCAL[topic]]
-    warned = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    actual = rows("topic offset", subscribe=",".join(topics), **options)
+    assert sorted(actual) == [(topic, offset) for topic in topics for offset in LOCAL[topic]]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     expected = {"d-rec": ("174", "241"), "d-ret": ("110", "364")}
-    assert len(warned) == len(expected.keys() & topics)
-    for message, topic in zip(warned, sorted(expected.keys() & topics), strict=True):
+    assert len(warnings) == len(expected.keys() & topics)
+    for message, topic in zip(warnings, sorted(expected.keys() & topics), strict=True):
         assert all(part in message for part in (f"{topic}-0 is read in part", *expected[topic]))
 
 
-def test_an_offset_in_the_tier_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
-    asked = {"subscribe": "d-ret", "startingOffsets": starting(d_ret=200)}
+def test_an_offset_in_remote_storage_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
+    options = {"subscribe": "d-ret", "startingOffsets": starting(d_ret=200)}
     with pytest.raises(DataLossError, match=r"KAFKA_DATA_LOSS.* starts at offset 110 .*segments at 364"):
-        rows("offset", **asked)
-    assert rows("offset", **asked, failOnDataLoss="false") == [(offset,) for offset in LOCAL["d-ret"]]
+        rows("offset", **options)
+    assert rows("offset", **options, failOnDataLoss="false") == [(offset,) for offset in LOCAL["d-ret"]]
     assert "starts at offset 110 (log-start-offset-checkpoint), its local segments at 364" in caplog.text
 
 
 def test_an_offset_in_a_local_segment_is_no_loss(caplog: pytest.LogCaptureFixture) -> None:
-    found = rows("offset", subscribe="d-ret", startingOffsets=starting(d_ret=364))
-    assert found == [(offset,) for offset in LOCAL["d-ret"]]
+    actual = rows("offset", subscribe="d-ret", startingOffsets=starting(d_ret=364))
+    assert actual == [(offset,) for offset in LOCAL["d-ret"]]
     assert caplog.text == ""
 
 
 def test_view_partitions_shows_both_starts() -> None:
-    shown = rows("topic logStartOffset localLogStartOffset logEndOffset", view="partitions")
-    assert sorted(shown) == [("d-local", 388, 388, 411), ("d-rec", 174, 241, 420), ("d-ret", 110, 364, 420)]
+    actual = rows("topic logStartOffset localLogStartOffset logEndOffset", view="partitions")
+    assert sorted(actual) == [("d-local", 388, 388, 411), ("d-rec", 174, 241, 420), ("d-ret", 110, 364, 420)]

@@ -1,4 +1,4 @@
-"""The views, against what the broker said of its logs."""
+"""The metadata views, compared with what the broker reported about its logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 import native_log
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.views.schemas import VIEWS
+from kafkalog_spark.views import VIEWS
 from native_log.errors import CorruptRecordError
 
 from .parity import DATA, PARITY
@@ -46,8 +46,8 @@ def test_partitions(spark: SparkSession) -> None:
 def test_policies_and_configurations(spark: SparkSession) -> None:
     data = str(GOLDEN / "kafka-4.1/whole-broker/data")
     columns = "topic,cleanupPolicy,policySource,config"
-    found = spark.read.format("kafkalog").options(view="partitions", columns=columns, includeInternal="true")
-    rows = {row.topic: row for row in found.load(data).collect()}
+    reader = spark.read.format("kafkalog").options(view="partitions", columns=columns, includeInternal="true")
+    rows = {row.topic: row for row in reader.load(data).collect()}
     stored = native_log.LogDir(data).topic_configs
     assert {topic: row.config for topic, row in rows.items() if row.config is not None} == stored
     policies = {topic: (row.cleanupPolicy, row.policySource) for topic, row in rows.items()}
@@ -70,7 +70,7 @@ def test_batches_cover_the_records(spark: SparkSession) -> None:
     }
 
 
-def test_crcs_are_checked_only_where_it_shows(spark: SparkSession) -> None:
+def test_crcs_are_checked_only_if_requested(spark: SparkSession) -> None:
     unchecked = view(spark, "batches", **{"kafka.check.crcs": "false", "subscribe": "orders"})
     assert {r.isValid for r in unchecked.collect()} == {None}
 
@@ -86,14 +86,14 @@ def test_segments(spark: SparkSession) -> None:
         .collect()
     }
     for r in view(spark, "partitions", columns="topic,partition,sizeInBytes,segmentCount").collect():
-        found = by_partition[r.topic, r.partition]
-        assert (found["size"], found.n) == (r.sizeInBytes, r.segmentCount)
+        actual = by_partition[r.topic, r.partition]
+        assert (actual["size"], actual.n) == (r.sizeInBytes, r.segmentCount)
     assert by_partition["plain", 0].records == 120
     assert segments.where("offsetIndex in ('missing', 'corrupt', 'torn')").count() == 0
 
 
-def test_bytes_behind_the_last_batch_are_counted(spark: SparkSession) -> None:
-    torn = str(GOLDEN / "kafka-4.1/torn-keep16/data")  # 16 bytes are left of the last batch
+def test_bytes_after_the_last_batch_are_counted(spark: SparkSession) -> None:
+    torn = str(GOLDEN / "kafka-4.1/torn-keep16/data")  # 16 bytes of the last batch remain
     options = {"columns": "sizeInBytes,validBytes,invalidBytes"}
     segments = spark.read.format("kafkalog").options(view="segments", **options).load(torn).collect()
     assert [row.invalidBytes for row in segments] == [0, 16]
@@ -108,15 +108,15 @@ def test_latest(spark: SparkSession) -> None:
     records = spark.read.format("kafkalog").option("subscribe", topic).load(DATA)
     newest = records.where("key is not null").groupBy("partition", "key").agg(F.max("offset").alias("offset"))
     expected = records.join(newest, ["partition", "key", "offset"]).select(records.columns)
-    found = view(spark, "latest", subscribe=topic)
-    assert found.columns == records.columns
-    assert 0 < found.count() == expected.count() < records.count()
-    assert found.exceptAll(expected).isEmpty()
-    # Of a range of offsets, the newest in that range.
+    actual = view(spark, "latest", subscribe=topic)
+    assert actual.columns == records.columns
+    assert 0 < actual.count() == expected.count() < records.count()
+    assert actual.exceptAll(expected).isEmpty()
+    # With a range of offsets: the newest record in that range.
     start = records.where("partition = 1").agg(F.min("offset")).first()[0]
-    only = {"startingOffsets": f'{{"{topic}":{{"0":-2,"1":{start}}}}}'}
-    only["endingOffsets"] = f'{{"{topic}":{{"0":0,"1":{start + 1}}}}}'
-    offsets = view(spark, "latest", subscribe=topic, columns="offset", **only).collect()
+    limits = {"startingOffsets": f'{{"{topic}":{{"0":-2,"1":{start}}}}}'}
+    limits["endingOffsets"] = f'{{"{topic}":{{"0":0,"1":{start + 1}}}}}'
+    offsets = view(spark, "latest", subscribe=topic, columns="offset", **limits).collect()
     assert [row.offset for row in offsets] == [start]
 
 
@@ -124,7 +124,7 @@ def test_transactions(spark: SparkSession) -> None:
     rows = view(spark, "transactions").where("topic = 'txn'").collect()
     assert {r.state for r in rows} == {"committed", "aborted", "open"}
     (undecided,) = [r for r in rows if r.lastOffset is None]
-    assert undecided.firstOffset == 105  # the last stable offset that the broker gave
+    assert undecided.firstOffset == 105  # the last stable offset that the broker reported
     first = next(r for r in rows if r.state == "aborted")
     seen = spark.read.format("kafkalog").option("kafka.isolation.level", "read_committed").load(DATA)
     within = seen.where(f"topic = 'txn' and partition = {first.partition} and offset = {first.firstOffset}")
@@ -132,8 +132,8 @@ def test_transactions(spark: SparkSession) -> None:
 
 
 def test_any_columns(spark: SparkSession) -> None:
-    got = view(spark, "segments", columns="baseOffset,topic")
-    assert got.columns == ["baseOffset", "topic"]
+    actual = view(spark, "segments", columns="baseOffset,topic")
+    assert actual.columns == ["baseOffset", "topic"]
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -143,10 +143,10 @@ def test_offsets_do_not_apply(name: str) -> None:
         source.reader(StructType([StructField("baseOffset", LongType())]))
 
 
-def test_max_batch_bytes_holds(caplog: pytest.LogCaptureFixture) -> None:
+def test_max_batch_bytes_applies(caplog: pytest.LogCaptureFixture) -> None:
     def batch_counts(**options: str) -> list[int]:
-        named = {"path": DATA, "view": "batches", "subscribe": "plain", **options}
-        reader = KafkaLogDataSource(CaseInsensitiveDict(named)).reader(
+        every = {"path": DATA, "view": "batches", "subscribe": "plain", **options}
+        reader = KafkaLogDataSource(CaseInsensitiveDict(every)).reader(
             StructType([StructField("sizeInBytes", IntegerType())])
         )
         return [b.num_rows for task in reader.partitions() for b in reader.read(task)]

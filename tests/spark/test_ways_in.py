@@ -1,4 +1,4 @@
-"""How a user gets at it: by name, registered, in SQL, through Spark Connect, with one path or several."""
+"""How users reach the source: by name, registered, in SQL, through Spark Connect, with one or more paths."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_the_module_that_spark_looks_for_imports_little() -> None:
-    """Spark imports it in every application that meets an unknown format."""
+def test_the_module_that_spark_searches_for_imports_little() -> None:
+    """Spark imports it in every application that uses an unknown format."""
     code = (
         "import sys, pyspark.sql.datasource; before = set(sys.modules); import pyspark_kafkalog;"
         "assert pyspark_kafkalog.DefaultSource.name() == 'kafkalog';"
@@ -39,7 +39,7 @@ def test_unregistered(spark: SparkSession) -> None:
 
 
 @pytest.mark.skipif(
-    spark_version.startswith("4.0."), reason="4.0 refuses a name that it found by itself before"
+    spark_version.startswith("4.0."), reason="4.0 refuses a name that it has already found by itself"
 )
 def test_registered(spark: SparkSession) -> None:
     spark.dataSource.register(KafkaLogDataSource)
@@ -73,10 +73,10 @@ def test_sql_table_with_location(spark: SparkSession) -> None:
 
 
 def test_sql_table_with_declared_columns(spark: SparkSession) -> None:
-    """Spark does not tell the data source where such a table lies."""
+    """Spark does not pass the path of such a table to the data source."""
     spark.sql(f"CREATE TABLE declared (offset BIGINT) USING kafkalog OPTIONS (path '{DATA}')")
     try:
-        with pytest.raises(AnalysisException, match="leave them out of CREATE TABLE"):
+        with pytest.raises(AnalysisException, match="remove the columns from CREATE TABLE"):
             spark.sql("SELECT count(*) FROM declared").collect()
         assert spark.sql(f"SELECT * FROM declared WITH (path = '{DATA}')").count() == 2783
     finally:
@@ -107,7 +107,7 @@ spark.stop()
 
 @pytest.mark.connect
 @pytest.mark.skipif(
-    spark_version.startswith("4.0."), reason="4.0 refuses a name that it found by itself before"
+    spark_version.startswith("4.0."), reason="4.0 refuses a name that it has already found by itself"
 )
 def test_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc_status")

@@ -63,7 +63,7 @@ def test_all_options() -> None:
     ("name", "value", "message"),
     [
         ("topic", " ", "topic: expected a topic name"),
-        ("partitions", "0", "partitions: expected a number of 1 or more"),
+        ("partitions", "0", "partitions: expected a number of at least 1"),
         ("topics", "t", "did you mean topic"),
         ("compression", "lz4", r"did you mean kafka\.compression\.type"),
         ("numPartitions", "3", "did you mean partitions"),
@@ -71,7 +71,7 @@ def test_all_options() -> None:
         ("useTimestampColum", "true", "did you mean useTimestampColumn"),
         ("segment.byte", "1", r"did you mean segment\.bytes"),
         ("kafka.compresion.type", "lz4", r"did you mean kafka\.compression\.type"),
-        ("useTimestampColumn", "yes", "not a boolean"),
+        ("useTimestampColumn", "yes", "expected true or false"),
         ("kafka.key.serializer", "x", "'key.serializer' is not supported"),
         ("kafka.value.serializer", "x", "'value.serializer' is not supported"),
         ("kafka.compression.type", "LZ4", "must be one of: none, gzip, snappy, lz4, zstd"),
