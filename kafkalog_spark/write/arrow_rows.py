@@ -48,7 +48,7 @@ class StreamArrowWriter(_Base):
 def rows_to_arrow(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Convert rows to Arrow batches of up to 10,000 rows.
 
-    Columns become null if their type is one that no column of the sink has.
+    Columns become null if their type is one that no column of the sink has. `headers` is its only nested one.
     """
     types = [_find_arrow_type(field) for field in schema.fields]
     while chunk := list(islice(rows, _ROWS_PER_BATCH)):
@@ -61,9 +61,10 @@ def rows_to_arrow(rows: Iterator[Row], schema: StructType) -> Iterator[pa.Record
 
 def _find_arrow_type(field: StructField) -> pa.DataType | None:
     try:
-        return arrow_type(field.dataType)
+        type_ = arrow_type(field.dataType)
     except KeyError:
         return None
+    return None if pa.types.is_nested(type_) and field.name != "headers" else type_
 
 
 def _convert(value: Any, type_: pa.DataType) -> Any:

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.spark
 def schema(spark: SparkSession) -> StructType:
     columns = (
         "key string, value binary, partition int, timestamp timestamp, "
-        "headers array<struct<key:string,value:binary>>, other decimal(9,2)"
+        "headers array<struct<key:string,value:binary>>, other decimal(9,2), "
+        "attributes map<string,struct<seen:timestamp>>"
     )
     return spark.createDataFrame([], columns).schema
 
@@ -31,7 +32,7 @@ def schema(spark: SparkSession) -> StructType:
 def test_rows_are_converted_to_batches(schema: StructType) -> None:
     time = datetime(2024, 5, 1, 12)  # local time without a zone, as in Spark's rows
     headers = [Row(key="h", value=b"x"), Row(key="i", value=None)]
-    rows = [("k", bytearray(b"v"), 1, time, headers, Decimal(1)), (None,) * 6] * 6000
+    rows = [("k", bytearray(b"v"), 1, time, headers, Decimal(1), {"a": Row(seen=time)}), (None,) * 7] * 6000
     first, second = arrow_rows.rows_to_arrow(iter(rows), schema)  # type: ignore[arg-type]
     assert (first.num_rows, second.num_rows) == (10_000, 2_000)
     assert first.slice(0, 2).to_pylist() == [
@@ -42,6 +43,7 @@ def test_rows_are_converted_to_batches(schema: StructType) -> None:
             "timestamp": time.astimezone(UTC),
             "headers": [{"key": "h", "value": b"x"}, {"key": "i", "value": None}],
             "other": None,
+            "attributes": None,
         },
         dict.fromkeys(schema.fieldNames()),
     ]
@@ -56,5 +58,5 @@ def test_a_writer_that_receives_rows(schema: StructType, monkeypatch: pytest.Mon
             return WriterCommitMessage()
 
     writer = Writer(schema)
-    writer.write(iter([("k", b"v", 1, None, [], None)] * 3))
+    writer.write(iter([("k", b"v", 1, None, [], None, None)] * 3))
     assert writer.rows == 3
