@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.records import scan
+from native_log.records import OffsetOrder, scan
 from native_log.segment.entries import TIME_ENTRY
 from native_log.segment.scan import greatest_timestamp_ms
 from native_log.storage import DataFile
@@ -63,7 +63,8 @@ def _last_entry(segment: LogSegment, end_offset: int) -> tuple[int, int] | None:
 def _in_whole(segment: LogSegment) -> int:
     """Of a small segment; -1 where none has a timestamp, or where it is not whole."""
     with DataFile(str(segment.path)) as file:
-        scanned = scan(file.read(0, segment.size_bytes))
+        order = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
+        scanned = scan(file.read(0, segment.size_bytes), order=order)
     return greatest_timestamp_ms(scanned.batches) if scanned.status == "end" else -1
 
 

@@ -15,13 +15,16 @@ import pytest
 from conftest import GOLDEN
 
 import native_log
+from native_log.log import PartitionLog
 from native_log.log.leader_epochs import read_leader_epochs
 from native_log.logdir.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
+from native_log.retention.timestamps import largest_timestamp_ms
 from tests.killing import survives
+from tests.log.support import batch, write_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -309,3 +312,14 @@ def test_a_log_with_older_segments_elsewhere_keeps_its_start_unless_it_is_named(
     assert files(data) == before
     told = native_log.retain(data, "ret-time", {"retention.ms": 1, "cleanup.policy": "delete"}).to_pylist()
     assert {row["decision"] for row in told} == {"deleted"}
+
+
+def test_what_is_out_of_order_may_be_as_new_as_the_file(tmp_path: Path) -> None:
+    """As all that cannot be read: the segment is not deleted for the times of the batches around it."""
+    twice = batch(0, base_timestamp=1000, max_timestamp=1000)
+    path = write_log(tmp_path / "t-0", {0: [twice, twice], 3: [batch(3)]})
+    os.utime(path / f"{0:020d}.log", (5000, 5000))
+    log = PartitionLog.open(path)
+    assert largest_timestamp_ms(log, 0, 9_000_000) == 5_000_000
+    (path / f"{0:020d}.log").write_bytes(twice)
+    assert largest_timestamp_ms(PartitionLog.open(path), 0, 9_000_000) == 1000
