@@ -1,7 +1,8 @@
-"""Java's regular expressions, as `subscribePattern` takes them, turned into Python's.
+"""Translate Java's regular expressions, which `subscribePattern` contains, to Python's.
 
-Character classes are worked out over ASCII, since that is what topic names are made of; this gives Java's
-nested classes and intersections without an engine of our own. What the two languages share passes through.
+Topic names consist of ASCII characters. A character class is therefore evaluated to a set of ASCII
+characters, which supports Java's nested classes and intersections. Syntax that the two languages share is not
+changed.
 """
 
 from __future__ import annotations
@@ -67,96 +68,104 @@ _PROPERTY = re.compile(r"\\([pP])(?:\{\^?([^}]*)\}|(.))")
 
 
 def compile_java(pattern: str) -> re.Pattern[str]:
-    """Raises ValueError (re.error among them) where it is no pattern, or has no counterpart in Python."""
-    return re.compile(_Translator(pattern).whole())
+    """Compile a Java pattern.
+
+    Raises:
+        ValueError, re.error: the pattern is invalid or has no equivalent in Python.
+        RecursionError: its groups are nested too deeply.
+    """
+    return re.compile(_Translator(pattern).translate())
 
 
 class _Translator:
+    """A recursive descent parser of one pattern, which writes Python's syntax."""
+
     def __init__(self, pattern: str) -> None:
         self.text = pattern
-        self.at = 0
+        self.position = 0
         self.ignores_case = False
 
-    def whole(self) -> str:
-        translated = self._alternatives()
-        if self.at < len(self.text):
-            raise ValueError(f"unmatched ')' at {self.at}")
+    def translate(self) -> str:
+        translated = self._translate_alternatives()
+        if self.position < len(self.text):
+            raise ValueError(f"unmatched ')' at position {self.position}")
         return translated
 
-    def _alternatives(self) -> str:
-        """Up to the end of the group, or of the pattern."""
+    def _translate_alternatives(self) -> str:
+        """Translate up to the end of the group or of the pattern."""
         out: list[str] = []
         ignored_case = self.ignores_case
-        # (?i) holds to the end of the group, which Python can say as a group only: one for each alternative.
-        flagged = ""
-        while self.at < len(self.text) and self.text[self.at] != ")":
-            flags = _FLAGS.match(self.text, self.at)
+        # In Java, (?i) applies up to the end of the group. Python has flags only for whole groups, so each
+        # alternative is enclosed in a group with the flags.
+        flag_groups = ""
+        while self.position < len(self.text) and self.text[self.position] != ")":
+            flags = _FLAGS.match(self.text, self.position)
             if flags and flags[3] == ")":
-                self.at = flags.end()
-                out.append(self._flag_group(flags))
-                flagged += out[-1]
-            elif self.text[self.at] == "|":
-                self.at += 1
-                out.append(")" * flagged.count("(") + "|" + flagged)
+                self.position = flags.end()
+                out.append(self._translate_flags(flags))
+                flag_groups += out[-1]
+            elif self.text[self.position] == "|":
+                self.position += 1
+                out.append(")" * flag_groups.count("(") + "|" + flag_groups)
             else:
-                out.append(self._atom())
+                out.append(self._translate_atom())
         self.ignores_case = ignored_case
-        return "".join(out) + ")" * flagged.count("(")
+        return "".join(out) + ")" * flag_groups.count("(")
 
-    def _atom(self) -> str:
-        char = self.text[self.at]
+    def _translate_atom(self) -> str:
+        char = self.text[self.position]
         if char == "\\":
-            return self._escape()
+            return self._translate_escape()
         if char == "[":
-            self.at += 1
-            return _as_class(self._class())
+            self.position += 1
+            return _to_class(self._parse_class())
         if char == "(":
-            return self._group()
+            return self._translate_group()
         if char == "{":
-            quantifier = _QUANTIFIER.match(self.text, self.at)
+            quantifier = _QUANTIFIER.match(self.text, self.position)
             if not quantifier:
-                raise ValueError(f"a repetition such as {{2,3}} was expected at {self.at}")
-            self.at = quantifier.end()
+                raise ValueError(f"expected a repetition such as {{2,3}} at position {self.position}")
+            self.position = quantifier.end()
             return quantifier[0]
-        self.at += 1
+        self.position += 1
         return "\\" + char if char in "}]" else char
 
-    def _group(self) -> str:
+    def _translate_group(self) -> str:
         ignored_case = self.ignores_case
-        flags = _FLAGS.match(self.text, self.at)
+        flags = _FLAGS.match(self.text, self.position)
         if flags:
-            self.at = flags.end()
-            opening = self._flag_group(flags)
+            self.position = flags.end()
+            opening = self._translate_flags(flags)
         else:
-            named = re.compile(r"\(\?<([a-zA-Z][a-zA-Z0-9]*)>").match(self.text, self.at)
-            special = re.compile(r"\(\?(?:[=!>]|<[=!])").match(self.text, self.at)
+            named = re.compile(r"\(\?<([a-zA-Z][a-zA-Z0-9]*)>").match(self.text, self.position)
+            special = re.compile(r"\(\?(?:[=!>]|<[=!])").match(self.text, self.position)
             if named:
-                opening, self.at = f"(?P<{named[1]}>", named.end()
+                opening, self.position = f"(?P<{named[1]}>", named.end()
             elif special:
-                opening, self.at = special[0], special.end()
-            elif self.text.startswith("(?", self.at):
-                raise ValueError(f"unknown kind of group at {self.at}")
+                opening, self.position = special[0], special.end()
+            elif self.text.startswith("(?", self.position):
+                raise ValueError(f"unknown kind of group at position {self.position}")
             else:
-                opening, self.at = "(", self.at + 1
-        inner = self._alternatives()
-        if self.at >= len(self.text):
-            raise ValueError("a group is not closed")
-        self.at += 1
+                opening, self.position = "(", self.position + 1
+        inner = self._translate_alternatives()
+        if self.position >= len(self.text):
+            raise ValueError("unclosed group")
+        self.position += 1
         self.ignores_case = ignored_case
         return opening + inner + ")"
 
-    def _escape(self) -> str:
-        text, at = self.text, self.at
-        if text.startswith("\\Q", at):
-            end = text.find("\\E", at + 2)
-            quoted = text[at + 2 : end if end >= 0 else len(text)]
-            self.at = end + 2 if end >= 0 else len(text)
+    def _translate_escape(self) -> str:
+        text, start = self.text, self.position
+        if text.startswith("\\Q", start):
+            end = text.find("\\E", start + 2)
+            quoted = text[start + 2 : end if end >= 0 else len(text)]
+            self.position = end + 2 if end >= 0 else len(text)
             return re.escape(quoted)
-        reference = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>").match(text, at)
+        reference = re.compile(r"\\k<([a-zA-Z][a-zA-Z0-9]*)>").match(text, start)
         if reference:
-            self.at = reference.end()
+            self.position = reference.end()
             return f"(?P={reference[1]})"
-        following = text[at + 1 : at + 2]
+        following = text[start + 1 : start + 2]
         same = {
             "b": r"\b",
             "B": r"\B",
@@ -167,31 +176,31 @@ class _Translator:
             "R": r"(?:\r\n|[\n-\r])",
         }
         if following in same or following in set("123456789"):
-            self.at = at + 2
+            self.position = start + 2
             return same.get(following, "\\" + following)
-        chars = self._escaped_chars()
-        return re.escape(next(iter(chars))) if len(chars) == 1 else _as_class(chars)
+        chars = self._parse_escaped_chars()
+        return re.escape(next(iter(chars))) if len(chars) == 1 else _to_class(chars)
 
-    def _escaped_chars(self) -> frozenset[str]:
-        """The characters that an escape stands for, inside and outside of classes."""
-        text, at = self.text, self.at
-        if match := _HEX.match(text, at):
-            self.at = match.end()
+    def _parse_escaped_chars(self) -> frozenset[str]:
+        """Return the characters that an escape matches, inside and outside of classes."""
+        text, start = self.text, self.position
+        if match := _HEX.match(text, start):
+            self.position = match.end()
             return frozenset(chr(int(match[1] or match[2] or match[3], 16)))
-        if match := _OCTAL.match(text, at):
-            self.at = match.end()
+        if match := _OCTAL.match(text, start):
+            self.position = match.end()
             return frozenset(chr(int(match[1], 8)))
-        if match := _PROPERTY.match(text, at):
-            self.at = match.end()
+        if match := _PROPERTY.match(text, start):
+            self.position = match.end()
             name = (match[2] or match[3]).lower()
             name = name.removeprefix("is").removeprefix("general_category=").removeprefix("gc=")
             if name not in _PROPERTIES:
                 raise ValueError(f"unknown property {match[0]}")
             return _PROPERTIES[name] if match[1] == "p" else ASCII - _PROPERTIES[name]
-        char = text[at + 1 : at + 2]
+        char = text[start + 1 : start + 2]
         if not char:
-            raise ValueError("it ends in a single backslash")
-        self.at = at + 2
+            raise ValueError("expected a character after the last backslash")
+        self.position = start + 2
         if char in _ESCAPES:
             return _ESCAPES[char]
         if char in _LITERALS:
@@ -200,65 +209,65 @@ class _Translator:
             raise ValueError(f"unknown escape \\{char}")
         return frozenset(char)
 
-    def _class(self) -> frozenset[str]:
-        """A character class behind its opening bracket: unions of parts, which && intersects."""
-        negated = self.text.startswith("^", self.at)
-        self.at += negated
+    def _parse_class(self) -> frozenset[str]:
+        """Parse a character class after its opening bracket: unions, which && intersects."""
+        negated = self.text.startswith("^", self.position)
+        self.position += negated
         chars: frozenset[str] = frozenset()
         result: frozenset[str] | None = None
         first = True
         while True:
-            if self.at >= len(self.text):
-                raise ValueError("a character class is not closed")
-            if self.text[self.at] == "]" and not first:
-                self.at += 1
+            if self.position >= len(self.text):
+                raise ValueError("unclosed character class")
+            if self.text[self.position] == "]" and not first:
+                self.position += 1
                 break
-            if self.text.startswith("&&", self.at):
-                self.at += 2
-                if chars:  # Java passes over an operand that is not there
+            if self.text.startswith("&&", self.position):
+                self.position += 2
+                if chars:  # Java ignores an empty operand
                     result = chars if result is None else result & chars
                 chars = frozenset()
-            elif self.text[self.at] == "[":
-                self.at += 1
-                chars |= self._class()
+            elif self.text[self.position] == "[":
+                self.position += 1
+                chars |= self._parse_class()
             else:
-                chars |= self._either_case(self._class_range())
+                chars |= self._add_other_case(self._parse_class_range())
             first = False
         result = chars if result is None else result & chars if chars else result
         return ASCII - result if negated else result
 
-    def _class_range(self) -> frozenset[str]:
-        low = self._class_chars()
-        following = self.text[self.at + 1 : self.at + 2]
-        if len(low) != 1 or not self.text.startswith("-", self.at) or following in ("]", "[", ""):
+    def _parse_class_range(self) -> frozenset[str]:
+        low = self._parse_class_chars()
+        following = self.text[self.position + 1 : self.position + 2]
+        if len(low) != 1 or not self.text.startswith("-", self.position) or following in ("]", "[", ""):
             return low
-        self.at += 1
-        high = self._class_chars()
+        self.position += 1
+        high = self._parse_class_chars()
         if len(high) != 1 or min(high) < min(low):
-            raise ValueError(f"bad range in a character class at {self.at}")
+            raise ValueError(f"invalid range in a character class at position {self.position}")
         return frozenset(map(chr, range(ord(min(low)), ord(min(high)) + 1)))
 
-    def _class_chars(self) -> frozenset[str]:
-        if self.text.startswith("\\Q", self.at):
-            end = self.text.find("\\E", self.at)
-            quoted = self.text[self.at + 2 : end if end >= 0 else len(self.text)]
-            self.at = end + 2 if end >= 0 else len(self.text)
+    def _parse_class_chars(self) -> frozenset[str]:
+        if self.text.startswith("\\Q", self.position):
+            end = self.text.find("\\E", self.position)
+            quoted = self.text[self.position + 2 : end if end >= 0 else len(self.text)]
+            self.position = end + 2 if end >= 0 else len(self.text)
             return frozenset(quoted)
-        if self.text[self.at] == "\\":
-            return self._escaped_chars()
-        self.at += 1
-        return frozenset(self.text[self.at - 1])
+        if self.text[self.position] == "\\":
+            return self._parse_escaped_chars()
+        self.position += 1
+        return frozenset(self.text[self.position - 1])
 
-    def _either_case(self, chars: frozenset[str]) -> frozenset[str]:
-        # Before a class is negated or intersected, so that [^O] leaves out o as well.
+    def _add_other_case(self, chars: frozenset[str]) -> frozenset[str]:
+        # Called before a class is negated or intersected, so that (?i)[^O] excludes o as well.
         return (
             frozenset(c for char in chars for c in (char.lower(), char.upper()))
             if self.ignores_case
             else chars
         )
 
-    def _flag_group(self, flags: re.Match[str]) -> str:
-        """A group with those of Java's flags that mean something in a topic name; d, u and U do not."""
+    def _translate_flags(self, flags: re.Match[str]) -> str:
+        """Open a group with the flags that matter in a topic name. Java's flags d, u and U do not."""
         unknown = set((flags[1] or "") + (flags[2] or "")) - set("idmsuxU")
         if unknown:
             raise ValueError(f"unknown flag {min(unknown)}")
@@ -268,7 +277,7 @@ class _Translator:
         return f"(?{on}{'-' + off if off else ''}:" if on or off else "(?:"
 
 
-def _as_class(chars: frozenset[str]) -> str:
+def _to_class(chars: frozenset[str]) -> str:
     if not chars:
         return "(?!)"
     if chars == ASCII:

@@ -1,4 +1,4 @@
-"""One local Spark session for all tests of this directory."""
+"""A local Spark session, shared by all tests of this directory."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
-        .config(
-            "spark.sql.codegen.wholeStage", "false"
-        )  # hundreds of small queries: compiling each takes longer
+        # With hundreds of small queries, generating code takes longer than it saves.
+        .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
