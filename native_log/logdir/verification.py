@@ -7,6 +7,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import CorruptIndexError
@@ -31,8 +32,6 @@ from native_log.storage import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
 
     from native_log.log import PartitionLog
     from native_log.segment.damage import DamagedRange
@@ -118,12 +117,13 @@ class _SegmentCheck:
         positions, sizes = int64s(batches, "position").tolist(), int32s(batches, "sizeInBytes").tolist()
         bases, lasts = batches.column("baseOffset").to_pylist(), int64s(batches, "lastOffset").tolist()
         data = read_batch(file, positions[0], positions[-1] + sizes[-1] - positions[0])
-        whole = _are_right(data, batches)
+        whole = _are_right(data, batches, [self.previous, *lasts[:-1]])
         for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
             first = last if base is None else base
-            self.previous = last
             at = position - positions[0]
-            wrong = None if whole else _wrong_records(data[at : at + size], base, last)
+            least = self.previous + 1 if base is None else base
+            wrong = None if whole else _wrong_records(data[at : at + size], least, last)
+            self.previous = last
             if wrong is not None:
                 self.problems.append(
                     Problem("records", file.path, position, first, wrong, _SERVED.format(size))
@@ -231,8 +231,9 @@ def _extent(damaged: DamagedRange) -> str:
     return f"{size}, and with them offsets {first} to {behind - 1}, cannot be read"
 
 
-def _are_right(data: memoryview, batches: pa.RecordBatch) -> bool:
-    """Whether the records of all these batches are as they must be, told at once."""
+def _are_right(data: memoryview, batches: pa.RecordBatch, last_offsets_before: list[int]) -> bool:
+    """Whether the records of all these batches are as they must be. `last_offsets_before`: for each batch, of
+    the one before it."""
     found = decode(
         data, ["offset", "position"], base_position=int64s(batches, "position")[0],
         control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES,
@@ -241,22 +242,21 @@ def _are_right(data: memoryview, batches: pa.RecordBatch) -> bool:
         return False
     offsets, positions = found.batch.column("offset"), found.batch.column("position")
     of_batch = pc.index_in(positions, batches.column("position"))
+    behind = pc.greater(offsets, pa.array(last_offsets_before, pa.int64()).take(of_batch))
     after_base = pc.greater_equal(offsets, batches.column("baseOffset").take(of_batch))
     up_to_last = pc.less_equal(offsets, batches.column("lastOffset").take(of_batch))
     increase = pc.greater(offsets[1:], offsets[:-1])
-    return all(pc.all(one, min_count=0).as_py() is not False for one in (after_base, up_to_last, increase))
+    all_right = (behind, after_base, up_to_last, increase)
+    return all(pc.all(one, min_count=0).as_py() is not False for one in all_right)
 
 
-def _wrong_records(batch: memoryview, base_offset: int | None, last_offset: int) -> str | None:
-    """What is wrong with the records of a batch, None if nothing is."""
+def _wrong_records(batch: memoryview, least: int, last_offset: int) -> str | None:
+    """What is wrong with the records of a batch, which have offsets from `least` on; None if nothing is."""
     found = decode(batch, ["offset"], control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
     if found.damage is not None:
         return found.damage.message
     offsets = int64s(found.batch, "offset").tolist()
-    if not offsets:
-        return None
-    least = offsets[0] if base_offset is None else base_offset
-    if not (least <= offsets[0] and offsets[-1] <= last_offset and _increase(offsets)):
+    if offsets and not (least <= offsets[0] and offsets[-1] <= last_offset and _increase(offsets)):
         return f"expected records with increasing offsets from {least} to {last_offset}, found {offsets[:9]}"
     return None
 

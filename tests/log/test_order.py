@@ -18,6 +18,7 @@ from native_log.log.recovery.recover import recover_log
 from native_log.logdir.verification import verify_log
 from native_log.records import scan
 from native_log.segment.entries import OFFSET_ENTRY
+from tests.records.build import message, wrapper
 
 from .support import batch, offsets, write_log
 
@@ -283,3 +284,16 @@ def _index(path: Path, base_offset: int, interval_bytes: int) -> None:
             entries += OFFSET_ENTRY.pack(relative, row["position"])
             last_position, last_offset = row["position"], relative
     (path / f"{base_offset:020d}.index").write_bytes(entries)
+
+
+def test_records_of_a_wrapper_that_repeat_offsets_are_damaged(tmp_path: Path) -> None:
+    """Its header, which has its last offset alone, does not tell."""
+    first, second = ([message(1, offset) for offset in range(count)] for count in (5, 6))
+    path = write_log(tmp_path / "t-0", {0: [wrapper(1, first, 4, "gzip"), wrapper(1, second, 8, "gzip")]})
+    log = PartitionLog.open(path)
+    with pytest.raises(CorruptRecordError, match="offsets from 5 on, behind the batch before, found 3 to 8"):
+        log.read().read_all()
+    assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [*range(5)]
+    problems = [str(one) for one in verify_log(log) if one.path.endswith(".log")]
+    assert len(problems) == 1
+    assert "expected records with increasing offsets from 5 to 8, found [3, 4" in problems[0]

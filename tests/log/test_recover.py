@@ -273,3 +273,10 @@ def test_what_a_distributed_cleaning_had_staged_goes(tmp_path: Path) -> None:
     assert planned.left_behind == done.left_behind == (STAGING_DIRECTORY,)
     assert not staged.parent.exists()
     assert contents(copy).keys() >= before.keys()
+
+
+def test_an_index_put_in_place_without_its_log_is_removed(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0", {5: [batch(5)]})
+    (path / f"{0:020d}.index.swap").touch()
+    recovered(path)
+    assert not list(path.glob(f"{0:020d}.*"))

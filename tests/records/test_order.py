@@ -102,6 +102,31 @@ def test_what_is_not_in_order(impl: Any, parts: list[bytes], wrong: int | None) 
         assert stops(impl, parts) == wrong
 
 
+@pytest.mark.parametrize(
+    ("parts", "wrong"),
+    [
+        ([wrapped(0, 4), wrapped(3, 8)], 1),
+        ([batch(0), wrapped(2, 8)], 1),
+        ([wrapped(0, 4), message(1, 5), wrapped(6, 8)], None),
+        ([wrapped(0, 4), wrapped(20, 30)], None),
+    ],
+)
+def test_the_records_of_a_wrapper_are_in_order_too(impl: Any, parts: list[bytes], wrong: int | None) -> None:
+    """The header of a wrapper tells its last offset alone: what does not look at the records misses this."""
+    position = None if wrong is None else sum(map(len, parts[:wrong]))
+    scan, scan_headers, *others = calls(impl, b"".join(parts), None, (0, NO_END))
+    assert scan.damage is scan_headers.damage is None
+    for one in others:
+        assert (None if one.damage is None else one.damage.position) == position
+        assert one.damage is None or one.damage.kind == "order"
+
+
+@pytest.mark.parametrize("wrong", [at(batch(3), NO_END - 1), v2([Rec()], 3, last_offset_delta=-2)])
+def test_the_last_offset_is_not_below_the_first(impl: Any, wrong: bytes) -> None:
+    """Be it that it is beyond the greatest number."""
+    assert stops(impl, [batch(0), wrong]) == 1
+
+
 def test_the_bounds(impl: Any) -> None:
     parts = [batch(10), batch(13), batch(16)]
     assert stops(impl, parts, start=10, end=19) is None

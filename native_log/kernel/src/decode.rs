@@ -348,6 +348,9 @@ impl<'a> Decoder<'a> {
         let content = &readable[..readable.len() - SLACK];
         check_room(&self.columns, 0, content.len(), options)?;
         let offsets = legacy::read_wrapper(header, content, options.check_crcs, self.wanted, &mut self.columns)?;
+        if let Some(order) = &self.order {
+            order.check_wrapped(offsets.first, offsets.last)?;
+        }
         Ok((offsets.first, if header.lacks_offset() { offsets.last } else { header.offset }))
     }
 }

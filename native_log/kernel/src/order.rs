@@ -35,7 +35,16 @@ impl<'a> Order<'a> {
     /// Whether the batch is in order.
     #[inline]
     pub fn check(&self, claim: &Claim) -> Result<(), Fault> {
-        if claim.first == self.next && claim.last < self.end { Ok(()) } else { self.check_closely(claim) }
+        let fits = claim.first == self.next && claim.first <= claim.last && claim.last < self.end;
+        if fits { Ok(()) } else { self.check_closely(claim) }
+    }
+
+    /// Whether the records in a wrapper, which alone tell their offsets, lie behind the batch before.
+    pub fn check_wrapped(&self, first: i64, last: i64) -> Result<(), Fault> {
+        if first >= self.next {
+            return Ok(());
+        }
+        Err(out_of_order(&format!("from {} on, behind the batch before", self.next), first, last))
     }
 
     /// The batch was accepted; the one behind it begins at `next_offset` or later.
@@ -47,6 +56,8 @@ impl<'a> Order<'a> {
         let (next, &Claim { first, last, .. }) = (self.next, claim);
         let expected = if first < next {
             format!("from {next} on, behind the batch before")
+        } else if last < first {
+            format!("from {first} on")
         } else if last >= self.end {
             format!("from {next} to before {}, where the next segment begins", self.end)
         } else if let Some(behind) = self.leapt_over(claim) {
@@ -54,7 +65,7 @@ impl<'a> Order<'a> {
         } else {
             return Ok(());
         };
-        Err(Fault::new(Kind::Order, format!("expected a batch with offsets {expected}, found {first} to {last}")))
+        Err(out_of_order(&expected, first, last))
     }
 
     /// The offset of the batch behind, if the one at hand has leapt over it: that one fits to what came before, and has no
@@ -92,6 +103,10 @@ impl<'a> Order<'a> {
             _ => None,
         }
     }
+}
+
+fn out_of_order(expected: &str, first: i64, last: i64) -> Fault {
+    Fault::new(Kind::Order, format!("expected a batch with offsets {expected}, found {first} to {last}"))
 }
 
 /// What is asked of a header behind the batch at hand. A wrapper is taken for one offset: it does not tell how many.

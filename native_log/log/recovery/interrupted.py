@@ -53,16 +53,19 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
     remove_folder(directory / STAGING_DIRECTORY)
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
-    orphans = _orphans(names, files)
+    is_changed = any(file.state for file in files)
+    if is_changed:
+        _finish_replacing(directory, files, max_batch_bytes)
+        names = _names(directory)
+    orphans = _orphans(names, [file for file in map(parse_file_name, names) if file is not None])
     for name in orphans:
         (directory / name).unlink()
-        names.remove(name)
-    files = [file for file in files if file.name not in orphans]
-    if not any(file.state for file in files):
-        if orphans:
-            fsync_directory(directory)
-        return
-    valid = segment_files(names)
+    if is_changed or orphans:
+        fsync_directory(directory)
+
+
+def _finish_replacing(directory: Path, files: list[FileName], max_batch_bytes: int) -> None:
+    valid = segment_files(file.name for file in files)
     replaced: set[str] = set()
     if swapped_logs(valid):
         listing = list_log(str(directory), max_batch_bytes)
@@ -78,7 +81,6 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
         for file in valid:
             if file.state == SWAP and file.kind == kind:
                 (directory / file.name).rename(directory / file.name.removesuffix(f".{SWAP}"))
-    fsync_directory(directory)
 
 
 def tidy_up(directory: Path, max_batch_bytes: int) -> None:

@@ -241,7 +241,7 @@ class _Walk:
         entries = truncate_from_end(in_order(read_leader_epochs(self._path)), end)
         for one in self._epochs:
             entries = assign_newer(entries, one.epoch, one.start_offset)
-        return entries
+        return truncate_from_end(entries, end)
 
     def forget_all(self) -> None:
         self.checked, self._late = [], []

@@ -80,6 +80,8 @@ def decode(
             if in_order is not None:
                 in_order.check(header, data[index:])
             batch = batch_at(data, index, header, selection, check_crcs, max_batch_bytes)
+            if in_order is not None and batch is not None and header.is_wrapper:
+                in_order.check_wrapped(header, batch.records[0].offset, batch.records[-1].offset)
         except Stop as stop:
             return Decoded(
                 rows.finish(), stop.status, base_position + index, next_offset, stop.needed_bytes, stop.damage

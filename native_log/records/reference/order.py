@@ -31,7 +31,7 @@ class Order:
     def check(self, header: BatchHeader, rest: memoryview) -> None:
         """Check the batch that `rest`, the buffer from there on, begins with.
 
-        A wrapper is judged by its last offset, the only one that its header has.
+        A wrapper is judged by its last offset, the only one that its header has. See check_wrapped.
 
         Raises:
             Stop: "damaged", of kind "order".
@@ -41,16 +41,25 @@ class Order:
         first, last, least = header.offset, header.last_offset, self._next_offset
         if first < least:
             expected = f"from {least} on, behind the batch before"
+        elif last < first:
+            expected = f"from {first} on"
         elif last >= self._end_offset:
             expected = f"from {least} to before {self._end_offset}, where the next segment begins"
         elif (behind := self._leapt_over(header, rest)) is not None:
             expected = f"from {least} to before {behind}, where the batch behind begins"
         else:
             return
-        found = DamagedBatchError(
-            "order", f"expected a batch with offsets {expected}, found {first} to {last}"
-        )
-        raise Stop.damaged(found, header.position, header.size_bytes, header.offset)
+        raise _out_of_order(header, expected, first, last)
+
+    def check_wrapped(self, header: BatchHeader, first: int, last: int) -> None:
+        """Check the offsets of the records in a wrapper, which only they tell.
+
+        Raises:
+            Stop: as check.
+        """
+        if first < self._next_offset:
+            expected = f"from {self._next_offset} on, behind the batch before"
+            raise _out_of_order(header, expected, first, last)
 
     def accept(self, next_offset: int) -> None:
         """The batch was accepted; the one behind it begins at `next_offset` or later."""
@@ -90,6 +99,13 @@ class Order:
         if len(delta) < DELTA_END - DELTA_AT:
             return None
         return _Behind(offset, size_bytes, max(0, int.from_bytes(delta, "big", signed=True)) + 1)
+
+
+def _out_of_order(header: BatchHeader, expected: str, first: int, last: int) -> Stop:
+    message = f"expected a batch with offsets {expected}, found {first} to {last}"
+    return Stop.damaged(
+        DamagedBatchError("order", message), header.position, header.size_bytes, header.offset
+    )
 
 
 class _Behind(NamedTuple):

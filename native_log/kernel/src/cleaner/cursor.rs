@@ -72,6 +72,11 @@ impl<'a> Cursor<'a> {
         Ok((prefix, header))
     }
 
+    /// See Order::check_wrapped.
+    pub fn check_wrapped(&self, first: i64, last: i64) -> Result<(), Fault> {
+        self.order.map_or(Ok(()), |order| order.check_wrapped(first, last))
+    }
+
     /// All of the batch at hand.
     pub fn batch(&self, prefix: &Prefix) -> Result<&'a [u8], Stop> {
         self.rest().get(..prefix.total).ok_or(Stop::Partial { needed: prefix.total })

@@ -328,6 +328,7 @@ impl<S: Sink> Feeder<'_, S> {
         }
         let content = wrapper_content(header, message, self.decompressor, options.max_batch_bytes).map_err(fault)?;
         let records = legacy::wrapped_records(header, content, options.check_crcs).map_err(fault)?;
+        cursor.check_wrapped(records.offsets.first, records.offsets.last).map_err(fault)?;
         let last_offset = if header.lacks_offset() { records.offsets.last } else { header.offset };
         let mut wanted = records.iter().filter(|(record, _)| options.selection.has(record.offset));
         wanted.try_for_each(|(record, _)| self.keys.put_one(record.key, record.offset))?;
