@@ -43,7 +43,8 @@ def batches_of(data: bytes) -> list[Batch]:
     found, position = [], 0
     while position + 17 <= len(data):
         size = 12 + struct.unpack_from(">i", data, position + 8)[0]
-        if size < 26 or position + size > len(data):
+        least = 61 if data[position + 16] >= 2 else 26
+        if size < least or position + size > len(data):
             break
         found.append(Batch(position, size, data[position + 16]))
         position += size
@@ -103,6 +104,11 @@ class LogDirFiles:
     def of_kind(self, *kinds: str) -> list[str]:
         return sorted(name for name in self.partition if name.split(".", 1)[-1] in kinds)
 
+    def offset_of(self, checkpoint: str) -> int | None:
+        """What a checkpoint says of the partition; None if it says nothing, or cannot be read."""
+        lines = self.beside.get(checkpoint, b"").decode().split("\n")
+        return int(lines[2].split()[2]) if lines[:2] == ["0", "1"] and len(lines[2].split()) == 3 else None
+
     def write(self, path: Path) -> None:
         (path / DIRECTORY).mkdir(parents=True)
         for name, data in self.beside.items():
@@ -111,7 +117,6 @@ class LogDirFiles:
             (path / DIRECTORY / name).write_bytes(data)
 
 
-Damage = "Callable[[LogDirFiles, Random], str | None]"
 DAMAGES: dict[str, Callable[[LogDirFiles, Random], str | None]] = {}
 """By name; each returns what it did, None where there is nothing to do it to."""
 
@@ -423,7 +428,7 @@ def timestamps(files: LogDirFiles, random: Random) -> str | None:
             return None
         at = random.choice([27, 35]) if batch[16] == 2 else 18
         before = struct.unpack_from(">q", batch, at)[0]
-        after = random.choice([before + 1, before - 1, before + 10**9, before - 10**9, 0, -1, 2**61])
+        after = random.choice([before + 1, before - 1, before + 10**9, before - 10**9, 0, -1, 2**52])
         struct.pack_into(">q", batch, at, after)
         return f"timestamp {before} (at byte {at}) to {after}"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from native_log.log.leader_epochs import parse_leader_epochs
 
-from .damage import EPOCHS, batches_of, last_offset_of, name_of
+from .damage import EPOCHS, batches_of, goes_back, last_offset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,20 @@ def _misleading_index(files: LogDirFiles) -> bool:
 
 
 def _lost_index(files: LogDirFiles) -> bool:
-    return any(name_of(base, "index") not in files.partition for base in files.bases())
+    logs = (name for name in files.partition if name.split(".", 1)[-1] in ("log", "log.swap"))
+    return any(name.replace(".log", ".index") not in files.partition for name in logs)
+
+
+def _overflows(files: LogDirFiles) -> bool:
+    """Whether a segment has a batch whose offset is too far from its base offset for an index entry."""
+    logs = {
+        name: data for name, data in files.partition.items() if name.split(".", 1)[-1] in ("log", "log.swap")
+    }
+    return any(
+        last_offset_of(data, one) - int(name.split(".")[0]) >= 2**31
+        for name, data in logs.items()
+        for one in batches_of(data)
+    )
 
 
 def _epochs_behind(files: LogDirFiles, end_offset: int) -> bool:
@@ -69,9 +82,9 @@ _UNSEEN = {"attributes", "magic", "producer_fields", "record_count"}
 MEANT = [
     Meant(
         "verify-after",
-        "The checksum is right and the records are not. A broker's recovery looks no deeper, and ours cuts "
-        "off no more than it; verify decodes every record.",
-        lambda _, text: "Brokers serve this batch" in text,
+        "The checksum is right, and the records or the order of offsets are not. A broker looks no "
+        "deeper in recovery, and ours cuts off no more; reading and verify take such batches for damaged.",
+        lambda _, text: "Brokers serve this batch" in text or "expected a batch with offsets" in text,
     ),
     Meant(
         "file-snapshot",
@@ -86,6 +99,12 @@ MEANT = [
         lambda result, _: _log_swap_without_index(result.made.files),
     ),
     Meant(
+        "content-snapshot",
+        "Where a snapshot is lost, a broker reads the batches since the one before it as the offset index "
+        "points to them, though an entry is wrong; we check the entry against the batch.",
+        lambda result, _: _misleading_index(result.made.files),
+    ),
+    Meant(
         "load-(end|read)",
         "With the marker of a clean shutdown a broker believes the offset index. Where an entry is wrong it "
         "takes the log's end too low or misses batches; we check the entry against the batch.",
@@ -96,6 +115,30 @@ MEANT = [
         "A segment without its offset index is recovered by a broker even after a clean shutdown, and cut. "
         "Reading changes nothing, and continues behind the damage.",
         lambda result, _: _lost_index(result.made.files),
+    ),
+    Meant(
+        "load-.*",
+        "After a clean shutdown a broker takes the log's end from its last batch's header, whatever lies "
+        "before it; its consumers pass over offsets that go back. Here they are damage.",
+        lambda result, _: goes_back(result.made.files.partition) or "magic" in result.made.kinds,
+    ),
+    Meant(
+        "end|epochs|(content|file)-.*",
+        "A segment with an offset that is 2^31 or more above its base offset is split by a broker, since old "
+        "cleaners made such ones. One flipped bit in a base offset is likelier: the log ends there.",
+        lambda result, _: _overflows(result.made.files),
+    ),
+    Meant(
+        "content-index",
+        "A torn entry below the recovery point is trimmed by a broker when it closes the log. We leave the "
+        "files of such segments alone; lookups do not use what is torn.",
+        lambda result, text: "cut inside" in str(result.made) or "garbage" in str(result.made),
+    ),
+    Meant(
+        "read-recovered|load-read",
+        "A control batch is passed over by its header. A consumer looks at its first record, and fails where "
+        "the count of records or the compression is wrong.",
+        lambda result, _: not _UNSEEN.isdisjoint(result.made.kinds),
     ),
     Meant(
         "broker-after-refuses",

@@ -212,19 +212,19 @@ def _short(offsets: list[int]) -> str:
     return " ".join(f"{first}-{last}" for first, last in ranges[:12]) + (" ..." if len(ranges) > 12 else "")
 
 
-def contents(log_dir: Path) -> dict[str, bytes]:
+def contents(log_dir: Path, partition: str = DIRECTORY) -> dict[str, bytes]:
     """Of the partition, by name, but for what is being removed. An empty .txnindex or .timeindex is none."""
     return {
         file.name: file.read_bytes()
-        for file in (log_dir / DIRECTORY).iterdir()
+        for file in (log_dir / partition).iterdir()
         if file.suffix not in (".deleted", ".tmp") and file.name != EPOCHS
         if file.suffix not in (".txnindex", ".timeindex") or file.stat().st_size
     }
 
 
-def epochs(log_dir: Path) -> list[tuple[int, int]]:
+def epochs(log_dir: Path, partition: str = DIRECTORY) -> list[tuple[int, int]]:
     try:
-        text = (log_dir / DIRECTORY / EPOCHS).read_text()
+        text = (log_dir / partition / EPOCHS).read_text()
         return [(one.epoch, one.start_offset) for one in parse_leader_epochs(text)] if text else []
     except (FileNotFoundError, ValueError):
         return []
