@@ -167,7 +167,9 @@ class SegmentLookup:
         if batch is None:
             if damaged is not None and damaged.offset is not None and damaged.offset >= offset:
                 return Place(damaged.position, damaged.position, False, known, known)
-            return Place(self._end if damaged is None else damaged.position, self._end, False, known, known)
+            is_last = damaged is not None and damaged.end_position == self._end
+            begin = damaged.position if damaged is not None and is_last else self._end
+            return Place(begin, self._end, False, known, known)
         position, base_offset = batch["position"], batch["baseOffset"]
         if base_offset is None or base_offset < offset:
             end = position + batch["sizeInBytes"]

@@ -297,3 +297,10 @@ def test_records_of_a_wrapper_that_repeat_offsets_are_damaged(tmp_path: Path) ->
     problems = [str(one) for one in verify_log(log) if one.path.endswith(".log")]
     assert len(problems) == 1
     assert "expected records with increasing offsets from 5 to 8, found [3, 4" in problems[0]
+
+
+def test_an_offset_in_the_gap_behind_the_last_batch_lies_behind_damage_before_that(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0", {0: [batch(0), batch(0), batch(3)], 20: [batch(20)]})
+    parts = PartitionLog.open(path).range().split_at([10])
+    rows = [offsets(part.read(["offset"], mode="dropMalformed")) for part in parts]
+    assert rows == [[*range(6)], [20, 21, 22]]
