@@ -81,10 +81,24 @@ _UNSEEN = {"attributes", "magic", "producer_fields", "record_count"}
 
 MEANT = [
     Meant(
-        "verify-after",
-        "The checksum is right, and the records or the order of offsets are not. A broker looks no "
-        "deeper in recovery, and ours cuts off no more; reading and verify take such batches for damaged.",
-        lambda _, text: "Brokers serve this batch" in text or "expected a batch with offsets" in text,
+        "verify-after-(records|order)",
+        "The checksum is right, and the records or the order of offsets are not. A broker looks no deeper in "
+        "recovery, and ours cuts off no more; reading and verify take such batches for damaged.",
+        lambda *_: True,
+    ),
+    Meant(
+        "verify-after-missing-end",
+        "Where such a batch is the last one, a log that is opened ends before it; the producer state was "
+        "written for the end that a broker sees.",
+        lambda result, _: bool(
+            {"verify-after-records", "verify-after-order"} & {k for k, _ in result.differences}
+        ),
+    ),
+    Meant(
+        "verify-after-leader-epochs",
+        "A broker believes a checkpoint of leader epochs up to its latest epoch, whatever batches say, and "
+        "so does recovery. verify compares the two, and tells how to rebuild the file.",
+        lambda *_: True,
     ),
     Meant(
         "file-snapshot",

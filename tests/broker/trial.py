@@ -33,6 +33,8 @@ from .damage import CLEAN_SHUTDOWN, DIRECTORY, EPOCHS, RECOVERY_POINT, TOPIC, Ca
 from .meant import meant
 
 if TYPE_CHECKING:
+    from native_log.logdir.problems import Problem
+
     from .damage import MadeCase
 
 LOADER = Path(__file__).parent / "LogLoader.java"
@@ -160,9 +162,9 @@ def _read_damaged(log_dir: Path, result: Result) -> str | None:
     return fails
 
 
-def _verify(log_dir: Path, result: Result, kind: str) -> list[str] | None:
+def _verify(log_dir: Path, result: Result, kind: str) -> list[Problem] | None:
     try:
-        return [str(one) for one in verify_log(_open(log_dir))]
+        return list(verify_log(_open(log_dir)))
     except Exception as error:
         result.differ(kind, repr(error))
         return None
@@ -283,7 +285,7 @@ def _recover_again(ours: Path, again: Path, loader: Loader, config: dict[str, in
         return
     result.is_empty = once.recovery.log_start_offset == once.recovery.log_end_offset
     for problem in _verify(ours, result, "verify-after-crash") or ():
-        result.differ("verify-after", problem)
+        result.differ(f"verify-after-{problem.kind}", problem)
     before, epochs_before = contents(ours), epochs(ours)
     shutil.copytree(ours, again)
     native_log.recover(ours, config=config, from_start=True)
