@@ -4,14 +4,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYSPARK ?= pyspark==4.3.*
 STAMP := $(VENV)/.installed
-KERNEL_SOURCES := $(shell find native_log/kernel -name target -prune -o -type f -print)
-CARGO_MANIFEST := native_log/kernel/Cargo.toml
+KERNEL := native_log/kernel
+KERNEL_SOURCES := $(shell find $(KERNEL) \( -name target -o -path $(KERNEL)/tests -o -path $(KERNEL)/fuzz \) -prune -o -type f -print)
+CARGO_MANIFEST := $(KERNEL)/Cargo.toml
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := $(basename $(notdir $(wildcard $(KERNEL)/fuzz/fuzz_targets/*.rs)))
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format install kernel java bench clean
+.PHONY: help demo test lint format install kernel java bench fuzz miri clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -27,6 +30,7 @@ lint: install ## ruff, mypy, rustfmt, clippy, cargo test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	cargo fmt --manifest-path $(CARGO_MANIFEST) --check
+	cargo fmt --manifest-path $(KERNEL)/fuzz/Cargo.toml --check
 	cargo clippy --manifest-path $(CARGO_MANIFEST) --locked --all-targets --all-features -- -D warnings
 	cargo test --manifest-path $(CARGO_MANIFEST) --locked --no-default-features
 
@@ -34,6 +38,7 @@ format: install ## format the Python and Rust sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cargo fmt --manifest-path $(CARGO_MANIFEST)
+	cargo fmt --manifest-path $(KERNEL)/fuzz/Cargo.toml
 
 install: $(STAMP) ## make the environment in .venv and install the project into it, kernel included where cargo is
 
@@ -60,5 +65,28 @@ java:
 bench: install ## measure beside the peers (see benchmarks/README.md)
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
+fuzz: ## fuzz the kernel with libFuzzer and AddressSanitizer, FUZZ_SECONDS=60 for each target
+	@if cargo +nightly fuzz --version >/dev/null 2>&1; then set -e; \
+	  cargo test --manifest-path $(CARGO_MANIFEST) --locked --test fuzz -- --quiet --ignored write_corpus; \
+	  for target in $(FUZZ_TARGETS); do \
+	    (cd $(KERNEL) && cargo +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -timeout=30); \
+	  done; \
+	else \
+	  echo "libFuzzer needs a nightly toolchain (rustup toolchain install nightly) and cargo-fuzz"; \
+	  echo "(cargo install cargo-fuzz --locked); running the same targets on stable Rust, without AddressSanitizer."; \
+	  KERNEL_FUZZ_ROUNDS=50000 cargo test --manifest-path $(CARGO_MANIFEST) --locked --test fuzz; \
+	fi
+
+# What Miri can run: no C library, no files, and one input of each kind.
+MIRI_TESTS := codec::lz4_block::tests::matches_reach codec::snappy_block::tests::lengths codec::repeats::tests::sequences \
+  varint:: constant:: pool:: columns::validity:: cleaner::packs:: cleaner::words:: cleaner::key_map:: cleaner::newest::
+
+miri: ## run unit tests of the kernel's unsafe code under Miri
+	@if cargo +nightly miri --version >/dev/null 2>&1; then \
+	  cargo +nightly miri test --manifest-path $(CARGO_MANIFEST) --locked --lib -- $(MIRI_TESTS); \
+	else \
+	  echo "Miri is missing: rustup toolchain install nightly --component miri"; exit 1; \
+	fi
+
 clean: ## remove the environment and what was built
-	rm -rf $(VENV) build *.egg-info native_log/_kernel*.so native_log/kernel/target
+	rm -rf $(VENV) build *.egg-info native_log/_kernel*.so $(KERNEL)/target $(KERNEL)/fuzz/target

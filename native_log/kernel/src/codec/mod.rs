@@ -4,13 +4,13 @@ mod choice;
 mod compress;
 mod gzip;
 mod lz4;
-mod lz4_block;
+pub mod lz4_block;
 mod lz4_write;
 mod repeats;
 #[cfg(test)]
 mod samples;
 mod snappy;
-mod snappy_block;
+pub mod snappy_block;
 mod snappy_write;
 mod zstd;
 
