@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         PartitionDir,
         PartitionKind,
     )
-    from native_log.logdir.recovery import PartitionRecovery, recover
+    from native_log.logdir.recovery import RECOVERY_SCHEMA, PartitionRecovery, recover
     from native_log.logdir.reindexing import REINDEX_SCHEMA, PartitionReindexing, reindex
     from native_log.logdir.verifying import PROBLEM_SCHEMA, verify
     from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA
@@ -65,6 +65,7 @@ __all__ = [
     "ERASURE_SCHEMA",
     "PROBLEM_SCHEMA",
     "RECORD_SCHEMA",
+    "RECOVERY_SCHEMA",
     "REINDEX_SCHEMA",
     "RETENTION_SCHEMA",
     "STATISTICS_SCHEMA",
@@ -149,6 +150,7 @@ _MODULES = {
     "PartitionReindexing": "native_log.logdir.reindexing",
     "PROBLEM_SCHEMA": "native_log.logdir.verifying",
     "RECORD_SCHEMA": "native_log.records",
+    "RECOVERY_SCHEMA": "native_log.logdir.recovery",
     "REINDEX_SCHEMA": "native_log.logdir.reindexing",
     "RETENTION_SCHEMA": "native_log.retention",
     "STATISTICS_SCHEMA": "native_log.cleaner",

@@ -15,8 +15,7 @@ from native_log.cli.changes import check_is_asked, confirm
 from native_log.cli.progress import reporting
 from native_log.cli.runner import note_error
 from native_log.cli.topics import chosen_partitions
-from native_log.errors import message_of
-from native_log.logdir.recovery import PartitionRecovery, left_to_the_controller, recover
+from native_log.logdir.recovery import PartitionRecovery, left_to_the_controller, recover, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
 from native_log.logdir.verifying import problems_of
 from native_log.logdir.verifying import row as problem_row
@@ -103,18 +102,20 @@ def recover_all(
 def _recovered(
     paths: Sequence[str], *, dry_run: bool, as_json: bool, topics: Sequence[str] | None, **how: Any
 ) -> list[PartitionRecovery]:
-    def say(one: PartitionRecovery) -> None:
+    found: list[PartitionRecovery] = []
+
+    def report(one: PartitionRecovery) -> None:
+        found.append(one)
         if as_json:
-            click.echo(_json(_recovery_row(one)))
+            click.echo(_json(recovery_row(one)))
         elif one.recovery is not None:
             click.echo(f"{one.partition.path.name}: {_told(one.recovery, one.lost_records, dry_run)}")
         if one.error is not None:
             note_error(one.error)
 
-    found = []
-    for path in paths:
-        found += recover(path, topics, dry_run=dry_run, on_partition=say, **how)
-        if topics is None and not as_json:
+    recover(paths, topics, dry_run=dry_run, on_partition=report, **how)
+    if topics is None and not as_json:
+        for path in paths:
             for name in left_to_the_controller(path):
                 click.echo(f"{name}: left to the controller, which recovers it whenever it starts")
     return found
@@ -126,48 +127,6 @@ def _cuts(one: PartitionRecovery) -> bool:
 
 def _is_damaged(one: PartitionRecovery) -> bool:
     return one.recovery is None or bool(one.recovery.out_of_order)
-
-
-def _recovery_row(one: PartitionRecovery) -> dict[str, object]:
-    row: dict[str, object] = {
-        "topic": one.partition.topic,
-        "partition": one.partition.partition,
-        "path": str(one.partition.path),
-    }
-    done = one.recovery
-    if done is None:
-        return row | {"status": "failed", "reason": None if one.error is None else message_of(one.error)}
-    cut = [
-        {
-            "path": str(cut.segment.path),
-            "position": cut.valid_bytes,
-            "offset": cut.next_offset,
-            "reason": None if cut.damage is None else cut.damage.message,
-        }
-        for cut in done.truncated
-    ]
-    kept = [
-        {
-            "path": str(segment.path),
-            "position": damage.position,
-            "offset": damage.offset,
-            "reason": damage.message,
-        }
-        for segment, damage in done.out_of_order
-    ]
-    return row | {
-        "status": "cut" if done.cuts else "whole",
-        "reason": done.reason,
-        "logStartOffset": done.log_start_offset,
-        "logEndOffset": done.log_end_offset,
-        "segmentsChecked": len(done.checked),
-        "segmentsRemoved": len(done.removed),
-        "bytesLost": done.lost_bytes,
-        "recordsLost": one.lost_records,
-        "filesLeftBehind": len(done.left_behind),
-        "cut": cut,
-        "damageKept": kept,
-    }
 
 
 def _json(row: dict[str, object]) -> str:

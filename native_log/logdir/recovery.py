@@ -6,14 +6,17 @@ from __future__ import annotations
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from native_log.arguments import topic_names
+import pyarrow as pa
+
+from native_log.arguments import path_list, topic_names
 from native_log.config import LogConfig
-from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
+from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError, message_of
 from native_log.log.recovery.cut_off import cut_records, save_cut
 from native_log.log.recovery.recover import LogRecovery, recover_log
 from native_log.logdir.checkpoints import (
@@ -30,6 +33,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 logger = logging.getLogger(__name__)
+
+_DAMAGE = pa.list_(
+    pa.struct({"path": pa.string(), "position": pa.int64(), "offset": pa.int64(), "reason": pa.string()})
+)
+RECOVERY_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "path": pa.string(),
+        "status": pa.string(),
+        "reason": pa.string(),
+        "logStartOffset": pa.int64(),
+        "logEndOffset": pa.int64(),
+        "segmentsChecked": pa.int64(),
+        "segmentsRemoved": pa.int64(),
+        "bytesLost": pa.int64(),
+        "recordsLost": pa.int64(),
+        "filesLeftBehind": pa.int64(),
+        "cut": _DAMAGE,
+        "damageKept": _DAMAGE,
+    }
+)
+"""One row a partition, in the directory `path`. `status` is "whole", "cut" (in a dry run: would be cut) or
+"failed", with the `reason`; all other columns of a failed one are null. `logEndOffset` is exclusive.
+`bytesLost` and `recordsLost`: what is removed, and how many records of it can still be read. `cut`: where
+logs are truncated. `damageKept`: damage that a broker's recovery does not notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +78,7 @@ class PartitionRecovery:
 
 
 def recover(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     topics: str | Iterable[str] | None = None,
     *,
     dry_run: bool = False,
@@ -59,36 +88,37 @@ def recover(
     config: Mapping[str, object] | None = None,
     threads: int | None = None,
     on_partition: Callable[[PartitionRecovery], None] = lambda _: None,
-) -> list[PartitionRecovery]:
-    """Make the logs in a log directory (or in one partition directory) whole, as a broker's start would.
+) -> pa.Table:
+    """Repair logs as a broker's start does after a crash.
 
-    Each log is read with checksums from the segment with its recovery point on. The first batch that is not
-    whole and right ends the log: what lies behind it is removed. Indexes, producers' state and leader epochs
-    of what was read are made anew, a compaction that was interrupted is finished. Where all logs of a
-    directory were recovered it is marked as cleanly shut down. Doing it again changes nothing.
-    `__cluster_metadata` is left to the controller, which recovers it whenever it starts.
+    Each log is read with checksums, starting at the segment that contains its recovery point. The first batch
+    that is not whole and valid ends the log: everything after it is removed. Indexes, producer state and
+    leader epochs of what was read are rebuilt, and an interrupted compaction is finished. A directory whose
+    logs were all recovered is marked as cleanly shut down. Recovering it again changes nothing.
+    `__cluster_metadata` is left to the controller, which recovers it at each start.
 
     Args:
-        topics: only these.
-        dry_run: only say what would be done; nothing is changed and no lock taken.
-        exclude_topics: not these. The directory is then not marked as cleanly shut down.
+        path: log directories, or single partition directories. No broker may run on them.
+        topics: recover only these; None: all but the controller's log.
+        dry_run: report what would be done. Nothing is changed and no lock is taken.
+        exclude_topics: skip these. The directory is then not marked as cleanly shut down.
         from_start: read every segment, whatever the recovery points say.
-        save_to: a directory that gets a copy of what is cut off, as partition directories that can be read
-            with mode "dropMalformed". By default it is gone, as in a broker.
+        save_to: a directory that gets a copy of what is removed, as partition directories that can be read
+            with mode "dropMalformed". None: it is lost, as with a broker.
         config: settings by Kafka's names: index.interval.bytes. See LogConfig.
-        threads: how many logs at a time; by default one for each CPU.
-        on_partition: called after each partition, in their order.
+        threads: number of logs to recover at a time; None: one for each CPU.
+        on_partition: called after each partition, in the order of the rows.
 
     Returns:
-        What became of each partition: a log that could not be recovered (`error`) does not stop the others.
+        One row a partition, as RECOVERY_SCHEMA, sorted by topic and partition. A log that cannot be recovered
+        does not stop the others.
 
     Raises:
         LogDirInUseError: a broker, or another process, works in the directory, or this very one does.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
-    location = local_path(path)
-    found = find_partitions(location)
-    how = _How(
+    locations = [local_path(one) for one in path_list(path)]
+    options = _Options(
         from_start,
         None if save_to is None else Path(save_to).absolute(),
         LogConfig.parse(config or {}),
@@ -96,31 +126,59 @@ def recover(
         on_partition,
     )
     if dry_run:
-        _warn_of_a_broker(found)
-        saved = OffsetCheckpoints.read(found.log_dir)
-        return how.recover_all(recoverable([found], topics, exclude_topics), saved, dry_run=True)
-    with WriteSession.alone(found.log_dir) as session:
-        found = find_partitions(location)
-        wanted = recoverable([found], topics, exclude_topics)
-        saved = OffsetCheckpoints.read(found.log_dir)
-        session.begin()
+        found = [find_partitions(location) for location in locations]
+        saved = {place.log_dir: OffsetCheckpoints.read(place.log_dir) for place in found}
+        for log_dir in saved:
+            _warn_of_a_broker(log_dir)
+        results = options.recover_all(recoverable(found, topics, exclude_topics), saved, dry_run=True)
+    else:
+        is_complete = topics is None and not topic_names(exclude_topics)
+        results = _recover_locked(locations, topics, exclude_topics, options, is_complete=is_complete)
+    return pa.Table.from_pylist(list(map(recovery_row, results)), schema=RECOVERY_SCHEMA)
+
+
+def _recover_locked(
+    locations: Sequence[Path],
+    topics: str | Iterable[str] | None,
+    exclude_topics: str | Iterable[str],
+    options: _Options,
+    *,
+    is_complete: bool,
+) -> list[PartitionRecovery]:
+    """Recover while holding the log directories' locks.
+
+    Args:
+        is_complete: no partition of the directories is left out.
+    """
+    with ExitStack() as locks:
+        sessions = {
+            log_dir: locks.enter_context(WriteSession.alone(log_dir))
+            for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations)
+        }
+        found = [find_partitions(location) for location in locations]
+        partitions = recoverable(found, topics, exclude_topics)
+        saved = {log_dir: OffsetCheckpoints.read(log_dir) for log_dir in sessions}
+        for session in sessions.values():
+            session.begin()
         try:
-            done = how.recover_all(wanted, saved, dry_run=False)
+            results = options.recover_all(partitions, saved, dry_run=False)
         except BaseException:
-            for one in wanted:
-                session.release(one.path, one.key, None)
+            for partition in partitions:
+                sessions[partition.path.parent].release(partition.path, partition.key, None)
             raise
-        _lower_first_dirty_offsets(found.log_dir, saved, done)
-        for result in done:
-            session.release(result.partition.path, result.partition.key, _closed(result, saved))
-        if topics is None and not topic_names(exclude_topics) and not found.is_partition:
-            session.found_in_order()
-    return done
+        for log_dir, session in sessions.items():
+            here = [result for result in results if result.partition.path.parent == log_dir]
+            _lower_first_dirty_offsets(log_dir, saved[log_dir], here)
+            for result in here:
+                session.release(result.partition.path, result.partition.key, _closed(result, saved[log_dir]))
+            if is_complete and any(place.log_dir == log_dir and not place.is_partition for place in found):
+                session.found_in_order()
+    return results
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
-    """The arguments of `recover`."""
+class _Options:
+    """The arguments of `recover` that apply to each partition."""
 
     from_start: bool
     save_to: Path | None
@@ -129,8 +187,9 @@ class _How:
     on_partition: Callable[[PartitionRecovery], None]
 
     def recover_all(
-        self, partitions: list[PartitionDir], saved: OffsetCheckpoints, *, dry_run: bool
+        self, partitions: Sequence[PartitionDir], saved: Mapping[Path, OffsetCheckpoints], *, dry_run: bool
     ) -> list[PartitionRecovery]:
+        """Recover partitions in parallel. `saved`: the checkpoints of each log directory."""
         done = []
         pool = ThreadPoolExecutor(self.threads or os.cpu_count(), "log-recovery")
         try:
@@ -142,9 +201,10 @@ class _How:
         return done
 
     def _recover(
-        self, partition: PartitionDir, saved: OffsetCheckpoints, *, dry_run: bool
+        self, partition: PartitionDir, saved: Mapping[Path, OffsetCheckpoints], *, dry_run: bool
     ) -> PartitionRecovery:
         lost: list[int] = []
+        checkpoints = saved[partition.path.parent]
 
         def before_cut(recovery: LogRecovery) -> None:
             lost.append(cut_records(recovery))
@@ -154,8 +214,8 @@ class _How:
         try:
             recovery = recover_log(
                 partition.path,
-                recovery_point=0 if self.from_start else saved.recovery_points.get(partition.key, 0),
-                log_start_offset=saved.log_start_offsets.get(partition.key, 0),
+                recovery_point=0 if self.from_start else checkpoints.recovery_points.get(partition.key, 0),
+                log_start_offset=checkpoints.log_start_offsets.get(partition.key, 0),
                 config=self.config,
                 dry_run=dry_run,
                 before_cut=before_cut,
@@ -163,6 +223,52 @@ class _How:
         except (KafkaLogError, OSError) as error:
             return PartitionRecovery(partition, None, error=error)
         return PartitionRecovery(partition, recovery, sum(lost))
+
+
+def recovery_row(result: PartitionRecovery) -> dict[str, object]:
+    """Return a partition's row of RECOVERY_SCHEMA."""
+    row: dict[str, object] = {
+        "topic": result.partition.topic,
+        "partition": result.partition.partition,
+        "path": str(result.partition.path),
+    }
+    recovery = result.recovery
+    if recovery is None:
+        return row | {
+            "status": "failed",
+            "reason": None if result.error is None else message_of(result.error),
+        }
+    cut = [
+        {
+            "path": str(segment.segment.path),
+            "position": segment.valid_bytes,
+            "offset": segment.next_offset,
+            "reason": None if segment.damage is None else segment.damage.message,
+        }
+        for segment in recovery.truncated
+    ]
+    kept = [
+        {
+            "path": str(segment.path),
+            "position": damage.position,
+            "offset": damage.offset,
+            "reason": damage.message,
+        }
+        for segment, damage in recovery.out_of_order
+    ]
+    return row | {
+        "status": "cut" if recovery.cuts else "whole",
+        "reason": recovery.reason,
+        "logStartOffset": recovery.log_start_offset,
+        "logEndOffset": recovery.log_end_offset,
+        "segmentsChecked": len(recovery.checked),
+        "segmentsRemoved": len(recovery.removed),
+        "bytesLost": recovery.lost_bytes,
+        "recordsLost": result.lost_records,
+        "filesLeftBehind": len(recovery.left_behind),
+        "cut": cut,
+        "damageKept": kept,
+    }
 
 
 def recoverable(
@@ -232,9 +338,7 @@ def _lower_first_dirty_offsets(
     update_offset_checkpoint(log_dir / CLEANER_OFFSET_CHECKPOINT, lowered)
 
 
-def _warn_of_a_broker(found: Found) -> None:
-    holder = lock_holder(found.log_dir)
+def _warn_of_a_broker(log_dir: Path) -> None:
+    holder = lock_holder(log_dir)
     if holder is not None:
-        logger.warning(
-            "%s is in use by process %d: what it is just writing may look torn", found.log_dir, holder
-        )
+        logger.warning("%s is in use by process %d: what it is just writing may look torn", log_dir, holder)

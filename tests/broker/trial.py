@@ -33,6 +33,7 @@ from .damage import CLEAN_SHUTDOWN, DIRECTORY, EPOCHS, RECOVERY_POINT, TOPIC, Ca
 from .meant import meant
 
 if TYPE_CHECKING:
+    from native_log import PartitionRecovery
     from native_log.logdir.problems import Problem
 
     from .damage import MadeCase
@@ -114,7 +115,7 @@ def run(case: Case, loader: Loader, scratch: Path) -> Result:
     if result.clean and result.refused is None:
         _compare_loaded(ours, loaded, result)
 
-    (recovered,) = native_log.recover(ours, config=config)
+    recovered = _recover(ours, config)
     if recovered.recovery is None:
         result.differ("recover-error", recovered.error)
         return result
@@ -276,10 +277,17 @@ def snapshot(data: bytes) -> dict[int, Any]:
         return {-1: str(error)}
 
 
+def _recover(log_dir: Path, config: dict[str, int], *, from_start: bool = False) -> PartitionRecovery:
+    results: list[PartitionRecovery] = []
+    native_log.recover(log_dir, config=config, from_start=from_start, on_partition=results.append)
+    (result,) = results
+    return result
+
+
 def _recover_again(ours: Path, again: Path, loader: Loader, config: dict[str, int], result: Result) -> None:
     """Behind a recovery from the start there is nothing to find, and nothing that another one changes, be it
     ours or the broker's."""
-    (once,) = native_log.recover(ours, config=config, from_start=True)
+    once = _recover(ours, config, from_start=True)
     if once.recovery is None:
         result.differ("from-start-error", once.error)
         return

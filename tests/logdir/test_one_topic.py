@@ -24,7 +24,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def recovered_topics(log_dir: Path, topics: str | Iterable[str]) -> set[str]:
-    return {one.partition.topic for one in native_log.recover(log_dir, topics)}
+    return set(native_log.recover(log_dir, topics).column("topic").to_pylist())
 
 
 def reindexed_topics(log_dir: Path, topics: str | Iterable[str]) -> set[str]:
