@@ -103,5 +103,5 @@ fn is_a_log(out: &[u8], stats: &Stats, check_crcs: bool) {
     };
     let (records, stopped) = decode(out, &[Column::Key, Column::Value, Column::Headers], &options);
     assert_eq!((stopped.status, stopped.position, stopped.damage), (Status::End, out.len() as i64, None));
-    assert_eq!(records.rows as u64, stats.records_kept);
+    assert_eq!(records.rows() as u64, stats.records_kept);
 }

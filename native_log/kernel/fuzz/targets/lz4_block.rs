@@ -28,6 +28,7 @@ pub fn run(data: &[u8]) {
     let one = one_block(block, history, from, capacity);
     // Halves of it beside it, which refer to other places and end at other ones.
     let half = &block[block.len() / 2..];
+    lz4_block::is_regular(block);
     two_blocks([block, half], from, [one.map_or(capacity, |bytes| bytes.max(1)), capacity]);
     two_blocks([half, block], from, [capacity, capacity]);
     frame(block);
@@ -39,8 +40,10 @@ fn one_block(block: &[u8], history: usize, from: usize, capacity: usize) -> Opti
     let expected = by_liblz4(block, &before[from - history..], capacity);
     // No byte more than the reader is told of, so that AddressSanitizer sees any other access.
     let mut memory = before.clone();
-    memory.resize(from + capacity, 0xee);
-    let end = lz4_block::decompress(block, &mut memory, from - history, from, capacity)?;
+    memory.resize(from + capacity + 1, 0xee);
+    // Beside a block of one byte, it is read alone.
+    let blocks = [block, &[0x10, 7]];
+    let end = lz4_block::decompress_two(blocks, &mut memory, from - history, from, [capacity, 1])[0]?;
     assert_eq!(Some(&memory[from..end]), expected.as_deref());
     assert_eq!(memory[..from], before);
     Some(end - from)

@@ -77,7 +77,7 @@ fn scanned(buffer: &[u8], check_crcs: bool) {
 /// Decoding in steps makes progress with each, and comes to the same as decoding at once.
 fn decoded(buffer: &[u8], mut options: Options, max_rows: usize) {
     let (records, all) = decode(buffer, &COLUMNS, &options);
-    let (rows, constants) = (records.rows, options.constants);
+    let (rows, constants) = (records.rows(), options.constants);
     for array in records.finish(&COLUMNS, &constants) {
         array.to_data().validate_full().unwrap();
         assert_eq!(array.len(), rows);
@@ -90,7 +90,7 @@ fn decoded(buffer: &[u8], mut options: Options, max_rows: usize) {
     loop {
         options.base_position = BASE_POSITION + at as i64;
         let (records, stopped) = decode(&buffer[at..], &[Column::Offset], &options);
-        found_rows += records.rows;
+        found_rows += records.rows();
         if stopped.status != Status::Limit {
             assert_eq!((found_rows, stopped.position, stopped.status), (rows, all.position, all.status));
             assert_eq!(stopped.damage, all.damage);

@@ -80,6 +80,8 @@ fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], 
         if length & STORED != 0 {
             stored(data, out)?;
         } else if let Some(next) = rest.next_block(block_bytes).filter(|_| flags & BLOCK_CHECKSUM == 0)
+            && next.len() >= data.len() / 4 // otherwise most of the first one would be read alone
+            && lz4_block::is_regular(data)
             && two_blocks([data, next], block_bytes, began, out)
         {
             rest.take(4 + next.len())?;
@@ -133,10 +135,6 @@ fn block(data: &[u8], block_bytes: usize, began: usize, out: &mut Scratch) -> Re
     let filled = out.filled;
     let capacity = most.min(out.room().len());
     let history = (filled - began).min(WINDOW);
-    if let Some(end) = lz4_block::decompress(data, &mut out.memory, filled - history, filled, capacity) {
-        out.filled = end;
-        return Ok(());
-    }
     let dest = out.room().as_mut_ptr();
     // SAFETY: source and destination are valid for the lengths given and do not overlap; the history lies right
     // before the destination in the same allocation, so that `dest - history` is inside it. Lengths are at most
@@ -186,4 +184,61 @@ impl<'a> Input<'a> {
 
 fn ended() -> Fault {
     Fault::compression("the lz4 frame ends too early")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::repeats::tests::{Noise, records};
+    use super::super::samples::Random;
+    use super::super::{Codec, Compressor};
+    use super::*;
+
+    const LIMIT: usize = 1 << 20;
+
+    fn decompressed(frame: &[u8], read: impl Fn(&[u8], &mut Scratch) -> Result<(), Fault>) -> Result<Vec<u8>, String> {
+        let mut out = Scratch::default();
+        out.begin(LIMIT);
+        read(frame, &mut out).map_err(|fault| format!("{fault:?}"))?;
+        Ok(out.memory[..out.filled].to_vec())
+    }
+
+    /// The blocks of a frame without checksums, each by liblz4.
+    fn by_liblz4(frame: &[u8], out: &mut Scratch) -> Result<(), Fault> {
+        let mut rest = Input(&frame[7..]);
+        loop {
+            let length = rest.u32()?;
+            match rest.take((length & !STORED) as usize)? {
+                [] => return Ok(()),
+                data if length & STORED != 0 => stored(data, out)?,
+                data => block(data, WINDOW, 0, out)?,
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_read_two_at_once_are_as_liblz4_reads_them() {
+        let content = records(&mut Noise(8), 300_000);
+        let mut frame = Vec::new();
+        Compressor::default().compress(Codec::Lz4, 2, &content, &mut frame);
+        let first = &frame[11..][..u32::from_le_bytes([frame[7], frame[8], frame[9], frame[10]]) as usize];
+        assert!(lz4_block::is_regular(first));
+        assert_eq!(decompressed(&frame, |frame, out| decompress(frame, 2, out)).as_ref(), Ok(&content));
+
+        let mut random = Random(9);
+        let mut read = 0;
+        for _ in 0..100 {
+            let mut damaged = frame.clone();
+            for _ in 0..1 + random.below(2) {
+                let at = 7 + random.below(frame.len() - 7 - 4);
+                damaged[at] ^= 1 << random.below(8);
+            }
+            let expected = decompressed(&damaged, by_liblz4);
+            read += usize::from(expected.is_ok());
+            // A length that is wrong can make the rest the beginning of another frame, which no longer is one.
+            if expected != Err(format!("{:?}", ended())) {
+                assert_eq!(decompressed(&damaged, |frame, out| decompress(frame, 2, out)), expected);
+            }
+        }
+        assert!(read > 20, "{read}");
+    }
 }

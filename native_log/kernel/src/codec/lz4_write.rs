@@ -110,7 +110,7 @@ unsafe fn put_long_length(mut rest: usize, mut out: *mut u8) -> *mut u8 {
 mod tests {
     use std::os::raw::c_int;
 
-    use super::super::lz4_block;
+    use super::super::lz4_block::tests::decompress;
     use super::super::repeats::{Finder, compress, tests::blocks};
     use super::*;
 
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!((read, &again[..block.len()]), (block.len() as c_int, &block[..]));
             let mut again = vec![1; block.len()];
             let bytes = again.len();
-            if let Some(end) = lz4_block::decompress(compressed, &mut again, 0, 0, bytes) {
+            if let Some(end) = decompress(compressed, &mut again, 0, 0, bytes) {
                 assert_eq!((end, &again), (bytes, &block));
             }
         }

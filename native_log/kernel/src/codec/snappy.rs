@@ -56,6 +56,9 @@ fn check_version(header: &[u8]) -> Result<(), Fault> {
 fn two_blocks(input: &[u8], out: &mut Scratch) -> Option<usize> {
     let (first, first_length) = next_block(input)?;
     let (second, second_length) = next_block(&input[4 + first.len()..])?;
+    if snappy_block::has_long_literals(elements(first)) {
+        return None;
+    }
     let length = first_length + second_length;
     out.reserve(length).ok()?;
     let (first_room, second_room) = out.room().get_mut(..length)?.split_at_mut(first_length);
@@ -96,7 +99,9 @@ fn block(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Result<(), F
         return decoder.decompress(input, &mut []).map(drop).map_err(damaged);
     }
     out.reserve(length)?;
-    if snappy_block::decompress(elements(input), &mut out.room()[..length]).is_some() {
+    if !snappy_block::has_long_literals(elements(input))
+        && snappy_block::decompress(elements(input), &mut out.room()[..length]).is_some()
+    {
         out.filled += length;
         return Ok(());
     }

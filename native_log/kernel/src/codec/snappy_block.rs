@@ -33,6 +33,38 @@ const fn elements() -> [isize; 256] {
     elements
 }
 
+/// How many elements at the beginning of a block are examined, and how many of them may be literals that the fast loop
+/// refuses for their length.
+const EXAMINED_ELEMENTS: usize = 32;
+const MOST_LONG: usize = 3;
+
+/// Whether snap is faster for blocks like this one, because of their long literals.
+pub fn has_long_literals(elements: &[u8]) -> bool {
+    let mut block = Block { input: elements, memory: &mut [], at: 0, filled: 0 };
+    let mut long = 0;
+    for _ in 0..EXAMINED_ELEMENTS {
+        let Some(&tag) = elements.get(block.at) else { return false };
+        block.at += 1;
+        let upper = usize::from(tag >> 2);
+        let content_bytes = match tag & 3 {
+            0 if upper < 60 => upper + 1,
+            0 => {
+                long += 1;
+                let Some(length) = block.number(upper - 59) else { return false };
+                length.saturating_add(1)
+            }
+            1 => 1,
+            2 => 2,
+            _ => 4,
+        };
+        if long > MOST_LONG {
+            return true;
+        }
+        block.at = block.at.saturating_add(content_bytes);
+    }
+    false
+}
+
 /// Decompresses a block's elements to `memory`, which they must fill. None if the block is damaged, or of a shape that
 /// only the snap crate should judge.
 pub fn decompress(elements: &[u8], memory: &mut [u8]) -> Option<()> {
@@ -229,6 +261,7 @@ mod tests {
     use snap::raw::{Decoder, Encoder, decompress_len};
 
     use super::*;
+    use crate::codec::repeats::tests::{Noise, records};
     use crate::codec::samples;
 
     /// The elements of a block, without the length before them.
@@ -275,6 +308,23 @@ mod tests {
             }
         }
         assert!(read > 100, "{read}");
+    }
+
+    #[test]
+    fn blocks_of_long_literals_are_told_from_others() {
+        let mut random = samples::Random(2);
+        let noise: Vec<u8> = (0..20_000).map(|_| random.below(256) as u8).collect();
+        // 100 bytes of noise, and 20 that are there already.
+        let half: Vec<u8> = noise.chunks(100).flat_map(|chunk| [chunk, &noise[..20]].concat()).collect();
+        let alike = records(&mut Noise(6), 20_000);
+        for (content, expected) in [(&half, true), (&alike, false), (&vec![0; 20_000], false)] {
+            let block = Encoder::new().compress_vec(content).unwrap();
+            assert_eq!(has_long_literals(elements_of(&block)), expected);
+        }
+        for content in samples::contents() {
+            let block = Encoder::new().compress_vec(&content).unwrap();
+            samples::damaged(&block).iter().for_each(|damaged| _ = has_long_literals(elements_of(damaged)));
+        }
     }
 
     #[test]
