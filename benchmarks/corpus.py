@@ -1,13 +1,14 @@
 """What is read: topics that a real producer sent to a real broker, which was then stopped cleanly."""
 
 import json
+import subprocess
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 
 from benchmarks.broker import Broker
 from benchmarks.jvm import Jvm, compiled
-from benchmarks.places import HERE, scratch
+from benchmarks.places import HERE, ROOT, scratch
 
 KIB, MIB = 1024, 1024 * 1024
 CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
@@ -25,10 +26,29 @@ class Topic:
     batch_bytes: int = 64 * KIB
     segment_bytes: int = 256 * MIB
     distinct_keys: int = 0  # 0: no key twice
+    shape: str = ""  # of the values: see native_log/kernel/benches/support/shapes.rs; "": CorpusWriter's own
 
 
 SMALL = tuple(Topic(f"small100-{codec}", codec, 8_000_000) for codec in CODECS)
 KB1 = tuple(Topic(f"kb1-{codec}", codec, 1_000_000, value_bytes=1024) for codec in ("none", "lz4"))
+# Data of many shapes, in batches of the default size and in larger ones: which of two readers of compressed
+# blocks is faster depends on both.
+VARIED = tuple(
+    Topic(f"{shape}-lz4-{batch // KIB}k", "lz4", 500_000, partitions=1, batch_bytes=batch, shape=shape)
+    for shape in (
+        "small100",
+        "kb1",
+        "access-log",
+        "optional-json",
+        "nested-json",
+        "english",
+        "avro",
+        "tokens",
+        "random",
+        "zeros",
+    )
+    for batch in (16 * KIB, 64 * KIB)
+)
 # For the memory of a reader: from many small batches to few large ones, in small segments and in large ones.
 MEMORY = tuple(
     Topic(
@@ -67,7 +87,7 @@ COMPACT = tuple(
 GIANT = Topic("compact-giant", "none", 100_000_000, 1, distinct_keys=20_000_000)
 # One small batch of it is what many.py makes its partitions of.
 SEED = Topic("seed", "none", 1000, partitions=1, batch_bytes=KIB)
-TOPICS = {topic.name: topic for topic in (*SMALL, *KB1, *MEMORY, *COMPACT, GIANT, SEED)}
+TOPICS = {topic.name: topic for topic in (*SMALL, *KB1, *VARIED, *MEMORY, *COMPACT, GIANT, SEED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +107,7 @@ class Corpus:
         return sum(log.stat().st_size for log in self.segments(topic))
 
 
-def make(scale: float = 1.0, topics: Collection[Topic] = (*SMALL, *KB1, *MEMORY, SEED)) -> Corpus:
+def make(scale: float = 1.0, topics: Collection[Topic] = (*SMALL, *KB1, *VARIED, *MEMORY, SEED)) -> Corpus:
     """These topics with `scale` times their records: from the scratch folder, or made now."""
     folder = scratch() / f"corpus-{scale:g}"
     log_dir, made = folder / "logs", folder / "made.json"
@@ -116,11 +136,24 @@ def warm(paths: Iterable[Path]) -> None:
 
 def _written(broker: Broker, topics: Iterable[Topic]) -> Iterator[Topic]:
     class_path = compiled([HERE / "java" / "CorpusWriter.java"], scratch() / "classes")
+    topics = list(topics)
+    shapes = scratch() / "shapes"
+    if any(topic.shape for topic in topics):
+        _write_shapes(shapes)
     with Jvm(class_path, "CorpusWriter", broker.bootstrap, options=["-Xmx1g"]) as writer:
         for topic in topics:
-            seconds = float(writer.ask(" ".join(str(setting) for setting in astuple(topic))))
+            *settings, shape = astuple(topic)
+            values = shapes / shape if shape else "-"
+            seconds = float(writer.ask(" ".join(str(setting) for setting in (*settings, values))))
             print(f"{topic.name}: {topic.records} records in {seconds:.1f} s", flush=True)
             yield topic
+
+
+def _write_shapes(folder: Path) -> None:
+    """Have the kernel's generator write a file of values for each shape."""
+    manifest = ROOT / "native_log" / "kernel" / "Cargo.toml"
+    cargo = ["cargo", "run", "--quiet", "--release", "--locked", "--manifest-path", str(manifest)]
+    subprocess.run([*cargo, "--example", "shapes", "--", str(folder)], check=True)
 
 
 def _scaled(topic: Topic, scale: float) -> Topic:

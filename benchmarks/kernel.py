@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import readers
-from benchmarks.corpus import KB1, SMALL, Corpus, warm
+from benchmarks.corpus import KB1, SMALL, VARIED, Corpus, Topic, warm
 from benchmarks.jvm import Jvm, compiled
 from benchmarks.measure import Measurement, Pass, in_turn
 from benchmarks.places import HERE, scratch
@@ -24,16 +24,7 @@ def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
         segments = corpus.segments(topic.name)
         warm(segments)
         run_in_turn = partial(in_turn, corpus=topic.name, size_bytes=corpus.size_bytes(topic.name), runs=runs)
-        with _jvm(segments) as jvm:
-            yield from run_in_turn(
-                SEVEN,
-                contenders={
-                    "kernel": readers.kernel_decode(segments),
-                    "Java MemoryRecords": readers.java(jvm, "memory"),
-                    "Java FileRecords": readers.java(jvm, "file"),
-                },
-                rows=corpus.records[topic.name],
-            )
+        yield from _beside_java(corpus, topic, runs)
         with _jvm(segments) as jvm:  # another, which has compiled nothing else
             yield from run_in_turn(
                 HEADERS,
@@ -63,7 +54,27 @@ def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
             },
             rows=corpus.records[topic.name],
         )
+    for topic in VARIED:
+        warm(corpus.segments(topic.name))
+        yield from _beside_java(corpus, topic, runs)
     yield from _python_clients(corpus, runs)
+
+
+def _beside_java(corpus: Corpus, topic: Topic, runs: int) -> Iterator[Measurement]:
+    segments = corpus.segments(topic.name)
+    with _jvm(segments) as jvm:
+        yield from in_turn(
+            SEVEN,
+            topic.name,
+            {
+                "kernel": readers.kernel_decode(segments),
+                "Java MemoryRecords": readers.java(jvm, "memory"),
+                "Java FileRecords": readers.java(jvm, "file"),
+            },
+            size_bytes=corpus.size_bytes(topic.name),
+            rows=corpus.records[topic.name],
+            runs=runs,
+        )
 
 
 def _python_clients(corpus: Corpus, runs: int) -> Iterator[Measurement]:

@@ -1,3 +1,7 @@
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -14,9 +18,10 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * CorpusWriter BOOTSTRAP. Each line of standard input makes and fills one topic:
- * TOPIC CODEC RECORDS PARTITIONS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES DISTINCT_KEYS; the answer is the seconds it took.
- * The records are the same at every run: 16-byte keys, all different or (DISTINCT_KEYS > 0) drawn from that many, each
- * then always in the same partition; values like short JSON, about half of their bytes random.
+ * TOPIC CODEC RECORDS PARTITIONS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES DISTINCT_KEYS VALUES; the answer is the seconds it
+ * took. The records are the same at every run: 16-byte keys, all different or (DISTINCT_KEYS > 0) drawn from that many,
+ * each then always in the same partition; values like short JSON, about half of their bytes random, or those of the file
+ * VALUES (not "-"), each behind its length, again and again.
  */
 public final class CorpusWriter {
     private static final long FIRST_TIMESTAMP_MS = 1_767_225_600_000L; // 2026-01-01T00:00:00Z
@@ -30,13 +35,14 @@ public final class CorpusWriter {
             String[] words = lines.nextLine().split(" ");
             long started = System.nanoTime();
             fill(arguments[0], words[0], words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]),
-                Integer.parseInt(words[4]), Integer.parseInt(words[5]), words[6], Long.parseLong(words[7]));
+                Integer.parseInt(words[4]), Integer.parseInt(words[5]), words[6], Long.parseLong(words[7]), words[8]);
             System.out.println((System.nanoTime() - started) / 1e9);
         }
     }
 
     private static void fill(String bootstrap, String topic, String codec, long records, int partitions,
-                             int valueBytes, int batchBytes, String segmentBytes, long distinctKeys) throws Exception {
+                             int valueBytes, int batchBytes, String segmentBytes, long distinctKeys, String values) throws Exception {
+        List<byte[]> given = values.equals("-") ? null : read(Path.of(values));
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             NewTopic newTopic = new NewTopic(topic, partitions, (short) 1).configs(Map.of(
                 "segment.bytes", segmentBytes, "retention.ms", "-1", "max.message.bytes", "8388608"));
@@ -63,12 +69,23 @@ public final class CorpusWriter {
             for (long i = 0; i < records; i++) {
                 long id = Long.remainderUnsigned(mix(7, i), distinctKeys > 0 ? distinctKeys : 1_000_000_000_000L);
                 int partition = (int) ((distinctKeys > 0 ? id : i) % partitions);
+                byte[] value = given == null ? value(i, valueBytes) : given.get((int) (i % given.size()));
                 producer.send(
-                    new ProducerRecord<>(topic, partition, FIRST_TIMESTAMP_MS + i / 10, key(id), value(i, valueBytes)),
+                    new ProducerRecord<>(topic, partition, FIRST_TIMESTAMP_MS + i / 10, key(id), value),
                     (metadata, error) -> { if (error != null) failure.compareAndSet(null, error); });
             }
         }
         if (failure.get() != null) throw failure.get();
+    }
+
+    private static List<byte[]> read(Path file) throws Exception {
+        List<byte[]> values = new ArrayList<>();
+        for (ByteBuffer content = ByteBuffer.wrap(Files.readAllBytes(file)); content.hasRemaining(); ) {
+            byte[] value = new byte[content.getInt()];
+            content.get(value);
+            values.add(value);
+        }
+        return values;
     }
 
     /** "key-" and twelve digits. */
