@@ -210,10 +210,11 @@ class TestCat:
     @pytest.mark.parametrize("count", [0, 1, 2, 30, 100, 100_000])
     def test_tail_is_the_last_records(self, fixture: str, count: int) -> None:
         expected = [row["offset"] for row in golden_rows(fixture)]
-        assert (
-            offsets(GOLDEN / fixture / "data", "--tail", count)
-            == expected[len(expected) - min(count, len(expected)) :]
-        )
+        result = run("cat", GOLDEN / fixture / "data", "--tail", count, "--format", "json")
+        found = [json.loads(line)["offset"] for line in result.stdout.splitlines()]
+        assert found == expected[len(expected) - min(count, len(expected)) :]
+        # A torn end is reported, once in a process.
+        assert not result.stderr or ("torn" in fixture and "are left out" in result.stderr)
 
     def test_tail_does_not_read_what_lies_before(self, golden_copy: Callable[[str], Path]) -> None:
         data = golden_copy("kafka-4.1/plain-none")
