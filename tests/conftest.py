@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from native_log.records import IMPLEMENTATION
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data"
 GOLDEN = DATA / "golden"
+
+# A busy machine is no reason to fail.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_report_header() -> str:
