@@ -216,7 +216,7 @@ class Reader:
                 path=error.path,
                 offset=start,
             )
-        elif start < log.local_log_start_offset or self._is_lost(error, log, start):
+        elif start < log.local_log_start_offset or self._is_lost(error, log):
             loss = FileNotFoundError(
                 f"{range.path}: a segment was removed while it was read, and with it the records from "
                 f"offset {start} on (by retention, DeleteRecords or by hand). Plan the read again from the "
@@ -241,17 +241,20 @@ class Reader:
             return False
         return now.inode == planned.inode and now.size_bytes < planned.segment_bytes
 
-    def _is_lost(self, error: Exception, log: LocalLog, offset: int) -> bool:
-        """Whether a segment was removed, and not merged with others.
+    def _is_lost(self, error: Exception, log: LocalLog) -> bool:
+        """Tell whether a segment was removed, not merged with others.
 
-        A cleaner merges segments into a new file, under the name of the first of them. If what is now before
-        the gap is a file that was there already, nothing was merged.
+        A cleaner merges segments into a new file, under the name of the first of them. If the segment that
+        now covers the removed one's offsets is a file that was there already, nothing was merged. Segments
+        further ahead tell nothing: a cleaner may leave one of them with the same size and time.
         """
         if not isinstance(error, FileNotFoundError):
             return False
         removed = parse_file_name(str(error.filename).rpartition("/")[2])
-        before = next((s for s in reversed(log.segments) if s.base_offset <= offset), None)
-        if removed is None or before is None or before.base_offset >= removed.offset:
+        if removed is None:
+            return False
+        before = next((s for s in reversed(log.segments) if s.base_offset <= removed.offset), None)
+        if before is None or before.base_offset == removed.offset:
             return False
         return before.id in {*self._range.earlier, *(piece.segment_id for piece in self._range.pieces)}
 
