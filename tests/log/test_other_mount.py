@@ -100,6 +100,16 @@ def test_a_lost_segment_is_told_from_a_merged_one(tmp_path: Path) -> None:
     assert offsets(tasks[3].read(["offset"])) == [14, 15, 18]
 
 
+def test_a_segment_merged_before_any_record_was_read(tmp_path: Path) -> None:
+    """The first segment stays as it was; only the one around the removed one tells of the merge."""
+    path = tmp_path / "t-0"
+    write_log(path, {0: [], 6: [], 12: [batch(12)], 18: [batch(18)]})
+    task = PartitionLog.open(path).range()
+    (path / file_name(12, "log")).unlink()
+    (path / file_name(6, "log")).write_bytes(batch(13, 2))
+    assert offsets(task.read(["offset"])) == [13, 14, 18, 19, 20]
+
+
 def test_a_cleaned_file_is_another_one(tmp_path: Path, relocations: list[object]) -> None:
     tasks = planned(tmp_path / "t-0")
     remount(tmp_path / "t-0")
