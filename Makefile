@@ -32,7 +32,7 @@ lint: install ## ruff, mypy, rustfmt, clippy, cargo test
 	cargo fmt --manifest-path $(CARGO_MANIFEST) --check
 	cargo fmt --manifest-path $(KERNEL)/fuzz/Cargo.toml --check
 	cargo clippy --manifest-path $(CARGO_MANIFEST) --locked --all-targets --all-features -- -D warnings
-	cargo test --manifest-path $(CARGO_MANIFEST) --locked --no-default-features
+	KERNEL_FUZZ_ROUNDS=20000 cargo test --manifest-path $(CARGO_MANIFEST) --locked --no-default-features --profile checked
 
 format: install ## format the Python and Rust sources
 	$(BIN)/ruff check --fix .
@@ -79,7 +79,8 @@ fuzz: ## fuzz the kernel with libFuzzer and AddressSanitizer, FUZZ_SECONDS=60 fo
 
 # What Miri can run: no C library, no files, and one input of each kind.
 MIRI_TESTS := codec::lz4_block::tests::matches_reach codec::snappy_block::tests::lengths codec::repeats::tests::sequences \
-  varint:: constant:: pool:: columns::validity:: cleaner::packs:: cleaner::words:: cleaner::key_map:: cleaner::newest::
+  varint:: constant:: pool:: columns::validity:: cleaner::packs:: cleaner::words:: cleaner::key_map:: cleaner::newest:: \
+  cleaner::tests::a_log_without_compression
 
 miri: ## run unit tests of the kernel's unsafe code under Miri
 	@if cargo +nightly miri --version >/dev/null 2>&1; then \

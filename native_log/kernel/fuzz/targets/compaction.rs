@@ -13,6 +13,7 @@ use _kernel::scan::scan;
 use _kernel::selection::Selection;
 use roaring::RoaringTreemap;
 
+use super::model;
 use super::sealed::sealed;
 
 const MAX_BATCH_BYTES: usize = 1 << 20;
@@ -24,6 +25,7 @@ pub fn run(data: &[u8]) {
     let [check_crcs, is_sealed, tombstones_kept, is_open, is_nulled, has_horizon, has_verdicts, all_fits] =
         [0, 1, 2, 3, 4, 5, 6, 7].map(|bit| flags >> bit & 1 == 1);
     let buffer = if is_sealed { sealed(buffer) } else { buffer.to_vec() };
+    model::check(&buffer, check_crcs, MAX_BATCH_BYTES);
     let max_bytes = if all_fits { MAX_MAP_BYTES } else { 64 * usize::from(map_bytes) };
     let (survivors, stopped) = collected(&buffer, check_crcs, 1 + usize::from(buckets), max_bytes);
     let nulled: RoaringTreemap = survivors.iter().filter(|offset| offset % 3 == 0).collect();

@@ -4,6 +4,7 @@
 
 pub mod compaction;
 pub mod lz4_block;
+mod model;
 pub mod read;
 pub mod round_trip;
 mod sealed;

@@ -78,9 +78,18 @@ fn scanned(buffer: &[u8], check_crcs: bool) {
 fn decoded(buffer: &[u8], mut options: Options, max_rows: usize) {
     let (records, all) = decode(buffer, &COLUMNS, &options);
     let (rows, constants) = (records.rows(), options.constants);
-    for array in records.finish(&COLUMNS, &constants) {
+    let arrays = records.finish(&COLUMNS, &constants);
+    for array in &arrays {
         array.to_data().validate_full().unwrap();
         assert_eq!(array.len(), rows);
+    }
+    // Other loops read other columns; what is found does not depend on which are asked for.
+    for columns in [&[][..], &[Column::Key], &[Column::Value], &[Column::Offset, Column::Key], &[Column::Sequence]] {
+        let (some, stopped) = decode(buffer, columns, &options);
+        assert_eq!((some.rows(), &stopped), (rows, &all));
+        for (column, array) in columns.iter().zip(some.finish(columns, &constants)) {
+            assert!(*array == *arrays[*column as usize], "column {} differs", column.name());
+        }
     }
     assert!(all.position >= BASE_POSITION);
     assert_eq!(all.status == Status::Damaged, all.damage.is_some());

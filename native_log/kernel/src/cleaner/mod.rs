@@ -31,5 +31,7 @@ pub mod rewrite;
 pub mod rules;
 pub mod spans;
 pub mod survivors;
+#[cfg(test)]
+mod tests;
 pub mod words;
 pub mod write;
