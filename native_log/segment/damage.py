@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 LEFT_ALONE = "The partition is left as it was: take the file from another replica"
 SEARCH_BYTES = 4 << 20
 _LARGEST_HEADER_BYTES = 61
+_READ_AGAIN = 8
+"""A search reads no more than so many times the bytes searched to check batches larger than its window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +153,12 @@ def find_next_batch(
     """Where the first whole batch with a right CRC and an offset within `order` begins at or behind
     `position`.
 
-    None if there is none before `end`. No more is held of the file than SEARCH_BYTES and one batch.
+    None if there is none before `end`. No more is held of the file than SEARCH_BYTES and one batch. A header
+    that claims more than SEARCH_BYTES has to be checked over all that it claims. Once many were wrong, as
+    only in crafted bytes, the search is for smaller batches alone.
     """
     window, whole = Window(SEARCH_BYTES), Window()
+    budget = _READ_AGAIN * (end - position)
     while position < end:
         view = window.at(file, position, end, _LARGEST_HEADER_BYTES)
         found = find_batch(
@@ -161,13 +166,15 @@ def find_next_batch(
             base_position=position,
             min_offset=order.next_offset,
             max_offset=min(order.next_offset + MAX_RELATIVE_OFFSET + 1, order.end_offset),
-            max_batch_bytes=min(max_batch_bytes, end - position),
+            max_batch_bytes=min(max_batch_bytes, end - position) if budget > 0 else 0,
         )
         if found is None:
             if position + len(view) == end:
                 return None
             position += len(view) - _LARGEST_HEADER_BYTES + 1  # a header on the view's end comes again, whole
         elif valid_batch_at(file, found, end, whole, max_batch_bytes=max_batch_bytes) is None:
+            size = int.from_bytes(view[found - position + 8 : found - position + 12], "big")
+            budget -= max(size, SEARCH_BYTES)
             position = found + 1
         else:
             return found
