@@ -9,7 +9,12 @@ import pyarrow as pa
 
 DEFAULT_MAX_BATCH_BYTES = 256 << 20
 """Ceiling in bytes for one batch, as stored and as decompressed. Far above what brokers accept
-(`max.message.bytes`, 1 MiB by default), so that only a lie or a decompression bomb meets it."""
+(`max.message.bytes`, 1 MiB by default), so that only a lie or a decompression bomb meets it.
+
+It bounds memory, too. The records of a batch become rows together, whatever `max_rows` says: of the least
+size, 7 bytes, up to 38 million, about 30 bytes each with the usual columns, 1.2 GB beside the batch itself.
+Compaction takes the decompressed batch, and once more what it is written with. Lower it where that is too
+much."""
 
 MAX_BATCH_BYTES = 2**31 + 11
 """The largest batch that a size field can tell of: a ceiling for those who let only the checksum decide."""
