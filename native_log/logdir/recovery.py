@@ -92,10 +92,11 @@ def recover(
     """Repair logs as a broker's start does after a crash.
 
     Each log is read with checksums, starting at the segment that contains its recovery point. The first batch
-    that is not whole and valid ends the log: everything after it is removed. Indexes, producer state and
-    leader epochs of what was read are rebuilt, and an interrupted compaction is finished. A directory whose
-    logs were all recovered is marked as cleanly shut down. Recovering it again changes nothing.
-    `__cluster_metadata` is left to the controller, which recovers it at each start.
+    that is not whole and valid ends the log: everything after it is removed. A segment that has lost its
+    offset index is read wherever it lies; it is truncated too, but the log continues after it. Indexes,
+    producer state and leader epochs of what was read are rebuilt, and an interrupted compaction is finished.
+    A directory whose logs were all recovered is marked as cleanly shut down. Recovering it again changes
+    nothing. `__cluster_metadata` is left to the controller, which recovers it at each start.
 
     Args:
         path: log directories, or single partition directories. No broker may run on them.

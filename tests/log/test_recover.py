@@ -154,6 +154,15 @@ def test_no_segments_at_all(tmp_path: Path) -> None:
     assert PartitionLog.open(path).log_end_offset == 7
 
 
+def test_epochs_outlive_all_segments(tmp_path: Path) -> None:
+    """But not a log that ends before its start, in which they mean nothing."""
+    for name, segments in (("a", {}), ("b", {0: [batch(0)]})):
+        path = write_log(tmp_path / name, segments)
+        (path / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n")
+        epochs = recovered(path, log_start_offset=7).leader_epochs
+        assert epochs == (() if segments else (EpochEntry(4, 7),))
+
+
 def test_later_segments_go_with_their_indexes_and_snapshots(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0)[:-4]], 3: [batch(3)], 6: [batch(6)]})
     for name in ("3.index", "3.timeindex", "3.txnindex", "6.snapshot", "9.snapshot"):

@@ -121,6 +121,14 @@ def test_the_records_of_a_wrapper_are_in_order_too(impl: Any, parts: list[bytes]
         assert one.damage is None or one.damage.kind == "order"
 
 
+@pytest.mark.parametrize("inner", [(0, 2, 1), (0, 1, 1)])
+def test_offsets_within_a_wrapper_increase(impl: Any, inner: tuple[int, ...]) -> None:
+    data = wrapper(1, [message(1, offset) for offset in inner], 2, "gzip")
+    found = impl.decode(data, ["offset"])
+    assert found.damage.kind == "records"
+    assert found.damage.message == "the offsets of the messages within a wrapper do not increase"
+
+
 @pytest.mark.parametrize("wrong", [at(batch(3), NO_END - 1), v2([Rec()], 3, last_offset_delta=-2)])
 def test_the_last_offset_is_not_below_the_first(impl: Any, wrong: bytes) -> None:
     """Be it that it is beyond the greatest number."""

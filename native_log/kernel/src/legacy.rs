@@ -93,7 +93,7 @@ pub fn wrapped_records<'a>(
 ) -> Result<WrappedRecords<'a>, Fault> {
     let mut entries = Entries { rest: content };
     let (mut remembered, mut unread) = (Vec::new(), entries.clone());
-    let mut ends = None;
+    let (mut ends, mut increase) = (None, true);
     while let Some(entry) = entries.next() {
         let entry = entry?;
         let record = match inner_record(wrapper, entry, check_crcs) {
@@ -101,8 +101,13 @@ pub fn wrapped_records<'a>(
             // What is wrong with an entry's size comes before what is wrong with a message.
             Err(fault) => return Err(entries.find_map(Result::err).unwrap_or(fault)),
         };
-        let (_, last) = ends.get_or_insert((record.offset, record.offset));
-        *last = record.offset;
+        match &mut ends {
+            None => ends = Some((record.offset, record.offset)),
+            Some((_, last)) => {
+                increase &= record.offset > *last;
+                *last = record.offset;
+            }
+        }
         if remembered.len() < MOST_REMEMBERED {
             remembered.push((record, entry[MAGIC_AT] as i8));
             unread = entries.clone();
@@ -111,6 +116,9 @@ pub fn wrapped_records<'a>(
     let Some((first, last)) = ends else {
         return Err(Fault::records("a compressed message holds no messages"));
     };
+    if !increase {
+        return Err(Fault::records("the offsets of the messages within a wrapper do not increase"));
+    }
     let base = base_offset(wrapper, last)?;
     let offsets = WrappedOffsets { first: first.wrapping_add(base), last: last.wrapping_add(base) };
     Ok(WrappedRecords { wrapper: *wrapper, remembered, unread, base, offsets })

@@ -236,7 +236,7 @@ class _Walk:
         What the checkpoint says of the log behind `end` goes first. (A broker drops it last. Until then it
         ignores lower epochs of the batches, and finds them only when it recovers once more.)
         """
-        if not self.checked:
+        if self._segments and not self.checked:
             return ()
         entries = truncate_from_end(in_order(read_leader_epochs(self._path)), end)
         for one in self._epochs:

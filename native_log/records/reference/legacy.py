@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from native_log.records.reference.codec import decompress
@@ -70,6 +71,8 @@ def read_wrapper(
     inner = [in_wrapper(header, message, check_crcs) for message in list(messages(content))]
     if not inner:
         raise DamagedBatchError("records", "a compressed message holds no messages")
+    if not all(before.offset < after.offset for before, after in pairwise(inner)):
+        raise DamagedBatchError("records", "the offsets of the messages within a wrapper do not increase")
     base = offset_of_zero(header, inner[-1].offset)
     return [record._replace(offset=wrap64(base + record.offset)) for record in inner]
 
