@@ -28,7 +28,7 @@ LOG_START = "log-start-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 INDEXES = ("index", "timeindex", "txnindex")
-_ENTRY_BYTES = {"index": 8, "timeindex": 12, "txnindex": 34}
+ENTRY_BYTES = {"index": 8, "timeindex": 12, "txnindex": 34}
 _LARGEST_LOG = 60_000
 
 
@@ -687,7 +687,7 @@ def change_index(files: LogDirFiles, random: Random) -> str | None:
         return None
     name = random.choice(names)
     kind = name.split(".")[1]
-    data, entry = files.partition[name], _ENTRY_BYTES[kind]
+    data, entry = files.partition[name], ENTRY_BYTES[kind]
     how = random.choice(
         [
             "of another",
@@ -744,7 +744,7 @@ def orphan_index(files: LogDirFiles, random: Random) -> str | None:
     if base in files.bases():
         return None
     kind = random.choice(INDEXES)
-    files.partition[name_of(base, kind)] = random.choice([b"", bytes(3 * _ENTRY_BYTES[kind])])
+    files.partition[name_of(base, kind)] = random.choice([b"", bytes(3 * ENTRY_BYTES[kind])])
     return name_of(base, kind)
 
 

@@ -51,11 +51,6 @@ def _misleading_index(files: LogDirFiles) -> bool:
     return False
 
 
-def _lost_index(files: LogDirFiles) -> bool:
-    logs = (name for name in files.partition if name.split(".", 1)[-1] in ("log", "log.swap"))
-    return any(name.replace(".log", ".index") not in files.partition for name in logs)
-
-
 def _overflows(files: LogDirFiles) -> bool:
     """Whether a segment has a batch whose offset is too far from its base offset for an index entry."""
     logs = {
@@ -90,9 +85,12 @@ MEANT = [
         "verify-after-missing-end",
         "Where such a batch is the last one, a log that is opened ends before it; the producer state was "
         "written for the end that a broker sees.",
-        lambda result, _: bool(
-            {"verify-after-records", "verify-after-order"} & {k for k, _ in result.differences}
-        ),
+        lambda result, _: bool({"verify-after-records", "verify-after-order"} & result.all_kinds()),
+    ),
+    Meant(
+        "verify-after-(offset|time|transaction)-index",
+        "An index of batches whose offsets go back is what a broker makes of them, too.",
+        lambda result, _: "verify-after-order" in result.all_kinds(),
     ),
     Meant(
         "verify-after-leader-epochs",
@@ -101,16 +99,16 @@ MEANT = [
         lambda *_: True,
     ),
     Meant(
-        "file-snapshot",
-        "Snapshots of earlier segments can be made anew. A broker writes some more of them, and leaves "
+        "(broker-after-)?file-snapshot",
+        "Snapshots of earlier segments can be made again. A broker writes some more of them, and leaves "
         "unreadable ones that it does not need.",
-        lambda _, text: text.endswith("only in theirs"),
+        lambda _, text: text.endswith(("only in theirs", "only in then by a broker")),
     ),
     Meant(
-        "(content|file)-(index|timeindex|txnindex)|epochs|(content|file)-snapshot",
-        "To a .log.swap without its .index.swap a broker makes an index of zeros, to look at its end, and "
-        "later takes that for the segment's. We take the index for lost: the segment is recovered.",
-        lambda result, _: _log_swap_without_index(result.made.files),
+        "(broker-after-)?((content|file)-snapshot|content-txnindex|epochs)|end|read-recovered",
+        "Where offsets go back, a broker takes the log's end from what it finds for the last index entry. "
+        "It keeps open transactions by their first offset, and producer state by an end that goes back, too.",
+        lambda result, _: goes_back(result.made.files.partition),
     ),
     Meant(
         "content-snapshot",
@@ -119,34 +117,35 @@ MEANT = [
         lambda result, _: _misleading_index(result.made.files),
     ),
     Meant(
-        "load-(end|read)",
-        "With the marker of a clean shutdown a broker believes the offset index. Where an entry is wrong it "
-        "takes the log's end too low or misses batches; we check the entry against the batch.",
-        lambda result, _: _misleading_index(result.made.files),
+        "(broker-after-)?content-snapshot",
+        "A broker reads the first record of a transaction's marker, whatever its batch says of their count "
+        "and compression. Where we cannot read it, the coordinator's epoch stays unknown.",
+        lambda result, _: not _UNSEEN.isdisjoint(result.made.kinds),
     ),
     Meant(
-        "load-(end|read)",
-        "A segment without its offset index is recovered by a broker even after a clean shutdown, and cut. "
-        "Reading changes nothing, and continues behind the damage.",
-        lambda result, _: _lost_index(result.made.files),
+        "(content|file)-(index|timeindex|txnindex)|epochs|(content|file)-snapshot",
+        "To a .log.swap without its .index.swap a broker makes an index of zeros, to look at its end, and "
+        "later takes that for the segment's. We take the index for lost: the segment is recovered.",
+        lambda result, _: _log_swap_without_index(result.made.files),
     ),
     Meant(
-        "load-.*",
-        "After a clean shutdown a broker takes the log's end from its last batch's header, whatever lies "
-        "before it; its consumers pass over offsets that go back. Here they are damage.",
-        lambda result, _: goes_back(result.made.files.partition) or "magic" in result.made.kinds,
+        "torn-(index|timeindex|txnindex)",
+        "A torn entry below the recovery point is trimmed by a broker when it closes the log. We leave the "
+        "files of such segments alone; lookups do not use what is torn.",
+        lambda *_: True,
     ),
     Meant(
-        "end|epochs|(content|file)-.*",
+        "load-(end|read|segments)",
+        "After a clean shutdown a broker believes the offset index and the last batch's header, recovers "
+        "segments without an index, and serves no more of a segment than lies before damage. We check index "
+        "entries, change nothing and look for batches behind damage, which verify reports.",
+        lambda result, _: result.reported,
+    ),
+    Meant(
+        "start|end|epochs|(content|file)-.*",
         "A segment with an offset that is 2^31 or more above its base offset is split by a broker, since old "
         "cleaners made such ones. One flipped bit in a base offset is likelier: the log ends there.",
         lambda result, _: _overflows(result.made.files),
-    ),
-    Meant(
-        "content-index",
-        "A torn entry below the recovery point is trimmed by a broker when it closes the log. We leave the "
-        "files of such segments alone; lookups do not use what is torn.",
-        lambda result, text: "cut inside" in str(result.made) or "garbage" in str(result.made),
     ),
     Meant(
         "read-recovered|load-read",

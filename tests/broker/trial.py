@@ -7,6 +7,7 @@ python -m tests.broker.trial FIRST SECONDS    cases from a seed on, for so long;
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -16,7 +17,6 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from native_log.log.producers.producer_state import parse_snapshot
 from native_log.logdir.verification import verify_log
 
 from .cluster import QUICKLY_STARTED
-from .damage import CLEAN_SHUTDOWN, DIRECTORY, EPOCHS, RECOVERY_POINT, TOPIC, Case, goes_back
+from .damage import CLEAN_SHUTDOWN, DIRECTORY, ENTRY_BYTES, EPOCHS, RECOVERY_POINT, TOPIC, Case
 from .meant import meant
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Result:
 
     Attributes:
         differences: (kind, text) of what is not as it must be.
+        reported: whether verify found a problem.
         cuts, end_offset: whether our recovery cut anything off, and the log end offset then.
         is_empty: whether ours from the start left nothing.
         refused: why the broker cannot load the log at all; None if it can.
@@ -76,6 +77,7 @@ class Result:
     differences: list[tuple[str, str]] = field(default_factory=list)
     refused: str | None = None
     clean: bool = False
+    reported: bool = False
     cuts: bool = False
     is_empty: bool = False
     end_offset: int = 0
@@ -86,6 +88,9 @@ class Result:
     def kinds(self) -> set[str]:
         """Of those that are not meant."""
         return {kind for kind, text in self.differences if meant(self, kind, text) is None}
+
+    def all_kinds(self) -> set[str]:
+        return {kind for kind, _ in self.differences}
 
     def __str__(self) -> str:
         found = [
@@ -112,6 +117,7 @@ def run(case: Case, loader: Loader, scratch: Path) -> Result:
     result.clean = CLEAN_SHUTDOWN in made.files.beside
     fails = _read_damaged(ours, result)
     problems = _verify(ours, result, "verify-crash")
+    result.reported = bool(problems)
     if result.clean and result.refused is None:
         _compare_loaded(ours, loaded, result)
 
@@ -158,7 +164,7 @@ def _read_damaged(log_dir: Path, result: Result) -> str | None:
                 result.differ(f"read-{mode}-fails", error)
         except Exception as error:
             result.differ(f"read-{mode}-crash", repr(error))
-        if any(after <= before for before, after in pairwise(offsets)):
+        if any(after <= before for before, after in itertools.pairwise(offsets)):
             result.differ(f"read-{mode}-order", offsets)
     return fails
 
@@ -174,12 +180,12 @@ def _verify(log_dir: Path, result: Result, kind: str) -> list[Problem] | None:
 def _compare_loaded(log_dir: Path, loaded: dict[str, Any], result: Result) -> None:
     log = _open(log_dir)
     found = {
-        "start": log.log_start_offset,
+        "start": log.local_log_start_offset,
         "end": log.log_end_offset,
         "segments": [segment.base_offset for segment in log.segments],
     }
     # What a broker then does, reading does not.
-    begins_anew = not log.segments or log.end_of_last_batch < log.log_start_offset
+    begins_anew = not log.segments or log.end_of_last_batch < log.local_log_start_offset
     for name, value in found.items():
         if value != loaded[name] and not (name == "segments" and begins_anew):
             result.differ(f"load-{name}", f"ours {value}, theirs {loaded[name]}")
@@ -262,7 +268,11 @@ def _compare_files(
                 differ = {key: (first.get(key), second.get(key)) for key in {*first, *second}
                           if first.get(key) != second.get(key)}  # fmt: skip
                 result.differ(f"{prefix}content-{kind}", f"{name}: {me}, {other}: {differ}")
-        elif one != two:
+        elif one == two:
+            continue
+        elif kind in ENTRY_BYTES and one[: len(one) // ENTRY_BYTES[kind] * ENTRY_BYTES[kind]] == two:
+            result.differ(f"{prefix}torn-{kind}", f"{name}: {me} {len(one)} bytes, {other} {len(two)}")
+        else:
             at = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), "the end")
             result.differ(
                 f"{prefix}content-{kind}",
@@ -334,52 +344,61 @@ def quickly():
         logging.disable(logging.NOTSET)
 
 
+@dataclass
+class Summary:
+    """What many cases came to, counted."""
+
+    cases: Counter[str] = field(default_factory=Counter)
+    damages: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    differences: Counter[str] = field(default_factory=Counter)
+    meant: Counter[str] = field(default_factory=Counter)
+
+    def add(self, result: Result) -> None:
+        kinds = result.kinds()
+        self.cases["all"] += 1
+        self.cases["refused by the broker"] += result.refused is not None
+        self.cases["clean shutdown"] += result.clean
+        self.cases["cut"] += result.cuts
+        self.cases["different"] += bool(kinds)
+        self.cases["different as meant"] += bool(result.differences) and not kinds
+        self.damages.update(result.made.kinds)
+        self.differences.update(kinds)
+        self.meant.update(
+            {reason for one in result.differences if (reason := meant(result, *one)) is not None}
+        )
+        if result.refused is not None:
+            self.refusals[result.refused[:90]] += 1
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{name}, {sum(counter.values())} in all:\n"
+            + "".join(f"  {count:6} {what}\n" for what, count in counter.most_common())
+            for name, counter in vars(self).items()
+        )
+
+
 def main() -> None:
-    first, seconds = int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else None
-    scratch = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    first, seconds = int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0
+    scratch = Path(tempfile.mkdtemp())
     loader = Loader(compiled([LOADER], scratch / "classes"))
-    counts: Counter[str] = Counter()
-    kinds: Counter[str] = Counter()
-    shown: Counter[str] = Counter()
-    refusals: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    seed, end = first, time.monotonic() + (seconds or 0)
+    summary, end = Summary(), time.monotonic() + seconds
     try:
         with quickly():
-            while True:
-                if os.environ.get("SKIP_BACK") and goes_back(Case(seed).make().files.partition):
-                    seed += 1
-                    continue
+            for seed in itertools.count(first):
                 result = run(Case(seed), loader, scratch)
-                if seconds is None:
+                if seconds == 0:
                     print(result)
-                counts["cases"] += 1
-                counts["refused"] += result.refused is not None
-                counts["clean"] += result.clean
-                counts["cut"] += result.cuts
-                counts["different"] += bool(result.kinds())
-                counts["different as meant"] += bool(result.differences) and not result.kinds()
-                for kind, text in result.differences:
-                    if (reason := meant(result, kind, text)) is not None:
-                        reasons[reason] += 1
-                kinds.update(result.made.kinds)
-                if result.refused:
-                    refusals[result.refused[:90]] += 1
-                if seconds is not None and any(shown[kind] < 2 for kind in result.kinds()):
+                elif any(summary.differences[kind] < 2 for kind in result.kinds()):
                     print(shrunk(result, loader, scratch), flush=True)
-                shown.update(result.kinds())
-                seed += 1
+                summary.add(result)
                 if time.monotonic() >= end:
                     break
     finally:
         loader.close()
         shutil.rmtree(scratch)
-    print(dict(counts), f"seeds {first} to {seed - 1}")
-    print("damages:", sum(kinds.values()), dict(kinds.most_common()))
-    print("refusals:", dict(refusals.most_common()))
-    for reason, count in reasons.most_common():
-        print(f"meant, {count} times: {reason}")
-    print("differences:", dict(shown.most_common()))
+    if seconds:
+        print(f"seeds {first} to {seed}\n{summary}")
 
 
 if __name__ == "__main__":
