@@ -79,8 +79,8 @@ fuzz: ## fuzz the kernel with libFuzzer and AddressSanitizer, FUZZ_SECONDS=60 fo
 
 # What Miri can run: no C library, no files, and one input of each kind.
 MIRI_TESTS := codec::lz4_block::tests::matches_reach codec::snappy_block::tests::lengths codec::repeats::tests::sequences \
-  varint:: constant:: pool:: columns::validity:: cleaner::packs:: cleaner::words:: cleaner::key_map:: cleaner::newest:: \
-  cleaner::tests::a_log_without_compression
+  varint:: constant:: pool:: columns::validity:: compaction::packs:: compaction::short_keys:: compaction::key_map:: compaction::newest:: \
+  compaction::tests::a_log_without_compression
 
 miri: ## run unit tests of the kernel's unsafe code under Miri
 	@if cargo +nightly miri --version >/dev/null 2>&1; then \

@@ -19,7 +19,7 @@ from benchmarks.places import scratch
 from benchmarks.spark import in_session
 from native_log import LogDir
 from native_log.config import LogConfig
-from native_log.log.writing.encoding import Encoding
+from native_log.log.writing.record_encoding import Encoding
 from native_log.publish.commit import commit
 from native_log.publish.job import WriteJob
 from native_log.publish.staging import StagedFile, StagingWriter, TaskAttempt

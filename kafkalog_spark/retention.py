@@ -27,11 +27,11 @@ from kafkalog_spark.cluster import (
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import pack
-from native_log.logdir.changing import chosen_partitions, open_to_change, policies
+from native_log.logdir.maintenance import open_for_maintenance, policies, select_partitions
 from native_log.policies import Request, RetentionPolicy, retention_policy
-from native_log.retention.local import settled
+from native_log.retention.enforcement import settled
+from native_log.retention.execution import apply
 from native_log.retention.plan import RetentionPlan, look, table
-from native_log.retention.removal import apply
 
 if TYPE_CHECKING:
     import os
@@ -79,8 +79,8 @@ def retain(
     request = Request.of(topics, config)
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as held:
-        log_dir = open_to_change(path, dry_run, held)
-        chosen = chosen_partitions(log_dir, request.topics, exclude_topics)
+        log_dir = open_for_maintenance(path, dry_run, held)
+        chosen = select_partitions(log_dir, request.topics, exclude_topics)
         decided = policies(log_dir, chosen, partial(retention_policy, request=request))
         held.enter_context(tuned_session(spark))
         to_do: list[RetentionPlan] = []
@@ -130,7 +130,7 @@ def _looked(
     files = sum(count for _, count in directories)
     most = max(FEWEST_FILES, -(-files // (TASKS_A_CORE * cores(spark))))
     tasks = [[directory for directory, _ in packed] for packed in pack(directories, lambda one: one[1], most)]
-    work = partial(look_at, now_ms=now_ms, dry_run=dry_run)
+    work = partial(inspect_partition, now_ms=now_ms, dry_run=dry_run)
     for found in collect_rows(task_rows(spark, tasks).mapInArrow(work, DDL)):
         seen: Seen = pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
         if seen.invisible is not None:
@@ -152,7 +152,9 @@ def _to_look_at(
     ]
 
 
-def look_at(batches: Iterator[pa.RecordBatch], now_ms: int, dry_run: bool) -> Iterator[pa.RecordBatch]:
+def inspect_partition(
+    batches: Iterator[pa.RecordBatch], now_ms: int, dry_run: bool
+) -> Iterator[pa.RecordBatch]:
     """Lists of Judged -> Seen."""
     for asked in rows(batches):
         directories: list[Judged] = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)

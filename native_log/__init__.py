@@ -34,16 +34,16 @@ from native_log.errors import (
 
 if TYPE_CHECKING:
     from native_log.arguments import Compression, HighWatermark, IsolationLevel, Mode, Origin
-    from native_log.cleaner import STATISTICS_SCHEMA, compact
+    from native_log.checkpoints.leader_epochs import EpochEntry
+    from native_log.compaction import STATISTICS_SCHEMA, compact
     from native_log.config import InvalidConfigError, LogConfig
     from native_log.erasure import ERASURE_SCHEMA, erase
     from native_log.log import LogRange, LogScan, PartitionCheckpoints, PartitionLog
-    from native_log.log.leader_epochs import EpochEntry
     from native_log.log.producers.transactions import TRANSACTION_SCHEMA
-    from native_log.log.recovery.recover import LogRecovery
+    from native_log.log.recovery.log_recovery import LogRecovery
     from native_log.logdir import (
         LogDir,
-        LogDirectory,
+        LogDirRoot,
         MetaProperties,
         OffsetCheckpoints,
         PartitionDir,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     )
     from native_log.logdir.recovery import RECOVERY_SCHEMA, PartitionRecovery, recover
     from native_log.logdir.reindexing import REINDEX_SCHEMA, PartitionReindexing, reindex
-    from native_log.logdir.verifying import PROBLEM_SCHEMA, verify
+    from native_log.logdir.verification import PROBLEM_SCHEMA, verify
     from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA
     from native_log.retention import DELETION_SCHEMA, RETENTION_SCHEMA, delete_records, retain
     from native_log.segment.damage import DamagedRange
@@ -87,7 +87,7 @@ __all__ = [
     "LogConfig",
     "LogDir",
     "LogDirInUseError",
-    "LogDirectory",
+    "LogDirRoot",
     "LogNeedsRecoveryError",
     "LogRange",
     "LogRecovery",
@@ -127,15 +127,15 @@ _MODULES = {
     "DELETION_SCHEMA": "native_log.retention",
     "DamagedRange": "native_log.segment.damage",
     "ERASURE_SCHEMA": "native_log.erasure",
-    "EpochEntry": "native_log.log.leader_epochs",
+    "EpochEntry": "native_log.checkpoints.leader_epochs",
     "HighWatermark": "native_log.arguments",
     "InvalidConfigError": "native_log.config",
     "IsolationLevel": "native_log.arguments",
     "LogConfig": "native_log.config",
     "LogDir": "native_log.logdir",
-    "LogDirectory": "native_log.logdir",
+    "LogDirRoot": "native_log.logdir",
     "LogRange": "native_log.log",
-    "LogRecovery": "native_log.log.recovery.recover",
+    "LogRecovery": "native_log.log.recovery.log_recovery",
     "LogScan": "native_log.log",
     "LogSegment": "native_log.segment.segment",
     "MetaProperties": "native_log.logdir",
@@ -148,20 +148,20 @@ _MODULES = {
     "PartitionLog": "native_log.log",
     "PartitionRecovery": "native_log.logdir.recovery",
     "PartitionReindexing": "native_log.logdir.reindexing",
-    "PROBLEM_SCHEMA": "native_log.logdir.verifying",
+    "PROBLEM_SCHEMA": "native_log.logdir.verification",
     "RECORD_SCHEMA": "native_log.records",
     "RECOVERY_SCHEMA": "native_log.logdir.recovery",
     "REINDEX_SCHEMA": "native_log.logdir.reindexing",
     "RETENTION_SCHEMA": "native_log.retention",
-    "STATISTICS_SCHEMA": "native_log.cleaner",
+    "STATISTICS_SCHEMA": "native_log.compaction",
     "TRANSACTION_SCHEMA": "native_log.log.producers.transactions",
-    "compact": "native_log.cleaner",
+    "compact": "native_log.compaction",
     "delete_records": "native_log.retention",
     "erase": "native_log.erasure",
     "recover": "native_log.logdir.recovery",
     "reindex": "native_log.logdir.reindexing",
     "retain": "native_log.retention",
-    "verify": "native_log.logdir.verifying",
+    "verify": "native_log.logdir.verification",
 }
 
 

@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from native_log.log.recovery.interrupted import STAGING_DIRECTORY
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,21 +12,21 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.cluster import DDL, collect_rows, cores, job_description, task_rows, tuned_session
-from kafkalog_spark.compaction.cutting import SPLIT_BYTES
+from kafkalog_spark.compaction.inspection import look
+from kafkalog_spark.compaction.install import publish, remove_staged
 from kafkalog_spark.compaction.large import clean_large
-from kafkalog_spark.compaction.looking import look
-from kafkalog_spark.compaction.publishing import publish, remove_staged
-from kafkalog_spark.compaction.values import LogToClean, Looked, Settings, Task, failed
+from kafkalog_spark.compaction.messages import Inspected, LogToClean, Settings, Task, failed
+from kafkalog_spark.compaction.splits import SPLIT_BYTES
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import FILE_COST_BYTES, pack, target_bytes
-from native_log.cleaner import statistics
-from native_log.cleaner.deletion import delete_old_segments
-from native_log.cleaner.local import compaction_request, skipped
+from native_log.compaction import statistics
+from native_log.compaction.compactor import compaction_request, skipped
+from native_log.compaction.delete_policy import delete_old_segments
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
-from native_log.log.recovery.interrupted import STAGING_DIRECTORY, finish_interrupted
-from native_log.logdir.changing import chosen_partitions, open_to_change, policies
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
+from native_log.logdir.maintenance import open_for_maintenance, policies, select_partitions
 from native_log.policies import compaction_policy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafkalog_spark.compaction.values import ToClean
-    from native_log.cleaner.statistics import PartitionStatistics
+    from kafkalog_spark.compaction.messages import LargePartition
+    from native_log.compaction.statistics import PartitionStatistics
     from native_log.logdir import LogDir, PartitionDir
     from native_log.policies import CompactionPolicy
 
@@ -78,9 +78,9 @@ def compact(
         split_bytes: about how much of a larger log a task reads.
 
     Returns:
-        One row a partition, as `native_log.compact` tells it (native_log.cleaner.STATISTICS_SCHEMA): `status`
-        is cleaned (in a dry run: would be), skipped or failed, with a `reason`; segments, records and bytes
-        before and after; what became of batches, tombstones and keys. It is done when this returns.
+        One row for each partition, as of `native_log.compact` (native_log.compaction.STATISTICS_SCHEMA):
+        `status` is cleaned (in a dry run: would be), skipped or failed, with a `reason`; segments, records,
+        and bytes before and after; what became of batches, tombstones and keys. The work is done on return.
 
     Raises:
         PathNotVisibleError: an executor does not see a partition's directory.
@@ -90,8 +90,8 @@ def compact(
     buffer_bytes = LogConfig.parse(request.config).log_cleaner_dedupe_buffer_size
     settings = Settings(buffer_bytes, int(time.time() * 1000) if now_ms is None else now_ms, dry_run)
     with ExitStack() as held:
-        log_dir = open_to_change(path, dry_run, held)
-        chosen = chosen_partitions(log_dir, request.topics, exclude_topics)
+        log_dir = open_for_maintenance(path, dry_run, held)
+        chosen = select_partitions(log_dir, request.topics, exclude_topics)
         decided = policies(log_dir, chosen, partial(compaction_policy, request=request))
         told = skipped(chosen, decided)
         to_compact = [(one, p) for one, p in zip(chosen, decided, strict=True) if p.skipped is None]
@@ -150,16 +150,16 @@ def _cleaned(
     settings: Settings,
     small_bytes: int,
     split_bytes: int,
-) -> list[Looked]:
+) -> list[Inspected]:
     """All that can be done without a change to a log: what is to be published, or said."""
-    done: list[Looked] = []
-    large: list[ToClean] = []
+    done: list[Inspected] = []
+    large: list[LargePartition] = []
     with job_description(spark, "compact", f"looking into {len(logs)} partitions, and cleaning small ones"):
         for looked in _looked(spark, logs, settings, small_bytes):
             if looked.invisible_from is not None:
                 raise PathNotVisibleError.on_host(looked.invisible_from, looked.directory.path)
-            if looked.to_clean is not None:
-                large.append(looked.to_clean)
+            if looked.large_partition is not None:
+                large.append(looked.large_partition)
             else:
                 done.append(looked)
     return done + clean_large(spark, large, settings, split_bytes)
@@ -167,7 +167,7 @@ def _cleaned(
 
 def _looked(
     spark: SparkSession, logs: Sequence[Sized], settings: Settings, small_bytes: int
-) -> Iterator[Looked]:
+) -> Iterator[Inspected]:
     if not logs:
         return
     sizes = [size for _, size in logs]

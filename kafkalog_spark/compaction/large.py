@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.cluster import DDL, collect_rows, cores, job_description, repartition_by_number, task_rows
-from kafkalog_spark.compaction.cutting import SURVEY_BYTES, jobs, parts, work
-from kafkalog_spark.compaction.deciding import Outline, decide
-from kafkalog_spark.compaction.gathering import gather_keys
-from kafkalog_spark.compaction.groups import rewrite_groups
-from kafkalog_spark.compaction.planning import plan_rounds
-from kafkalog_spark.compaction.values import Looked, Staged, failed
+from kafkalog_spark.compaction.key_collection import gather_keys
+from kafkalog_spark.compaction.messages import Inspected, Staged, failed
+from kafkalog_spark.compaction.resolution import RoundLayout, decide
+from kafkalog_spark.compaction.rewrite import rewrite_groups
+from kafkalog_spark.compaction.rounds import plan_rounds
+from kafkalog_spark.compaction.splits import SURVEY_BYTES, jobs, parts, work
 from kafkalog_spark.read.splits import PACK_BYTES, target_bytes
-from native_log.cleaner import statistics
-from native_log.cleaner.deletion import with_deletion
+from native_log.compaction import statistics
+from native_log.compaction.delete_policy import with_deletion
 from native_log.errors import KafkaLogError
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafkalog_spark.compaction.cutting import Job
-    from kafkalog_spark.compaction.values import GroupResult, Planned, Settings, ToClean
-    from native_log.cleaner.plan import Round
+    from kafkalog_spark.compaction.messages import GroupResult, LargePartition, RoundPlan, Settings
+    from kafkalog_spark.compaction.splits import Job
+    from native_log.compaction.rounds import Round
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +38,11 @@ TASKS_A_CORE = 4
 
 
 def clean_large(
-    spark: SparkSession, large: Sequence[ToClean], settings: Settings, split_bytes: int
-) -> list[Looked]:
+    spark: SparkSession, large: Sequence[LargePartition], settings: Settings, split_bytes: int
+) -> list[Inspected]:
     """All but what changes logs. Those that have transactions are surveyed first."""
-    done: list[Looked] = []
-    rounds: list[tuple[ToClean, Round | None]] = [(one, None) for one in large if one.is_plain]
+    done: list[Inspected] = []
+    rounds: list[tuple[LargePartition, Round | None]] = [(one, None) for one in large if one.is_plain]
     with_transactions = [one for one in large if not one.is_plain]
     while rounds or with_transactions:
         for one, plan in zip(with_transactions, _surveyed(spark, with_transactions, settings), strict=True):
@@ -53,14 +53,14 @@ def clean_large(
         with_transactions = []
         for job, results in _results(spark, rounds, settings, split_bytes) if rounds else ():
             if any(result.has_transactions for result in results):
-                with_transactions.append(job.to_clean)
+                with_transactions.append(job.large_partition)
             else:
                 done.append(_told(job, results, settings))
         rounds = []
     return done
 
 
-def _surveyed(spark: SparkSession, chosen: Sequence[ToClean], settings: Settings) -> list[Planned]:
+def _surveyed(spark: SparkSession, chosen: Sequence[LargePartition], settings: Settings) -> list[RoundPlan]:
     if not chosen:
         return []
     sizes = [size for one in chosen for _, size in one.segments]
@@ -79,7 +79,7 @@ def _surveyed(spark: SparkSession, chosen: Sequence[ToClean], settings: Settings
 
 def _results(
     spark: SparkSession,
-    rounds: Sequence[tuple[ToClean, Round | None]],
+    rounds: Sequence[tuple[LargePartition, Round | None]],
     settings: Settings,
     split_bytes: int,
 ) -> Iterator[tuple[Job, list[GroupResult]]]:
@@ -94,11 +94,11 @@ def _results(
         split_bytes = target_bytes(sizes, split_bytes, 2 * cores(spark))
     asked = [one for number, job in enumerate(to_do, bundles) for one in work(job, number, split_bytes)]
     gathered = task_rows(spark, asked).mapInArrow(partial(gather_keys, settings=settings), DDL)
-    plans = [job.round if job.is_surveyed else job.to_clean for job in to_do]
-    outlines = [Outline(job.first_bundle, job.first_group, tuple(job.borders)) for job in to_do]
+    plans = [job.round if job.is_surveyed else job.large_partition for job in to_do]
+    layouts = [RoundLayout(job.first_bundle, job.first_group, tuple(job.borders)) for job in to_do]
     decided = repartition_by_number(
         task_rows(spark, plans, first=bundles, part=ASKED).union(gathered), bundles + len(plans)
-    ).mapInArrow(partial(decide, settings=settings, outlines=outlines, bundles=bundles), DDL)
+    ).mapInArrow(partial(decide, settings=settings, layouts=layouts, bundles=bundles), DDL)
     tasks = -(-sum(sizes) // target_bytes(sizes, GROUPS_BYTES, TASKS_A_CORE * cores(spark)))
     results = repartition_by_number(decided, min(groups, tasks)).mapInArrow(
         partial(rewrite_groups, settings=settings), DDL
@@ -114,32 +114,34 @@ def _results(
         yield job, [pickle.loads(by_number[number]) for number in numbers]  # noqa: S301 (of our own tasks)
 
 
-def _told(job: Job, results: Sequence[GroupResult], settings: Settings) -> Looked:
+def _told(job: Job, results: Sequence[GroupResult], settings: Settings) -> Inspected:
     error = next((result.error for result in results if result.error is not None), None)
     if error is not None:
-        return _failed(job.to_clean, error)
-    directory = job.to_clean.directory
+        return _failed(job.large_partition, error)
+    directory = job.large_partition.directory
     stats = statistics.cleaned(
         job.round,
-        job.to_clean.found,
+        job.large_partition.found,
         sum((result.stats for result in results), statistics.GroupStatistics()),
         sum(result.null_keys for result in results),
         directory.checkpoints.first_dirty_offset is not None,
-        job.to_clean.policy.note,
+        job.large_partition.policy.note,
     )
     try:
         groups = zip(job.round.groups, (result.stats for result in results), strict=True)
-        stats = with_deletion(stats, directory.open(), job.to_clean.policy.config, settings.now_ms, groups)
+        stats = with_deletion(
+            stats, directory.open(), job.large_partition.policy.config, settings.now_ms, groups
+        )
     except (KafkaLogError, OSError) as gone:
-        return _failed(job.to_clean, str(gone))
+        return _failed(job.large_partition, str(gone))
     staged = tuple(
         Staged(group.base_offsets, result.attempt)
         for group, result in zip(job.round.groups, results, strict=True)
         if result.attempt is not None
     )
-    return Looked(directory, statistics=stats, staged=staged)
+    return Inspected(directory, statistics=stats, staged=staged)
 
 
-def _failed(one: ToClean, error: str) -> Looked:
+def _failed(one: LargePartition, error: str) -> Inspected:
     logger.warning("%s-%d is not cleaned: %s", one.directory.topic, one.directory.partition, error)
-    return Looked(one.directory, statistics=failed(one.directory, error))
+    return Inspected(one.directory, statistics=failed(one.directory, error))

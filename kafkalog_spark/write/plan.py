@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import PathNotVisibleError, WriteAbortedError
 from kafkalog_spark.write.columns import SinkColumns
+from native_log.checkpoints.lock import LogDirLock, lock_holder
+from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, NotALogDirError
-from native_log.log.writing.encoding import Encoding
+from native_log.log.writing.record_encoding import Encoding
 from native_log.logdir import LogDir
 from native_log.logdir.create import checked_topic
 from native_log.logdir.discovery import find_partitions, local_path
-from native_log.logdir.lock import LogDirLock, lock_holder
-from native_log.logdir.names import METADATA_TOPIC
 from native_log.publish.job import Owner, WriteJob, has_other_jobs
 from native_log.publish.staging import TaskAttempt
 

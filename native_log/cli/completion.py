@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from click.shell_completion import CompletionItem
 
-from native_log.logdir.names import PartitionKind, parse_partition_name
+from native_log.checkpoints.names import PartitionKind, parse_partition_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

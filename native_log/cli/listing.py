@@ -12,7 +12,7 @@ from native_log.cli.sizes import human_size
 from native_log.cli.tables import lines
 from native_log.cli.tail import windows_from_end
 from native_log.cli.times import format_time_ms
-from native_log.cli.topics import chosen_partitions
+from native_log.cli.topics import select_partitions
 from native_log.errors import KafkaLogError
 from native_log.logdir import PartitionKind
 from native_log.policies import described
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.log import PartitionLog
-    from native_log.logdir import LogDir, LogDirectory, PartitionDir
+    from native_log.logdir import LogDir, LogDirRoot, PartitionDir
     from native_log.policies import TopicFacts
 
 _MANY = 200  # partitions: fewer are listed before a progress bar could be read
@@ -68,7 +68,7 @@ class PartitionRow:
 class Listing:
     """What `ls` found; `failed` has the exit code of each partition that could not be opened."""
 
-    directories: tuple[LogDirectory, ...]
+    directories: tuple[LogDirRoot, ...]
     partitions: tuple[PartitionRow, ...]
     failed: tuple[int, ...]
 
@@ -80,7 +80,7 @@ def list_log_dir(
 
     Raises UnknownTopicOrPartitionError.
     """
-    wanted = chosen_partitions(log_dir, topics, exclude_topics)
+    wanted = select_partitions(log_dir, topics, exclude_topics)
     rows, failed = [], []
     with progress("opening partitions", len(wanted), shown=len(wanted) >= _MANY) as advance:
         for one in wanted:
@@ -140,7 +140,7 @@ def _rows_in(listing: Listing, log_dir: Path) -> list[PartitionRow]:
     return [row for row in listing.partitions if row.directory.path.parent == log_dir]
 
 
-def _headline(directory: LogDirectory) -> str:
+def _headline(directory: LogDirRoot) -> str:
     about = []
     properties = directory.meta_properties
     if properties is not None:
@@ -192,7 +192,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _directory_json(directory: LogDirectory) -> dict[str, Any]:
+def _directory_json(directory: LogDirRoot) -> dict[str, Any]:
     properties = directory.meta_properties
     return {
         "path": str(directory.path),

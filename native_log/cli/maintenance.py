@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from native_log.cleaner.progress import Progress
 from native_log.cli.changes import check_is_asked, confirm
 from native_log.cli.progress import reporting
 from native_log.cli.runner import note_error
-from native_log.cli.topics import chosen_partitions
+from native_log.cli.topics import select_partitions
 from native_log.logdir.recovery import PartitionRecovery, left_to_the_controller, recover, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
-from native_log.logdir.verifying import problems_of
-from native_log.logdir.verifying import row as problem_row
+from native_log.logdir.verification import problems_of
+from native_log.logdir.verification import row as problem_row
+from native_log.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from native_log.log.recovery.recover import LogRecovery
+    from native_log.log.problems import Problem
+    from native_log.log.recovery.log_recovery import LogRecovery
     from native_log.logdir import LogDir, PartitionDir
-    from native_log.logdir.problems import Problem
 
 
 def verify_all(
     log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = (), *, as_json: bool = False
 ) -> int:
     """Print a line for each problem; return how many there are."""
-    chosen = chosen_partitions(log_dir, topics, exclude_topics)
+    chosen = select_partitions(log_dir, topics, exclude_topics)
     count = 0
     with reporting("verifying") as report:
         progress = Progress(report, len(chosen))

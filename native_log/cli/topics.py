@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from native_log.logdir import LogDir, PartitionDir
 
 
-def chosen_partitions(
+def select_partitions(
     log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = (), *, internal: bool = True
 ) -> list[PartitionDir]:
     """The partitions of these topics, by default of all, less those excluded.

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from native_log.erasure.local import erase
+from native_log.erasure.eraser import erase
 from native_log.erasure.search import ERASURE_SCHEMA
 
 __all__ = ["ERASURE_SCHEMA", "erase"]

@@ -7,11 +7,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.log.leader_epochs import LEADER_EPOCH_CHECKPOINT
-from native_log.log.partition_metadata import PARTITION_METADATA
-from native_log.log.recovery.interrupted import STAGING_DIRECTORY
+from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT
+from native_log.checkpoints.names import BROKER_TOPICS, MAX_NAME_LENGTH, PartitionKind, parse_partition_name
+from native_log.checkpoints.partition_metadata import PARTITION_METADATA
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.logdir.discovery import REMOTE_INDEX_CACHE, ROOT_FILES, PartitionDir
-from native_log.logdir.names import BROKER_TOPICS, MAX_NAME_LENGTH, PartitionKind, parse_partition_name
 from native_log.segment.files import LOG, parse_file_name
 from native_log.storage import is_directory
 from native_log.storage.writing import gone_name
@@ -28,7 +28,7 @@ _NO_RECORDS = {*ROOT_FILES, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PossibleCopy:
     """A directory or file that was not searched.
 
     Attributes:
@@ -83,7 +83,7 @@ def set_aside(log_dir: LogDir) -> list[PartitionDir]:
     ]
 
 
-def other_places(log_dir: LogDir, chosen: Sequence[PartitionDir], wanted: Wanted) -> Iterator[Place]:
+def other_places(log_dir: LogDir, chosen: Sequence[PartitionDir], wanted: Wanted) -> Iterator[PossibleCopy]:
     """Return the places in the log directories, besides the chosen partitions, that may hold copies."""
     keys, paths = {one.key for one in chosen}, {one.path for one in chosen}
     for directory in log_dir.directories:
@@ -95,16 +95,16 @@ def other_places(log_dir: LogDir, chosen: Sequence[PartitionDir], wanted: Wanted
         for one in named:
             if one.kind is PartitionKind.NORMAL:
                 if one.key in keys:
-                    yield Place(
+                    yield PossibleCopy(
                         one, one.path, "another directory of the partition: erase there by its own path"
                     )
             elif wanted.holds(one) and (is_whole or one.key in keys):
-                yield Place(
+                yield PossibleCopy(
                     one, one.path, f"a -{one.kind} directory: erase there by its own path, or remove it"
                 )
         if _is_tiered(named, unknown):
             reason = "the broker used tiered storage: remote segments of these topics may hold copies"
-            yield Place(None, root, reason)
+            yield PossibleCopy(None, root, reason)
         if is_whole:
             for path in unknown:
                 if path.name != REMOTE_INDEX_CACHE and path not in log_dir.paths:
@@ -132,33 +132,35 @@ def _is_tiered(named: Iterable[PartitionDir], unknown: Iterable[Path]) -> bool:
     )
 
 
-def _within_partition(log_dir: LogDir, one: PartitionDir) -> Iterator[Place]:
+def _within_partition(log_dir: LogDir, one: PartitionDir) -> Iterator[PossibleCopy]:
     directories, files = _entries(one.path)
     staging = one.path / STAGING_DIRECTORY
     for path in directories:
         if path not in (staging, gone_name(staging)):
-            yield Place(one, path, "a directory within a partition's, as an unfinished write leaves it")
+            yield PossibleCopy(
+                one, path, "a directory within a partition's, as an unfinished write leaves it"
+            )
     yield from _unknown_files(one, files)
     start, first = log_dir.checkpoints(one).log_start_offset, _first_offset(files)
     if start is not None and first is not None and start < first:
         where = f"the log starts at offset {start}, its local files at {first}"
-        yield Place(one, one.path, f"{where}: earlier segments may lie in tiered storage")
+        yield PossibleCopy(one, one.path, f"{where}: earlier segments may lie in tiered storage")
 
 
-def _unknown_directory(path: Path) -> Iterator[Place]:
+def _unknown_directory(path: Path) -> Iterator[PossibleCopy]:
     try:
         if next(path.iterdir(), None) is not None:
-            yield Place(None, path, "not a partition's directory: look what it holds")
+            yield PossibleCopy(None, path, "not a partition's directory: look what it holds")
     except OSError as error:
-        yield Place(None, path, f"cannot be listed: {error.strerror}")
+        yield PossibleCopy(None, path, f"cannot be listed: {error.strerror}")
 
 
-def _unknown_files(one: PartitionDir | None, files: Iterable[Path]) -> Iterator[Place]:
+def _unknown_files(one: PartitionDir | None, files: Iterable[Path]) -> Iterator[PossibleCopy]:
     for path in files:
         name = path.name.removesuffix(".tmp")
         is_known = name in _NO_RECORDS or name.startswith(_OWN_FILES) or parse_file_name(name) is not None
         if not is_known and _has_bytes(path):
-            yield Place(one, path, "not one of Kafka's files: look what it holds")
+            yield PossibleCopy(one, path, "not one of Kafka's files: look what it holds")
 
 
 def _has_bytes(path: Path) -> bool:

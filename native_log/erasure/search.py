@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import LogNeedsRecoveryError
-from native_log.log.pieces import Piece
 from native_log.log.reading.log_range import LogRange
+from native_log.log.segment_slices import SegmentSlice
 from native_log.segment.damage import DamagedRange
 from native_log.storage import DataFile
 
@@ -83,7 +83,7 @@ def search(
         end = log.end_position(segment)
         if end == 0:
             continue
-        piece = Piece.of(segment, 0, end)
+        piece = SegmentSlice.of(segment, 0, end)
         whole = LogRange(
             str(log.path),
             log.topic,

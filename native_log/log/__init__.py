@@ -15,10 +15,10 @@
 
 from __future__ import annotations
 
-from native_log.log.checkpoints import PartitionCheckpoints
+from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.log.partition_log import PartitionLog
-from native_log.log.pieces import Piece
 from native_log.log.reading.log_range import LogRange
 from native_log.log.reading.log_scan import LogScan
+from native_log.log.segment_slices import SegmentSlice
 
-__all__ = ["LogRange", "LogScan", "PartitionCheckpoints", "PartitionLog", "Piece"]
+__all__ = ["LogRange", "LogScan", "PartitionCheckpoints", "PartitionLog", "SegmentSlice"]

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from native_log.errors import KafkaLogError
-from native_log.log.load import SegmentFiles, log_files, segment_files, swapped_logs
+from native_log.log.log_files import SegmentFiles, log_files, segment_files, swapped_logs
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.segment import LogSegment

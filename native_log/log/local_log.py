@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.leader_epochs import EpochEntry, read_leader_epochs
+from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
+from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import LogConfig
 from native_log.errors import OffsetOutOfRangeError
-from native_log.log.checkpoints import NO_CHECKPOINTS, PartitionCheckpoints
-from native_log.log.leader_epochs import EpochEntry, read_leader_epochs
 from native_log.log.listing import Listing, list_with_tail
-from native_log.log.partition_metadata import read_topic_id
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window

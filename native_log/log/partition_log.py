@@ -18,9 +18,9 @@ from native_log.arguments import optional_integer
 from native_log.errors import LogTruncatedError
 from native_log.log.local_log import LocalLog
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
-from native_log.log.reading.locating import locate
 from native_log.log.reading.log_range import LogRange
 from native_log.log.reading.log_scan import LogScan
+from native_log.log.reading.offset_lookup import locate
 from native_log.log.reading.reader import check_mode, record_schema
 from native_log.log.tail import Tail
 from native_log.records import RECORD_SCHEMA
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from native_log.arguments import Compression, IsolationLevel, Mode, Origin
     from native_log.log.reading.log_range import ReadOptions
-    from native_log.log.writing.admission import Admission
     from native_log.log.writing.append import LogAppender
-    from native_log.log.writing.incoming import EncodedPiece
-    from native_log.log.writing.opening import Writing
+    from native_log.log.writing.append_context import AppendContext
+    from native_log.log.writing.encoded_batches import EncodedPiece
+    from native_log.log.writing.writable_log import Writing
     from native_log.logdir import LogDir
 
 # What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
@@ -248,14 +248,14 @@ class PartitionLog(LocalLog):
             OutOfOrderSequenceError, InvalidProducerEpochError: not what comes next of the producer.
             OSError: writing failed, or the file system has no locks.
         """
-        from native_log.log.writing.encoding import Encoding, encoded
+        from native_log.log.writing.record_encoding import Encoding, encoded
 
         how = Encoding(
             compression, level, batch_size, producer_id, producer_epoch, base_sequence, is_transactional
         )
         target = self.topic, self.partition
 
-        def prepare(at: Admission) -> tuple[int, Iterator[EncodedPiece]]:
+        def prepare(at: AppendContext) -> tuple[int, Iterator[EncodedPiece]]:
             return at.log_end_offset, encoded(records, how, at, target)
 
         return self._write(prepare, leader_epoch, now_ms)
@@ -286,7 +286,7 @@ class PartitionLog(LocalLog):
         Raises:
             As `append`; CorruptRecordError if the bytes are no whole, valid batches.
         """
-        from native_log.log.writing.incoming import incoming
+        from native_log.log.writing.encoded_batches import incoming
 
         return self._write(lambda at: incoming(batches, origin, at), leader_epoch, now_ms)
 
@@ -294,7 +294,7 @@ class PartitionLog(LocalLog):
         """Have everything that was appended on the disk."""
         with self._one_by_one():
             if self._writing is not None:
-                from native_log.log.writing.opening import current_ms
+                from native_log.log.writing.writable_log import current_ms
 
                 self._writing.appender.flush(current_ms())
 
@@ -347,11 +347,11 @@ class PartitionLog(LocalLog):
 
     def _write(
         self,
-        prepare: Callable[[Admission], tuple[int, Iterator[EncodedPiece]]],
+        prepare: Callable[[AppendContext], tuple[int, Iterator[EncodedPiece]]],
         leader_epoch: int | None,
         now_ms: int | None,
     ) -> int:
-        from native_log.log.writing.opening import Writing, current_ms
+        from native_log.log.writing.writable_log import Writing, current_ms
 
         leader_epoch = optional_integer("leader_epoch", leader_epoch)
         now_ms = optional_integer("now_ms", now_ms)

@@ -9,18 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from native_log.logdir.checkpoints import OffsetCheckpoints
-    from native_log.logdir.directory import LogDirectory
+    from native_log.checkpoints.lock import lock_holder
+    from native_log.checkpoints.meta_properties import MetaProperties
+    from native_log.checkpoints.names import (
+        INTERNAL_TOPICS,
+        PartitionKind,
+        is_legal_topic,
+        parse_partition_name,
+    )
+    from native_log.checkpoints.offset_checkpoints import OffsetCheckpoints
     from native_log.logdir.discovery import PartitionDir
-    from native_log.logdir.lock import lock_holder
     from native_log.logdir.logdir import LogDir
-    from native_log.logdir.meta_properties import MetaProperties
-    from native_log.logdir.names import INTERNAL_TOPICS, PartitionKind, is_legal_topic, parse_partition_name
+    from native_log.logdir.root import LogDirRoot
 
 __all__ = [
     "INTERNAL_TOPICS",
     "LogDir",
-    "LogDirectory",
+    "LogDirRoot",
     "MetaProperties",
     "OffsetCheckpoints",
     "PartitionDir",
@@ -32,20 +37,20 @@ __all__ = [
 
 # Completing a topic in a shell needs names alone, and neither Arrow nor the kernel.
 _MODULES = {
-    "INTERNAL_TOPICS": "names",
-    "LogDir": "logdir",
-    "LogDirectory": "directory",
-    "MetaProperties": "meta_properties",
-    "OffsetCheckpoints": "checkpoints",
-    "PartitionDir": "discovery",
-    "PartitionKind": "names",
-    "is_legal_topic": "names",
-    "lock_holder": "lock",
-    "parse_partition_name": "names",
+    "INTERNAL_TOPICS": "checkpoints.names",
+    "LogDir": "logdir.logdir",
+    "LogDirRoot": "logdir.root",
+    "MetaProperties": "checkpoints.meta_properties",
+    "OffsetCheckpoints": "checkpoints.offset_checkpoints",
+    "PartitionDir": "logdir.discovery",
+    "PartitionKind": "checkpoints.names",
+    "is_legal_topic": "checkpoints.names",
+    "lock_holder": "checkpoints.lock",
+    "parse_partition_name": "checkpoints.names",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"native_log.logdir.{_MODULES[name]}"), name)
+    return getattr(import_module(f"native_log.{_MODULES[name]}"), name)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.errors import CorruptRecordError, KafkaLogError, LogTruncatedError
 from native_log.log import PartitionLog
-from native_log.logdir.names import METADATA_TOPIC
 from native_log.messages.configs import ConfigsImage
 from native_log.messages.reading import MessageError
 from native_log.records import decode_file

@@ -12,16 +12,19 @@ import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.leader_epochs import write_leader_epochs
+from native_log.checkpoints.lock import LOCK_FILE
+from native_log.checkpoints.meta_properties import META_PROPERTIES
+from native_log.checkpoints.names import METADATA_TOPIC, deleted_name, is_legal_topic, parse_partition_name
+from native_log.checkpoints.offset_checkpoints import (
+    CHECKPOINT_FILES,
+    CLEANER_OFFSET_CHECKPOINT,
+    write_offset_checkpoint,
+)
+from native_log.checkpoints.partition_metadata import PARTITION_METADATA
+from native_log.checkpoints.write_session import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_FILE, ClosedLog, WriteSession
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, TopicExistsError
-from native_log.log.leader_epochs import write_leader_epochs
-from native_log.log.partition_metadata import PARTITION_METADATA
-from native_log.logdir.checkpoints import CHECKPOINT_FILES, CLEANER_OFFSET_CHECKPOINT, write_offset_checkpoint
-from native_log.logdir.discovery import CLEAN_SHUTDOWN_FILE
-from native_log.logdir.lock import LOCK_FILE
-from native_log.logdir.meta_properties import META_PROPERTIES
-from native_log.logdir.names import METADATA_TOPIC, deleted_name, is_legal_topic, parse_partition_name
-from native_log.logdir.session import CLEAN_SHUTDOWN, ClosedLog, WriteSession
 from native_log.segment.writer import SegmentWriter
 from native_log.storage import is_directory
 from native_log.storage.writing import flush_files, fsync_directory, replace_file

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.arguments import path_list
+from native_log.checkpoints.lock import LOCK_FILE
+from native_log.checkpoints.meta_properties import META_PROPERTIES
+from native_log.checkpoints.names import PartitionKind, PartitionName, parse_partition_name
+from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES
+from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.errors import NotALogDirError
-from native_log.logdir.checkpoints import CHECKPOINT_FILES
-from native_log.logdir.lock import LOCK_FILE
-from native_log.logdir.meta_properties import META_PROPERTIES
-from native_log.logdir.names import PartitionKind, PartitionName, parse_partition_name
 from native_log.storage import is_directory
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 
 ROOT_FILES = {*CHECKPOINT_FILES, META_PROPERTIES, LOCK_FILE, CLEAN_SHUTDOWN_FILE, "bootstrap.checkpoint"}
 """Files that a broker keeps beside the partitions."""

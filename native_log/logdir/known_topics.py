@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
+from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import InvalidConfigError
 from native_log.errors import KafkaLogError, message_of
-from native_log.log.partition_metadata import read_topic_id
-from native_log.logdir.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.policies import TopicFacts
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.config import LogConfig
-    from native_log.logdir.directory import LogDirectory
     from native_log.logdir.discovery import PartitionDir
+    from native_log.logdir.root import LogDirRoot
     from native_log.messages.configs import ConfigsImage
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class KnownTopics:
     metadata use that of another one of the same cluster.
     """
 
-    def __init__(self, directories: Mapping[Path, LogDirectory]) -> None:
+    def __init__(self, directories: Mapping[Path, LogDirRoot]) -> None:
         self._directories = directories
         self._images: dict[Path, ConfigsImage | str | None] = {}
         self._compacted: frozenset[str] | None = None
@@ -114,7 +114,7 @@ class KnownTopics:
         return next((path for path in others if (path / METADATA_DIRECTORY).is_dir()), None)
 
 
-def _cluster_id(directory: LogDirectory) -> str | None:
+def _cluster_id(directory: LogDirRoot) -> str | None:
     return None if directory.meta_properties is None else directory.meta_properties.cluster_id
 
 

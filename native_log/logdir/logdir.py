@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 from native_log.arguments import HighWatermark, PathLike, integer, path_list, text
+from native_log.checkpoints.names import PartitionKind
+from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
 from native_log.errors import (
     EmptyLogDirError,
@@ -27,18 +29,16 @@ from native_log.logdir.create import (
     placed,
     random_uuid,
 )
-from native_log.logdir.directory import LogDirectory
 from native_log.logdir.discovery import PartitionDir, find_partitions, listed, local_path
 from native_log.logdir.known_topics import KnownTopics
-from native_log.logdir.names import PartitionKind
-from native_log.logdir.unfinished import UNFINISHED_WRITE, UnfinishedWrite
+from native_log.logdir.root import LogDirRoot
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from native_log.logdir.meta_properties import MetaProperties
+    from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.policies import TopicFacts
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class LogDir:
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
         self._written: set[PartitionLog] = set()
-        self._directories: dict[Path, LogDirectory] = {}
+        self._directories: dict[Path, LogDirRoot] = {}
         self._known_topics = KnownTopics(self._directories)
         self._created_configs: dict[str, dict[str, object]] = {}
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
@@ -98,7 +98,7 @@ class LogDir:
         for one in self.paths:
             found = find_partitions(one)
             if found.log_dir not in self._directories:
-                self._directories[found.log_dir] = LogDirectory.read(found.log_dir)
+                self._directories[found.log_dir] = LogDirRoot.read(found.log_dir)
             self._skipped += found.skipped
             for partition in found.partitions:
                 if self._is_unpublished(partition):
@@ -211,7 +211,7 @@ class LogDir:
         self.__dict__.update(state, _written=set())
 
     @property
-    def directories(self) -> tuple[LogDirectory, ...]:
+    def directories(self) -> tuple[LogDirRoot, ...]:
         """The log directories concerned, in the order given."""
         return tuple(self._directories.values())
 
@@ -281,9 +281,9 @@ class LogDir:
 
         log = opened()
         directory = self._directories[found.path.parent]
-        if directory.unfinished is None and (directory.path / UNFINISHED_WRITE).exists():
+        if directory.unfinished is None and (directory.path / WRITE_INTENT).exists():
             # A write is being published since the directory was looked up: the log may hold half of it.
-            unfinished = UnfinishedWrite.read(directory.path)
+            unfinished = WriteIntent.read(directory.path)
             self._directories[found.path.parent] = replace(directory, unfinished=unfinished)
             log = opened()
         return log

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.arguments import path_list, topic_names
-from native_log.config import LogConfig
-from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError, message_of
-from native_log.log.recovery.cut_off import cut_records, save_cut
-from native_log.log.recovery.recover import LogRecovery, recover_log
-from native_log.logdir.checkpoints import (
+from native_log.checkpoints.lock import lock_holder
+from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
+from native_log.checkpoints.offset_checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     OffsetCheckpoints,
     update_offset_checkpoint,
 )
+from native_log.checkpoints.write_session import ClosedLog, WriteSession
+from native_log.config import LogConfig
+from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError, message_of
+from native_log.log.recovery.log_recovery import LogRecovery, recover_log
+from native_log.log.recovery.truncation import cut_records, save_cut
 from native_log.logdir.discovery import Found, PartitionDir, find_partitions, local_path
-from native_log.logdir.lock import lock_holder
-from native_log.logdir.names import METADATA_TOPIC, PartitionKind
-from native_log.logdir.session import ClosedLog, WriteSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

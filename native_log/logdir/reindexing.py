@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.arguments import path_list
+from native_log.checkpoints.write_session import WriteSession
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, LogNeedsRecoveryError
 from native_log.log.listing import list_log
 from native_log.log.producers.producer_states import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
 from native_log.logdir.recovery import recoverable
-from native_log.logdir.session import WriteSession
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
 

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.write_intent import WriteIntent, last_stream_batch
+from native_log.checkpoints.write_session import WriteSession
 from native_log.errors import LogDirInUseError, TopicExistsError
 from native_log.logdir import LogDir
 from native_log.logdir.create import random_uuid
-from native_log.logdir.session import WriteSession
-from native_log.logdir.unfinished import UnfinishedWrite, last_stream_batch
 from native_log.publish.job import has_other_jobs, remove_abandoned_jobs
 from native_log.publish.partitions import ExistingPartition, NewPartition, Published
 from native_log.storage.writing import fsync_directory
@@ -124,7 +124,7 @@ def _publish(
                 log = logs.partition(topic, number, config=config)
                 existing.append(ExistingPartition(log, files, now_ms))
                 stack.callback(existing[-1].close)
-        unfinished = UnfinishedWrite(
+        unfinished = WriteIntent(
             job.id,
             tuple(partition.state_before() for partition in existing),
             {partition.staging_name: partition.name for partition in new},

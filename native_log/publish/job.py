@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.names import deleted_name
+from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.errors import KafkaLogError
-from native_log.logdir.names import deleted_name
-from native_log.logdir.unfinished import UNFINISHED_WRITE
 from native_log.storage import is_directory, read_file
 from native_log.storage.writing import gone_name, remove_file, remove_folder, replace_file
 
@@ -191,7 +191,7 @@ def remove_abandoned_jobs(log_dir: Path) -> None:
         )
         for name in dead:
             remove_file(log_dir / name)
-    remove_file(log_dir / f"{UNFINISHED_WRITE}.tmp")
+    remove_file(log_dir / f"{WRITE_INTENT}.tmp")
 
 
 def remove_orphaned_staging(partition_dir: Path) -> None:

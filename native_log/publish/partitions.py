@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.write_intent import PartitionBefore
+from native_log.checkpoints.write_session import ClosedLog
 from native_log.config import LogConfig
 from native_log.errors import TopicExistsError
 from native_log.log import PartitionLog
 from native_log.log.writing.append import LogAppender
-from native_log.log.writing.opening import Writing
+from native_log.log.writing.writable_log import Writing
 from native_log.logdir.create import checked_topic, fill_partition, flush_partitions
-from native_log.logdir.session import ClosedLog
-from native_log.logdir.unfinished import PartitionBefore
 from native_log.publish.job import remove_orphaned_staging
 from native_log.publish.offsets import assign_offsets, write_first_prefix, zero_first_prefix
 from native_log.publish.staging import OWN_SEGMENT_BYTES
@@ -23,7 +23,7 @@ from native_log.storage.writing import remove_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from native_log.logdir.session import WriteSession
+    from native_log.checkpoints.write_session import WriteSession
     from native_log.publish.job import WriteJob
     from native_log.publish.staging import StagedFile
 

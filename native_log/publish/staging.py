@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from native_log.config import LogConfig
-    from native_log.log.writing.encoding import Encoding
+    from native_log.log.writing.record_encoding import Encoding
     from native_log.publish.job import WriteJob
     from native_log.records.encode import Part
 

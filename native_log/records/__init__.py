@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 import os
 
-from native_log.records.cleaning import MapProgress, RewriteStats, Rewritten, Verdict
+from native_log.records.compaction import MapProgress, RewriteStats, Rewritten, Verdict
 from native_log.records.control import encode_marker
 from native_log.records.encode import Encoded
 from native_log.records.loading import KernelNotFoundError
@@ -62,7 +62,7 @@ if _wanted != "reference":
             scan_headers,
             write_prefixes,
         )
-        from native_log.records.kernel_cleaning import (
+        from native_log.records.kernel_compaction import (
             Headers,
             KeyBuckets,
             OffsetMap,

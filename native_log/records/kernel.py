@@ -231,11 +231,11 @@ def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
 def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
     check_row_partitions(partitions, count)
     batch, sizes = _kernel.deal(_values(partitions), count)
-    rows, dealt, start = pa.record_batch(batch).column(0), [], 0
+    rows, by_partition, start = pa.record_batch(batch).column(0), [], 0
     for partition, size in sizes:
-        dealt.append((partition, rows.slice(start, size)))
+        by_partition.append((partition, rows.slice(start, size)))
         start += size
-    return dealt
+    return by_partition
 
 
 def _damage(found: tuple[Any, ...] | None) -> Damage | None:

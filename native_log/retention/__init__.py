@@ -12,8 +12,8 @@
 
 from __future__ import annotations
 
-from native_log.retention.deletion import DELETION_SCHEMA, delete_records
-from native_log.retention.local import retain
+from native_log.retention.enforcement import retain
 from native_log.retention.plan import RETENTION_SCHEMA, RetentionPlan
+from native_log.retention.record_deletion import DELETION_SCHEMA, delete_records
 
 __all__ = ["DELETION_SCHEMA", "RETENTION_SCHEMA", "RetentionPlan", "delete_records", "retain"]

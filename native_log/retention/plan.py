@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, message_of
 from native_log.log import PartitionLog
+from native_log.log.largest_timestamp import largest_timestamp_ms
 from native_log.logdir.discovery import listed
 from native_log.policies import OVERRIDE, REMOTE, Kept
 from native_log.retention.decisions import Candidate, Decision, decide
-from native_log.retention.timestamps import largest_timestamp_ms
 from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ _WORTH_AN_INDEX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OffsetLocation:
     """Where an offset lies between the batches of a segment.
 
     Attributes:
@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Boundary:
+class BatchBoundary:
     """A place between two batches.
 
     Attributes:
@@ -160,26 +160,26 @@ class SegmentLookup:
                 on_damage(damaged)
                 position = damaged.end_position
 
-    def find_offset(self, offset: int) -> Place:
+    def find_offset(self, offset: int) -> OffsetLocation:
         """Where `offset` lies (Kafka: FileRecords.searchForOffsetFromPosition)."""
         found = self._first_reaching(offset)
         batch, damaged, known = found.batch, found.damaged, found.next_offset
         if batch is None:
             if damaged is not None and damaged.offset is not None and damaged.offset >= offset:
-                return Place(damaged.position, damaged.position, False, known, known)
+                return OffsetLocation(damaged.position, damaged.position, False, known, known)
             is_last = damaged is not None and damaged.end_position == self._end
             begin = damaged.position if damaged is not None and is_last else self._end
-            return Place(begin, self._end, False, known, known)
+            return OffsetLocation(begin, self._end, False, known, known)
         position, base_offset = batch["position"], batch["baseOffset"]
         if base_offset is None or base_offset < offset:
             end = position + batch["sizeInBytes"]
-            return Place(position, end, True, known, max(known, batch["lastOffset"] + 1))
+            return OffsetLocation(position, end, True, known, max(known, batch["lastOffset"] + 1))
         # Damage right before the batch may have held the offset, too.
         before = damaged is not None and damaged.end_position == position and base_offset > offset
         begin = damaged.position if damaged is not None and before else position
-        return Place(begin, position, False, known, known)
+        return OffsetLocation(begin, position, False, known, known)
 
-    def find_boundary(self, position: int) -> Boundary | None:
+    def find_boundary(self, position: int) -> BatchBoundary | None:
         """The first place between two batches at or behind byte `position`.
 
         None if none is found before damage or the end.
@@ -197,7 +197,7 @@ class SegmentLookup:
                     previous_end = int64s(found.batches, "lastOffset")[index - 1] + 1
                 offset = previous_end if batch["baseOffset"] is None else batch["baseOffset"]
                 known = max(known, previous_end or 0)
-                return None if offset is None else Boundary(batch["position"], offset, known)
+                return None if offset is None else BatchBoundary(batch["position"], offset, known)
             previous_end = found.next_offset
         return None
 

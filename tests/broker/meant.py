@@ -6,7 +6,7 @@ import re
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from native_log.log.leader_epochs import parse_leader_epochs
+from native_log.checkpoints.leader_epochs import parse_leader_epochs
 
 from .damage import EPOCHS, batches_of, goes_back, last_offset_of
 

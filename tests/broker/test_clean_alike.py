@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from native_log import LogDir, compact
-from native_log.logdir.checkpoints import (
+from native_log.checkpoints.offset_checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.jvm import compiled
-from native_log.log.leader_epochs import EpochEntry, assign
+from native_log.checkpoints.leader_epochs import EpochEntry, assign
 
 from .cluster import Cluster
 from .damage import CLEAN_SHUTDOWN, LOG_START, RECOVERY_POINT, Case

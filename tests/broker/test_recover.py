@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import native_log
-from native_log.log.leader_epochs import parse_leader_epochs
+from native_log.checkpoints.leader_epochs import parse_leader_epochs
 from native_log.log.producers.producer_state import parse_snapshot
 
 from .cluster import Cluster, Consumed

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from native_log import LogDir
-from native_log.log.leader_epochs import parse_leader_epochs
+from native_log.checkpoints.leader_epochs import parse_leader_epochs
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot
 from native_log.records import encode
 from tests.log.support import golden

@@ -236,11 +236,11 @@ def test_what_spark_cleaned_is_served(broker: Cluster, written: Written, served:
 ROOT = Path(__file__).parents[2]
 CUT_SHORT = """
 import os, signal, sys
-from native_log.logdir.unfinished import UnfinishedWrite
+from native_log.checkpoints.write_intent import WriteIntent
 from native_log.publish.commit import commit
 from tests.publish.support import staged_job
 
-UnfinishedWrite.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+WriteIntent.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if os.fork() == 0:
     job, staged = staged_job(sys.argv[1], 0, 1000, topic="batch")
     commit(job, staged, {}, 3)

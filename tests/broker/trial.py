@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 import native_log
 from benchmarks.jvm import Jvm, compiled
 from native_log import LogDir
+from native_log.checkpoints.leader_epochs import parse_leader_epochs
 from native_log.errors import CorruptIndexError, KafkaLogError
-from native_log.log.leader_epochs import parse_leader_epochs
 from native_log.log.producers.producer_state import parse_snapshot
-from native_log.logdir.verification import verify_log
+from native_log.log.verification import verify_log
 
 from .cluster import QUICKLY_STARTED
 from .damage import CLEAN_SHUTDOWN, DIRECTORY, ENTRY_BYTES, EPOCHS, RECOVERY_POINT, TOPIC, Case
@@ -34,7 +34,7 @@ from .meant import meant
 
 if TYPE_CHECKING:
     from native_log import PartitionRecovery
-    from native_log.logdir.problems import Problem
+    from native_log.log.problems import Problem
 
     from .damage import MadeCase
 

@@ -15,8 +15,8 @@ import native_log
 from native_log.cli import changes
 from native_log.cli.app import kafkalog
 from native_log.errors import UnknownTopicOrPartitionError
-from native_log.logdir import LogDir, verifying
-from native_log.logdir.verification import verify_log
+from native_log.log.verification import verify_log
+from native_log.logdir import LogDir, verification
 from tests.conftest import GOLDEN, golden_id
 from tests.log.support import PARTITIONS, batch, offsets, open_golden
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from native_log.log.problems import Problem
     from native_log.logdir import PartitionDir
-    from native_log.logdir.problems import Problem
     from tests.conftest import GoldenPartition
 
 
@@ -228,7 +228,7 @@ def test_errors_of_the_system_are_problems(
     def unreadable(*_: object) -> Iterator[Problem]:
         raise PermissionError(errno.EACCES, "Permission denied", "/logs/t-0/0.log")
 
-    monkeypatch.setattr(verifying, "verify_log", unreadable)
+    monkeypatch.setattr(verification, "verify_log", unreadable)
     told = (
         "/logs/t-0/0.log: Permission denied. Make it readable, or take it from another replica\n"
         "1 partition checked, 1 problem\n"

@@ -15,16 +15,16 @@ import pytest
 from conftest import GOLDEN
 
 import native_log
-from native_log.cleaner.segment_output import SegmentOutput
-from native_log.log.recovery.interrupted import STAGING_DIRECTORY
-from native_log.logdir.checkpoints import (
+from native_log.checkpoints.names import deleted_name
+from native_log.checkpoints.offset_checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
-from native_log.logdir.names import deleted_name
+from native_log.log.replacing.cleaned_segment import CleanedSegmentWriter
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
-from tests.cleaner.support import files
+from tests.compaction.support import files
 from tests.killing import survives
 
 if TYPE_CHECKING:
@@ -438,14 +438,14 @@ def test_what_is_stopped_half_way_is_reported_as_far_as_it_came(
 ) -> None:
     data = copy("plain-none", tmp_path)
     keys, before = some_keys(data), rows(data)
-    append = SegmentOutput.append
+    append = CleanedSegmentWriter.append
 
-    def full(output: SegmentOutput, content: memoryview, batches: pa.RecordBatch) -> None:
+    def full(output: CleanedSegmentWriter, content: memoryview, batches: pa.RecordBatch) -> None:
         if batches.column("lastOffset")[-1].as_py() > 200:
             raise OSError(28, "No space left on device")
         append(output, content, batches)
 
-    monkeypatch.setattr(SegmentOutput, "append", full)
+    monkeypatch.setattr(CleanedSegmentWriter, "append", full)
 
     report = native_log.erase(data, keys=keys).to_pylist()
 
@@ -459,7 +459,7 @@ def test_what_is_stopped_half_way_is_reported_as_far_as_it_came(
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     script = (
-        "import sys; from pathlib import Path; from native_log.logdir.lock import LogDirLock\n"
+        "import sys; from pathlib import Path; from native_log.checkpoints.lock import LogDirLock\n"
         "with LogDirLock(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
     )
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

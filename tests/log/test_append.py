@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from native_log.cleaner import compact
+from native_log.compaction import compact
 from native_log.config import LogConfig
 from native_log.errors import (
     CorruptRecordError,
@@ -31,7 +31,7 @@ from native_log.errors import (
 )
 from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import parse_snapshot
-from native_log.log.recovery.recover import recover_log
+from native_log.log.recovery.log_recovery import recover_log
 from native_log.logdir import LogDir
 from tests.records.build import T0, Rec, marker, v2
 

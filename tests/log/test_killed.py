@@ -14,7 +14,7 @@ import pytest
 
 import native_log
 from native_log import LogDir
-from native_log.logdir.verification import verify_log
+from native_log.log.verification import verify_log
 from tests.killing import survives
 
 from .support import batch, write_log

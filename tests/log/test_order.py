@@ -14,8 +14,8 @@ import native_log
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
-from native_log.log.recovery.recover import recover_log
-from native_log.logdir.verification import verify_log
+from native_log.log.recovery.log_recovery import recover_log
+from native_log.log.verification import verify_log
 from native_log.records import scan
 from native_log.segment.entries import OFFSET_ENTRY
 from tests.records.build import message, wrapper

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from native_log import LogDir, LogTruncatedError
-from native_log.cleaner.rewriting import planned_file
+from native_log.compaction.rewrite import planned_file
 from native_log.log import PartitionLog
 from native_log.log.reading.reader import Reader
 from native_log.segment.files import file_name

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crc32c import crc32c
 
+from native_log.checkpoints.leader_epochs import EpochEntry, assign_newer, in_order
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
-from native_log.log.leader_epochs import EpochEntry, assign_newer, in_order
 from native_log.log.producers.producer_state import parse_snapshot, snapshot_bytes
-from native_log.log.recovery.interrupted import STAGING_DIRECTORY
-from native_log.log.recovery.recover import recover_log
+from native_log.log.recovery.log_recovery import recover_log
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from tests.conftest import GOLDEN, GoldenPartition, golden_id, read_rows
 from tests.records.build import marker
 
@@ -27,7 +27,7 @@ from .support import PARTITIONS, as_rows, batch, golden, offsets, write_log
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from native_log.log.recovery.recover import LogRecovery
+    from native_log.log.recovery.log_recovery import LogRecovery
 
 CORRUPT = [p for p in PARTITIONS if "afterRecoveryAndCleanStop" in p.facts]
 COLUMNS = ["offset", "timestamp", "timestampType", "key", "value", "headers", "leaderEpoch"]

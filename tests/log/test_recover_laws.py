@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from native_log.config import LogConfig
 from native_log.log import PartitionLog
-from native_log.log.recovery.recover import recover_log
-from native_log.logdir.verification import verify_log
+from native_log.log.recovery.log_recovery import recover_log
+from native_log.log.verification import verify_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

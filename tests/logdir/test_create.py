@@ -18,6 +18,9 @@ import pyarrow as pa
 import pytest
 
 import native_log
+from native_log.checkpoints import lock, write_session
+from native_log.checkpoints.lock import LogDirLock
+from native_log.checkpoints.offset_checkpoints import update_each_checkpoint
 from native_log.errors import (
     EmptyLogDirError,
     InvalidTopicError,
@@ -25,10 +28,8 @@ from native_log.errors import (
     TopicExistsError,
 )
 from native_log.log.writing.append import LogAppender
-from native_log.logdir import LogDir, lock, lock_holder, session
-from native_log.logdir.checkpoints import update_each_checkpoint
+from native_log.logdir import LogDir, lock_holder
 from native_log.logdir.create import placed, random_uuid
-from native_log.logdir.lock import LogDirLock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,7 +135,7 @@ def test_all_partitions_of_a_topic_are_made_in_one_session(
         written.append(sum(map(len, updates.values())))
         update_each_checkpoint(updates)
 
-    monkeypatch.setattr(session, "update_each_checkpoint", update)
+    monkeypatch.setattr(write_session, "update_each_checkpoint", update)
     log_dir.create_topic("t", 8)
     assert written == [3 * 4, 3 * 4]  # three checkpoints of each directory, once
 
@@ -188,7 +189,9 @@ def test_ids_never_begin_with_a_dash() -> None:
 
 
 def in_another_process(code: str) -> str:
-    script = f"from pathlib import Path\nfrom native_log.logdir.lock import LogDirLock, lock_holder\n{code}"
+    script = (
+        f"from pathlib import Path\nfrom native_log.checkpoints.lock import LogDirLock, lock_holder\n{code}"
+    )
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.strip()

@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from broker_lock import held_lock
 from conftest import GOLDEN, golden_id, golden_partitions, read_rows
 
 import native_log
@@ -17,8 +18,6 @@ from native_log import (
     UnknownTopicOrPartitionError,
 )
 from native_log.logdir import INTERNAL_TOPICS, LogDir, PartitionKind
-
-from .broker import held_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from native_log import LogDir
 from native_log.config import LogConfig
-from native_log.log.writing.encoding import Encoding
+from native_log.log.writing.record_encoding import Encoding
 from native_log.publish import commit as publishing
 from native_log.publish.job import WriteJob
 from native_log.publish.staging import StagedFile, StagingWriter, TaskAttempt

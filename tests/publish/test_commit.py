@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from native_log import LogDir, recover
+from native_log.checkpoints.offset_checkpoints import OffsetCheckpoints
+from native_log.checkpoints.write_intent import WriteIntent
 from native_log.errors import InvalidRecordError
-from native_log.logdir.checkpoints import OffsetCheckpoints
-from native_log.logdir.unfinished import UnfinishedWrite
-from native_log.logdir.verification import verify_log
+from native_log.log.verification import verify_log
 from native_log.publish import commit as publishing
 from native_log.publish import partitions, staging
 from native_log.publish.job import WriteJob
@@ -71,13 +71,13 @@ def test_readers_see_nothing_during_the_commit(data: Path, monkeypatch: pytest.M
     job, staged = staged_job(data, 100, 200)
     seen = []
 
-    def read_then_commit(self: UnfinishedWrite, log_dir: Path) -> None:
+    def read_then_commit(self: WriteIntent, log_dir: Path) -> None:
         seen.append(values(log_dir))
         seen.append([opened_before.partition("t", number).high_watermark for number in (0, 1)])
         original(self, log_dir)
 
-    original = UnfinishedWrite.commit
-    monkeypatch.setattr(UnfinishedWrite, "commit", read_then_commit)
+    original = WriteIntent.commit
+    monkeypatch.setattr(WriteIntent, "commit", read_then_commit)
     publishing.commit(job, staged, {}, 2)
     assert seen == [expected((0, 100)), [50, 50]]
     assert values(data) == expected((0, 200))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from native_log import LogDir, recover
-from native_log.logdir.unfinished import UNFINISHED_WRITE
-from native_log.logdir.verification import verify_log
+from native_log.checkpoints.write_intent import WRITE_INTENT
+from native_log.log.verification import verify_log
 from native_log.publish import commit as publishing
 from native_log.publish import offsets
 from native_log.publish.job import WriteJob
@@ -103,7 +103,7 @@ def assert_valid(data: Path) -> None:
 def recover_as_broker(data: Path, copy: Path) -> list[int]:
     """Recover a copy as a starting broker does. Return the log end offsets of topic t."""
     shutil.copytree(data, copy)
-    (copy / UNFINISHED_WRITE).unlink()
+    (copy / WRITE_INTENT).unlink()
     assert "failed" not in recover(copy).column("status").to_pylist()
     logs = LogDir(copy)
     ends = [logs.partition("t", number).log_end_offset for number in (0, 1)]
@@ -128,7 +128,7 @@ def test_killed_at_any_change(before: Path, tmp_path: Path) -> None:
         assert values(data) == sorted(expected((0, 400)) + WRITTEN * is_committed), step
         assert values(data, "u") == sorted(WRITTEN * is_committed), step
         committed += is_committed
-        if (data / UNFINISHED_WRITE).exists():
+        if (data / WRITE_INTENT).exists():
             first, second = recover_as_broker(data, tmp_path / "copy")
             assert first in (200, 400) and second in (200, 210), step
 

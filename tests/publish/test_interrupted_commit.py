@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log import LogDir
-from native_log.log.leader_epochs import EpochEntry, read_leader_epochs, write_leader_epochs
-from native_log.logdir.checkpoints import REPLICATION_OFFSET_CHECKPOINT, update_offset_checkpoint
-from native_log.logdir.unfinished import UnfinishedWrite
+from native_log.checkpoints.leader_epochs import EpochEntry, read_leader_epochs, write_leader_epochs
+from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, update_offset_checkpoint
+from native_log.checkpoints.write_intent import WriteIntent
 from native_log.publish import commit as publishing
 
 from .support import expected, records, staged_job, values, write
@@ -33,8 +33,8 @@ def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise KilledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(UnfinishedWrite, "commit", fail)
-        patch.setattr(UnfinishedWrite, "undo", lambda *_: None)
+        patch.setattr(WriteIntent, "commit", fail)
+        patch.setattr(WriteIntent, "undo", lambda *_: None)
         with pytest.raises(KilledError):
             publishing.commit(job, staged, {}, 2)
     assert values(data) == expected((0, 100))
@@ -80,10 +80,10 @@ def test_an_old_high_watermark_does_not_show_a_broker(tmp_path: Path) -> None:
     job, staged = staged_job(data, 100, 300)
     taken_over: list[bool] = []
 
-    def check(self: UnfinishedWrite, log_dir: Path) -> None:
+    def check(self: WriteIntent, log_dir: Path) -> None:
         taken_over.extend(partition.is_taken_over(log_dir) for partition in self.partitions)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(UnfinishedWrite, "commit", check)
+        patch.setattr(WriteIntent, "commit", check)
         publishing.commit(job, staged, {}, 2)
     assert taken_over == [False, False]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log import LogDir
+from native_log.checkpoints.lock import LogDirLock
 from native_log.errors import KafkaLogError, LogDirInUseError, LogNeedsRecoveryError, TopicExistsError
-from native_log.logdir.lock import LogDirLock
-from native_log.logdir.verification import verify_log
+from native_log.log.verification import verify_log
 from native_log.publish import commit as publishing
 from native_log.publish.job import Owner, WriteJob, remove_abandoned_jobs
 

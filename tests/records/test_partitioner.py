@@ -43,9 +43,9 @@ def test_known_hashes(impl, kind: pa.DataType) -> None:
 def test_rows_are_dealt_out_in_their_order(impl, count: int, data: st.DataObject) -> None:
     partitions = data.draw(st.lists(st.integers(0, count - 1)))
     given_rows = pa.array([0, *partitions], pa.int32()).slice(1)
-    dealt = impl.deal(given_rows, count)
-    assert [partition for partition, _ in dealt] == sorted(set(partitions))
-    for partition, rows in dealt:
+    by_partition = impl.deal(given_rows, count)
+    assert [partition for partition, _ in by_partition] == sorted(set(partitions))
+    for partition, rows in by_partition:
         assert rows.equals(pa.array([i for i, one in enumerate(partitions) if one == partition], pa.uint32()))
 
 

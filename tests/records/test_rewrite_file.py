@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from .build import COMMIT, Rec, marker, message, v2
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .logs import Batch, logs, mutations
-from .test_cleaning_properties import filters, same_rewritten
+from .test_compaction_properties import filters, same_rewritten
 
 if TYPE_CHECKING:
     from native_log.records import Rewritten

@@ -15,14 +15,14 @@ import pytest
 from conftest import GOLDEN
 
 import native_log
-from native_log.log import PartitionLog
-from native_log.log.leader_epochs import read_leader_epochs
-from native_log.logdir.checkpoints import (
+from native_log.checkpoints.leader_epochs import read_leader_epochs
+from native_log.checkpoints.offset_checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
-from native_log.retention.timestamps import largest_timestamp_ms
+from native_log.log import PartitionLog
+from native_log.log.largest_timestamp import largest_timestamp_ms
 from tests.killing import survives
 from tests.log.support import batch, write_log
 
@@ -204,7 +204,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     before = V41 / "ret-time/before"
     data = copy(before, tmp_path / "data")
     script = (
-        "import sys, time; from pathlib import Path; from native_log.logdir.lock import LogDirLock\n"
+        "import sys, time; from pathlib import Path; from native_log.checkpoints.lock import LogDirLock\n"
         "with LogDirLock(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
     )
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

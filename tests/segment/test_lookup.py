@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_log.segment.lookup import Place, SegmentLookup
+from native_log.segment.lookup import OffsetLocation, SegmentLookup
 from native_log.segment.segment import LogSegment
 from native_log.storage import Window
 from tests.log.support import batch
@@ -56,15 +56,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Segment:
     return build(tmp_path_factory.mktemp("lookup"))
 
 
-def expected_place(built: Segment, offset: int) -> Place:
+def expected_place(built: Segment, offset: int) -> OffsetLocation:
     known = BASE
     for position, size, first, last in built.batches:
         if last >= offset:
             if first >= offset and (position, size) not in wrappers(built):
-                return Place(position, position, False, known, known)
-            return Place(position, position + size, True, known, last + 1)
+                return OffsetLocation(position, position, False, known, known)
+            return OffsetLocation(position, position + size, True, known, last + 1)
         known = last + 1
-    return Place(built.segment.size_bytes, built.segment.size_bytes, False, known, known)
+    return OffsetLocation(built.segment.size_bytes, built.segment.size_bytes, False, known, known)
 
 
 def wrappers(built: Segment) -> set[tuple[int, int]]:

@@ -156,7 +156,9 @@ def compact_interrupted(spark: SparkSession, data: str, how: dict[str, Any], fla
 
 
 def retain_old(spark: SparkSession, data: str, how: dict[str, Any], flags: str) -> list[Any]:
-    with patch.object(retention, "look_at", slow(dying(retention.look_at, f"{flags}-killed"), flags)):
+    with patch.object(
+        retention, "inspect_partition", slow(dying(retention.inspect_partition, f"{flags}-killed"), flags)
+    ):
         return [list(row) for row in retain(spark, data, **how).collect()]
 
 

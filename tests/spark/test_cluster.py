@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import native_log
-from native_log.logdir.lock import LogDirLock
-from native_log.logdir.verification import verify_log
-from tests.cleaner.support import files
+from native_log.checkpoints.lock import LogDirLock
+from native_log.log.verification import verify_log
+from tests.compaction.support import files
 from tests.retention.test_golden import arguments, copy
 
 from . import cluster_jobs as jobs

@@ -19,18 +19,18 @@ from kafkalog_spark import cluster, compact
 from kafkalog_spark.cluster import DDL, SESSION_SETTINGS, collect_rows, task_rows, tuned_session
 from kafkalog_spark.compaction import large
 from kafkalog_spark.compaction.exchange import PackWriter
-from kafkalog_spark.compaction.looking import staging
-from kafkalog_spark.compaction.values import Settings
+from kafkalog_spark.compaction.inspection import staging
+from kafkalog_spark.compaction.messages import Settings
 from kafkalog_spark.errors import PathNotVisibleError
-from native_log.log.recovery.interrupted import STAGING_DIRECTORY
-from native_log.logdir.checkpoints import (
+from native_log.checkpoints.lock import LogDirLock
+from native_log.checkpoints.offset_checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
-from native_log.logdir.lock import LogDirLock
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
-from tests.cleaner.support import ALWAYS, files, rounds
+from tests.compaction.support import ALWAYS, files, rounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,18 +14,18 @@ import pytest
 import native_log
 from kafkalog_spark.cluster import Row, row_batch, rows
 from kafkalog_spark.compaction.exchange import PackWriter
-from kafkalog_spark.compaction.gathering import gather_keys
-from kafkalog_spark.compaction.groups import _Group
-from kafkalog_spark.compaction.looking import look_at
-from kafkalog_spark.compaction.merging import united
-from kafkalog_spark.compaction.publishing import _put_in_place, remove_staged
-from kafkalog_spark.compaction.values import LogToClean, Looked, Part, Settings, Split
+from kafkalog_spark.compaction.inspection import inspect_partition
+from kafkalog_spark.compaction.install import _put_in_place, remove_staged
+from kafkalog_spark.compaction.key_collection import gather_keys
+from kafkalog_spark.compaction.merge import united
+from kafkalog_spark.compaction.messages import Inspected, LogToClean, Part, Settings, Split
+from kafkalog_spark.compaction.rewrite import _Group
 from kafkalog_spark.partitions import OpenablePartition
 from native_log.config import LogConfig
-from native_log.log.recovery.interrupted import STAGING_DIRECTORY, finish_interrupted
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
 from native_log.policies import CompactionPolicy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, Survivors
-from tests.cleaner.support import files
+from tests.compaction.support import files
 
 from .test_compact import CONFIG, IN_PARTS, NOW_MS, log_dir, topics
 from .test_compact_job import submit
@@ -44,10 +44,10 @@ def records(data: Path) -> list[dict[str, Any]]:
     return [row for batch in log.read(columns=["offset", "key", "value"]) for row in batch.to_pylist()]
 
 
-def look(data: Path) -> Looked:
+def look(data: Path) -> Inspected:
     """What a task stages, where the driver lets it."""
     (data / f"{TOPIC}-0" / STAGING_DIRECTORY).mkdir(exist_ok=True)
-    return look_at(LogToClean(OpenablePartition(*_directory(data)), POLICY), SETTINGS, whole=True)
+    return inspect_partition(LogToClean(OpenablePartition(*_directory(data)), POLICY), SETTINGS, whole=True)
 
 
 def _directory(data: Path) -> tuple[Any, ...]:
@@ -55,12 +55,12 @@ def _directory(data: Path) -> tuple[Any, ...]:
     return str(log.path), log.topic, log.partition, log.checkpoints
 
 
-def commit(looked: Looked) -> None:
+def commit(looked: Inspected) -> None:
     assert looked.statistics is not None and looked.staged
     assert _put_in_place(looked).status == "cleaned"
 
 
-def commit_until(looked: Looked, step: int) -> bool:
+def commit_until(looked: Inspected, step: int) -> bool:
     """Whether the driver came through before its `step`-th change to a directory."""
     done = 0
 
@@ -144,7 +144,7 @@ def test_an_attempt_that_outlives_the_run(tmp_path: Path) -> None:
     left = files(data)
     assert left.keys() < before.keys()
 
-    too_late = look_at(LogToClean(looked.directory, POLICY), SETTINGS, whole=True)
+    too_late = inspect_partition(LogToClean(looked.directory, POLICY), SETTINGS, whole=True)
     assert too_late.statistics is not None and too_late.statistics.status == "failed"
     with PackWriter(looked.directory.path, 2) as keys, pytest.raises(FileNotFoundError):
         list(keys.bundles([b"a pa", b"ck"]))
@@ -157,7 +157,7 @@ def test_a_directory_that_tasks_do_not_see(tmp_path: Path) -> None:
     """Those behind the first look tell it, too."""
     data = log_dir(tmp_path / "data", "round2", (TOPIC,))
     log = native_log.LogDir(data).partition(TOPIC, 0)
-    work = Split(0, 0, log.range(), (), True, b"", 0, 1, 1), Part(0, 0, look(data).directory, 0, 1, 1)
+    work = Split(0, 0, log.range(), True, b"", 0, 1, 1), Part(0, 0, look(data).directory, 0, 1, 1)
     shutil.rmtree(data)
     for one in work:
         told, *_ = rows(gather_keys(iter([row_batch(0, pickle.dumps(one))]), SETTINGS))

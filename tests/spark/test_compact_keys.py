@@ -11,27 +11,27 @@ import pytest
 
 from kafkalog_spark.cluster import Row, group_by_number, row_batch
 from kafkalog_spark.compaction import exchange
-from kafkalog_spark.compaction.cutting import Job, jobs, work
-from kafkalog_spark.compaction.gathering import gather_keys
-from kafkalog_spark.compaction.looking import look_at
-from kafkalog_spark.compaction.merging import survivors_of
-from kafkalog_spark.compaction.planning import planned
-from kafkalog_spark.compaction.values import LogToClean, Settings, ToClean, Told
+from kafkalog_spark.compaction.inspection import inspect_partition
+from kafkalog_spark.compaction.key_collection import gather_keys
+from kafkalog_spark.compaction.merge import survivors_of
+from kafkalog_spark.compaction.messages import LargePartition, LogToClean, PartSurvey, Settings
+from kafkalog_spark.compaction.rounds import planned
+from kafkalog_spark.compaction.splits import Job, jobs, work
 from kafkalog_spark.partitions import OpenablePartition
 from native_log import LogDir
-from native_log.cleaner.plan import plan_round
-from native_log.cleaner.survivors import find_survivors
+from native_log.compaction.rounds import plan_round
+from native_log.compaction.survivors import find_survivors
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
-from native_log.log.recovery.interrupted import STAGING_DIRECTORY
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.policies import CompactionPolicy
 from native_log.records import Survivors, scan
-from tests.cleaner.support import ALWAYS, files, rounds
+from tests.compaction.support import ALWAYS, files, rounds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from native_log.cleaner.plan import Round
+    from native_log.compaction.rounds import Round
 
 NEWEST = [one for one in rounds() if "4.1" in str(one.before)]
 ROOM = 1 << 20
@@ -42,23 +42,23 @@ def settings(max_bytes: int = ROOM, dry_run: bool = False) -> Settings:
     return Settings(max_bytes, 0, dry_run)
 
 
-def to_clean(partition: Path) -> ToClean:
+def large_partition(partition: Path) -> LargePartition:
     (partition / STAGING_DIRECTORY).mkdir()  # as the driver does
     log = LogDir(partition.parent).partition(partition.name.rpartition("-")[0], 0)
     directory = OpenablePartition(str(log.path), log.topic, log.partition, log.checkpoints)
-    found = look_at(
+    found = inspect_partition(
         LogToClean(directory, CompactionPolicy(LogConfig.parse(CONFIG))), settings(), whole=False
-    ).to_clean
+    ).large_partition
     assert found is not None
     return found
 
 
-def copies(to: Path) -> list[ToClean]:
+def copies(to: Path) -> list[LargePartition]:
     """Of all logs that brokers were about to clean."""
-    return [to_clean(one.copy(to / str(i)) / f"{one.topic}-0") for i, one in enumerate(NEWEST)]
+    return [large_partition(one.copy(to / str(i)) / f"{one.topic}-0") for i, one in enumerate(NEWEST)]
 
 
-def surveyed(one: ToClean) -> Round:
+def surveyed(one: LargePartition) -> Round:
     how = settings()
     return plan_round(one.directory.open(), one.found, one.policy.config, how.now_ms)
 
@@ -74,7 +74,7 @@ def gathered(job: Job, how: Settings, split_bytes: int) -> tuple[list[Row], dict
 def survivors(job: Job, how: Settings, split_bytes: int) -> tuple[Survivors, int]:
     """Of a round, and how many records have no key: by the tasks."""
     told, bundles = gathered(job, how, split_bytes)
-    values: list[Told] = [pickle.loads(one.payload) for one in told]
+    values: list[PartSurvey] = [pickle.loads(one.payload) for one in told]
     assert not [one for one in values if one.error is not None or one.has_transactions]
     merged = [survivors_of([pickle.loads(one.payload) for one in rows]) for rows in bundles.values()]
     return Survivors().union(*merged), sum(one.null_keys for one in values)
@@ -119,7 +119,7 @@ def test_a_round_is_planned_on_the_way(tmp_path: Path) -> None:
 def test_bundles_of_many_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = copies(tmp_path)[0]
     round = surveyed(one)
-    monkeypatch.setattr("kafkalog_spark.compaction.cutting.KEYS_A_BUCKET", 40)
+    monkeypatch.setattr("kafkalog_spark.compaction.splits.KEYS_A_BUCKET", 40)
     (job,) = jobs([(one, round)], cores=2)
     assert job.bundles == 4
     assert job.buckets > 2
@@ -162,7 +162,7 @@ def test_offsets_out_of_order_wherever_the_log_is_cut(tmp_path: Path, by: int) -
     """A batch's offset is not covered by its CRC. Where it is wrong in one split, or between two."""
     whole = next(one for one in NEWEST if one.topic == "compact-idem")
     partition = whole.copy(tmp_path / "data") / f"{whole.topic}-0"
-    one = to_clean(partition)
+    one = large_partition(partition)
     path = max(partition.glob("*.log"), key=lambda path: path.stat().st_size)
     sound = path.read_bytes()
     scanned = scan(sound).batches
@@ -185,7 +185,7 @@ def test_offsets_out_of_order_wherever_the_log_is_cut(tmp_path: Path, by: int) -
 def test_damage_is_named_with_its_place(tmp_path: Path) -> None:
     whole = next(one for one in NEWEST if one.topic == "compact-idem")
     partition = whole.copy(tmp_path / "data") / f"{whole.topic}-0"
-    one = to_clean(partition)
+    one = large_partition(partition)
     path = max(partition.glob("*.log"), key=lambda path: path.stat().st_size)
     sound = path.read_bytes()
     batches = scan(sound).batches.to_pylist()

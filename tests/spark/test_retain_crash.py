@@ -15,9 +15,9 @@ import native_log
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.retention import _seen
 from native_log.config import LogConfig
-from native_log.logdir.changing import chosen_partitions, open_to_change
+from native_log.logdir.maintenance import open_for_maintenance, select_partitions
 from native_log.policies import Request, retention_policy
-from native_log.retention.removal import apply
+from native_log.retention.execution import apply
 from tests.retention.test_golden import files
 
 from .test_compact_job import ROOT, submit
@@ -33,13 +33,13 @@ def looked_and_applied(data: Path, how: dict[str, Any]) -> None:
     """What the driver does, the tasks' part in this process."""
     request = Request.of(None, how["config"])
     with ExitStack() as held:
-        log_dir = open_to_change(data, False, held)
+        log_dir = open_for_maintenance(data, False, held)
         directories = [
             (
                 OpenablePartition(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)),
                 retention_policy(one.topic, log_dir.topic_facts(one), request),
             )
-            for one in chosen_partitions(log_dir, None)
+            for one in select_partitions(log_dir, None)
         ]
         seen = _seen(directories, how["now_ms"], dry_run=False)
         apply(seen.plans, how["now_ms"])
@@ -115,7 +115,7 @@ def flaky(work):
                 raise RuntimeError("this attempt fails after it looked")
     return first_in_vain
 
-retention.look_at = flaky(retention.look_at)
+retention.inspect_partition = flaky(retention.inspect_partition)
 config, how, kill_at = eval(sys.argv[2])
 real, renamed = os.rename, 0
 def rename(*args, **kwargs):

@@ -195,7 +195,7 @@ def test_paths_that_are_no_log_directory_are_rejected(spark: SparkSession, tmp_p
 HOLD = """
 import sys
 from pathlib import Path
-from native_log.logdir.lock import LogDirLock
+from native_log.checkpoints.lock import LogDirLock
 LogDirLock(Path(sys.argv[1]))
 print(flush=True)
 input()

@@ -186,7 +186,7 @@ def cat(
 
     from native_log.cli.record_filter import RecordFilter, selections
     from native_log.cli.records import Wanted, print_records
-    from native_log.cli.topics import chosen_partitions, with_numbers
+    from native_log.cli.topics import select_partitions, with_numbers
     from native_log.logdir import LogDir
 
     whole_keys, key_prefixes = ([key_bytes(key, key_encoding) for key in given] for given in (keys, prefixes))
@@ -205,7 +205,7 @@ def cat(
     print_records(
         log_dir,
         with_numbers(
-            chosen_partitions(log_dir, topics, exclude_topics, internal=False),
+            select_partitions(log_dir, topics, exclude_topics, internal=False),
             (one for ranges in partitions for one in ranges),
         ),
         Wanted(offset, end_offset, tail, record_filter, isolation_level, mode),

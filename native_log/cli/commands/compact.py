@@ -43,7 +43,7 @@ def compact(
     Segments below the log start offset go too; with the policy compact,delete, given for topics that are
     named or stored, also those that retention.ms and retention.bytes ask for, as by `kafkalog retain`.
     """
-    from native_log.cleaner import compact as run
+    from native_log.compaction import compact as run
 
     config = changes.settings(conf, conf_file)
     now = changes.now_ms() if now_ms is None else now_ms

@@ -28,9 +28,9 @@
 #[cfg(feature = "python")]
 mod bytes;
 mod chunk;
-pub mod cleaner;
 pub mod codec;
 pub mod columns;
+pub mod compaction;
 mod constant;
 #[cfg(feature = "python")]
 mod convert;

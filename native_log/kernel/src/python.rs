@@ -30,9 +30,9 @@ mod _kernel {
     #[pymodule_export]
     use crate::bytes::Bytes;
     #[pymodule_export]
-    use crate::cleaner::headers::Headers;
+    use crate::compaction::headers::Headers;
     #[pymodule_export]
-    use crate::cleaner::python::{KeyBuckets, OffsetMap, Survivors, merge_packs, rewrite_batches};
+    use crate::compaction::python::{KeyBuckets, OffsetMap, Survivors, merge_packs, rewrite_batches};
     #[pymodule_export]
     use crate::convert::ArrowBatch;
 

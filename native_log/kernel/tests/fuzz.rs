@@ -10,10 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use _kernel::cleaner::buckets::KeyBuckets;
-use _kernel::cleaner::keys::{Options, feed};
-use _kernel::cleaner::packs::Kind;
 use _kernel::codec::{Codec, Compressor};
+use _kernel::compaction::buckets::KeyBuckets;
+use _kernel::compaction::keys::{Options, feed};
+use _kernel::compaction::packs::Kind;
 use _kernel::selection::Selection;
 use common::{batch, message, record, snappy_block};
 

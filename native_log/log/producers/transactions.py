@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from native_log.log.local_log import LocalLog
-    from native_log.log.pieces import LocatedRange
+    from native_log.log.segment_slices import SlicedRange
     from native_log.segment.damage import DamagedRange
 
 logger = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ def _state_to_begin_with(log: LocalLog) -> tuple[int, OpenTransactions]:
 
 
 def aborted_ranges(
-    range: LocatedRange, open_log: Callable[[], LocalLog], on_damage: Callable[[DamagedRange], None]
+    range: SlicedRange, open_log: Callable[[], LocalLog], on_damage: Callable[[DamagedRange], None]
 ) -> bytes:
     """The aborted transactions that have data in `range`, as `records.decode` takes them.
 

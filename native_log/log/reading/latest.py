@@ -20,9 +20,9 @@ from native_log.storage import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from native_log.log.pieces import LocatedRange, Piece
+    from native_log.log.segment_slices import SegmentSlice, SlicedRange
     from native_log.records import OffsetOrder
-    from native_log.records.cleaning import PutBatches
+    from native_log.records.compaction import PutBatches
     from native_log.storage import DataFile
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field("isTransactional")]))
@@ -49,7 +49,7 @@ class _KeyReader(Reader):
     """Reads a range as any Reader does, damage, transactions and cleaners under it included; but hands the
     batches to `put`, and gives no rows."""
 
-    def __init__(self, range: LocatedRange, put: PutBatches, how: How) -> None:
+    def __init__(self, range: SlicedRange, put: PutBatches, how: How) -> None:
         super().__init__(
             range,
             [],
@@ -66,7 +66,9 @@ class _KeyReader(Reader):
         for _ in self.batches():
             pass
 
-    def _decode(self, file: DataFile, position: int, stop: int, piece: Piece, order: OffsetOrder) -> Decoded:
+    def _decode(
+        self, file: DataFile, position: int, stop: int, piece: SegmentSlice, order: OffsetOrder
+    ) -> Decoded:
         if self._aborted is None:
             found = super()._decode(file, position, stop, piece, order)
             if found.batch.column(self._transactional_index).true_count:
@@ -94,7 +96,7 @@ class _KeyReader(Reader):
 
 
 def latest_rows(
-    range: LocatedRange, columns: Sequence[str], how: How, map_bytes: int
+    range: SlicedRange, columns: Sequence[str], how: How, map_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """See LogRange.latest."""
     latest = latest_offsets(range, how, map_bytes)
@@ -116,7 +118,7 @@ def latest_rows(
             yield batch.filter(pc.is_in(offsets, pa.array(among, pa.int64()))).select(columns)
 
 
-def latest_offsets(range: LocatedRange, how: How, map_bytes: int) -> Survivors:
+def latest_offsets(range: SlicedRange, how: How, map_bytes: int) -> Survivors:
     """The offsets of the newest records, those that have a key.
 
     In rounds as a broker's cleaner works where a map cannot hold all keys: each takes what fits into one, and
@@ -145,7 +147,7 @@ def latest_offsets(range: LocatedRange, how: How, map_bytes: int) -> Survivors:
         start = full_at
 
 
-def _cut(range: LocatedRange, offset: int) -> tuple[LocatedRange | None, LocatedRange]:
+def _cut(range: SlicedRange, offset: int) -> tuple[SlicedRange | None, SlicedRange]:
     if offset <= range.start_offset:
         return None, range
     before, rest = split_by_offsets(range, [offset])

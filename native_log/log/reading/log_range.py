@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from native_log.log.pieces import LocatedRange
 from native_log.log.reading.reader import DEFAULT_MAX_BYTES, Reader
 from native_log.log.reading.split import split_by_bytes, split_by_offsets
+from native_log.log.segment_slices import SlicedRange
 from native_log.records import RECORD_SCHEMA
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ReadOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class LogRange(LocatedRange):
+class LogRange(SlicedRange):
     """The records of a partition from `start_offset` to before `end_offset`, to be split and read."""
 
     def split(self, max_bytes: int) -> list[LogRange]:

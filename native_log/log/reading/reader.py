@@ -12,7 +12,7 @@ import pyarrow as pa
 from native_log.arguments import Mode
 from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
-from native_log.log.reading.locating import locate
+from native_log.log.reading.offset_lookup import locate
 from native_log.records import RECORD_SCHEMA, Damage, decode_file
 from native_log.segment.damage import DamagedRange, damage_of, damaged_range
 from native_log.segment.files import parse_file_name
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from native_log.log.local_log import LocalLog
-    from native_log.log.pieces import LocatedRange, Piece
+    from native_log.log.segment_slices import SegmentSlice, SlicedRange
     from native_log.records import Decoded, OffsetOrder
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Reader:
 
     def __init__(
         self,
-        range: LocatedRange,
+        range: SlicedRange,
         columns: list[str],
         *,
         mode: str,
@@ -101,7 +101,7 @@ class Reader:
                 relocated_at = self._next_offset
                 self._pieces = self._relocated(error)
 
-    def _read_piece(self, piece: Piece, others: tuple[Piece, ...]) -> Iterator[pa.RecordBatch]:
+    def _read_piece(self, piece: SegmentSlice, others: tuple[SegmentSlice, ...]) -> Iterator[pa.RecordBatch]:
         """The records of `piece`. `others`: the pieces behind it."""
         end = piece.end_position
         with DataFile(f"{self._range.path}/{piece.segment}") as file:
@@ -134,7 +134,9 @@ class Reader:
                     yield from self._report(damaged, piece)
                     position, needed = damaged.end_position, 1
 
-    def _decode(self, file: DataFile, position: int, stop: int, piece: Piece, order: OffsetOrder) -> Decoded:
+    def _decode(
+        self, file: DataFile, position: int, stop: int, piece: SegmentSlice, order: OffsetOrder
+    ) -> Decoded:
         while True:
             try:
                 return decode_file(
@@ -167,7 +169,7 @@ class Reader:
             return damage_of(found, end)
         return None
 
-    def _report(self, damaged: DamagedRange, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def _report(self, damaged: DamagedRange, piece: SegmentSlice) -> Iterator[pa.RecordBatch]:
         if self._mode == "failFast":
             raise damaged.error()
         logger.warning("skipped damaged bytes of a log: %s", damaged)
@@ -196,7 +198,7 @@ class Reader:
             [nulls if name == CORRUPT_RECORD else next(arrays) for name in self._columns], names=self._columns
         )
 
-    def _relocated(self, error: FileNotFoundError | LogTruncatedError) -> tuple[Piece, ...]:
+    def _relocated(self, error: FileNotFoundError | LogTruncatedError) -> tuple[SegmentSlice, ...]:
         """Where what is still to be read lies, after a file was removed, replaced or cut under the reader."""
         range = self._range
         start, end = max(self._next_offset, range.start_offset), range.end_offset

@@ -7,17 +7,17 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from native_log.log.pieces import EARLIER_SEGMENTS, LocatedRange
-from native_log.segment.lookup import Boundary, Place, SegmentLookup
+from native_log.log.segment_slices import EARLIER_SEGMENTS, SlicedRange
+from native_log.segment.lookup import BatchBoundary, OffsetLocation, SegmentLookup
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from native_log.log.pieces import Piece
+    from native_log.log.segment_slices import SegmentSlice
 
-Range = TypeVar("Range", bound=LocatedRange)
-Cut = tuple[list["Piece"], list["Piece"]]
+Range = TypeVar("Range", bound=SlicedRange)
+Cut = tuple[list["SegmentSlice"], list["SegmentSlice"]]
 
 
 def split_by_bytes(range: Range, max_bytes: int) -> list[Range]:
@@ -54,7 +54,7 @@ def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
     return [*parts, rest]
 
 
-def _behind(range: Range, offset: int, left: list[Piece], right: list[Piece]) -> Range:
+def _behind(range: Range, offset: int, left: list[SegmentSlice], right: list[SegmentSlice]) -> Range:
     passed = dict.fromkeys((*range.earlier, *(piece.segment_id for piece in left)))
     return replace(range, start_offset=offset, pieces=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
 
@@ -62,13 +62,13 @@ def _behind(range: Range, offset: int, left: list[Piece], right: list[Piece]) ->
 class _Lookups(ExitStack):
     """Lookups by segment, each opened once."""
 
-    def __init__(self, range: LocatedRange) -> None:
+    def __init__(self, range: SlicedRange) -> None:
         super().__init__()
         self._range = range
         self._window = Window()
         self._by_segment: dict[str, SegmentLookup] = {}
 
-    def of(self, piece: Piece) -> SegmentLookup:
+    def of(self, piece: SegmentSlice) -> SegmentLookup:
         if piece.segment not in self._by_segment:
             end = max(other.end_position for other in self._range.pieces if other.segment == piece.segment)
             lookup = SegmentLookup(
@@ -81,7 +81,7 @@ class _Lookups(ExitStack):
         return self._by_segment[piece.segment]
 
 
-def _cut_at_byte(pieces: list[Piece], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:
+def _cut_at_byte(pieces: list[SegmentSlice], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:
     """Cut off about `size_bytes` of the bytes of `pieces`, and say at which offset.
 
     None if there is no place to cut.
@@ -92,20 +92,20 @@ def _cut_at_byte(pieces: list[Piece], size_bytes: int, lookups: _Lookups) -> tup
     if index == len(pieces):
         return None
     piece = pieces[index]
-    boundary: Boundary | None = None
+    boundary: BatchBoundary | None = None
     if size_bytes > 0:
         boundary = lookups.of(piece).find_boundary(piece.start_position + size_bytes)
     elif index > 0:
-        boundary = Boundary(piece.start_position, piece.base_offset, piece.next_offset)
+        boundary = BatchBoundary(piece.start_position, piece.base_offset, piece.next_offset)
     if boundary is not None and boundary.position < piece.end_position:
         at, known = boundary.position, boundary.next_offset
-        return boundary.offset, _cut(pieces, index, Place(at, at, False, known, known), 0)
+        return boundary.offset, _cut(pieces, index, OffsetLocation(at, at, False, known, known), 0)
     if index + 1 < len(pieces):  # nothing to cut at in this piece: behind it
         return pieces[index + 1].base_offset, (pieces[: index + 1], pieces[index + 1 :])
     return None
 
 
-def _cut_at_offset(pieces: list[Piece], offset: int, lookups: _Lookups) -> Cut:
+def _cut_at_offset(pieces: list[SegmentSlice], offset: int, lookups: _Lookups) -> Cut:
     """Cut at `offset`.
 
     A batch with offsets on both sides goes to both, each side with the records that are its own.
@@ -121,7 +121,7 @@ def _cut_at_offset(pieces: list[Piece], offset: int, lookups: _Lookups) -> Cut:
     return pieces[: candidates[-1] + 1], pieces[candidates[-1] + 1 :]
 
 
-def _cut(pieces: Sequence[Piece], index: int, place: Place, offset: int) -> Cut:
+def _cut(pieces: Sequence[SegmentSlice], index: int, place: OffsetLocation, offset: int) -> Cut:
     piece = pieces[index]
     left, right = list(pieces[:index]), list(pieces[index + 1 :])
     position = place.position

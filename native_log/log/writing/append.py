@@ -8,10 +8,10 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.leader_epochs import assign, read_leader_epochs, write_leader_epochs
 from native_log.errors import KafkaLogError
-from native_log.log.leader_epochs import assign, read_leader_epochs, write_leader_epochs
 from native_log.log.producers.producer_states import newest_snapshot
-from native_log.log.writing.admission import Admission
+from native_log.log.writing.append_context import AppendContext
 from native_log.log.writing.roll import ActiveSegment, batches_that_fit, roll_reason
 from native_log.segment.damage import DamagedRange
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -75,10 +75,10 @@ class LogAppender:
         """The segment that is written."""
         return self._active
 
-    def admission(self, leader_epoch: int | None, now_ms: int, max_batch_bytes: int) -> Admission:
+    def admission(self, leader_epoch: int | None, now_ms: int, max_batch_bytes: int) -> AppendContext:
         """What is to be written next has to comply with this. `leader_epoch` None: the latest."""
         epoch = self.latest_epoch if leader_epoch is None else leader_epoch
-        return Admission(
+        return AppendContext(
             self._path, self._config, self.log_end_offset, epoch, self._states, now_ms, max_batch_bytes
         )
 

@@ -15,7 +15,7 @@ than the format, the comments say whom this one follows.
 
 from __future__ import annotations
 
-from native_log.records.reference.cleaning import (
+from native_log.records.reference.compaction import (
     Headers,
     KeyBuckets,
     OffsetMap,

@@ -60,12 +60,12 @@ def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
         ValueError: a partition that there is not, or partitions of another type.
     """
     check_row_partitions(partitions, count)
-    dealt: dict[int, list[int]] = {}
+    by_partition: dict[int, list[int]] = {}
     for row, partition in enumerate(partitions.to_pylist()):
         if not 0 <= partition < count:
             raise ValueError(f"there are {count} partitions, a row goes to another")
-        dealt.setdefault(partition, []).append(row)
-    return [(partition, pa.array(rows, pa.uint32())) for partition, rows in sorted(dealt.items())]
+        by_partition.setdefault(partition, []).append(row)
+    return [(partition, pa.array(rows, pa.uint32())) for partition, rows in sorted(by_partition.items())]
 
 
 def _bytes(keys: pa.Array) -> list[bytes | None]:

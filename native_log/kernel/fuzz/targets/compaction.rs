@@ -1,13 +1,13 @@
 //! What compaction makes of any bytes is a log that can be read, and that another compaction leaves as it is.
 
-use _kernel::cleaner::buckets::KeyBuckets;
-use _kernel::cleaner::key_map::KeyMap;
-use _kernel::cleaner::keys::{self, Progress, feed};
-use _kernel::cleaner::options::{Options, Stats};
-use _kernel::cleaner::packs::{Kind, Merger};
-use _kernel::cleaner::rewrite::rewrite;
-use _kernel::cleaner::survivors::from_unsorted;
 use _kernel::columns::{Column, Constants};
+use _kernel::compaction::buckets::KeyBuckets;
+use _kernel::compaction::key_map::KeyMap;
+use _kernel::compaction::keys::{self, Progress, feed};
+use _kernel::compaction::options::{Options, Stats};
+use _kernel::compaction::packs::{Kind, Merger};
+use _kernel::compaction::rewrite::rewrite;
+use _kernel::compaction::survivors::from_unsorted;
 use _kernel::decode::{self, Status, Stopped, decode};
 use _kernel::scan::scan;
 use _kernel::selection::Selection;

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use _kernel::cleaner::key_map::KeyMap;
-use _kernel::cleaner::keys::{self, Progress, Unshadowed, feed};
-use _kernel::cleaner::options::Options;
-use _kernel::cleaner::rewrite::rewrite;
 use _kernel::columns::{Column, Constants};
+use _kernel::compaction::key_map::KeyMap;
+use _kernel::compaction::keys::{self, Progress, Unshadowed, feed};
+use _kernel::compaction::options::Options;
+use _kernel::compaction::rewrite::rewrite;
 use _kernel::decode::{self, Status, Stopped, decode};
 use _kernel::scan::{BatchRow, scan};
 use _kernel::selection::Selection;

@@ -1,0 +1,75 @@
+"""Segments written without the records that are erased."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native_log.compaction.rewrite import checked, planned_file
+from native_log.log.replacing.cleaned_segment import CleanedSegmentWriter, flush_segment
+from native_log.log.replacing.swap import swap_in
+from native_log.records import Survivors, Verdict, rewrite
+from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
+from native_log.segment.writer import SegmentWriter
+from native_log.storage import Window
+from native_log.storage.writing import fsync_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from native_log.log import PartitionLog
+    from native_log.segment.segment import LogSegment
+
+_SMALLEST_BATCH_BYTES = 26
+
+
+def roll(log: PartitionLog) -> None:
+    """Puts an empty active segment at the log's end."""
+    if log.segments[-1].size_bytes:
+        SegmentWriter.create(log.path, log.log_end_offset, log.config).close()
+        fsync_directory(log.path)
+
+
+def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int], nulled: bool) -> None:
+    """Puts a segment without these records in the place of `segment`, crash-safe as a cleaner does.
+
+    All else keeps its offset. A batch that loses all its records stays as a header: it carries its producer's
+    numbers, and the offsets.
+
+    Args:
+        nulled: leave the records as tombstones: key and offset stay, value and headers go.
+
+    Raises:
+        CorruptRecordError: a batch is damaged; the segment is as it was.
+    """
+    erased, kept = Survivors(offsets), Survivors()
+    kept_end = min(log.log_end_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
+    kept.add_range(segment.base_offset, kept_end)
+    if not nulled:
+        kept = kept.difference(erased)
+    end, position, needed = log.end_position(segment), 0, 1
+    window = Window()
+    with (
+        planned_file(segment) as file,
+        CleanedSegmentWriter(log.path, segment.base_offset, log.config.index_interval_bytes) as output,
+    ):
+        while position < end:
+            view = window.at(file, position, end, needed)
+            found = rewrite(
+                view,
+                survivors=kept,
+                survivors_end=kept_end,
+                now_ms=-1,  # no tombstone's time is over
+                delete_horizon_ms=None,
+                verdicts=bytes([Verdict.RETAIN_EMPTY]) * (len(view) // _SMALLEST_BATCH_BYTES + 1),
+                nulled=erased if nulled else None,
+                base_position=position,
+                output_position=output.position,
+                max_batch_bytes=log.max_batch_bytes,
+            )
+            output.append(found.data, found.batches)
+            stopped = checked(found, file.path, position + len(view), end)
+            position, needed = stopped.position, max(1, stopped.needed_bytes)
+        entries = segment.load_transaction_index().all_entries()
+        output.finish(entries, segment.mtime_ms)
+    flush_segment(log.path, segment.base_offset)
+    swap_in(log.path, [segment.base_offset])

@@ -1,0 +1,59 @@
+"""Where in a log's files a range of offsets lies."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+from native_log.log.segment_slices import EARLIER_SEGMENTS, SegmentSlice
+from native_log.segment.lookup import SegmentLookup
+from native_log.storage import Window
+
+if TYPE_CHECKING:
+    from native_log.log.local_log import LocalLog
+    from native_log.log.segment_slices import SegmentId
+
+
+def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[SegmentSlice, ...], tuple[SegmentId, ...]]:
+    """The pieces of the records from `start` to before `end`, and the segments before them: see
+    LogRange.earlier.
+
+    Raises OffsetOutOfRangeError.
+    """
+    pieces = tuple(_pieces(log, start, end))
+    before = bisect_left([s.base_offset for s in log.segments], pieces[0].base_offset) if pieces else 0
+    first = max(0, before - EARLIER_SEGMENTS)
+    return pieces, tuple(s.id for s in log.segments[first:before])
+
+
+def _pieces(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
+    log.check_offset(start)
+    if start >= end or not log.segments:
+        return []
+    bases = [segment.base_offset for segment in log.segments]
+    first = max(0, bisect_right(bases, start) - 1)
+    last = bisect_left(bases, end) - 1
+    # Offsets of batches are not covered by their CRC, so bytes bound a range; records are only judged by
+    # the offset they claim where an offset within the log was asked for.
+    min_offset = start if start > bases[0] else None
+    max_offset = end if end < log.log_end_offset else None
+    window = Window()
+    pieces = []
+    for index in range(first, last + 1):
+        segment = log.segments[index]
+        start_position, end_position = 0, log.end_position(segment)
+        next_offset = segment.base_offset
+        starts_within = index == first and start > segment.base_offset
+        ends_within = index == last and max_offset is not None and end not in bases[index + 1 : index + 2]
+        if end_position and (starts_within or ends_within):
+            with SegmentLookup(segment, end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
+                if starts_within:
+                    place = lookup.find_offset(start)
+                    start_position, next_offset = place.position, place.next_offset
+                if ends_within:
+                    end_position = lookup.find_offset(end).end_position
+        if start_position < end_position:
+            pieces.append(
+                SegmentSlice.of(segment, start_position, end_position, min_offset, max_offset, next_offset)
+            )
+    return pieces

@@ -1,0 +1,110 @@
+"""Keys and the greatest offset of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native_log.records import compaction
+from native_log.records.compaction import KEY_OVERHEAD_BYTES, MapProgress
+from native_log.records.reference.compaction.keys import feed
+from native_log.records.reference.compaction.survivors import Survivors, own
+from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from native_log.records.schema import OffsetOrder
+
+
+class OffsetMap(compaction.OffsetMap):
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._offsets: dict[bytes, int] = {}
+        self._size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size_bytes
+
+    def get(self, key: bytes) -> int | None:
+        return self._offsets.get(key)
+
+    def put(self, key: bytes, offset: int) -> bool:
+        """False: there is no room for a new key."""
+        if (known := self._offsets.get(key)) is not None:
+            self._offsets[key] = max(known, offset)
+            return True
+        if self._size_bytes + KEY_OVERHEAD_BYTES + len(key) > self._max_bytes:
+            return False
+        self._offsets[key] = offset
+        self._size_bytes += KEY_OVERHEAD_BYTES + len(key)
+        return True
+
+    def shadows(self, key: bytes, offset: int) -> bool:
+        """Whether a record is not the newest of its key (Kafka: Cleaner.shouldRetainRecord)."""
+        known = self._offsets.get(key)
+        return known is not None and offset < known
+
+    def put_batches(
+        self,
+        buffer: Buffer,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer = b"",
+        check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
+    ) -> MapProgress:
+        return feed(
+            self.put,
+            buffer,
+            base_position=base_position,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            aborted=aborted,
+            check_crcs=check_crcs,
+            max_batch_bytes=max_batch_bytes,
+            order=order,
+        )
+
+    def mark(
+        self,
+        buffer: Buffer,
+        survivors: compaction.Survivors,
+        *,
+        base_position: int = 0,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        aborted: Buffer = b"",
+        check_crcs: bool = True,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+        order: OffsetOrder | None = None,
+    ) -> MapProgress:
+        found: list[int] = []
+
+        def put(key: bytes, offset: int) -> bool:
+            if offset >= 0 and not self.shadows(key, offset):
+                found.append(offset)
+            return True
+
+        progress = feed(
+            put,
+            buffer,
+            base_position=base_position,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            aborted=aborted,
+            check_crcs=check_crcs,
+            max_batch_bytes=max_batch_bytes,
+            order=order,
+        )
+        own(survivors).update(found)
+        return progress
+
+    def survivors(self) -> Survivors:
+        return Survivors(offset for offset in self._offsets.values() if offset >= 0)

@@ -1,0 +1,126 @@
+"""Keys and offsets on their way from the tasks that read to the one that has a bucket. The format is that of
+KeyBuckets.take."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from native_log.records.reference.compaction.survivors import Survivors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import Buffer
+
+VERSION = 2
+DIRTY, CLEAN = 0, 1
+MOST_BUCKETS = 1 << 16
+HEADER = struct.Struct("<BBqq")
+"""version, kind, number of entries, base"""
+SHORT = struct.Struct("<BI")
+"""length of the key, offset - base"""
+LONG = struct.Struct("<BIq")
+"""IS_LONG, length of the key, offset"""
+IS_LONG = 255
+
+MULTIPLIER = 0x9E3779B97F4A7C15
+ONES_64 = (1 << 64) - 1
+
+
+def bucket_of(key: bytes, count: int) -> int:
+    hash, whole = len(key), len(key) // 8 * 8
+    for at in range(0, whole, 8):
+        hash = mixed(hash ^ int.from_bytes(key[at : at + 8], "little"))
+    if whole < len(key):
+        hash = mixed(hash ^ int.from_bytes(key[-8:], "little"))
+    return hash * count >> 64
+
+
+def mixed(value: int) -> int:
+    product = value * MULTIPLIER
+    return product & ONES_64 ^ product >> 64
+
+
+def pack(kind: int, base: int, entries: Iterable[tuple[bytes, int]]) -> bytes:
+    packed = [entry(base, key, offset) for key, offset in entries]
+    return HEADER.pack(VERSION, kind, len(packed), base) + b"".join(packed)
+
+
+def entry(base: int, key: bytes, offset: int) -> bytes:
+    if len(key) < IS_LONG and 0 <= offset - base < 1 << 32:
+        return SHORT.pack(len(key), offset - base) + key
+    return LONG.pack(IS_LONG, len(key), offset) + key
+
+
+def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors:
+    """Survivors of buckets, each given as all its packs.
+
+    Of a key that any pack of the dirty part has: the greatest offset there. Of any other: all its offsets in
+    packs of the clean part. The order of the packs does not matter. A bucket is done with when the next is
+    asked for.
+
+    Raises:
+        ValueError: bytes that are no pack.
+    """
+    found = Survivors()
+    for number, packs in enumerate(buckets):
+        try:
+            found.update(survivors_of(packs))
+        except ValueError as error:
+            raise ValueError(f"bucket {number}: {error}") from None
+    return found
+
+
+def survivors_of(packs: Iterable[Buffer]) -> Iterator[int]:
+    newest: dict[bytes, int] = {}
+    clean: list[tuple[bytes, int]] = []
+    for number, data in enumerate(packs):
+        try:
+            kind, entries = unpack(memoryview(data).cast("B"))
+            if kind == CLEAN:
+                clean.extend(entries)
+                continue
+            for key, offset in entries:
+                newest[key] = max(offset, newest.get(key, offset))
+        except ValueError as error:
+            raise ValueError(f"pack {number}: {error}") from None
+    offsets = [*newest.values(), *(offset for key, offset in clean if key not in newest)]
+    return (offset for offset in offsets if offset >= 0)
+
+
+def unpack(data: memoryview) -> tuple[int, Iterable[tuple[bytes, int]]]:
+    if not len(data):
+        return CLEAN, ()
+    if len(data) < HEADER.size:
+        raise ValueError(f"a pack has no bytes or at least {HEADER.size}, found {len(data)}")
+    version, kind, count, base = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise ValueError(f"packs of version {VERSION} were expected, found {version}")
+    if kind not in (DIRTY, CLEAN):
+        raise ValueError(f"kind 0 or 1 was expected, found {kind}")
+    most = (len(data) - HEADER.size) // SHORT.size
+    if not 0 <= count <= most:
+        raise ValueError(f"the pack claims {count} entries, its {len(data)} bytes hold 0 to {most}")
+    return kind, entries_of(data, count, base)
+
+
+def entries_of(data: memoryview, count: int, base: int) -> Iterator[tuple[bytes, int]]:
+    at = HEADER.size
+    for number in range(count):
+        try:
+            if data[at] == IS_LONG:
+                _, length, offset = LONG.unpack_from(data, at)
+                at += LONG.size
+            else:
+                length, ahead = SHORT.unpack_from(data, at)
+                offset = base + ahead
+                at += SHORT.size
+        except (struct.error, IndexError):
+            raise ValueError(f"entry {number} of {count} is cut short") from None
+        if length > len(data) - at or offset >= 1 << 63:
+            raise ValueError(f"entry {number} of {count} claims {length} key bytes and offset {offset}")
+        yield bytes(data[at : at + length]), offset
+        at += length
+    if at != len(data):
+        raise ValueError(f"{len(data) - at} bytes are left behind the {count} entries")

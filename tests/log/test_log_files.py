@@ -1,0 +1,164 @@
+"""Which files make a log, after a crash too; compact-crash-* in test_golden are such as brokers left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log.errors import KafkaLogError
+from native_log.log import PartitionLog
+from native_log.log.log_files import log_files, segment_files, swapped_logs
+from native_log.segment.files import file_name
+
+from .support import batch, offsets, write_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def names(*specs: str) -> list[str]:
+    """ "0 log swap" -> 00000000000000000000.log.swap"""
+    return [file_name(int(number), *rest) for number, *rest in (spec.split() for spec in specs)]
+
+
+def logs(found: list[str], replaced: tuple[int, int] | None = None) -> list[str]:
+    return [segment.log for segment in log_files(segment_files(found), replaced).segments]
+
+
+def test_segments_in_order_of_their_offsets_not_names() -> None:
+    found = ["5.log", "00000000000000000010.log", "0000000000000000000009.log"]
+    assert logs(found) == ["5.log", "0000000000000000000009.log", "00000000000000000010.log"]
+
+
+def test_cleaned_and_deleted_are_ignored() -> None:
+    assert logs(names("0 log", "0 log cleaned", "0 index cleaned", "7 log", "3 log deleted")) == names(
+        "0 log", "7 log"
+    )
+
+
+def test_orphan_indexes_are_ignored() -> None:
+    (segment,) = log_files(
+        segment_files(names("0 log", "0 timeindex", "5 index", "5 timeindex")), None
+    ).segments
+    assert (segment.index, segment.time_index) == (None, file_name(0, "timeindex"))
+
+
+def test_swap_replaces_what_it_holds() -> None:
+    found = names(
+        "0 log", "0 index", "40 log", "80 log", "0 log swap", "0 index swap", "40 snapshot", "80 snapshot"
+    )
+    files = segment_files(found)
+    assert [file.name for file in swapped_logs(files)] == names("0 log swap")
+    chosen = log_files(files, (0, 80))
+    assert [s.log for s in chosen.segments] == names("0 log swap", "80 log")
+    assert chosen.segments[0].index == file_name(0, "index", "swap")
+    assert chosen.snapshots == ((80, file_name(80, "snapshot")),)
+
+
+def test_swap_without_an_index_does_not_take_the_old_one() -> None:
+    (segment,) = log_files(segment_files(names("0 log", "0 index", "0 log swap")), (0, 10)).segments
+    assert (segment.log, segment.index) == (file_name(0, "log", "swap"), None)
+
+
+def test_an_unfinished_series_of_swaps_is_void() -> None:
+    # Of a split into 0, 50 and 90, renamed from the highest on: 0 is not renamed yet.
+    found = names("0 log", "0 log cleaned", "50 log swap", "90 log swap", "120 log")
+    assert logs(found) == names("0 log", "120 log")
+    # A series below the lowest .cleaned was complete.
+    found = names("0 log swap", "0 log", "120 log", "120 log cleaned", "120 index swap")
+    assert swapped_logs(segment_files(found)) != []
+    assert logs(found, (0, 100)) == names("0 log swap", "120 log")
+
+
+def test_log_renamed_and_index_not_yet() -> None:
+    (segment,) = log_files(
+        segment_files(names("0 log", "0 index", "0 index swap", "0 timeindex swap")), None
+    ).segments
+    assert (segment.log, segment.index) == (file_name(0, "log"), file_name(0, "index", "swap"))
+    assert segment.time_index == file_name(0, "timeindex", "swap")
+
+
+def test_an_empty_swap_replaces_nothing(tmp_path: Path) -> None:
+    """Its range [base, base) is empty: originals come back after such a crash, as they do for a broker."""
+    write_log(tmp_path, {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
+    (tmp_path / file_name(0, "log", "swap")).write_bytes(b"")
+    assert offsets(PartitionLog.open(tmp_path).read(columns=["offset"])) == list(range(3, 9))
+
+
+def test_swap_reaches_as_far_as_its_content(tmp_path: Path) -> None:
+    write_log(tmp_path, {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
+    (tmp_path / file_name(0, "log", "swap")).write_bytes(batch(0, 1, last_offset_delta=0) + batch(4, 2))
+    log = PartitionLog.open(tmp_path)
+    assert [segment.log for segment in log.segments] == names("0 log swap", "6 log")
+    assert offsets(log.read(columns=["offset"])) == [0, 4, 5, 6, 7, 8]
+
+
+def test_base_offsets_beyond_2_53(tmp_path: Path) -> None:
+    first = 2**53 + 1
+    write_log(tmp_path, {first: [batch(first)], first + 2**40: [batch(first + 2**40)]})
+    log = PartitionLog.open(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset) == (first, first + 2**40 + 3)
+    assert offsets(log.read(first + 2, first + 2**40 + 1, ["offset"])) == [first + 2, first + 2**40]
+
+
+def test_no_segment(tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset, log.last_stable_offset) == (0, 0, 0)
+    assert list(log.read()) == []
+    assert log.offset_for_timestamp(0) is None
+
+
+def test_empty_segments(tmp_path: Path) -> None:
+    """In the middle, after compaction, and at the end, after a roll."""
+    write_log(tmp_path, {0: [], 10: [batch(12)], 20: [], 30: [batch(30)], 40: [], 50: []})
+    log = PartitionLog.open(tmp_path)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 50)
+    assert offsets(log.read(columns=["offset"])) == [12, 13, 14, 30, 31, 32]
+    for start in range(51):
+        expected = [o for o in (12, 13, 14, 30, 31, 32) if o >= start]
+        assert offsets(log.read(start, columns=["offset"])) == expected
+        assert offsets(log.read(None, start, ["offset"])) == [
+            o for o in (12, 13, 14, 30, 31, 32) if o < start
+        ]
+
+
+def test_a_segment_too_large_is_refused(tmp_path: Path) -> None:
+    write_log(tmp_path, {0: [batch(0)]})
+    with open(tmp_path / file_name(3, "log"), "wb") as out:
+        out.truncate(2**31)
+    with pytest.raises(KafkaLogError, match=r"less than 2\^31 bytes.*found 2147483648") as raised:
+        PartitionLog.open(tmp_path)
+    assert raised.value.path == str(tmp_path / file_name(3, "log"))
+
+
+def test_what_is_not_a_file_is_passed_over(tmp_path: Path) -> None:
+    write_log(tmp_path, {0: [batch(0)]})
+    (tmp_path / file_name(3, "log")).mkdir()
+    (tmp_path / ".staging-1").mkdir()
+    (tmp_path / "notes.txt").write_text("")
+    assert len(PartitionLog.open(tmp_path).segments) == 1
+
+
+def test_directories_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        PartitionLog.open(tmp_path / "nothing-0")
+    (tmp_path / "file-0").write_text("")
+    with pytest.raises(NotADirectoryError):
+        PartitionLog.open(tmp_path / "file-0")
+
+
+@pytest.mark.parametrize(
+    ("directory", "topic", "partition"),
+    [
+        ("orders-12", "orders", 12),
+        ("a-b-7", "a-b", 7),
+        ("x.y-delete-0", "x.y-delete", 0),
+        ("a.b.c-3.0123456789abcdef0123456789abcdef-delete", "a.b.c", 3),
+        ("t-0.0123456789abcdef0123456789abcdef-stray", "t", 0),
+        ("copied", "copied", 0),
+    ],
+)
+def test_name_of_the_directory(tmp_path: Path, directory: str, topic: str, partition: int) -> None:
+    log = PartitionLog.open(write_log(tmp_path / directory, {0: [batch(0)]}))
+    assert (log.topic, log.partition) == (topic, partition)
