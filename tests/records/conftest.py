@@ -31,7 +31,7 @@ REFERENCE = SimpleNamespace(
     rewrite_file=reference.rewrite_file,
 )
 try:
-    from native_log.records import kernel, kernel_cleaning
+    from native_log.records import kernel, kernel_compaction
 
     KERNEL = SimpleNamespace(
         name="kernel",
@@ -46,13 +46,13 @@ try:
         partition_of_keys=kernel.partition_of_keys,
         deal=kernel.deal,
         find_batch=kernel.find_batch,
-        Headers=kernel_cleaning.Headers,
-        OffsetMap=kernel_cleaning.OffsetMap,
-        KeyBuckets=kernel_cleaning.KeyBuckets,
-        Survivors=kernel_cleaning.Survivors,
-        merge=kernel_cleaning.merge,
-        rewrite=kernel_cleaning.rewrite,
-        rewrite_file=kernel_cleaning.rewrite_file,
+        Headers=kernel_compaction.Headers,
+        OffsetMap=kernel_compaction.OffsetMap,
+        KeyBuckets=kernel_compaction.KeyBuckets,
+        Survivors=kernel_compaction.Survivors,
+        merge=kernel_compaction.merge,
+        rewrite=kernel_compaction.rewrite,
+        rewrite_file=kernel_compaction.rewrite_file,
     )
 except ImportError:
     if os.environ.get("KAFKALOG_REQUIRE_KERNEL") == "1":

@@ -223,7 +223,7 @@ def test_memory_for_lies(impl, tmp_path: Path) -> None:
 
 MANY = """
 import pathlib, resource, sys
-from native_log.records import kernel_cleaning as impl
+from native_log.records import kernel_compaction as impl
 data = pathlib.Path(sys.argv[1]).read_bytes()
 every = impl.Survivors([7])
 rules = dict(survivors=every, survivors_end=9, now_ms=0, delete_horizon_ms=None)
