@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from native_log.config import InvalidConfigError
 from native_log.policies import Request
+from native_log.storage import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ def read_settings(path: Path) -> dict[str, str]:
     Raises InvalidConfigError for a line that is not NAME=VALUE; OSError.
     """
     found: dict[str, str] = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(read_file(str(path)).decode().splitlines(), 1):
         text = line.strip()
         if text and text[0] not in "#!":
             name, equals, value = text.partition("=")

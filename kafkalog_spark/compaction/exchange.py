@@ -8,17 +8,17 @@ themselves go through the shuffle.
 
 from __future__ import annotations
 
-import os
+import sys
 import uuid
 from array import array
-from contextlib import closing
 from dataclasses import dataclass
-from io import FileIO
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
+from native_log.storage import DataFile
+from native_log.storage.writing import AppendFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,8 +53,7 @@ class PackWriter:
     def __init__(self, path: str | None, buckets: int) -> None:
         self._path = None if path is None else Path(path, STAGING_DIRECTORY, f"{uuid.uuid4().hex}.keys")
         self._buckets = buckets
-        self._file: FileIO | None = None
-        self._position = 0
+        self._file: AppendFile | None = None
 
     def bundles(self, packs: Sequence[Buffer]) -> Iterator[Bundle]:
         """Of `buckets` packs each."""
@@ -65,18 +64,12 @@ class PackWriter:
         lengths = array("q", (memoryview(pack).nbytes for pack in packs))
         if self._path is None:
             return Bundle(b"".join(packs), 0, lengths)
-        bundle = Bundle(str(self._path), self._position, lengths)
-        for pack in packs:
-            self._write(self._path, memoryview(pack))
-        return bundle
-
-    def _write(self, path: Path, data: memoryview) -> None:
         if self._file is None:
-            self._file = FileIO(path, "x")
-        while data:
-            written = self._file.write(data)
-            self._position += written
-            data = data[written:]
+            self._file = AppendFile(str(self._path), exclusive=True, sent_from=sys.maxsize)
+        bundle = Bundle(str(self._path), self._file.size_bytes, lengths)
+        for pack in packs:
+            self._file.append(pack)
+        return bundle
 
     def __enter__(self) -> PackWriter:
         return self
@@ -135,9 +128,8 @@ class _Reader:
 
 
 def _read(path: str, position: int, into: memoryview) -> None:
-    with closing(FileIO(path)) as file:
-        while into:
-            count = os.preadv(file.fileno(), [into], position)
-            if not count:
-                raise OSError(f"{path} ends at {position}: {len(into)} bytes of packed keys are missing")
-            position, into = position + count, into[count:]
+    with DataFile(path) as file:
+        missing = position + len(into) - file.size_bytes
+        if missing > 0:
+            raise OSError(f"{path} ends at {file.size_bytes}: {missing} bytes of packed keys are missing")
+        file.read_into(into, position)

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.storage import read_file
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,8 +38,7 @@ def read_meta_properties(log_dir: Path) -> MetaProperties | None:
     """meta.properties of the log directory; None without one, or (with a warning) if it makes no sense."""
     path = log_dir / META_PROPERTIES
     try:
-        with open(path, encoding="latin-1") as file:
-            properties = parse_properties(file.read())
+        properties = parse_properties(read_file(str(path)).decode("latin-1"))
     except FileNotFoundError:
         return None
     try:

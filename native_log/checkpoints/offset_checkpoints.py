@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.storage import read_file
 from native_log.storage.writing import replace_file, replace_files
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ CHECKPOINT_FILES = (
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 _MAX_INT = 2**31 - 1
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
+_LINE_END = re.compile(r"\r\n?|\n")
 
 Offsets = dict[tuple[str, int], int]
 """Offset by (topic, partition)."""
@@ -63,12 +65,11 @@ def read_offset_checkpoint(path: Path) -> Offsets:
     A malformed file counts as empty, as in the broker, and is reported by a warning that names file and line.
     """
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
+        data = read_file(str(path))
     except FileNotFoundError:
         return {}
     try:
-        return parse_offset_checkpoint(text)
+        return parse_offset_checkpoint(data.decode(errors="replace"))
     except MalformedCheckpointError as error:
         logger.warning("%s, %s; the file is taken as empty, as a broker takes it", path, error)
         return {}
@@ -117,7 +118,7 @@ def parse_offset_checkpoint(text: str) -> Offsets:
 
     Nothing, or the version alone, means no entries. Raises MalformedCheckpointError.
     """
-    lines = text.split("\n")
+    lines = _LINE_END.split(text)
     if lines[-1] == "":
         lines.pop()
     if not lines:

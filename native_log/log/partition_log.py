@@ -10,7 +10,7 @@ import weakref
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from numbers import Real
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -38,12 +38,18 @@ if TYPE_CHECKING:
     from native_log.log.writing.append_context import AppendContext
     from native_log.log.writing.encoded_batches import EncodedPiece
     from native_log.log.writing.writable_log import Writing
-    from native_log.logdir import LogDir
 
 # What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+
+class LogOwner(Protocol):
+    """Keeps the logs that are written alive, so that it can close them."""
+
+    def keep(self, log: PartitionLog, *, is_written: bool) -> None:
+        """Keep `log` alive until it is called again with `is_written` false."""
 
 
 class PartitionLog(LocalLog):
@@ -54,7 +60,7 @@ class PartitionLog(LocalLog):
     """
 
     _writing: Writing | None = None
-    _owner: weakref.ref[LogDir] | None = None
+    _owner: weakref.ref[LogOwner] | None = None
 
     @cached_property
     def last_stable_offset(self) -> int:
@@ -298,9 +304,9 @@ class PartitionLog(LocalLog):
 
                 self._writing.appender.flush(current_ms())
 
-    def opened_by(self, log_dir: LogDir) -> Self:
-        """The log, kept alive by `log_dir` while it is written, so that it closes it."""
-        self._owner = weakref.ref(log_dir)
+    def opened_by(self, owner: LogOwner) -> Self:
+        """Return this log, which `owner` keeps alive while it is written."""
+        self._owner = weakref.ref(owner)
         return self
 
     def close(self) -> None:

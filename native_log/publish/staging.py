@@ -17,7 +17,8 @@ from native_log.log.writing.roll import ActiveSegment, batches_that_fit
 from native_log.log.writing.validation import check_records
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.scan import int32s, int64s
-from native_log.storage.writing import AppendFile
+from native_log.storage import read_file
+from native_log.storage.writing import AppendFile, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,9 +73,8 @@ class StagedFile:
 
     def headers(self) -> pa.RecordBatch:
         """Read one row for each batch: some columns of BATCH_SCHEMA."""
-        with pa.memory_map(self.path + HEADERS_SUFFIX) as file:
-            table = pa.ipc.open_file(file).read_all().combine_chunks()
-        return table.to_batches()[0]
+        data = pa.py_buffer(read_file(self.path + HEADERS_SUFFIX))
+        return pa.ipc.open_file(data).read_all().combine_chunks().to_batches()[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,9 +349,10 @@ class _OpenFile:
         table = pa.Table.from_batches(self.headers).combine_chunks()
         sizes = table.column("sizeInBytes").cast(pa.int64())
         table = table.append_column("position", pc.subtract(pc.cumulative_sum(sizes), sizes))
-        path = self.log.path + HEADERS_SUFFIX
-        with pa.OSFile(path, "wb") as out, pa.ipc.new_file(out, table.schema) as ipc:
+        content = pa.BufferOutputStream()
+        with pa.ipc.new_file(content, table.schema) as ipc:
             ipc.write_table(table)
+        write_file(self.log.path + HEADERS_SUFFIX, content.getvalue())
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):

@@ -58,7 +58,13 @@ class AppendFile:
     )
 
     def __init__(
-        self, path: str, size_bytes: int = 0, *, allocated_bytes: int = 0, sent_from: int = 0
+        self,
+        path: str,
+        size_bytes: int = 0,
+        *,
+        allocated_bytes: int = 0,
+        sent_from: int = 0,
+        exclusive: bool = False,
     ) -> None:
         """Open `path`, or create it, with its first `size_bytes` bytes kept, the rest cut off.
 
@@ -66,13 +72,15 @@ class AppendFile:
             allocated_bytes: extend it to this with zeros, as a hole.
             sent_from: of a file that has as many bytes, what is written is sent to the disk at once; a
                 smaller one is left to the system.
+            exclusive: raise FileExistsError if the file exists.
         """
         self.path = path
         self.size_bytes = size_bytes
         self._preallocated_bytes = allocated_bytes
         self._length = size_bytes
         self._sent_bytes, self._sent_from = size_bytes, sent_from
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if exclusive else 0)
+        self._descriptor = os.open(path, flags, _MODE)
         try:
             with naming(path):
                 self._resize()
@@ -214,7 +222,7 @@ def replace_files(contents: Mapping[str | Path, bytes], *, flush: bool = True) -
     try:
         for path, data in contents.items():
             with naming(path):
-                _write_whole(temporary[path], data)
+                write_file(temporary[path], data)
         if flush:
             flush_files([*temporary.values()])
         for path in contents:
@@ -229,7 +237,19 @@ def replace_files(contents: Mapping[str | Path, bytes], *, flush: bool = True) -
             fsync_directory(directory)
 
 
-def _write_whole(path: str, data: bytes) -> None:
+@contextlib.contextmanager
+def opened_to_overwrite(path: str) -> Iterator[int]:
+    """Open an existing file to overwrite some of its bytes; yield its descriptor."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        with naming(path):
+            yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def write_file(path: str, data: Buffer) -> None:
+    """Write a file with this content, over any earlier one. A crash may leave a part of it."""
     file = AppendFile(path)
     try:
         file.append(data)

@@ -33,8 +33,7 @@ def save_cut(recovery: LogRecovery, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for segment, position, base_offset in _cut_off(recovery):
         path = directory / file_name(base_offset, LOG)
-        path.touch(exist_ok=False)
-        copy = AppendFile(str(path))
+        copy = AppendFile(str(path), exclusive=True)
         try:
             copy.append_from(str(segment.path), position, segment.size_bytes - position)
             copy.flush()
