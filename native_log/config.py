@@ -25,39 +25,63 @@ class InvalidConfigError(ValueError):
 class LogConfig:
     """The settings of a log, with Kafka 4's defaults.
 
-    Attributes are named as the topic's settings are, `_` for `.`; `_bytes` and `_ms` say the unit.
-    A negative `retention_ms` or `retention_bytes` means no limit. `compression_type` is "producer" (batches
-    are kept as they come), or the codec that every batch gets. `log_cleaner_threads` None is one a core (a
-    broker has 1).
+    An attribute has the name of the topic's setting, with `_` for `.`. Names end in the unit.
     """
 
     segment_bytes: int = 1 << 30
+    """A segment is not made larger than this. Compaction merges smaller segments up to this size."""
     segment_ms: int = 168 * _MS_PER_HOUR
+    """A new segment is begun when the active one is older than this."""
     segment_jitter_ms: int = 0
+    """Up to this is subtracted from segment.ms, at random for each segment."""
     segment_index_bytes: int = 10 << 20
+    """Maximum size of an offset index or time index. A new segment is begun when one is full."""
     index_interval_bytes: int = 4096
+    """Bytes of log between two index entries."""
     preallocate: bool = False
+    """Whether to extend the active segment's file to segment.bytes when it is created."""
     max_message_bytes: int = (1 << 20) + 12
+    """Maximum size of a batch, as stored."""
     message_timestamp_type: str = "CreateTime"
+    """The timestamp of a record: CreateTime (the record's own) or LogAppendTime."""
     message_timestamp_before_max_ms: int = _MAX_LONG
+    """How much older than the clock the timestamp of an appended record may be."""
     message_timestamp_after_max_ms: int = _MS_PER_HOUR
+    """How much newer than the clock the timestamp of an appended record may be."""
     compression_type: str = "producer"
+    """The codec of every batch; producer: a batch keeps the codec that it has."""
     compression_gzip_level: int = -1
+    """The level of gzip; -1: the library's default."""
     compression_lz4_level: int = 9
+    """The level of lz4."""
     compression_zstd_level: int = 3
+    """The level of zstd."""
     flush_messages: int = _MAX_LONG
+    """Flush to disk after this many records."""
     flush_ms: int = _MAX_LONG
+    """Flush to disk when records have waited for this long."""
     cleanup_policy: frozenset[str] = frozenset({"delete"})
+    """With delete, retention applies; with compact, compaction; compact,delete is both."""
     retention_ms: int = 168 * _MS_PER_HOUR
+    """Retention deletes a segment whose newest record is older than this; -1: no limit."""
     retention_bytes: int = -1
+    """Retention deletes the oldest segments while the others have at least this size; -1: no limit."""
     delete_retention_ms: int = 24 * _MS_PER_HOUR
+    """How long tombstones and transaction markers stay after compaction first meets them."""
     min_cleanable_dirty_ratio: float = 0.5
+    """Compaction skips a log with a smaller share of bytes that it has not seen yet."""
     min_compaction_lag_ms: int = 0
+    """Compaction leaves segments with younger records as they are."""
     max_compaction_lag_ms: int = _MAX_LONG
+    """Compaction ignores the dirty ratio of a log with older dirty records."""
     file_delete_delay_ms: int = _MS_PER_MINUTE
+    """How long files named .deleted stay before a later run removes them."""
     producer_id_expiration_ms: int = 24 * _MS_PER_HOUR
+    """A producer that wrote nothing for this long is forgotten."""
     log_cleaner_dedupe_buffer_size: int = 128 << 20
+    """Bytes of memory for keys: of one compaction, or of one Spark task."""
     log_cleaner_threads: int | None = None
+    """Threads of a compaction without Spark; None: one for each core."""
 
     @classmethod
     def parse(cls, config: Mapping[str, object]) -> Self:
@@ -94,6 +118,11 @@ class LogConfig:
             "lz4": self.compression_lz4_level,
             "zstd": self.compression_zstd_level,
         }.get(codec)
+
+
+def names_of(attribute: str) -> tuple[str, ...]:
+    """Return the names of the setting that an attribute of LogConfig holds. The first one given counts."""
+    return tuple(name for name, _ in _SETTINGS[attribute].names)
 
 
 def fields_given(config: Mapping[str, object]) -> frozenset[str]:

@@ -1,33 +1,65 @@
-"""Names of the read options, and the detection of misspelled ones."""
+"""Names of the read options, what they mean, and the detection of misspelled ones."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KAFKA_SOURCE_OPTIONS = (
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "failOnDataLoss",
-    "includeHeaders",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "kafka.isolation.level",
-    "kafka.check.crcs",
-)
+
+class Option(NamedTuple):
+    """An option as the documentation shows it; docs/tables.py renders it.
+
+    Attributes:
+        default: the value that has the same effect as leaving the option out; empty: there is no such value.
+        meaning: what the option does, in Markdown.
+    """
+
+    default: str
+    meaning: str
+
+
+KAFKA_SOURCE_OPTIONS = {
+    "subscribe": Option("", "the topics to read, separated by commas; at most one of this and the next two"),
+    "subscribePattern": Option("", "the topics to read, as a Java regular expression"),
+    "assign": Option("", 'the partitions to read, such as `{"orders":[0,1]}`'),
+    "startingOffsets": Option(
+        "earliest",
+        'where to start: `earliest`, or an offset for each partition, such as `{"orders":{"0":23,"1":-2}}`; '
+        "-2 means earliest",
+    ),
+    "startingTimestamp": Option(
+        "",
+        "start at the first record that has at least this timestamp (epoch ms); overrides the next two",
+    ),
+    "startingOffsetsByTimestamp": Option(
+        "", 'the same by partition, such as `{"orders":{"0":1760000000000}}`; overrides `startingOffsets`'
+    ),
+    "startingOffsetsByTimestampStrategy": Option(
+        "error",
+        "if no record has at least the starting timestamp: `error`, or `latest` to read nothing",
+    ),
+    "endingOffsets": Option(
+        "latest", "where to stop (exclusive): `latest`, or offsets by partition; -1 means latest"
+    ),
+    "endingTimestamp": Option("", "stop before the first record that has at least this timestamp (epoch ms)"),
+    "endingOffsetsByTimestamp": Option("", "the same by partition"),
+    "minPartitions": Option("", "the minimum number of Spark partitions"),
+    "maxRecordsPerPartition": Option("", "the maximum number of offsets that one Spark partition covers"),
+    "failOnDataLoss": Option(
+        "true", "whether offsets that are no longer in the log are an error; otherwise a warning"
+    ),
+    "includeHeaders": Option("false", "whether to add the column `headers`"),
+    "maxOffsetsPerTrigger": Option("", "for streams; checked, but without effect in a batch query"),
+    "minOffsetsPerTrigger": Option("", "for streams; checked, but without effect in a batch query"),
+    "maxTriggerDelay": Option("", "for streams; without effect in a batch query"),
+    "kafka.isolation.level": Option(
+        "read_uncommitted",
+        "`read_committed` leaves out records of aborted transactions, and ends before the first open one",
+    ),
+    "kafka.check.crcs": Option("true", "whether to check the CRC of each batch"),
+}
 """Options of Spark's kafka source that have a meaning without a broker."""
 
 BROKER_OPTIONS = (
@@ -40,18 +72,20 @@ BROKER_OPTIONS = (
 )
 """Options of Spark's kafka source that only a broker needs. They are ignored, as is every other kafka.*."""
 
-KAFKALOG_OPTIONS = (
-    "path",
-    "paths",
-    "mode",
-    "maxBytesPerPartition",
-    "columns",
-    "view",
-    "includeInternal",
-    "includeDeleted",
-    "highWatermark",
-    "maxBatchBytes",
-)
+KAFKALOG_OPTIONS = {
+    "path": Option("", "a log directory, or one partition directory; `load(path)` sets it"),
+    "paths": Option("", "several of them as a JSON list; `load([...])` sets it"),
+    "mode": Option("failFast", "what to do about [damaged bytes](#damaged-bytes)"),
+    "maxBytesPerPartition": Option("128m", "how many bytes of log one task reads, about"),
+    "columns": Option("", "the [columns](#columns) to read, in this order, separated by commas"),
+    "view": Option("records", "which [view](#views) to read"),
+    "includeInternal": Option("false", "whether to read internal topics (`__consumer_offsets`, …), too"),
+    "includeDeleted": Option("false", "whether to read `-delete` and `-stray` directories, too"),
+    "highWatermark": Option("auto", "where a log [ends](#where-a-log-ends)"),
+    "maxBatchBytes": Option(
+        "256m", "a batch that is larger than this, as stored or decompressed, counts as damaged"
+    ),
+}
 """Options that Spark's kafka source does not have."""
 
 READ_OPTIONS = {name.lower(): name for name in (*KAFKA_SOURCE_OPTIONS, *BROKER_OPTIONS, *KAFKALOG_OPTIONS)}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import OptionError
+from kafkalog_spark.options.names import Option
 from kafkalog_spark.options.offset_json import parse_int
 from native_log.errors import RecordTooLargeError
 
@@ -54,6 +55,29 @@ _OTHERS = (
 )
 PRODUCER_OPTIONS = tuple(f"kafka.{name}" for name in (*_OTHERS, *_NUMBERS, *_BOOLEANS))
 """The option names of all producer settings."""
+EFFECTIVE_OPTIONS = {
+    "kafka.compression.type": Option("none", "the codec: `none`, `gzip`, `snappy`, `lz4` or `zstd`"),
+    "kafka.compression.gzip.level": Option("", "the level of gzip, from 1 to 9, or -1 for its default"),
+    "kafka.compression.lz4.level": Option("", "the level of lz4, from 1 to 17"),
+    "kafka.compression.zstd.level": Option("", "the level of zstd, from -131072 to 22"),
+    "kafka.batch.size": Option("16384", "about how many bytes a batch has before compression"),
+    "kafka.partitioner.class": Option(
+        "",
+        f"`{_PACKAGE}RoundRobinPartitioner` deals records out in turn; `{_PACKAGE}UniformStickyPartitioner` "
+        "ignores keys",
+    ),
+    "kafka.partitioner.ignore.keys": Option("false", "whether to ignore keys when a partition is chosen"),
+    "kafka.max.request.size": Option("", "the maximum size of a record in bytes; a larger one is an error"),
+    "kafka.buffer.memory": Option("", "the same"),
+}
+"""The producer settings that change what is written. The others are checked and then ignored, or rejected."""
+REJECTED_OPTIONS = (
+    "kafka.key.serializer",
+    "kafka.value.serializer",
+    "kafka.interceptor.classes",
+    "kafka.transactional.id",
+)
+"""Producer settings that are an error."""
 CONSUMER_OPTIONS = ("kafka.request.timeout.ms", "kafka.interceptor.classes")
 """Producer settings that consumers have as well. They may belong to a read."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import OptionError
+from kafkalog_spark.options.names import Option
 from kafkalog_spark.options.producer import CONSUMER_OPTIONS, PRODUCER_OPTIONS, ProducerOptions, trim
 from kafkalog_spark.options.raw import RawOptions
 from kafkalog_spark.options.read import UNSUPPORTED
@@ -20,7 +21,16 @@ if TYPE_CHECKING:
 
     from native_log.publish.partitioning import Partitioner
 
-SINK_OPTIONS = ("topic", "partitions", "useTimestampColumn", "cluster.id", "node.id")
+SINK_OPTIONS = {
+    "topic": Option("", "the topic of all records; overrides the column `topic`"),
+    "partitions": Option("1", "the number of partitions of topics that do not exist yet"),
+    "useTimestampColumn": Option(
+        "true",
+        "whether the column `timestamp` sets the time of records; Spark's kafka sink ignores it",
+    ),
+    "cluster.id": Option("", "the cluster of a log directory that does not exist yet; otherwise a random id"),
+    "node.id": Option("1", "the broker of a log directory that does not exist yet"),
+}
 """Write options other than topic settings and producer settings."""
 _OPTIONS = (*SINK_OPTIONS, *PRODUCER_OPTIONS, *SETTINGS_BY_NAME)
 _WRITE_ONLY = {name.lower() for name in _OPTIONS} - {*CONSUMER_OPTIONS}

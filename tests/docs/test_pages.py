@@ -1,0 +1,59 @@
+"""The code of the documentation runs, and prints what the pages show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from markdown_blocks import PAGES, ROOT, Page, blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_that_need_no_spark(page: str, tmp_path: Path) -> None:
+    runner = Page(tmp_path)
+    for block in blocks(page):
+        if block.is_code and block.reason is None and not block.needs_spark:
+            runner.run(block)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_output_belongs_to_a_block_that_runs(page: str) -> None:
+    assert [str(block) for block in blocks(page) if block.output is not None and block.reason] == []
+
+
+def test_blocks_are_found(tmp_path: Path) -> None:
+    lines = ["```python", "print(2)", "```", "", "```text", "2", "```", "- x", ""]
+    lines += ["  <!-- not run: no -->", "  ```sh", "  cd /", "  ```"]
+    (tmp_path / "page.md").write_text("\n".join(lines))
+    printing, marked = blocks(str(tmp_path / "page.md"))
+    assert (printing.line, printing.code, printing.output, printing.reason) == (
+        2,
+        "print(2)\n",
+        "2\n",
+        None,
+    )
+    assert (marked.line, marked.code, marked.output, marked.reason) == (12, "cd /\n", None, "no")
+
+
+def test_an_output_that_differs_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n")
+    (block,) = blocks(str(tmp_path / "page.md"))
+    with pytest.raises(AssertionError, match="but the page shows"):
+        Page(tmp_path / "run").run(block)
+
+
+@pytest.mark.parametrize(
+    "command", ["rm -rf x", "kafkalog ls x | sort", "kafkalog ls examples/none", "make none"]
+)
+def test_a_command_that_cannot_run_is_an_error(command: str, tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(f"```sh\n{command}\n```\n")
+    (block,) = blocks(str(tmp_path / "page.md"))
+    with pytest.raises(AssertionError, match=r"page\.md:2"):
+        Page(tmp_path / "run").run(block)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900

@@ -1,0 +1,29 @@
+"""The code of pages that use Spark runs, and prints what the pages show. See tests/markdown_blocks.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from markdown_blocks import PAGES, Page, blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(b.needs_spark and b.reason is None for b in blocks(page))]
+)
+def test_blocks(page: str, spark: SparkSession, tmp_path: Path) -> None:
+    runner = Page(tmp_path, spark=spark)
+    try:
+        for block in blocks(page):
+            if block.is_code and block.reason is None:
+                runner.run(block)
+    finally:
+        for table in spark.catalog.listTables():
+            spark.sql(f"DROP TABLE IF EXISTS {table.name}")
