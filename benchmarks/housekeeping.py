@@ -19,7 +19,7 @@ from benchmarks.places import scratch
 from benchmarks.spark import in_session
 from native_log import LogDir
 from native_log.config import LogConfig
-from native_log.log.writing.record_encoding import Encoding
+from native_log.log.writing.record_encoding import RecordEncoder
 from native_log.publish.commit import commit
 from native_log.publish.job import WriteJob
 from native_log.publish.staging import StagedFile, StagingWriter, TaskAttempt
@@ -76,7 +76,7 @@ def _commit_once(tasks: int, batch_kib: int) -> dict[str, object]:
         log_dir.create_topic("t", partitions=PARTITIONS)
     job = WriteJob.begin(folder)
     records = _records(JOB_BYTES // TASKS // PARTITIONS)
-    encoding = Encoding("none", None, batch_kib * KIB)
+    encoding = RecordEncoder("none", None, batch_kib * KIB)
     staged: list[StagedFile] = []
     for task in range(tasks):
         writer = StagingWriter(TaskAttempt(job, f"task-{task}", encoding, LogConfig(), 0))

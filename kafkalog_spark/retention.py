@@ -27,7 +27,7 @@ from kafkalog_spark.cluster import (
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import pack
-from native_log.logdir.maintenance import open_for_maintenance, policies, select_partitions
+from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
 from native_log.policies import Request, RetentionPolicy, retention_policy
 from native_log.retention.enforcement import settled
 from native_log.retention.execution import apply
@@ -81,7 +81,7 @@ def retain(
     with ExitStack() as held:
         log_dir = open_for_maintenance(path, dry_run, held)
         chosen = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = policies(log_dir, chosen, partial(retention_policy, request=request))
+        decided = decide_policies(log_dir, chosen, partial(retention_policy, request=request))
         held.enter_context(tuned_session(spark))
         to_do: list[RetentionPlan] = []
         told: list[pa.Table] = []

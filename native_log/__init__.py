@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from native_log.log.producers.transactions import TRANSACTION_SCHEMA
     from native_log.log.recovery.log_recovery import LogRecovery
     from native_log.logdir import (
+        DirectoryState,
         LogDir,
-        LogDirRoot,
         MetaProperties,
         OffsetCheckpoints,
         PartitionDir,
@@ -74,6 +74,7 @@ __all__ = [
     "CorruptIndexError",
     "CorruptRecordError",
     "DamagedRange",
+    "DirectoryState",
     "EmptyLogDirError",
     "EpochEntry",
     "HighWatermark",
@@ -87,7 +88,6 @@ __all__ = [
     "LogConfig",
     "LogDir",
     "LogDirInUseError",
-    "LogDirRoot",
     "LogNeedsRecoveryError",
     "LogRange",
     "LogRecovery",
@@ -133,7 +133,7 @@ _MODULES = {
     "IsolationLevel": "native_log.arguments",
     "LogConfig": "native_log.config",
     "LogDir": "native_log.logdir",
-    "LogDirRoot": "native_log.logdir",
+    "DirectoryState": "native_log.logdir",
     "LogRange": "native_log.log",
     "LogRecovery": "native_log.log.recovery.log_recovery",
     "LogScan": "native_log.log",

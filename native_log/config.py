@@ -92,9 +92,9 @@ class LogConfig:
         """
         for name in unknown_settings(config):
             _check_name(name)
-        return cls().overridden(config)
+        return cls().with_overrides(config)
 
-    def overridden(self, config: Mapping[str, object]) -> Self:
+    def with_overrides(self, config: Mapping[str, object]) -> Self:
         """Return these settings, overridden by those in `config`. Unknown names are ignored.
 
         Raises InvalidConfigError for a value that is not allowed.
@@ -125,7 +125,7 @@ def names_of(attribute: str) -> tuple[str, ...]:
     return tuple(name for name, _ in _SETTINGS[attribute].names)
 
 
-def fields_given(config: Mapping[str, object]) -> frozenset[str]:
+def configured_fields(config: Mapping[str, object]) -> frozenset[str]:
     """Return the attributes of LogConfig that `config` sets, whichever of their names it uses."""
     return frozenset(
         f for f, setting in _SETTINGS.items() if any(name in config for name, _ in setting.names)

@@ -49,7 +49,7 @@ def _rebuilt(
     return cls(message, path=path, position=position, offset=offset)
 
 
-def message_of(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """One line for a report: of an error of the system its file and what is wrong with it, no number."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"

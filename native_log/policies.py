@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from native_log.arguments import topic_names
-from native_log.config import InvalidConfigError, LogConfig, fields_given
+from native_log.config import InvalidConfigError, LogConfig, configured_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,7 +55,7 @@ class TopicFacts:
         """Return the stored settings, with Kafka's defaults. Raises InvalidConfigError."""
         settings = LogConfig()
         for layer in self.layers:
-            settings = settings.overridden(layer)
+            settings = settings.with_overrides(layer)
         return settings
 
     def is_remote(self) -> bool:
@@ -113,7 +113,7 @@ class CleanupPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Exemption:
     """Why retention by size and time does not apply to a topic: a rule, and the reason in words."""
 
     rule: str
@@ -125,13 +125,13 @@ class RetentionPolicy:
     """A topic's settings for retention.
 
     Attributes:
-        kept: why only data below the log start offset is deleted; None: `config` says.
-        is_asked: the user names the topic and gives its policy.
+        exemption: why only data below the log start offset is deleted; None: `config` says.
+        is_explicit: the user names the topic and gives its policy.
     """
 
     config: LogConfig
-    kept: Kept | None = None
-    is_asked: bool = False
+    exemption: Exemption | None = None
+    is_explicit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def cleanup_policy(facts: TopicFacts) -> CleanupPolicy:
     return CleanupPolicy(None, None)
 
 
-def described(facts: TopicFacts) -> tuple[str | None, PolicySource | None]:
+def describe_policy(facts: TopicFacts) -> tuple[str | None, PolicySource | None]:
     """Return the topic's policy in words, and its source; None: nothing tells, or it is not understood."""
     try:
         known = cleanup_policy(facts)
@@ -210,8 +210,8 @@ def retention_policy(topic: str, facts: TopicFacts, request: Request) -> Retenti
     if asked is None and _given(facts, request).isdisjoint(("retention_ms", "retention_bytes")):
         why = "its retention is not stored here" if facts.stored is not None else _not_stored(facts)
         return _kept(settings, POLICY, f"{why}; set retention.ms or retention.bytes")
-    is_asked = asked is not None and request.names(topic)
-    return RetentionPolicy(replace(settings, cleanup_policy=frozenset({"delete"})), is_asked=is_asked)
+    is_explicit = asked is not None and request.names(topic)
+    return RetentionPolicy(replace(settings, cleanup_policy=frozenset({"delete"})), is_explicit=is_explicit)
 
 
 def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> CompactionPolicy:
@@ -228,8 +228,8 @@ def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> Compac
         return CompactionPolicy(LogConfig(), f"its stored configuration is not understood: {error}")
     stored = (known.values or frozenset()) if known.is_stored else frozenset()
     is_unknown = known.values is None and facts.unreadable is None
-    is_asked = is_named or (is_unknown and "compact" in (asked or ()))
-    if not is_asked and "compact" not in (known.values or ()):
+    is_explicit = is_named or (is_unknown and "compact" in (asked or ()))
+    if not is_explicit and "compact" not in (known.values or ()):
         why = _not_stored(facts) if known.values is None else f"its cleanup.policy is {known}"
         why = facts.unreadable or why
         return CompactionPolicy(settings, f"{why}; to compact it anyway, name the topic")
@@ -243,21 +243,21 @@ def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> Compac
 
 
 def _settings(facts: TopicFacts, request: Request) -> LogConfig:
-    settings = facts.settings().overridden(request.config)
+    settings = facts.settings().with_overrides(request.config)
     if request.policy is None and "retention_ms" not in _given(facts, request):
         return replace(settings, retention_ms=-1)
     return settings
 
 
 def _given(facts: TopicFacts, request: Request) -> frozenset[str]:
-    return fields_given(request.config).union(*map(fields_given, facts.layers))
+    return configured_fields(request.config).union(*map(configured_fields, facts.layers))
 
 
 def _policy_in(config: Mapping[str, object]) -> frozenset[str] | None:
-    if "cleanup_policy" not in fields_given(config):
+    if "cleanup_policy" not in configured_fields(config):
         return None
     names = ("cleanup.policy", "log.cleanup.policy")
-    return LogConfig().overridden({name: config[name] for name in names if name in config}).cleanup_policy
+    return LogConfig().with_overrides({name: config[name] for name in names if name in config}).cleanup_policy
 
 
 def _not_stored(facts: TopicFacts) -> str:
@@ -280,4 +280,4 @@ def _sign(known: CleanupPolicy) -> str:
 
 
 def _kept(settings: LogConfig, rule: str, reason: str) -> RetentionPolicy:
-    return RetentionPolicy(replace(settings, cleanup_policy=frozenset()), Kept(rule, reason))
+    return RetentionPolicy(replace(settings, cleanup_policy=frozenset()), Exemption(rule, reason))

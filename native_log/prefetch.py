@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def prefetched(things: Iterator[T]) -> Iterator[T]:
+def prefetch(things: Iterator[T]) -> Iterator[T]:
     """The same things. While the caller is at work on one, a thread makes the next; never more."""
     with ThreadPoolExecutor(1, "kafkalog-ahead") as thread:
         following = thread.submit(next, things, None)

@@ -34,7 +34,7 @@ def read_settings(path: Path) -> dict[str, str]:
     return found
 
 
-def combined(path: Path | None, given: Mapping[str, str]) -> dict[str, str]:
+def merge_settings(path: Path | None, given: Mapping[str, str]) -> dict[str, str]:
     """Return the settings in a file, if there is one, overridden by those that are given one by one.
 
     A policy with delete counts only if it is given: a file is written once, for any topic, and must not

@@ -30,8 +30,8 @@ def stored(config: dict[str, str], **facts: Any) -> TopicFacts:
 def retained(facts: TopicFacts, config: dict[str, str], *, named: bool) -> str | int:
     """Return the rule that keeps the whole log, or else retention.ms."""
     policy = retention_policy("t", facts, Request.of("t" if named else None, config))
-    assert (policy.kept is None) == ("delete" in policy.config.cleanup_policy)
-    return policy.config.retention_ms if policy.kept is None else policy.kept.rule
+    assert (policy.exemption is None) == ("delete" in policy.config.cleanup_policy)
+    return policy.config.retention_ms if policy.exemption is None else policy.exemption.rule
 
 
 WEEK = 7 * 86_400_000

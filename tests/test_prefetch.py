@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from native_log.prefetch import prefetched
+from native_log.prefetch import prefetch
 
 
 def test_the_same_things_one_ahead() -> None:
@@ -21,12 +21,12 @@ def test_the_same_things_one_ahead() -> None:
             yield number
 
     seen = []
-    for number in prefetched(things()):
+    for number in prefetch(things()):
         assert third.wait(10)  # the second was made although the first is still worked on
         assert len(made) <= number + 2
         seen.append(number)
     assert seen == [0, 1, 2, 3, 4]
-    assert list(prefetched(iter(()))) == []
+    assert list(prefetch(iter(()))) == []
 
 
 def test_errors_come_where_their_thing_would() -> None:
@@ -34,14 +34,14 @@ def test_errors_come_where_their_thing_would() -> None:
         yield 1
         raise ValueError("no second")
 
-    ahead = prefetched(things())
+    ahead = prefetch(things())
     assert next(ahead) == 1
     with pytest.raises(ValueError, match="no second"):
         next(ahead)
 
 
 def test_who_stops_early_leaves_no_thread() -> None:
-    ahead = prefetched(iter(range(10)))
+    ahead = prefetch(iter(range(10)))
     assert next(ahead) == 0
     ahead.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-ahead")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log.config import InvalidConfigError
-from native_log.settings_file import combined
+from native_log.settings_file import merge_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 def test_what_is_given_overrides_the_file(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("retention.ms = 5\n#segment.bytes=1\n\nretention.bytes=7")
-    assert combined(tmp_path / "conf", {"retention.ms": "6"}) == {"retention.ms": "6", "retention.bytes": "7"}
-    assert combined(None, {"a": "b"}) == {"a": "b"}
+    expected = {"retention.ms": "6", "retention.bytes": "7"}
+    assert merge_settings(tmp_path / "conf", {"retention.ms": "6"}) == expected
+    assert merge_settings(None, {"a": "b"}) == {"a": "b"}
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
@@ -25,21 +26,21 @@ def test_a_file_does_not_ask_to_delete(
     name: str, policy: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "conf").write_text(f"{name}={policy}\nretention.ms=5\n")
-    assert combined(tmp_path / "conf", {}) == {"retention.ms": "5"}
+    assert merge_settings(tmp_path / "conf", {}) == {"retention.ms": "5"}
     assert f"{name} is ignored" in caplog.text
     caplog.clear()
     given = {"cleanup.policy": "delete"}
-    assert combined(tmp_path / "conf", given) == {"retention.ms": "5"} | given
+    assert merge_settings(tmp_path / "conf", given) == {"retention.ms": "5"} | given
     assert not caplog.records
 
 
 def test_a_file_may_ask_not_to_delete(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "conf").write_text("cleanup.policy=compact")
-    assert combined(tmp_path / "conf", {}) == {"cleanup.policy": "compact"}
+    assert merge_settings(tmp_path / "conf", {}) == {"cleanup.policy": "compact"}
     assert not caplog.records
 
 
 def test_a_line_that_is_no_setting_is_named(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("retention.ms=5\nretention.bytes\n")
     with pytest.raises(InvalidConfigError, match=r"line 2: expected NAME=VALUE, found"):
-        combined(tmp_path / "conf", {})
+        merge_settings(tmp_path / "conf", {})

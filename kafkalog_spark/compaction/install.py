@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.messages import failed
-from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
+from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, update_partition_checkpoints
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, tidy_up
 from native_log.log.replacing.swap import move_to_cleaned, swap_in
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -35,7 +35,7 @@ def publish(done: Sequence[Inspected]) -> list[PartitionStatistics]:
         for looked, stats in zip(done, told, strict=True)
         if stats.status == "cleaned" and stats.end_offset is not None
     }
-    update_offset_checkpoints(CLEANER_OFFSET_CHECKPOINT, offsets)
+    update_partition_checkpoints(CLEANER_OFFSET_CHECKPOINT, offsets)
     return told
 
 

@@ -26,7 +26,7 @@ from native_log.compaction.delete_policy import delete_old_segments
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
-from native_log.logdir.maintenance import open_for_maintenance, policies, select_partitions
+from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
 from native_log.policies import compaction_policy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
@@ -92,7 +92,7 @@ def compact(
     with ExitStack() as held:
         log_dir = open_for_maintenance(path, dry_run, held)
         chosen = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = policies(log_dir, chosen, partial(compaction_policy, request=request))
+        decided = decide_policies(log_dir, chosen, partial(compaction_policy, request=request))
         told = skipped(chosen, decided)
         to_compact = [(one, p) for one, p in zip(chosen, decided, strict=True) if p.skipped is None]
         if not dry_run:

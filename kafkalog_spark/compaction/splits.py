@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.compaction.messages import LargePartition, Part, Split
-from native_log.log.producers.transactions import packed_ranges, unpacked_ranges
+from native_log.log.producers.transactions import pack_ranges, unpack_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,7 +117,7 @@ def parts(
 def splits(job: Job, number: int, split_bytes: int) -> Iterator[Split]:
     """Those of the clean part first."""
     round = job.round
-    triples = unpacked_ranges(round.aborted)
+    triples = unpack_ranges(round.aborted)
     place = 0
     for is_dirty, start, end in (
         (False, 0, round.first_dirty_offset),
@@ -131,7 +131,7 @@ def splits(job: Job, number: int, split_bytes: int) -> Iterator[Split]:
                 place,
                 range,
                 is_dirty,
-                packed_ranges(aborted) if job.is_surveyed else None,
+                pack_ranges(aborted) if job.is_surveyed else None,
                 job.first_bundle,
                 job.bundles,
                 job.buckets,

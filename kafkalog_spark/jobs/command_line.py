@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.config import unknown_settings
-from native_log.errors import KafkaLogError, message_of
-from native_log.settings_file import combined
+from native_log.errors import KafkaLogError, error_message
+from native_log.settings_file import merge_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,9 +48,9 @@ def run(
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {name}: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
-        config = combined(asked.conf_file, dict(asked.conf))
+        config = merge_settings(asked.conf_file, dict(asked.conf))
     except (OSError, ValueError) as error:
-        parser.error(message_of(error))
+        parser.error(error_message(error))
     for setting in unknown_settings(setting for setting, _ in asked.conf):
         _say(name, f"{setting} is no setting of this job: it has no effect")
 
@@ -67,7 +67,7 @@ def run(
         rows.select(*shown).show(ROWS_SHOWN, truncate=False)
         told = rows.toArrow()
     except (KafkaLogError, OSError) as error:
-        _say(name, message_of(error))
+        _say(name, error_message(error))
         return DATA_ERROR
     except ValueError as error:  # a setting that cannot be meant
         _say(name, error)

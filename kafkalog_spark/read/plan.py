@@ -128,7 +128,7 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
         check_not_reversed(requested)  # otherwise Spark drops reversed ranges when it divides the others
     for r in requested:
         log, held = logs[r.topic_partition], available[r.topic_partition]
-        gap = log.without_local_segments
+        gap = log.missing_start
         check_data_loss(r, held, fail=options.fail_on_data_loss, path=log.path, reason=gap)
         if gap and starts_at_earliest(r, held, options.start):
             logger.warning("%s is read in part: %s", log.path, gap)
@@ -153,7 +153,7 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
     if options.min_partitions is None and options.max_records_per_partition is None:
         return pack(
             (split for parts in splits.values() for split in parts),
-            lambda split: split.size_bytes + FILE_COST_BYTES * len(split.pieces),
+            lambda split: split.size_bytes + FILE_COST_BYTES * len(split.slices),
             min(max_bytes, PACK_BYTES),
         )
     cuts = {tp: [split.start_offset for split in parts[1:]] for tp, parts in splits.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kafkalog_spark.views.schemas import BATCHES, LOCATION, PARTITIONS, SEGMENTS, TIMESTAMP, TRANSACTIONS
-from native_log.policies import described
+from native_log.policies import describe_policy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -104,7 +104,7 @@ def partition_rows(scan: PartitionScan) -> Iterator[pa.RecordBatch]:
         ],
     }
     if facts is not None:
-        row["cleanupPolicy"], row["policySource"] = described(facts)
+        row["cleanupPolicy"], row["policySource"] = describe_policy(facts)
         row["config"] = None if facts.stored is None else sorted(facts.stored.items())
     # The two columns below require a scan of the batch headers.
     if "lastStableOffset" in scan.columns:

@@ -16,9 +16,9 @@ from native_log.checkpoints.lock import LogDirLock, lock_holder
 from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, NotALogDirError
-from native_log.log.writing.record_encoding import Encoding
+from native_log.log.writing.record_encoding import RecordEncoder
 from native_log.logdir import LogDir
-from native_log.logdir.create import checked_topic
+from native_log.logdir.create import check_topic
 from native_log.logdir.discovery import find_partitions, local_path
 from native_log.publish.job import Owner, WriteJob, has_other_jobs
 from native_log.publish.staging import TaskAttempt
@@ -67,7 +67,7 @@ class WritePlan:
             schema, with_topic=options.topic is None, with_timestamp=options.use_timestamp_column
         )
         if options.topic is not None:
-            checked_topic(options.topic, options.partitions)
+            check_topic(options.topic, options.partitions)
         path = local_path(options.path)
         created_log_dir = _create_log_dir(path, options)
         if find_partitions(path).is_partition:
@@ -88,7 +88,7 @@ class WritePlan:
             if partition.topic in topics
         }
         configs = {
-            topic: topic_facts.settings().overridden(options.config)
+            topic: topic_facts.settings().with_overrides(options.config)
             for topic, topic_facts in facts.items()
             if topic_facts.stored is not None
         }
@@ -127,12 +127,12 @@ class WritePlan:
         topics = {topic: (self._encoding(stored), stored) for topic, stored in self.configs.items()}
         return TaskAttempt(self.job, name, self._encoding(config), config, self.now_ms, topics)
 
-    def _encoding(self, config: LogConfig) -> Encoding:
+    def _encoding(self, config: LogConfig) -> RecordEncoder:
         """Return how to encode records: the topic's codec, if it has one, overrides the producer's."""
         producer, topic_codec = self.options.producer, config.compression_type
         codec = producer.compression if topic_codec == "producer" else topic_codec
         level = producer.level if codec == producer.compression else None
-        return Encoding(codec, level, producer.batch_size)
+        return RecordEncoder(codec, level, producer.batch_size)
 
     def partition_count(self, topic: str) -> int:
         """Return the number of partitions of a topic, or, if it is new, the number it will have.
@@ -141,7 +141,7 @@ class WritePlan:
         """
         partitions = self.topics.get(topic)
         if partitions is None:
-            checked_topic(topic, self.options.partitions)
+            check_topic(topic, self.options.partitions)
             return self.options.partitions
         return partitions[-1] + 1
 

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkalog_spark.write.time_zone import session_time_zone
 from native_log.errors import InvalidRecordError
-from native_log.prefetch import prefetched
+from native_log.prefetch import prefetch
 from native_log.publish.staging import StagedFile, StagingWriter
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def write_task(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> TaskCommit
     try:
         rows = _RowWriter(plan, writer, session_time_zone(context))
         # Fetch the next batch early: Spark's JVM produces rows only while this side reads them.
-        for batch in prefetched(batches):
+        for batch in prefetch(batches):
             rows.write(batch)
         staged = writer.close()
     except BaseException:

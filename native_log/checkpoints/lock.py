@@ -53,7 +53,7 @@ _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldLock:
     """A directory's lock as this process holds it.
 
     Attributes:
@@ -73,7 +73,7 @@ class _Held:
         os.close(self.descriptor)
 
 
-_held: dict[str, _Held] = {}
+_held: dict[str, _HeldLock] = {}
 """By the directory's real path. Locks do not exclude threads of their own process: hence one for all."""
 _guard = threading.RLock()
 
@@ -170,7 +170,7 @@ class LogDirLock:
         self.close()
 
 
-def _take(log_dir: Path) -> _Held:
+def _take(log_dir: Path) -> _HeldLock:
     path = log_dir / LOCK_FILE
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -179,7 +179,7 @@ def _take(log_dir: Path) -> _Held:
             _take_posix(descriptor, posix_range, path)
             # A broker that stops removes the file: it may have done so since it was opened.
             if _is_same_file(descriptor, path):
-                return _Held(path, descriptor, posix_range)
+                return _HeldLock(path, descriptor, posix_range)
         except BaseException:
             os.close(descriptor)
             raise

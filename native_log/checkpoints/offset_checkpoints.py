@@ -85,10 +85,10 @@ def update_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int |
 
     Hold the directory's lock.
     """
-    update_each_checkpoint({path: offsets})
+    update_offset_checkpoints({path: offsets})
 
 
-def update_each_checkpoint(updates: Mapping[Path, Mapping[tuple[str, int], int | None]]) -> None:
+def update_offset_checkpoints(updates: Mapping[Path, Mapping[tuple[str, int], int | None]]) -> None:
     """The same for several checkpoints, by path."""
     contents: dict[str | Path, bytes] = {}
     for path, offsets in updates.items():
@@ -104,7 +104,7 @@ def _content(offsets: Mapping[tuple[str, int], int]) -> bytes:
     return f"0\n{len(lines)}\n{''.join(lines)}".encode()
 
 
-def update_offset_checkpoints(name: str, offsets: Mapping[Path, tuple[str, int, int]]) -> None:
+def update_partition_checkpoints(name: str, offsets: Mapping[Path, tuple[str, int, int]]) -> None:
     """Set (topic, partition, offset), by partition directory, in the files of that name beside them."""
     by_log_dir: dict[Path, dict[tuple[str, int], int | None]] = {}
     for directory, (topic, partition, offset) in offsets.items():

@@ -37,7 +37,7 @@ WRITE_INTENT = ".kafkalog-unfinished"
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionBefore:
+class PartitionBackup:
     """A partition as it was, as far as appending changes it.
 
     Attributes:
@@ -126,10 +126,10 @@ class WriteIntent:
     """
 
     job: str
-    partitions: tuple[PartitionBefore, ...]
+    partitions: tuple[PartitionBackup, ...]
     created: dict[str, str]
     stream: tuple[str, int] | None = None
-    _by_name: dict[str, PartitionBefore] = field(default_factory=dict, compare=False)
+    _by_name: dict[str, PartitionBackup] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         self._by_name.update({one.name: one for one in self.partitions})
@@ -163,7 +163,7 @@ class WriteIntent:
             stream = found["stream"]
             return cls(
                 found["job"],
-                tuple(PartitionBefore(**one) for one in found["partitions"]),
+                tuple(PartitionBackup(**one) for one in found["partitions"]),
                 found["created"],
                 None if stream is None else (stream[0], stream[1]),
             )

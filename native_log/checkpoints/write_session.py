@@ -18,7 +18,7 @@ from native_log.checkpoints.offset_checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_OFFSET_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
-    update_each_checkpoint,
+    update_offset_checkpoints,
 )
 from native_log.errors import LogDirInUseError
 from native_log.storage import read_file
@@ -58,7 +58,7 @@ class WriteSession:
         except FileNotFoundError:
             self._mark = None
         self._in_order = True
-        self._is_alone = False
+        self._is_exclusive = False
 
     @property
     def was_clean(self) -> bool:
@@ -67,11 +67,11 @@ class WriteSession:
 
     @classmethod
     def enter(cls, log_dir: Path) -> WriteSession:
-        """Raises LogDirInUseError if another process holds the directory, or `alone` does; OSError."""
+        """Raises LogDirInUseError if another process holds the directory, or `exclusive` does; OSError."""
         name = os.path.realpath(log_dir)
         with _guard:
             session = _sessions.get((name, os.getpid()))
-            if session is not None and session._is_alone:
+            if session is not None and session._is_exclusive:
                 raise LogDirInUseError(
                     "expected a log directory that can be written in, found one that this very process is "
                     "cleaning: wait for the end of that",
@@ -84,7 +84,7 @@ class WriteSession:
 
     @classmethod
     @contextmanager
-    def alone(cls, log_dir: Path) -> Iterator[WriteSession]:
+    def exclusive(cls, log_dir: Path) -> Iterator[WriteSession]:
         """A block in which nothing else, in this process or another, writes in the log directory.
 
         For who changes logs from beneath, so that no open log may know of them. Raises LogDirInUseError.
@@ -98,7 +98,7 @@ class WriteSession:
                     path=log_dir,
                 )
             session = cls.enter(log_dir)
-            session._is_alone = True
+            session._is_exclusive = True
         try:
             yield session
         finally:
@@ -138,7 +138,7 @@ class WriteSession:
         for long."""
         self._lock.check()
 
-    def found_in_order(self) -> None:
+    def mark_recovered(self) -> None:
         """All logs of the directory were made whole: the mark is put there if every one is closed in order,
         though it was not there before."""
         with _guard:
@@ -174,7 +174,7 @@ class WriteSession:
         saved = self._closed
         if saved:
             path = self.log_dir
-            update_each_checkpoint(
+            update_offset_checkpoints(
                 {
                     path / RECOVERY_POINT_OFFSET_CHECKPOINT: {k: v.recovery_point for k, v in saved.items()},
                     path / LOG_START_OFFSET_CHECKPOINT: {k: v.log_start_offset for k, v in saved.items()},

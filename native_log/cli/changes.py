@@ -18,7 +18,7 @@ from native_log.cli.sizes import human_size
 from native_log.cli.tables import lines, terminal_width
 from native_log.cli.times import format_time_ms
 from native_log.config import InvalidConfigError, unknown_settings
-from native_log.settings_file import combined
+from native_log.settings_file import merge_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[st
     for name in unknown_settings(name for name, _ in conf):
         logger.warning("%s is no setting of these commands: it has no effect", name)
     try:
-        return combined(conf_file, dict(conf))
+        return merge_settings(conf_file, dict(conf))
     except InvalidConfigError as error:
         raise click.UsageError(str(error)) from None
 

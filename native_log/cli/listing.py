@@ -15,14 +15,14 @@ from native_log.cli.times import format_time_ms
 from native_log.cli.topics import select_partitions
 from native_log.errors import KafkaLogError
 from native_log.logdir import PartitionKind
-from native_log.policies import described
+from native_log.policies import describe_policy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from native_log.log import PartitionLog
-    from native_log.logdir import LogDir, LogDirRoot, PartitionDir
+    from native_log.logdir import DirectoryState, LogDir, PartitionDir
     from native_log.policies import TopicFacts
 
 _MANY = 200  # partitions: fewer are listed before a progress bar could be read
@@ -68,7 +68,7 @@ class PartitionRow:
 class Listing:
     """What `ls` found; `failed` has the exit code of each partition that could not be opened."""
 
-    directories: tuple[LogDirRoot, ...]
+    directories: tuple[DirectoryState, ...]
     partitions: tuple[PartitionRow, ...]
     failed: tuple[int, ...]
 
@@ -140,7 +140,7 @@ def _rows_in(listing: Listing, log_dir: Path) -> list[PartitionRow]:
     return [row for row in listing.partitions if row.directory.path.parent == log_dir]
 
 
-def _headline(directory: LogDirRoot) -> str:
+def _headline(directory: DirectoryState) -> str:
     about = []
     properties = directory.meta_properties
     if properties is not None:
@@ -173,7 +173,7 @@ def _cells(row: PartitionRow) -> tuple[str | int, ...]:
 
 def _policy(facts: TopicFacts) -> str:
     """`compact`; with its source, if the topic's own configuration does not tell it."""
-    policy, source = described(facts)
+    policy, source = describe_policy(facts)
     if policy is None:
         return ""
     return policy if source == "topic" else f"{policy} ({source})"
@@ -192,7 +192,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _directory_json(directory: LogDirRoot) -> dict[str, Any]:
+def _directory_json(directory: DirectoryState) -> dict[str, Any]:
     properties = directory.meta_properties
     return {
         "path": str(directory.path),
@@ -205,7 +205,7 @@ def _directory_json(directory: LogDirRoot) -> dict[str, Any]:
 
 
 def _partition_json(row: PartitionRow) -> dict[str, Any]:
-    policy, source = described(row.facts)
+    policy, source = describe_policy(row.facts)
     return {
         "topic": row.directory.topic,
         "partition": row.directory.partition,

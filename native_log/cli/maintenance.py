@@ -14,9 +14,9 @@ from native_log.cli.changes import check_is_asked, confirm
 from native_log.cli.progress import reporting
 from native_log.cli.runner import note_error
 from native_log.cli.topics import select_partitions
-from native_log.logdir.recovery import PartitionRecovery, left_to_the_controller, recover, recovery_row
+from native_log.logdir.recovery import PartitionRecovery, controller_partitions, recover, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
-from native_log.logdir.verification import problems_of
+from native_log.logdir.verification import check_partition
 from native_log.logdir.verification import row as problem_row
 from native_log.progress import Progress
 
@@ -55,7 +55,7 @@ def verify_all(
 def _problems(log_dir: LogDir, progress: Progress, one: PartitionDir) -> list[Problem]:
     mine = progress.partition()
     try:
-        return problems_of(log_dir, one, mine.begin, mine.add)
+        return check_partition(log_dir, one, mine.begin, mine.add)
     finally:
         mine.end()
 
@@ -116,7 +116,7 @@ def _recovered(
     recover(paths, topics, dry_run=dry_run, on_partition=report, **how)
     if topics is None and not as_json:
         for path in paths:
-            for name in left_to_the_controller(path):
+            for name in controller_partitions(path):
                 click.echo(f"{name}: left to the controller, which recovers it whenever it starts")
     return found
 

@@ -18,7 +18,7 @@ from native_log.errors import (
     NotALogDirError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
-    message_of,
+    error_message,
 )
 
 DATA_ERROR = 1
@@ -75,7 +75,7 @@ class Commands(click.Group):
         except (click.Abort, KeyboardInterrupt):
             return INTERRUPTED
         except (KafkaLogError, OSError) as error:
-            _note(message_of(error))
+            _note(error_message(error))
             return exit_code_of(error)
         return result if isinstance(result, int) else 0
 
@@ -96,7 +96,7 @@ class _NoteHandler(logging.Handler):
 
 def note_error(error: Exception) -> None:
     """Say on stderr, in one line, what went wrong, and go on."""
-    _note(message_of(error))
+    _note(error_message(error))
 
 
 def _note(message: object) -> None:

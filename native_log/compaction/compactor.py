@@ -12,18 +12,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import REMOTE_LOG_METADATA_TOPIC
-from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, update_offset_checkpoints
+from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, update_partition_checkpoints
 from native_log.compaction import statistics
 from native_log.compaction.delete_policy import delete_old_segments, with_deletion
 from native_log.compaction.rewrite import rewrite_group
 from native_log.compaction.rounds import find_cleanable
 from native_log.compaction.survivors import plan_and_find_survivors
 from native_log.config import InvalidConfigError, LogConfig
-from native_log.errors import InvalidTopicError, KafkaLogError, message_of
+from native_log.errors import InvalidTopicError, KafkaLogError, error_message
 from native_log.log.replacing.cleaned_segment import flush_segment
 from native_log.log.replacing.interrupted import finish_interrupted, tidy_up
 from native_log.log.replacing.swap import swap_in
-from native_log.logdir.maintenance import open_for_maintenance, policies, select_partitions
+from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
 from native_log.policies import Request, compaction_policy, policy_text
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -96,7 +96,7 @@ def compact(
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
         chosen = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = policies(log_dir, chosen, partial(compaction_policy, request=request))
+        decided = decide_policies(log_dir, chosen, partial(compaction_policy, request=request))
         found = skipped(chosen, decided)
         to_compact = [(one, p) for one, p in zip(chosen, decided, strict=True) if p.skipped is None]
         given = LogConfig.parse(request.config)
@@ -185,7 +185,7 @@ class CleanerCheckpoints:
             self.save()
 
     def save(self) -> None:
-        update_offset_checkpoints(CLEANER_OFFSET_CHECKPOINT, self._unsaved)
+        update_partition_checkpoints(CLEANER_OFFSET_CHECKPOINT, self._unsaved)
         self._unsaved.clear()
         self._saved_at = time.monotonic()
 
@@ -201,11 +201,11 @@ def _clean_or_tell(
         log = log_dir.partition(directory.topic, directory.partition)
         return clean(log, policy, run, progress)
     except (KafkaLogError, OSError) as error:
-        logger.warning("%s-%d is not cleaned: %s", directory.topic, directory.partition, message_of(error))
+        logger.warning("%s-%d is not cleaned: %s", directory.topic, directory.partition, error_message(error))
         if not run.dry_run:
             tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
         return statistics.PartitionStatistics(
-            directory.topic, directory.partition, "failed", message_of(error)
+            directory.topic, directory.partition, "failed", error_message(error)
         )
     finally:
         progress.end()

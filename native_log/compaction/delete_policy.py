@@ -36,7 +36,7 @@ def with_deletion(
         log: as it was before.
         cleaned: its groups, and what each came to.
     """
-    policy = RetentionPolicy(config, is_asked=True)  # what is compacted cannot have remote storage
+    policy = RetentionPolicy(config, is_explicit=True)  # what is compacted cannot have remote storage
     after = [_cleaned_segment(group, stats) for group, stats in cleaned]
     gone = [segment for segment in judged(log, policy, now_ms, after) if segment.is_deleted]
     return replace(told, segments_deleted=len(gone), bytes_deleted=sum(one.size_bytes for one in gone))
@@ -62,7 +62,7 @@ def delete_old_segments(
     """
     plans = {
         index: look(
-            path, told.topic, told.partition, checkpoints, RetentionPolicy(config, is_asked=True), now_ms
+            path, told.topic, told.partition, checkpoints, RetentionPolicy(config, is_explicit=True), now_ms
         )
         for index, (told, path, checkpoints, config) in enumerate(cleaned)
         if told.segments_deleted

@@ -67,9 +67,9 @@ def gather(
     """
     window = Window(_GATHER_BYTES)
     records = null_keys = 0
-    for piece in range.pieces:
+    for piece in range.slices:
         gathered = Headers()
-        with planned_file(piece.lies_in(range.path)) as file:
+        with planned_file(piece.to_segment(range.path)) as file:
             position, needed, order = piece.start_position, 1, piece.order(file)
             while position < piece.end_position:
                 view = window.at(file, position, piece.end_position, needed)

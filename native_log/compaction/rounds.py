@@ -10,7 +10,7 @@ from native_log.compaction.eligibility import Cleanable, SourceSegment, cleanabl
 from native_log.compaction.survey import Survey, survey
 from native_log.compaction.verdicts import AbortedRange, GroupContext, ProducerEnd
 from native_log.log.largest_timestamp import largest_timestamp_ms
-from native_log.log.producers.transactions import packed_ranges
+from native_log.log.producers.transactions import pack_ranges
 from native_log.log.reading.log_range import LogRange
 from native_log.log.segment_slices import SegmentSlice
 from native_log.segment.damage import DamagedRange
@@ -199,7 +199,7 @@ def plan_round(
         min(now_ms + config.delete_retention_ms, _LAST_TIME_MS),
         config.index_interval_bytes,
         log.max_batch_bytes,
-        packed_ranges(sorted(map(_range, aborted))),
+        pack_ranges(sorted(map(_range, aborted))),
         groups,
     )
 

@@ -19,7 +19,7 @@ from native_log.erasure.copies import Wanted, leftovers, other_places, set_aside
 from native_log.erasure.rewrite import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
 from native_log.erasure.selection import Selection
-from native_log.errors import EmptyLogDirError, KafkaLogError, message_of
+from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
 from native_log.log.replacing.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.maintenance import open_for_maintenance, select_partitions
 from native_log.progress import Progress
@@ -151,12 +151,12 @@ def _erased(log_dir: LogDir, run: _Run, progress: Progress, directory: Partition
         return pa.concat_tables([found, removed])
     except (KafkaLogError, OSError) as error:
         logger.warning(
-            "%s-%d is not erased from: %s", directory.topic, directory.partition, message_of(error)
+            "%s-%d is not erased from: %s", directory.topic, directory.partition, error_message(error)
         )
         if not run.dry_run:
             tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
         gone = found.filter(pc.is_in(found.column("segment"), pa.array(erased, pa.string())))
-        failed = _table([_row(directory, status="failed", reason=message_of(error))])
+        failed = _table([_row(directory, status="failed", reason=error_message(error))])
         return pa.concat_tables([gone, removed, failed])
     finally:
         mine.end()

@@ -21,7 +21,7 @@ KIND = "leader-epochs"
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _EpochRun:
     """Consecutive batches of one epoch: where the first one lies, and the last offset of the last one.
 
     `is_wrong`: it was reported for its epoch.
@@ -47,9 +47,9 @@ class EpochCheck:
         self._log = log
         self._advice = advice_for(log.topic)
         self._is_missing = False
-        self._before: _Run | None = None
+        self._before: _EpochRun | None = None
         """Not yet compared with the checkpoint: `_run` may turn out to be wrong, and this to continue."""
-        self._run: _Run | None = None
+        self._run: _EpochRun | None = None
 
     def take(self, path: str, batches: pa.RecordBatch) -> Iterator[Problem]:
         """The problems that the batches (BATCH_SCHEMA) which follow show."""
@@ -63,7 +63,7 @@ class EpochCheck:
                 run = self._run
                 self._run = replace(run, last_offset=last_offsets[i], batches=run.batches + 1)
             else:
-                yield from self._begin(_Run(epoch, path, positions[i], base_offsets[i], last_offsets[i]))
+                yield from self._begin(_EpochRun(epoch, path, positions[i], base_offsets[i], last_offsets[i]))
 
     def finish(self) -> Iterator[Problem]:
         """The problems of the last batches, and of the checkpoint itself."""
@@ -76,7 +76,7 @@ class EpochCheck:
                 )
                 yield self._of_checkpoint(after.start_offset, message)
 
-    def _begin(self, run: _Run) -> Iterator[Problem]:
+    def _begin(self, run: _EpochRun) -> Iterator[Problem]:
         before, now = self._before, self._run
         if now is None or run.epoch > now.epoch:
             yield from self._compared(before)
@@ -93,7 +93,7 @@ class EpochCheck:
             yield from self._compared(now)
             self._before, self._run = None, replace(run, is_wrong=True)
 
-    def _compared(self, run: _Run | None) -> Iterator[Problem]:
+    def _compared(self, run: _EpochRun | None) -> Iterator[Problem]:
         """What the checkpoint says of a run. Its first entry begins at the log's start, where an earlier one
         of that epoch, or of a lower one, may have been removed."""
         start = self._log.log_start_offset
@@ -117,7 +117,7 @@ class EpochCheck:
                 yield self._of_checkpoint(offset, f"{expected}, found {epoch}")
                 return
 
-    def _out_of_order(self, run: _Run, expected: str) -> Problem:
+    def _out_of_order(self, run: _EpochRun, expected: str) -> Problem:
         message = f"expected a leader epoch of {expected}, found {run.epoch}"
         return Problem(KIND, run.path, run.position, run.offset, message, self._advice.disordered)
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from native_log.errors import KafkaLogError
-from native_log.log.log_files import SegmentFiles, log_files, segment_files, swapped_logs
+from native_log.log.log_files import SegmentFiles, loadable_files, select_files, swap_logs
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.segment import LogSegment
@@ -24,14 +24,14 @@ _TICK_NS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class LogListing:
     """The files of a log: segments by ascending base offset, snapshots as (offset, name), newest first."""
 
     segments: tuple[LogSegment, ...]
     snapshots: tuple[tuple[int, str], ...]
 
 
-def list_log(directory: str, max_batch_bytes: int) -> Listing:
+def list_log(directory: str, max_batch_bytes: int) -> LogListing:
     """List a partition directory. Raises FileNotFoundError, NotADirectoryError, PermissionError.
 
     A broker that works in it may rename files between the listing of names and the look at sizes: then it is
@@ -46,9 +46,9 @@ def list_log(directory: str, max_batch_bytes: int) -> Listing:
     raise AssertionError
 
 
-def _list_once(directory: str, max_batch_bytes: int) -> Listing:
+def _list_once(directory: str, max_batch_bytes: int) -> LogListing:
     by_name = _files(directory)
-    files = segment_files(by_name)
+    files = loadable_files(by_name)
 
     def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
         stat = by_name[names.log].stat()
@@ -72,18 +72,18 @@ def _list_once(directory: str, max_batch_bytes: int) -> Listing:
         )
 
     replaced = None
-    if swaps := swapped_logs(files):
+    if swaps := swap_logs(files):
         # The same files with nothing replaced: of each base offset the .swap is chosen, as a segment to look
         # into.
-        new = {names.base_offset: names for names in log_files(files, None).segments}
+        new = {names.base_offset: names for names in select_files(files, None).segments}
         next_offsets = [next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
         replaced = min(swap.offset for swap in swaps), max(next_offsets)
-    chosen = log_files(files, replaced)
+    chosen = select_files(files, replaced)
     ends = [*(names.base_offset for names in chosen.segments[1:]), MAX_OFFSET]
-    return Listing(tuple(map(segment, chosen.segments, ends)), chosen.snapshots)
+    return LogListing(tuple(map(segment, chosen.segments, ends)), chosen.snapshots)
 
 
-def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -> tuple[Listing, Tail]:
+def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -> tuple[LogListing, Tail]:
     """What lies in a partition directory, and where its last segment ends. Raises as list_log."""
     listing = list_log(directory, max_batch_bytes)
     if not listing.segments:

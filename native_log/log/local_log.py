@@ -14,7 +14,7 @@ from native_log.checkpoints.partition_checkpoints import NO_CHECKPOINTS, Partiti
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import LogConfig
 from native_log.errors import OffsetOutOfRangeError
-from native_log.log.listing import Listing, list_with_tail
+from native_log.log.listing import LogListing, list_with_tail
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
@@ -54,7 +54,7 @@ class LocalLog:
         path: Path,
         topic: str,
         partition: int,
-        listing: Listing,
+        listing: LogListing,
         tail: Tail,
         checkpoints: PartitionCheckpoints,
         max_batch_bytes: int,
@@ -197,7 +197,7 @@ class LocalLog:
         if self.log_start_offset <= offset < self.local_log_start_offset:
             raise OffsetOutOfRangeError(
                 f"expected an offset from the local log start offset {self.local_log_start_offset} on, found "
-                f"{offset}: {self.without_local_segments}",
+                f"{offset}: {self.missing_start}",
                 path=self.path,
                 offset=offset,
             )
@@ -210,7 +210,7 @@ class LocalLog:
             )
 
     @property
-    def without_local_segments(self) -> str | None:
+    def missing_start(self) -> str | None:
         """Which offsets of the log no segment of this directory has, in words; None if there are none."""
         if self.log_start_offset >= self.local_log_start_offset:
             return None
@@ -248,7 +248,7 @@ class LocalLog:
                 ):
                     yield segment, scanned
 
-    def opened_again(self) -> Self:
+    def reopen(self) -> Self:
         """The log as it lies there now."""
         log = type(self).open(
             self.path,

@@ -39,7 +39,7 @@ class SegmentFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFiles:
+class SelectedFiles:
     """What a log consists of: segments by ascending base offset, snapshots of producer state as (offset,
     name), newest first."""
 
@@ -47,7 +47,7 @@ class LogFiles:
     snapshots: tuple[tuple[int, str], ...]
 
 
-def segment_files(names: Iterable[str]) -> list[FileName]:
+def loadable_files(names: Iterable[str]) -> list[FileName]:
     """The files among `names` that a load looks at: those of segments that are neither `.deleted` nor
     garbage.
 
@@ -63,7 +63,7 @@ def segment_files(names: Iterable[str]) -> list[FileName]:
     return [file for file in files if not file.state or (file.state == SWAP and file.offset < void_from)]
 
 
-def swapped_logs(files: Sequence[FileName]) -> list[FileName]:
+def swap_logs(files: Sequence[FileName]) -> list[FileName]:
     """The `.log.swap` files, finished output of compaction.
 
     What they hold decides which originals they replace.
@@ -71,7 +71,7 @@ def swapped_logs(files: Sequence[FileName]) -> list[FileName]:
     return [file for file in files if file.state == SWAP and file.kind == LOG]
 
 
-def log_files(files: Sequence[FileName], replaced: tuple[int, int] | None) -> LogFiles:
+def select_files(files: Sequence[FileName], replaced: tuple[int, int] | None) -> SelectedFiles:
     """The log that `files` make.
 
     Args:
@@ -92,7 +92,7 @@ def log_files(files: Sequence[FileName], replaced: tuple[int, int] | None) -> Lo
         file = chosen[kind].get(base_offset)
         return None if file is None else file.name
 
-    return LogFiles(
+    return SelectedFiles(
         tuple(
             SegmentFiles(
                 base, log.name, name(INDEX, base), name(TIME_INDEX, base), name(TRANSACTION_INDEX, base)

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from native_log.arguments import Compression, IsolationLevel, Mode, Origin
     from native_log.log.reading.log_range import ReadOptions
-    from native_log.log.writing.append import LogAppender
     from native_log.log.writing.append_context import AppendContext
-    from native_log.log.writing.encoded_batches import EncodedPiece
-    from native_log.log.writing.writable_log import Writing
+    from native_log.log.writing.appender import LogAppender
+    from native_log.log.writing.encoded_batches import EncodedBatches
+    from native_log.log.writing.writable_log import WritableLog
 
 # What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class PartitionLog(LocalLog):
     leaves its directory as after a crash: to be recovered by whoever opens it next.
     """
 
-    _writing: Writing | None = None
+    _writing: WritableLog | None = None
     _owner: weakref.ref[LogOwner] | None = None
 
     @cached_property
@@ -92,8 +92,8 @@ class PartitionLog(LocalLog):
         limit = self._limit(isolation_level)
         if end_offset is None:
             self._report_missing_end()
-        if start_offset is None and self.without_local_segments:
-            logger.warning("%s is read in part: %s", self.path, self.without_local_segments)
+        if start_offset is None and self.missing_start:
+            logger.warning("%s is read in part: %s", self.path, self.missing_start)
         start = self.local_log_start_offset if start_offset is None else start_offset
         self.check_offset(limit if end_offset is None else end_offset)
         end = max(start, limit if end_offset is None else min(end_offset, limit))
@@ -254,14 +254,14 @@ class PartitionLog(LocalLog):
             OutOfOrderSequenceError, InvalidProducerEpochError: not what comes next of the producer.
             OSError: writing failed, or the file system has no locks.
         """
-        from native_log.log.writing.record_encoding import Encoding, encoded
+        from native_log.log.writing.record_encoding import RecordEncoder, encoded
 
-        how = Encoding(
+        how = RecordEncoder(
             compression, level, batch_size, producer_id, producer_epoch, base_sequence, is_transactional
         )
         target = self.topic, self.partition
 
-        def prepare(at: AppendContext) -> tuple[int, Iterator[EncodedPiece]]:
+        def prepare(at: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:
             return at.log_end_offset, encoded(records, how, at, target)
 
         return self._write(prepare, leader_epoch, now_ms)
@@ -304,7 +304,7 @@ class PartitionLog(LocalLog):
 
                 self._writing.appender.flush(current_ms())
 
-    def opened_by(self, owner: LogOwner) -> Self:
+    def owned_by(self, owner: LogOwner) -> Self:
         """Return this log, which `owner` keeps alive while it is written."""
         self._owner = weakref.ref(owner)
         return self
@@ -353,18 +353,18 @@ class PartitionLog(LocalLog):
 
     def _write(
         self,
-        prepare: Callable[[AppendContext], tuple[int, Iterator[EncodedPiece]]],
+        prepare: Callable[[AppendContext], tuple[int, Iterator[EncodedBatches]]],
         leader_epoch: int | None,
         now_ms: int | None,
     ) -> int:
-        from native_log.log.writing.writable_log import Writing, current_ms
+        from native_log.log.writing.writable_log import WritableLog, current_ms
 
         leader_epoch = optional_integer("leader_epoch", leader_epoch)
         now_ms = optional_integer("now_ms", now_ms)
         with self._one_by_one():
             now_ms = current_ms() if now_ms is None else now_ms
             if self._writing is None:
-                self._writing = Writing.begin(self, now_ms)
+                self._writing = WritableLog.begin(self, now_ms)
                 self._tell_owner(is_written=True)
                 self._refresh(self._writing.appender)
             self._writing.session.check_lock()
@@ -398,7 +398,7 @@ class PartitionLog(LocalLog):
         try:
             return work(self)
         except (FileNotFoundError, LogTruncatedError):
-            return work(self.opened_again())
+            return work(self.reopen())
 
     def _report_missing_end(self) -> None:
         missing = self.missing_end

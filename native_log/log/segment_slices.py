@@ -99,7 +99,7 @@ class SegmentSlice:
             self.end_offset,
         )
 
-    def check_is(self, file: DataFile) -> None:
+    def check_file(self, file: DataFile) -> None:
         """Raises LogTruncatedError where another file has taken the place of the one this was planned on."""
         if not file.was(self.inode, self.segment_bytes, self.mtime_ms):
             raise LogTruncatedError(
@@ -108,7 +108,7 @@ class SegmentSlice:
                 path=file.path,
             )
 
-    def lies_in(self, directory: str) -> LogSegment:
+    def to_segment(self, directory: str) -> LogSegment:
         """The segment, with index files of its name; whether there are any shows when they are opened."""
         index, time_index, transaction_index = (
             self.segment.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex")
@@ -140,7 +140,7 @@ class SlicedRange:
         topic, partition: what the records' columns say.
         start_offset, end_offset: end exclusive. The ranges that `split` gives tile them.
         isolation_level: "read_uncommitted" or "read_committed".
-        pieces: the bytes of the segments, in order.
+        slices: the bytes of the segments, in order.
         max_batch_bytes: ceiling for one batch, as stored and as decompressed.
         earlier: the last segments before the first piece's, EARLIER_SEGMENTS at most. They tell whether a
             segment that is gone was merged into one before it, or lost.
@@ -152,11 +152,11 @@ class SlicedRange:
     start_offset: int
     end_offset: int
     isolation_level: IsolationLevel
-    pieces: tuple[SegmentSlice, ...]
+    slices: tuple[SegmentSlice, ...]
     max_batch_bytes: int
     earlier: tuple[SegmentId, ...] = ()
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the .log files to be read."""
-        return sum(piece.size_bytes for piece in self.pieces)
+        return sum(part.size_bytes for part in self.slices)

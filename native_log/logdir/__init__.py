@@ -18,14 +18,14 @@ if TYPE_CHECKING:
         parse_partition_name,
     )
     from native_log.checkpoints.offset_checkpoints import OffsetCheckpoints
+    from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
     from native_log.logdir.logdir import LogDir
-    from native_log.logdir.root import LogDirRoot
 
 __all__ = [
     "INTERNAL_TOPICS",
+    "DirectoryState",
     "LogDir",
-    "LogDirRoot",
     "MetaProperties",
     "OffsetCheckpoints",
     "PartitionDir",
@@ -39,7 +39,7 @@ __all__ = [
 _MODULES = {
     "INTERNAL_TOPICS": "checkpoints.names",
     "LogDir": "logdir.logdir",
-    "LogDirRoot": "logdir.root",
+    "DirectoryState": "logdir.directory_state",
     "MetaProperties": "checkpoints.meta_properties",
     "OffsetCheckpoints": "checkpoints.offset_checkpoints",
     "PartitionDir": "logdir.discovery",

@@ -80,7 +80,7 @@ def create_log_dir(path: Path, cluster_id: str, node_id: int) -> None:
     replace_file(path / META_PROPERTIES, f"#\n#{written}\n{''.join(lines)}".encode())
 
 
-def checked_topic(topic: str, partitions: int) -> None:
+def check_topic(topic: str, partitions: int) -> None:
     """Raises InvalidTopicError for a name that is not legal; ValueError for no partitions."""
     if not is_legal_topic(topic):
         raise InvalidTopicError(
@@ -93,14 +93,14 @@ def checked_topic(topic: str, partitions: int) -> None:
         raise ValueError(f"a topic has at least 1 partition, found {partitions}")
 
 
-def checked_uuid(text: str) -> str:
+def check_uuid(text: str) -> str:
     """Raises ValueError if `text` is not the id of a topic or cluster."""
     if _UUID.fullmatch(text) is None or text in _RESERVED_UUIDS:
         raise ValueError(f"expected 22 characters of base64url and no reserved id, found {text!r}")
     return text
 
 
-def placed(log_dirs: Sequence[Path], count: int) -> list[Path]:
+def assign_log_dirs(log_dirs: Sequence[Path], count: int) -> list[Path]:
     """Where so many new partitions go: each to the directory with the fewest, of equals to the first (Kafka:
     LogManager.nextLogDirs)."""
     numbers = {path: sum(1 for _ in _partition_names(path)) for path in log_dirs}

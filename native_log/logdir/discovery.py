@@ -55,7 +55,7 @@ class PartitionDir:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Discovery:
     """What lies at a path that the user gave: a partition directory, or a log directory with any number.
 
     `skipped`: names of directories in it that are not a partition's.
@@ -85,7 +85,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() follows links, and so loses the parent)
 
 
-def find_partitions(path: Path) -> Found:
+def find_partitions(path: Path) -> Discovery:
     """What lies at `path`, an absolute one.
 
     Directories in it whose names are not a partition's (`lost+found`) are skipped with a warning.
@@ -94,7 +94,7 @@ def find_partitions(path: Path) -> Found:
     """
     files, directories = _list(path)
     if any(map(_PARTITION_FILE.fullmatch, files)):
-        return Found(path.parent, (_named_partition(path),), is_partition=True)
+        return Discovery(path.parent, (_named_partition(path),), is_partition=True)
     partitions = []
     unknown = []
     for directory in directories:
@@ -108,11 +108,11 @@ def find_partitions(path: Path) -> Found:
     if ROOT_FILES.isdisjoint(files) and not any(_holds_segments(found.path) for found in partitions):
         raise NotALogDirError(_not_a_log_dir(path, files, directories), path=path)
     if unknown:
-        logger.warning("%s: not partition directories, skipped: %s", path, listed(sorted(unknown)))
-    return Found(path, tuple(partitions), is_partition=False, skipped=tuple(sorted(unknown)))
+        logger.warning("%s: not partition directories, skipped: %s", path, join_names(sorted(unknown)))
+    return Discovery(path, tuple(partitions), is_partition=False, skipped=tuple(sorted(unknown)))
 
 
-def listed(names: Iterable[object], at_most: int = 10) -> str:
+def join_names(names: Iterable[object], at_most: int = 10) -> str:
     """Return the names with commas between, the first few where there are many."""
     shown = [str(name) for name in names]
     return ", ".join(shown[:at_most]) + (f" and {len(shown) - at_most} more" if len(shown) > at_most else "")
@@ -172,10 +172,10 @@ def _not_a_log_dir(path: Path, files: list[str], directories: list[str]) -> str:
     if illegal:
         return (
             "these directories hold log segments, but their names are not <topic>-<partition>: "
-            f"{listed(illegal)}; rename them, or make links with such names"
+            f"{join_names(illegal)}; rename them, or make links with such names"
         )
     there = sorted([*(f"{name}/" for name in directories), *files])
-    return f"expected partitions or log segments, found {listed(there, 5)}; {_EXPECTED}"
+    return f"expected partitions or log segments, found {join_names(there, 5)}; {_EXPECTED}"
 
 
 def _looks_like_a_log_dir(path: Path) -> bool:

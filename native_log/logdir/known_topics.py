@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import InvalidConfigError
-from native_log.errors import KafkaLogError, message_of
+from native_log.errors import KafkaLogError, error_message
 from native_log.policies import TopicFacts
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.config import LogConfig
+    from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import PartitionDir
-    from native_log.logdir.root import LogDirRoot
     from native_log.messages.configs import ConfigsImage
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class KnownTopics:
     metadata use that of another one of the same cluster.
     """
 
-    def __init__(self, directories: Mapping[Path, LogDirRoot]) -> None:
+    def __init__(self, directories: Mapping[Path, DirectoryState]) -> None:
         self._directories = directories
         self._images: dict[Path, ConfigsImage | str | None] = {}
         self._compacted: frozenset[str] | None = None
@@ -64,7 +64,7 @@ class KnownTopics:
         except InvalidConfigError as error:
             raise InvalidConfigError(f"{found.path}: stored configuration of the topic: {error}") from None
         for override in overrides:
-            settings = settings.overridden(override)
+            settings = settings.with_overrides(override)
         return settings
 
     def _looked_up(
@@ -114,7 +114,7 @@ class KnownTopics:
         return next((path for path in others if (path / METADATA_DIRECTORY).is_dir()), None)
 
 
-def _cluster_id(directory: LogDirRoot) -> str | None:
+def _cluster_id(directory: DirectoryState) -> str | None:
     return None if directory.meta_properties is None else directory.meta_properties.cluster_id
 
 
@@ -124,5 +124,5 @@ def _read_or_reason(directory: Path) -> ConfigsImage | str:
     try:
         return read_configs(directory)
     except (KafkaLogError, OSError) as error:
-        logger.warning("topic configurations cannot be read: %s", message_of(error))
-        return f"its configuration cannot be read: {message_of(error)}"
+        logger.warning("topic configurations cannot be read: %s", error_message(error))
+        return f"its configuration cannot be read: {error_message(error)}"

@@ -22,16 +22,16 @@ from native_log.errors import (
 )
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.logdir.create import (
-    checked_topic,
-    checked_uuid,
+    assign_log_dirs,
+    check_topic,
+    check_uuid,
     create_log_dir,
     create_partitions,
-    placed,
     random_uuid,
 )
-from native_log.logdir.discovery import PartitionDir, find_partitions, listed, local_path
+from native_log.logdir.directory_state import DirectoryState
+from native_log.logdir.discovery import PartitionDir, find_partitions, join_names, local_path
 from native_log.logdir.known_topics import KnownTopics
-from native_log.logdir.root import LogDirRoot
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class LogDir:
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
         self._written: set[PartitionLog] = set()
-        self._directories: dict[Path, LogDirRoot] = {}
+        self._directories: dict[Path, DirectoryState] = {}
         self._known_topics = KnownTopics(self._directories)
         self._created_configs: dict[str, dict[str, object]] = {}
         candidates: dict[tuple[str, int], list[PartitionDir]] = {}
@@ -98,7 +98,7 @@ class LogDir:
         for one in self.paths:
             found = find_partitions(one)
             if found.log_dir not in self._directories:
-                self._directories[found.log_dir] = LogDirRoot.read(found.log_dir)
+                self._directories[found.log_dir] = DirectoryState.read(found.log_dir)
             self._skipped += found.skipped
             for partition in found.partitions:
                 if self._is_unpublished(partition):
@@ -161,8 +161,8 @@ class LogDir:
             OSError: writing failed; nothing is left of the topic.
         """
         partitions = integer("partitions", partitions)
-        checked_topic(text("topic", topic), partitions)
-        uuid = random_uuid() if topic_id is None else checked_uuid(topic_id)
+        check_topic(text("topic", topic), partitions)
+        uuid = random_uuid() if topic_id is None else check_uuid(topic_id)
         settings = LogConfig.parse(config or {})
         found = self.topics().get(topic)
         if found is not None:
@@ -170,7 +170,7 @@ class LogDir:
                 f"expected no topic {topic}, found one with {len(found)} partitions",
                 path=", ".join(map(str, self.paths)),
             )
-        paths = create_partitions(placed(list(self._directories), partitions), topic, uuid, settings)
+        paths = create_partitions(assign_log_dirs(list(self._directories), partitions), topic, uuid, settings)
         made = [PartitionDir(topic, i, path, PartitionKind.NORMAL) for i, path in enumerate(paths)]
         self._partitions.update({one.key: one for one in made})
         self._partitions = {key: self._partitions[key] for key in sorted(self._partitions)}
@@ -211,7 +211,7 @@ class LogDir:
         self.__dict__.update(state, _written=set())
 
     @property
-    def directories(self) -> tuple[LogDirRoot, ...]:
+    def directories(self) -> tuple[DirectoryState, ...]:
         """The log directories concerned, in the order given."""
         return tuple(self._directories.values())
 
@@ -262,7 +262,7 @@ class LogDir:
             raise UnknownTopicOrPartitionError(
                 self._unknown(topic, partition), path=", ".join(map(str, self.paths))
             ) from None
-        return self._open(found, config).opened_by(self)
+        return self._open(found, config).owned_by(self)
 
     def _open(self, found: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
         LogConfig.parse(config or {})
@@ -380,12 +380,12 @@ class LogDir:
     def _unknown(self, topic: str, partition: int) -> str:
         topics = self.topics()
         if topic in topics:
-            return f"topic {topic} has no partition {partition} here, but {listed(topics[topic])}"
+            return f"topic {topic} has no partition {partition} here, but {join_names(topics[topic])}"
         if any(one.topic == topic for one in self._passed_over):
             return (
                 f"topic {topic} is there as a -delete, -stray or -future directory only; see include_deleted"
             )
-        return f"there is no topic {topic}, but {listed(topics)}"
+        return f"there is no topic {topic}, but {join_names(topics)}"
 
     def _warn_of_several_clusters(self) -> None:
         properties = [one.meta_properties for one in self.directories if one.meta_properties]

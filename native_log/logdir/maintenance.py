@@ -40,12 +40,12 @@ def open_for_maintenance(
     if dry_run:
         return log_dir
     for directory in log_dir.directories:
-        locks.enter_context(WriteSession.alone(directory.path))
+        locks.enter_context(WriteSession.exclusive(directory.path))
     # Once more: what was read before the lock was held may have changed.
     return LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
 
 
-def check_can_be_changed(topics: Iterable[str]) -> None:
+def check_changeable(topics: Iterable[str]) -> None:
     """Raises InvalidTopicError for the log of a cluster's metadata."""
     if METADATA_TOPIC in topics:
         raise InvalidTopicError(
@@ -54,7 +54,7 @@ def check_can_be_changed(topics: Iterable[str]) -> None:
         )
 
 
-def policies(
+def decide_policies(
     log_dir: LogDir, chosen: Iterable[PartitionDir], decide: Callable[[str, TopicFacts], Policy]
 ) -> list[Policy]:
     """Return the decision for each of the partitions; those of a topic share one object if its facts do."""
@@ -88,7 +88,7 @@ def select_partitions(
         wanted = known - BROKER_TOPICS
     else:
         wanted = topic_names(topics)
-        check_can_be_changed(wanted)
+        check_changeable(wanted)
     excluded = topic_names(exclude_topics, "exclude_topics")
     for topic in sorted((wanted | excluded) - known):
         log_dir.partition(topic, 0)  # raises, and says what is there instead

@@ -24,10 +24,10 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.checkpoints.write_session import ClosedLog, WriteSession
 from native_log.config import LogConfig
-from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError, message_of
+from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError, error_message
 from native_log.log.recovery.log_recovery import LogRecovery, recover_log
 from native_log.log.recovery.truncation import cut_records, save_cut
-from native_log.logdir.discovery import Found, PartitionDir, find_partitions, local_path
+from native_log.logdir.discovery import Discovery, PartitionDir, find_partitions, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -131,7 +131,9 @@ def recover(
         saved = {place.log_dir: OffsetCheckpoints.read(place.log_dir) for place in found}
         for log_dir in saved:
             _warn_of_a_broker(log_dir)
-        results = options.recover_all(recoverable(found, topics, exclude_topics), saved, dry_run=True)
+        results = options.recover_all(
+            recoverable_partitions(found, topics, exclude_topics), saved, dry_run=True
+        )
     else:
         is_complete = topics is None and not topic_names(exclude_topics)
         results = _recover_locked(locations, topics, exclude_topics, options, is_complete=is_complete)
@@ -153,11 +155,11 @@ def _recover_locked(
     """
     with ExitStack() as locks:
         sessions = {
-            log_dir: locks.enter_context(WriteSession.alone(log_dir))
+            log_dir: locks.enter_context(WriteSession.exclusive(log_dir))
             for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations)
         }
         found = [find_partitions(location) for location in locations]
-        partitions = recoverable(found, topics, exclude_topics)
+        partitions = recoverable_partitions(found, topics, exclude_topics)
         saved = {log_dir: OffsetCheckpoints.read(log_dir) for log_dir in sessions}
         for session in sessions.values():
             session.begin()
@@ -173,7 +175,7 @@ def _recover_locked(
             for result in here:
                 session.release(result.partition.path, result.partition.key, _closed(result, saved[log_dir]))
             if is_complete and any(place.log_dir == log_dir and not place.is_partition for place in found):
-                session.found_in_order()
+                session.mark_recovered()
     return results
 
 
@@ -237,7 +239,7 @@ def recovery_row(result: PartitionRecovery) -> dict[str, object]:
     if recovery is None:
         return row | {
             "status": "failed",
-            "reason": None if result.error is None else message_of(result.error),
+            "reason": None if result.error is None else error_message(result.error),
         }
     cut = [
         {
@@ -272,8 +274,8 @@ def recovery_row(result: PartitionRecovery) -> dict[str, object]:
     }
 
 
-def recoverable(
-    found: Sequence[Found], topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
+def recoverable_partitions(
+    found: Sequence[Discovery], topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
 ) -> list[PartitionDir]:
     """Return the partitions whose logs a broker recovers, sorted: of these topics, None: of all, less those
     excluded.
@@ -289,7 +291,7 @@ def recoverable(
     known = {one.topic for one in partitions.values()}
     wanted = known if topics is None else topic_names(topics)
     excluded = topic_names(exclude_topics, "exclude_topics") - {METADATA_TOPIC}
-    only_the_controllers = all(place.is_partition and left_to_the_controller(place) for place in found)
+    only_the_controllers = all(place.is_partition and controller_partitions(place) for place in found)
     if METADATA_TOPIC in wanted or (found and only_the_controllers):
         raise UnknownTopicOrPartitionError(
             f"{METADATA_TOPIC} is left to the controller, which recovers it whenever it starts",
@@ -306,10 +308,10 @@ def recoverable(
     return sorted(chosen, key=lambda one: (one.topic, one.partition, one.path))
 
 
-def left_to_the_controller(place: Found | str | os.PathLike[str]) -> list[str]:
+def controller_partitions(place: Discovery | str | os.PathLike[str]) -> list[str]:
     """Names of the partition directories that are not recovered here: the controller recovers its log itself,
     and from its start, whenever it starts (Kafka: KafkaRaftLog)."""
-    found = place if isinstance(place, Found) else find_partitions(local_path(place))
+    found = place if isinstance(place, Discovery) else find_partitions(local_path(place))
     return [one.path.name for one in found.partitions if one.topic == METADATA_TOPIC]
 
 

@@ -18,7 +18,7 @@ from native_log.errors import KafkaLogError, LogNeedsRecoveryError
 from native_log.log.listing import list_log
 from native_log.log.producers.producer_states import newest_snapshot, read_batch
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_path
-from native_log.logdir.recovery import recoverable
+from native_log.logdir.recovery import recoverable_partitions
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
 
@@ -100,8 +100,8 @@ def reindex(
     with ExitStack() as locks:
         if not dry_run:
             for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations):
-                locks.enter_context(WriteSession.alone(log_dir))
-        wanted = recoverable([find_partitions(one) for one in locations], topics, exclude_topics)
+                locks.enter_context(WriteSession.exclusive(log_dir))
+        wanted = recoverable_partitions([find_partitions(one) for one in locations], topics, exclude_topics)
         pool = ThreadPoolExecutor(threads or os.cpu_count(), "log-reindexing")
         try:
             for result in pool.map(partial(_reindexed, config=settings, dry_run=dry_run), wanted):

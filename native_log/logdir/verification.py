@@ -78,12 +78,12 @@ def verify(
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
     partitions = _chosen(log_dir, topics, exclude_topics)
     with ThreadPoolExecutor(threads or os.cpu_count(), "log-verification") as pool:
-        found = pool.map(partial(problems_of, log_dir), partitions)
+        found = pool.map(partial(check_partition, log_dir), partitions)
         rows = [row(one, problem) for one, some in zip(partitions, found, strict=True) for problem in some]
     return pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA)
 
 
-def problems_of(
+def check_partition(
     log_dir: LogDir,
     one: PartitionDir,
     begin: Callable[[int], None] = lambda _: None,

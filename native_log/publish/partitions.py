@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.write_intent import PartitionBefore
+from native_log.checkpoints.write_intent import PartitionBackup
 from native_log.checkpoints.write_session import ClosedLog
 from native_log.config import LogConfig
 from native_log.errors import TopicExistsError
 from native_log.log import PartitionLog
-from native_log.log.writing.append import LogAppender
-from native_log.log.writing.writable_log import Writing
-from native_log.logdir.create import checked_topic, fill_partition, flush_partitions
+from native_log.log.writing.appender import LogAppender
+from native_log.log.writing.writable_log import WritableLog
+from native_log.logdir.create import check_topic, fill_partition, flush_partitions
 from native_log.publish.job import remove_orphaned_staging
 from native_log.publish.offsets import assign_offsets, write_first_prefix, zero_first_prefix
 from native_log.publish.staging import OWN_SEGMENT_BYTES
@@ -69,7 +69,7 @@ class NewPartition:
         Raises TopicExistsError if the partition exists; InvalidTopicError; OSError.
         """
         topic, number = key
-        checked_topic(topic, number + 1)
+        check_topic(topic, number + 1)
         log_dir, name = Path(job.log_dir), f"{topic}-{number}"
         staging_name = job.new_partition_dir(topic, number)
         path, settings = log_dir / staging_name, LogConfig.parse(config)
@@ -110,7 +110,7 @@ class ExistingPartition:
         remove_orphaned_staging(log.path)
         self._log = log
         self._now_ms = now_ms
-        self._writing = Writing.begin(log, now_ms)
+        self._writing = WritableLog.begin(log, now_ms)
         self._is_open = True
         self._is_committed = False
         self._appender = self._writing.appender
@@ -126,12 +126,12 @@ class ExistingPartition:
             self.close()
             raise
 
-    def state_before(self) -> PartitionBefore:
+    def state_before(self) -> PartitionBackup:
         """Return the state to which a failed commit restores the partition. Call it before `publish`."""
         active, mark = self._appender.active, self._appender.active.mark()
         sizes = mark.log_bytes, mark.index_bytes, mark.time_index_bytes
         ends = self.published.start_offset, self.published.end_offset
-        return PartitionBefore.of(Path(self._log.path), active.base_offset, sizes, ends)
+        return PartitionBackup.of(Path(self._log.path), active.base_offset, sizes, ends)
 
     def publish(self) -> None:
         """Append the files to the log, flush them, then write the prefix of the first batch."""

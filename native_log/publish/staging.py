@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.log.writing.roll import ActiveSegment, batches_that_fit
+from native_log.log.writing.roll import ActiveSegment, count_fitting_batches
 from native_log.log.writing.validation import check_records
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.scan import int32s, int64s
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from native_log.config import LogConfig
-    from native_log.log.writing.record_encoding import Encoding
+    from native_log.log.writing.record_encoding import RecordEncoder
     from native_log.publish.job import WriteJob
     from native_log.records.encode import Part
 
@@ -92,12 +92,12 @@ class TaskAttempt:
 
     job: WriteJob
     name: str
-    encoding: Encoding
+    encoding: RecordEncoder
     config: LogConfig
     now_ms: int
-    topics: Mapping[str, tuple[Encoding, LogConfig]] = field(default_factory=dict)
+    topics: Mapping[str, tuple[RecordEncoder, LogConfig]] = field(default_factory=dict)
 
-    def topic_settings(self, topic: str) -> tuple[Encoding, LogConfig]:
+    def topic_settings(self, topic: str) -> tuple[RecordEncoder, LogConfig]:
         """Return the encoding and settings of a topic."""
         return self.topics.get(topic, (self.encoding, self.config))
 
@@ -325,7 +325,7 @@ class _OpenFile:
         segment = ActiveSegment(
             self.first_offset, size_bytes, max(0, max_entries - entries), self.first_ms, now_ms
         )
-        return batches_that_fit(
+        return count_fitting_batches(
             segment,
             config,
             int32s(batches, "sizeInBytes"),

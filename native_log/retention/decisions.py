@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from native_log.config import LogConfig
-    from native_log.policies import Kept
+    from native_log.policies import Exemption
 
 START_OFFSET, SIZE, TIME = "logStartOffset", "retention.bytes", "retention.ms"
 """The rules that delete, in the order in which they apply."""
@@ -58,7 +58,7 @@ def decide(
     config: LogConfig,
     now_ms: int,
     largest_timestamp_ms: Callable[[int], int],
-    kept: Kept | None = None,
+    kept: Exemption | None = None,
 ) -> list[Decision]:
     """A decision for each of the segments, by ascending base offset, the last of which is active.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
 from native_log.log.replacing.interrupted import finish_interrupted
-from native_log.logdir.maintenance import open_for_maintenance, policies, select_partitions
+from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
 from native_log.policies import Request, retention_policy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.retention.execution import apply
@@ -72,7 +72,7 @@ def retain(
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
         chosen = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = policies(log_dir, chosen, partial(retention_policy, request=request))
+        decided = decide_policies(log_dir, chosen, partial(retention_policy, request=request))
         plans = []
         for done, (directory, policy) in enumerate(zip(chosen, decided, strict=True), 1):
             checkpoints = log_dir.checkpoints(directory)

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import read_leader_epochs, truncate_from_start, write_leader_epochs
-from native_log.checkpoints.offset_checkpoints import LOG_START_OFFSET_CHECKPOINT, update_offset_checkpoints
+from native_log.checkpoints.offset_checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    update_partition_checkpoints,
+)
 from native_log.errors import KafkaLogError
 from native_log.retention.plan import failed
 from native_log.segment.files import DELETED, SNAPSHOT, file_name
@@ -37,7 +40,7 @@ def apply(plans: Iterable[RetentionPlan], now_ms: int) -> list[RetentionPlan]:
     found = list(plans)
     to_do = [plan for plan in found if plan.error is None and not plan.changes_nothing]
     starts = {Path(p.path): (p.topic, p.partition, p.log_start_offset) for p in to_do if p.deleted}
-    update_offset_checkpoints(LOG_START_OFFSET_CHECKPOINT, starts)
+    update_partition_checkpoints(LOG_START_OFFSET_CHECKPOINT, starts)
     with ThreadPoolExecutor(_THREADS, "retention") as pool:
         return list(pool.map(partial(_carried_out, now_ms=now_ms), found))
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.config import LogConfig
-from native_log.errors import KafkaLogError, message_of
+from native_log.errors import KafkaLogError, error_message
 from native_log.log import PartitionLog
 from native_log.log.largest_timestamp import largest_timestamp_ms
-from native_log.logdir.discovery import listed
-from native_log.policies import OVERRIDE, REMOTE, Kept
+from native_log.logdir.discovery import join_names
+from native_log.policies import OVERRIDE, REMOTE, Exemption
 from native_log.retention.decisions import Candidate, Decision, decide
 from native_log.segment.files import CLEANED, DELETED, SWAP, parse_file_name
 
@@ -133,14 +133,14 @@ def look(
 
 def failed(path: str, topic: str, partition: int, error: Exception) -> RetentionPlan:
     logger.warning("%s-%d: retention failed: %s", topic, partition, error)
-    return RetentionPlan(path, topic, partition, error=message_of(error))
+    return RetentionPlan(path, topic, partition, error=error_message(error))
 
 
 def _look(log: PartitionLog, policy: RetentionPolicy, now_ms: int) -> RetentionPlan:
-    elsewhere = log.without_local_segments
-    if elsewhere is not None and policy.kept is None and not policy.is_asked:
+    elsewhere = log.missing_start
+    if elsewhere is not None and policy.exemption is None and not policy.is_explicit:
         # The log's start would move, and a broker would then delete the older segments in remote storage.
-        policy = replace(policy, kept=Kept(REMOTE, f"{elsewhere}; {OVERRIDE}"))
+        policy = replace(policy, exemption=Exemption(REMOTE, f"{elsewhere}; {OVERRIDE}"))
     expired, is_interrupted = _left_over(str(log.path), now_ms - policy.config.file_delete_delay_ms)
     segments = judged(log, policy, now_ms)
     count = sum(segment.is_deleted for segment in segments)
@@ -192,7 +192,7 @@ def judged(
         config=policy.config,
         now_ms=now_ms,
         largest_timestamp_ms=largest,
-        kept=policy.kept,
+        kept=policy.exemption,
     )
     return tuple(
         JudgedSegment(one.base_offset, one.end_offset, one.size_bytes, timestamps.get(index), decision)
@@ -233,7 +233,7 @@ def kept_whole(told: pa.Table) -> str:
     topics: dict[str, list[str]] = {}
     for row in pairs.to_pylist():
         topics.setdefault(row["rule"], []).append(row["topic"])
-    return "; ".join(f"{rule}: {listed(names)}" for rule, names in topics.items())
+    return "; ".join(f"{rule}: {join_names(names)}" for rule, names in topics.items())
 
 
 def table(plans: Iterable[RetentionPlan]) -> pa.Table:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from native_log.arguments import integer
-from native_log.checkpoints.offset_checkpoints import LOG_START_OFFSET_CHECKPOINT, update_offset_checkpoints
+from native_log.checkpoints.offset_checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    update_partition_checkpoints,
+)
 from native_log.errors import OffsetOutOfRangeError
-from native_log.logdir.maintenance import check_can_be_changed, open_for_maintenance
+from native_log.logdir.maintenance import check_changeable, open_for_maintenance
 from native_log.retention.execution import truncate_epochs
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ def delete_records(
                 f'expected offsets as {{("orders", 0): 5}}, by topic and partition, found {key!r}'
             )
     wanted = {key: integer(f"offset of {key}", offset) for key, offset in offsets.items()}
-    check_can_be_changed(topic for topic, _ in wanted)
+    check_changeable(topic for topic, _ in wanted)
     rows: list[tuple[object, ...]] = []
     moved: dict[Path, tuple[str, int, int]] = {}
     with ExitStack() as locks:
@@ -71,7 +74,7 @@ def delete_records(
                 moved[log.path] = topic, partition, start
             rows.append((topic, partition, log.log_start_offset, start, log.high_watermark))
         if not dry_run:
-            update_offset_checkpoints(LOG_START_OFFSET_CHECKPOINT, moved)
+            update_partition_checkpoints(LOG_START_OFFSET_CHECKPOINT, moved)
             for directory, (_, _, start) in moved.items():
                 truncate_epochs(directory, start)
     names = DELETION_SCHEMA.names

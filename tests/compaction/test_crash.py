@@ -198,7 +198,7 @@ def test_a_log_that_this_process_appends_to_is_left_alone(tmp_path: Path) -> Non
     log.close()
     for call in clean:
         call()
-    with WriteSession.alone(data), pytest.raises(native_log.LogDirInUseError, match="this very process"):
+    with WriteSession.exclusive(data), pytest.raises(native_log.LogDirInUseError, match="this very process"):
         native_log.LogDir(data).partition(one.topic, 0).append(
             pa.record_batch({"key": ["k"], "value": ["v"]})
         )

@@ -8,7 +8,7 @@ import pytest
 
 from native_log.errors import KafkaLogError
 from native_log.log import PartitionLog
-from native_log.log.log_files import log_files, segment_files, swapped_logs
+from native_log.log.log_files import loadable_files, select_files, swap_logs
 from native_log.segment.files import file_name
 
 from .support import batch, offsets, write_log
@@ -23,7 +23,7 @@ def names(*specs: str) -> list[str]:
 
 
 def logs(found: list[str], replaced: tuple[int, int] | None = None) -> list[str]:
-    return [segment.log for segment in log_files(segment_files(found), replaced).segments]
+    return [segment.log for segment in select_files(loadable_files(found), replaced).segments]
 
 
 def test_segments_in_order_of_their_offsets_not_names() -> None:
@@ -38,8 +38,8 @@ def test_cleaned_and_deleted_are_ignored() -> None:
 
 
 def test_orphan_indexes_are_ignored() -> None:
-    (segment,) = log_files(
-        segment_files(names("0 log", "0 timeindex", "5 index", "5 timeindex")), None
+    (segment,) = select_files(
+        loadable_files(names("0 log", "0 timeindex", "5 index", "5 timeindex")), None
     ).segments
     assert (segment.index, segment.time_index) == (None, file_name(0, "timeindex"))
 
@@ -48,16 +48,16 @@ def test_swap_replaces_what_it_holds() -> None:
     found = names(
         "0 log", "0 index", "40 log", "80 log", "0 log swap", "0 index swap", "40 snapshot", "80 snapshot"
     )
-    files = segment_files(found)
-    assert [file.name for file in swapped_logs(files)] == names("0 log swap")
-    chosen = log_files(files, (0, 80))
+    files = loadable_files(found)
+    assert [file.name for file in swap_logs(files)] == names("0 log swap")
+    chosen = select_files(files, (0, 80))
     assert [s.log for s in chosen.segments] == names("0 log swap", "80 log")
     assert chosen.segments[0].index == file_name(0, "index", "swap")
     assert chosen.snapshots == ((80, file_name(80, "snapshot")),)
 
 
 def test_swap_without_an_index_does_not_take_the_old_one() -> None:
-    (segment,) = log_files(segment_files(names("0 log", "0 index", "0 log swap")), (0, 10)).segments
+    (segment,) = select_files(loadable_files(names("0 log", "0 index", "0 log swap")), (0, 10)).segments
     assert (segment.log, segment.index) == (file_name(0, "log", "swap"), None)
 
 
@@ -67,13 +67,13 @@ def test_an_unfinished_series_of_swaps_is_void() -> None:
     assert logs(found) == names("0 log", "120 log")
     # A series below the lowest .cleaned was complete.
     found = names("0 log swap", "0 log", "120 log", "120 log cleaned", "120 index swap")
-    assert swapped_logs(segment_files(found)) != []
+    assert swap_logs(loadable_files(found)) != []
     assert logs(found, (0, 100)) == names("0 log swap", "120 log")
 
 
 def test_log_renamed_and_index_not_yet() -> None:
-    (segment,) = log_files(
-        segment_files(names("0 log", "0 index", "0 index swap", "0 timeindex swap")), None
+    (segment,) = select_files(
+        loadable_files(names("0 log", "0 index", "0 index swap", "0 timeindex swap")), None
     ).segments
     assert (segment.log, segment.index) == (file_name(0, "log"), file_name(0, "index", "swap"))
     assert segment.time_index == file_name(0, "timeindex", "swap")

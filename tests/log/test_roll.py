@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from native_log.config import LogConfig
 from native_log.log import PartitionLog
-from native_log.log.writing.roll import ActiveSegment, batches_that_fit, roll_reason
+from native_log.log.writing.roll import ActiveSegment, count_fitting_batches, roll_reason
 from tests.records.build import T0
 
 from .support import batch, offsets
@@ -58,7 +58,7 @@ def test_reasons_to_roll(
     size, timestamp, last_offset = batch_
     active, settings = replace(SEGMENT, **segment), replace(CONFIG, **config)
     assert roll_reason(active, settings, size, timestamp, last_offset, now_ms=T0) == reason
-    fits = batches_that_fit(active, settings, [size], [timestamp], [last_offset], T0)
+    fits = count_fitting_batches(active, settings, [size], [timestamp], [last_offset], T0)
     assert fits == (reason is None)
 
 
@@ -78,7 +78,7 @@ def test_batches_that_fit_are_those_before_the_first_that_has_to_roll(
         rolling_timestamp_ms=T0 if size_bytes else -1,
     )
     last_offsets = list(range(100, 100 + len(sizes)))
-    fits = batches_that_fit(active, CONFIG, sizes, times[: len(sizes)], last_offsets, T0)
+    fits = count_fitting_batches(active, CONFIG, sizes, times[: len(sizes)], last_offsets, T0)
     expected = 0
     for size, time, offset in zip(sizes, times, last_offsets, strict=False):
         if roll_reason(active, CONFIG, size, time, offset, T0) is not None:

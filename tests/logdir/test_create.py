@@ -20,16 +20,16 @@ import pytest
 import native_log
 from native_log.checkpoints import lock, write_session
 from native_log.checkpoints.lock import LogDirLock
-from native_log.checkpoints.offset_checkpoints import update_each_checkpoint
+from native_log.checkpoints.offset_checkpoints import update_offset_checkpoints
 from native_log.errors import (
     EmptyLogDirError,
     InvalidTopicError,
     LogDirInUseError,
     TopicExistsError,
 )
-from native_log.log.writing.append import LogAppender
+from native_log.log.writing.appender import LogAppender
 from native_log.logdir import LogDir, lock_holder
-from native_log.logdir.create import placed, random_uuid
+from native_log.logdir.create import assign_log_dirs, random_uuid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,7 @@ def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
         ("t", 0): "a", ("t", 1): "b", ("t", 2): "a",
         ("u", 0): "b", ("u", 1): "a", ("u", 2): "b", ("u", 3): "a",
     }  # fmt: skip
-    assert [path.name for path in placed([tmp_path / "a", tmp_path / "b"], 1)] == ["b"]
+    assert [path.name for path in assign_log_dirs([tmp_path / "a", tmp_path / "b"], 1)] == ["b"]
 
 
 def test_all_partitions_of_a_topic_are_made_in_one_session(
@@ -133,9 +133,9 @@ def test_all_partitions_of_a_topic_are_made_in_one_session(
 
     def update(updates: Mapping[Path, Mapping[tuple[str, int], int | None]]) -> None:
         written.append(sum(map(len, updates.values())))
-        update_each_checkpoint(updates)
+        update_offset_checkpoints(updates)
 
-    monkeypatch.setattr(write_session, "update_each_checkpoint", update)
+    monkeypatch.setattr(write_session, "update_offset_checkpoints", update)
     log_dir.create_topic("t", 8)
     assert written == [3 * 4, 3 * 4]  # three checkpoints of each directory, once
 

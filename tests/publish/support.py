@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from native_log import LogDir
 from native_log.config import LogConfig
-from native_log.log.writing.record_encoding import Encoding
+from native_log.log.writing.record_encoding import RecordEncoder
 from native_log.publish import commit as publishing
 from native_log.publish.job import WriteJob
 from native_log.publish.staging import StagedFile, StagingWriter, TaskAttempt
@@ -40,7 +40,7 @@ def stage(
     batch_size: int = 500,
 ) -> list[StagedFile]:
     """Stage `rows`, given as (partition, records), as one attempt at a task does."""
-    encoding = Encoding(compression, None, batch_size)
+    encoding = RecordEncoder(compression, None, batch_size)
     writer = StagingWriter(TaskAttempt(job, attempt, encoding, LogConfig.parse(config or {}), NOW_MS))
     exists = topic in LogDir(job.log_dir, allow_empty=True).topics()
     for partition, part in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from native_log.config import LogConfig
-from native_log.policies import Kept
+from native_log.policies import Exemption
 from native_log.retention.decisions import Candidate, decide, duration
 
 NOW = 1_000_000
@@ -85,7 +85,7 @@ def test_a_log_that_is_kept_loses_what_lies_below_its_start() -> None:
         config=LogConfig(retention_bytes=0),
         now_ms=NOW,
         largest_timestamp_ms=lambda _: 0,
-        kept=Kept("compacted", "why"),
+        kept=Exemption("compacted", "why"),
     )
     assert [(one.is_deleted, one.rule) for one in found] == [
         (True, "logStartOffset"),

@@ -14,7 +14,7 @@ import kafkalog_spark
 from native_log.records import IMPLEMENTATION
 from tests.conftest import golden_partitions
 
-SLOW = {"native_log.records.reference", "pyarrow.compute", "crc32c", "native_log.log.writing.append"}
+SLOW = {"native_log.records.reference", "pyarrow.compute", "crc32c", "native_log.log.writing.appender"}
 PLAN = """
 import json, sys
 from kafkalog_spark.datasource import KafkaLogDataSource

@@ -67,7 +67,7 @@ class ProducerStates:
                 del self.entries[producer_id]
                 self.recent.pop(producer_id, None)
 
-    def last_offset_of(self, producer_id: int, epoch: int, last_sequence: int, offset_delta: int) -> int:
+    def find_duplicate(self, producer_id: int, epoch: int, last_sequence: int, offset_delta: int) -> int:
         """The last offset of the producer's batch with these sequences, if it is one of its last; else -1."""
         wanted = epoch, last_sequence, offset_delta
         last = self.entries.get(producer_id)

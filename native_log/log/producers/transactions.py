@@ -129,11 +129,11 @@ def aborted_ranges(
     open_transactions = OpenTransactions()
     window = Window()
     aborted: list[tuple[int, int, int]] = []
-    for piece in range.pieces:
+    for piece in range.slices:
         with SegmentLookup(
-            piece.lies_in(range.path), piece.end_position, window, max_batch_bytes=range.max_batch_bytes
+            piece.to_segment(range.path), piece.end_position, window, max_batch_bytes=range.max_batch_bytes
         ) as lookup:
-            piece.check_is(lookup.file)
+            piece.check_file(lookup.file)
             # What is damaged here is the reader's to report.
             for scanned in lookup.batches(
                 piece.start_position, lambda _: None, next_offset=piece.next_offset
@@ -155,14 +155,14 @@ def aborted_ranges(
                 break
         # No marker, so not committed.
         aborted += [(producer, first, _NO_MARKER) for producer, first in pending.items()]
-    return packed_ranges(sorted(aborted))
+    return pack_ranges(sorted(aborted))
 
 
-def packed_ranges(aborted: Iterable[tuple[int, int, int]]) -> bytes:
+def pack_ranges(aborted: Iterable[tuple[int, int, int]]) -> bytes:
     """Ranges of aborted transactions, sorted, as `records.decode` takes them."""
     return b"".join(_TRIPLE.pack(*one) for one in aborted)
 
 
-def unpacked_ranges(packed: bytes) -> list[tuple[int, int, int]]:
+def unpack_ranges(packed: bytes) -> list[tuple[int, int, int]]:
     """What was packed: (producer id, first offset, last offset)."""
     return list(_TRIPLE.iter_unpack(packed))

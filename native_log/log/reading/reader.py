@@ -84,7 +84,7 @@ class Reader:
         self._on_damage = on_damage
         self._fail_on_data_loss = fail_on_data_loss
         self._next_offset = range.start_offset
-        self._pieces = range.pieces
+        self._pieces = range.slices
         self._aborted: bytes | None = None  # not known yet: most logs have no transactions to look for
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -105,7 +105,7 @@ class Reader:
         """The records of `piece`. `others`: the pieces behind it."""
         end = piece.end_position
         with DataFile(f"{self._range.path}/{piece.segment}") as file:
-            piece.check_is(file)
+            piece.check_file(file)
             position, needed, order = piece.start_position, 1, piece.order(file)
             while position < end:
                 stop = min(end, position + max(READ_BYTES, needed))
@@ -113,7 +113,7 @@ class Reader:
                 if self._aborted is None and found.batch.column(self._transactional_index).true_count:
                     rest = replace(piece, start_position=position), *others
                     self._aborted = aborted_ranges(
-                        replace(self._range, pieces=rest), self._open_log, self._on_lost_marker
+                        replace(self._range, slices=rest), self._open_log, self._on_lost_marker
                     )
                     found = self._decode(file, position, stop, piece, order)
                 if found.status == "zeros" and found.position + HEADER_PREFIX_BYTES > stop and stop < end:
@@ -258,7 +258,7 @@ class Reader:
         before = next((s for s in reversed(log.segments) if s.base_offset <= removed.offset), None)
         if before is None or before.base_offset == removed.offset:
             return False
-        return before.id in {*self._range.earlier, *(piece.segment_id for piece in self._range.pieces)}
+        return before.id in {*self._range.earlier, *(piece.segment_id for piece in self._range.slices)}
 
     def _open_log(self) -> LocalLog:
         from native_log.log.local_log import LocalLog

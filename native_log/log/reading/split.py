@@ -31,12 +31,12 @@ def split_by_bytes(range: Range, max_bytes: int) -> list[Range]:
     with _Lookups(range) as lookups:
         for number in builtins.range(1, count):
             # Counted from the end: what is before the cut is settled already.
-            cut = _cut_at_byte(list(rest.pieces), rest.size_bytes - size * (count - number) // count, lookups)
+            cut = _cut_at_byte(list(rest.slices), rest.size_bytes - size * (count - number) // count, lookups)
             if cut is None:
                 continue
             offset, (left, right) = cut
             if left and right and rest.start_offset < offset < rest.end_offset:
-                parts.append(replace(rest, end_offset=offset, pieces=tuple(left)))
+                parts.append(replace(rest, end_offset=offset, slices=tuple(left)))
                 rest = _behind(rest, offset, left, right)
     return [*parts, rest]
 
@@ -48,15 +48,15 @@ def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
     with _Lookups(range) as lookups:
         for offset in sorted(set(offsets)):
             if rest.start_offset < offset < rest.end_offset:
-                left, right = _cut_at_offset(list(rest.pieces), offset, lookups)
-                parts.append(replace(rest, end_offset=offset, pieces=tuple(left)))
+                left, right = _cut_at_offset(list(rest.slices), offset, lookups)
+                parts.append(replace(rest, end_offset=offset, slices=tuple(left)))
                 rest = _behind(rest, offset, left, right)
     return [*parts, rest]
 
 
 def _behind(range: Range, offset: int, left: list[SegmentSlice], right: list[SegmentSlice]) -> Range:
     passed = dict.fromkeys((*range.earlier, *(piece.segment_id for piece in left)))
-    return replace(range, start_offset=offset, pieces=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
+    return replace(range, start_offset=offset, slices=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
 
 
 class _Lookups(ExitStack):
@@ -70,9 +70,9 @@ class _Lookups(ExitStack):
 
     def of(self, piece: SegmentSlice) -> SegmentLookup:
         if piece.segment not in self._by_segment:
-            end = max(other.end_position for other in self._range.pieces if other.segment == piece.segment)
+            end = max(other.end_position for other in self._range.slices if other.segment == piece.segment)
             lookup = SegmentLookup(
-                piece.lies_in(self._range.path),
+                piece.to_segment(self._range.path),
                 end,
                 self._window,
                 max_batch_bytes=self._range.max_batch_bytes,

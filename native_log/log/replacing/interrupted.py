@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
 from native_log.log.listing import list_log, next_offset
-from native_log.log.log_files import segment_files, swapped_logs
+from native_log.log.log_files import loadable_files, swap_logs
 from native_log.segment.files import (
     CLEANED,
     DELETED,
@@ -65,9 +65,9 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
 
 
 def _finish_replacing(directory: Path, files: list[FileName], max_batch_bytes: int) -> None:
-    valid = segment_files(file.name for file in files)
+    valid = loadable_files(file.name for file in files)
     replaced: set[str] = set()
-    if swapped_logs(valid):
+    if swap_logs(valid):
         listing = list_log(str(directory), max_batch_bytes)
         new = [segment for segment in listing.segments if segment.log.endswith(f".{SWAP}")]
         low = min(segment.base_offset for segment in new)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from native_log.log.writing.append_context import AppendContext
 
-EncodedPiece = tuple["Buffer", pa.RecordBatch]
+EncodedBatches = tuple["Buffer", pa.RecordBatch]
 """Bytes of whole batches, and their rows of BATCH_SCHEMA."""
 
 _ORIGINS = ("client", "coordinator", "replication")
@@ -32,7 +32,7 @@ _LOG_APPEND_TIME_BIT = 1 << 3
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _LEADER_EPOCH_AT = 17, 21, 35, 12
 
 
-def incoming(data: Buffer, origin: str, at: AppendContext) -> tuple[int, Iterator[EncodedPiece]]:
+def incoming(data: Buffer, origin: str, at: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:
     """Encoded batches as pieces of a log: (offset of the first record, pieces).
 
     Raises as PartitionLog.append_batches says, at once or while the pieces are made.
@@ -56,7 +56,7 @@ def incoming(data: Buffer, origin: str, at: AppendContext) -> tuple[int, Iterato
     return first_offset, _prepared(given, batches, at)
 
 
-def _prepared(given: memoryview, batches: pa.RecordBatch, at: AppendContext) -> Iterator[EncodedPiece]:
+def _prepared(given: memoryview, batches: pa.RecordBatch, at: AppendContext) -> Iterator[EncodedBatches]:
     times = [_greatest_timestamp(given, batches, i, at) for i in range(batches.num_rows)]
     codecs = _codecs_to_rebuild(batches, at)
     offset = at.log_end_offset
@@ -177,7 +177,7 @@ def _patch(
 
 def _rebuilt(
     part: memoryview, row: dict[str, Any], codec: str, offset: int, at: AppendContext
-) -> EncodedPiece:
+) -> EncodedBatches:
     """The batch's records in a new one of magic 2. What was of magic 0 or 1 has no producer."""
     names = ["key", "value", "headers", "timestamp"]
     records = decode(part, names, check_crcs=False, max_batch_bytes=at.max_batch_bytes).batch

@@ -10,7 +10,7 @@ import pyarrow as pa
 from native_log.errors import InvalidRecordError, RecordTooLargeError
 from native_log.log.writing.sequences import MAX_SEQUENCE, check_producer
 from native_log.log.writing.validation import LOG_APPEND_TIME, check_columns, check_records, check_target
-from native_log.prefetch import prefetched
+from native_log.prefetch import prefetch
 from native_log.records import encode
 from native_log.segment.scan import int32s, int64s
 
@@ -29,7 +29,7 @@ _SLICE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Encoding:
+class RecordEncoder:
     """How records become batches.
 
     Attributes:
@@ -102,7 +102,7 @@ class Encoding:
 
 
 def encoded(
-    records: object, how: Encoding, at: AppendContext, target: tuple[str, int]
+    records: object, how: RecordEncoder, at: AppendContext, target: tuple[str, int]
 ) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
     """Pieces of encoded batches: their bytes and rows. Raises as PartitionLog.append says.
 
@@ -114,7 +114,7 @@ def encoded(
     check_target(rows, target, at.path)
     pieces = _encoded(rows, how, at)
     # Where there is more than one, the next is encoded while one is written.
-    return prefetched(pieces) if rows.nbytes > _SLICE_BYTES else pieces
+    return prefetch(pieces) if rows.nbytes > _SLICE_BYTES else pieces
 
 
 def _arrow(records: object) -> pa.RecordBatch | pa.Table:
@@ -129,7 +129,7 @@ def _arrow(records: object) -> pa.RecordBatch | pa.Table:
 
 
 def _encoded(
-    records: pa.RecordBatch | pa.Table, how: Encoding, at: AppendContext
+    records: pa.RecordBatch | pa.Table, how: RecordEncoder, at: AppendContext
 ) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
     row = 0
     for batch in records.to_batches() if isinstance(records, pa.Table) else [records]:

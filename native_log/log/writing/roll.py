@@ -63,7 +63,7 @@ def roll_reason(
     return None
 
 
-def batches_that_fit(
+def count_fitting_batches(
     segment: ActiveSegment,
     config: LogConfig,
     sizes: Sequence[int],

@@ -52,7 +52,7 @@ def new_batches(batches: pa.RecordBatch, states: ProducerStates, path: object) -
         zip(*(batches.column(name).to_pylist() for name in _COLUMNS), strict=True)
     ):
         if producer is not None and producer >= 0 and not is_control:
-            known = states.last_offset_of(producer, epoch, last, count - 1) if producer not in latest else -1
+            known = states.find_duplicate(producer, epoch, last, count - 1) if producer not in latest else -1
             if known >= 0:
                 if index == 0:
                     first_offset = known - count + 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from native_log.errors import LogNeedsRecoveryError
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.replacing.interrupted import finish_interrupted
-from native_log.log.writing.append import LogAppender
+from native_log.log.writing.appender import LogAppender
 from native_log.segment.scan import scan_file
 from native_log.storage import DataFile, Window
 
@@ -25,7 +25,7 @@ _REMEDY = "run kafkalog recover on the log directory: it keeps all that comes be
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WritableLog:
     """The appender of a log, and the session of its directory that it takes part in.
 
     Attributes:
@@ -37,7 +37,7 @@ class Writing:
     process_id: int = field(default_factory=os.getpid)
 
     @classmethod
-    def begin(cls, log: LocalLog, now_ms: int) -> Writing:
+    def begin(cls, log: LocalLog, now_ms: int) -> WritableLog:
         """Raises as PartitionLog.append says."""
         # The log directory is the layer above; what it owes a log that is opened by itself is asked for here.
         from native_log.checkpoints.write_session import WriteSession
@@ -51,13 +51,13 @@ class Writing:
             raise
         try:
             if session.was_clean:
-                fresh = log.opened_again()
+                fresh = log.reopen()
                 _check_end(fresh)
                 session.begin()
                 finish_interrupted(path, log.max_batch_bytes)
             else:
                 _mend_indexes(log)
-            return cls(LogAppender(log.opened_again(), log.config, now_ms), session)
+            return cls(LogAppender(log.reopen(), log.config, now_ms), session)
         except BaseException:
             session.unclaim(path)
             session.leave()

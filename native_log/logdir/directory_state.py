@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LogDirRoot:
+class DirectoryState:
     """The root of one log directory, as it was when it was read.
 
     Attributes:
@@ -40,7 +40,7 @@ class LogDirRoot:
     unfinished: WriteIntent | None = None
 
     @classmethod
-    def read(cls, path: Path) -> LogDirRoot:
+    def read(cls, path: Path) -> DirectoryState:
         # Before any log is opened: a checkpointed high watermark must not be newer than the log end found
         # later.
         return cls(

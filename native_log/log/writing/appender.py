@@ -12,7 +12,7 @@ from native_log.checkpoints.leader_epochs import assign, read_leader_epochs, wri
 from native_log.errors import KafkaLogError
 from native_log.log.producers.producer_states import newest_snapshot
 from native_log.log.writing.append_context import AppendContext
-from native_log.log.writing.roll import ActiveSegment, batches_that_fit, roll_reason
+from native_log.log.writing.roll import ActiveSegment, count_fitting_batches, roll_reason
 from native_log.segment.damage import DamagedRange
 from native_log.segment.files import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.scan import int32s, int64s
@@ -116,7 +116,7 @@ class LogAppender:
         sizes = int32s(batches, "sizeInBytes").tolist()
         times, last_offsets = int64s(batches, "maxTimestamp"), int64s(batches, "lastOffset")
         segment, epoch = self._active_segment(), self.latest_epoch
-        fits = batches_that_fit(segment, self._config, sizes, times, last_offsets, now_ms) == len(sizes)
+        fits = count_fitting_batches(segment, self._config, sizes, times, last_offsets, now_ms) == len(sizes)
         if fits and segment.size_bytes and sum(sizes) < own_segment_bytes:
             self._active.append_from(path, 0, batches)
         else:
@@ -186,7 +186,7 @@ class LogAppender:
             if reason is not None and (segment.size_bytes or reason in ("offset overflow", "index full")):
                 self._roll(self._new_base(batches, start), now_ms)
                 segment = self._active_segment()
-            fit = batches_that_fit(
+            fit = count_fitting_batches(
                 segment, self._config, sizes[start:], times[start:], last_offsets[start:], now_ms
             )
             count = max(1, fit)  # one that fits nowhere has a segment of its own
