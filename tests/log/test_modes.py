@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -206,3 +207,21 @@ def test_batches(damaged: PartitionLog) -> None:
         (18, True),
     ]
     assert [row["segment"] for row in rows] == [file_name(0, "log")] * 4 + [file_name(18, "log")]
+
+
+@pytest.mark.parametrize("before", [[], [batch(0)]])
+def test_a_last_segment_that_begins_with_damage(before: list[bytes], tmp_path: Path) -> None:
+    """It ends the log where it begins, and is still read."""
+    base = 3 * len(before)
+    segments = {0: before} if before else {}
+    log = PartitionLog.open(write_log(tmp_path / "t-0", {**segments, base: [flipped(batch(base), 16, 5)]}))
+    assert log.log_end_offset == base
+    with pytest.raises(CorruptRecordError) as raised:
+        log.read(columns=["offset"]).read_all()
+    assert (raised.value.path, raised.value.position) == (str(log.segments[-1].path), 0)
+    rows = log.read(columns=["offset", "_corrupt_record"], mode="permissive").read_all().to_pylist()
+    (damaged,) = (row for row in rows if row["_corrupt_record"])
+    assert damaged["offset"] == base
+    for part in log.range().split(10):
+        with pytest.raises(CorruptRecordError) if part.end_offset == base else contextlib.nullcontext():
+            list(part.read(["offset"]))

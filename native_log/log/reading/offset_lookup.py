@@ -28,11 +28,13 @@ def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[SegmentSlice, ...
 
 def _pieces(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
     log.check_offset(start)
-    if start >= end or not log.segments:
+    is_empty = log.local_log_start_offset == log.log_end_offset
+    if not log.segments or (start >= end and not is_empty):
         return []
     bases = [segment.base_offset for segment in log.segments]
     first = max(0, bisect_right(bases, start) - 1)
-    last = bisect_left(bases, end) - 1
+    # The log ends at the base offset of a last segment that begins with damage, which must be reported.
+    last = bisect_left(bases, end) - 1 if end < log.log_end_offset else len(bases) - 1
     # Offsets of batches are not covered by their CRC, so bytes bound a range; records are only judged by
     # the offset they claim where an offset within the log was asked for.
     min_offset = start if start > bases[0] else None
