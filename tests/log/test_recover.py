@@ -16,11 +16,11 @@ from native_log.checkpoints.leader_epochs import EpochEntry, assign_newer, in_or
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
-from native_log.log.producers.producer_state import parse_snapshot, snapshot_bytes
+from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot, snapshot_bytes
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from tests.conftest import GOLDEN, GoldenPartition, golden_id, read_rows
-from tests.records.build import marker
+from tests.records.build import marker, v2
 
 from .support import PARTITIONS, as_rows, batch, golden, offsets, write_log
 
@@ -289,3 +289,15 @@ def test_an_index_put_in_place_without_its_log_is_removed(tmp_path: Path) -> Non
     (path / f"{0:020d}.index.swap").touch()
     recovered(path)
     assert not list(path.glob(f"{0:020d}.*"))
+
+
+def test_an_emptied_control_batch_makes_its_producer_known_without_an_epoch(tmp_path: Path) -> None:
+    emptied = v2([], 3, attributes=0x30, producer_id=7, producer_epoch=2, last_offset_delta=0)
+    known = batch(0, attributes=16, producer_id=8, producer_epoch=1, base_sequence=0)
+    path = write_log(
+        tmp_path / "t-0", {0: [known, emptied, emptied.replace(emptied[:8], bytes(7) + b"\4", 1)]}
+    )
+    recovered(path)
+    entries = {e.producer_id: e for e in parse_snapshot((path / f"{5:020d}.snapshot").read_bytes())}
+    assert entries[7] == ProducerStateEntry(7, -1, -1, -1, 0, -1, -1, -1)
+    assert (entries[8].producer_epoch, entries[8].current_txn_first_offset) == (1, 0)

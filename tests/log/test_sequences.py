@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from native_log.errors import InvalidProducerEpochError, InvalidRecordError, OutOfOrderSequenceError
 from native_log.log import PartitionLog
+from native_log.log.producers.producer_state import ProducerStateEntry, snapshot_bytes
 from native_log.log.writing.sequences import MAX_SEQUENCE, check_next
 from tests.records.build import T0, marker
 
@@ -150,3 +151,16 @@ def test_however_often_a_batch_is_sent_it_is_there_once(
 
 def test_an_unknown_producer_may_begin_anywhere() -> None:
     check_next(None, 1, 0, 12345, is_transactional=False, path=None)
+
+
+def test_a_producer_without_a_known_epoch_may_begin_anywhere(tmp_path: Path) -> None:
+    """As behind a control batch that compaction emptied."""
+    entry = ProducerStateEntry(7, -1, -1, -1, 0, -1, -1, -1)
+    (tmp_path / "t-0").mkdir()
+    with PartitionLog.open(tmp_path / "t-0") as log:
+        log.append_batches(batch(0), now_ms=NOW)
+    (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(snapshot_bytes([entry]))
+    with PartitionLog.open(tmp_path / "t-0") as log:
+        assert log.append_batches(sent(9), now_ms=NOW) == 3
+        with pytest.raises(OutOfOrderSequenceError, match="expected sequence 12"):
+            log.append_batches(sent(15), now_ms=NOW)

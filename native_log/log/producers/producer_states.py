@@ -100,11 +100,13 @@ class ProducerStates:
                 continue
             if not control:
                 self._add(producer, epoch, base, last, sequence, time_ms, transactional)
-            elif kind in (ABORT, COMMIT):  # a control batch that compaction emptied says nothing
+            elif kind in (ABORT, COMMIT):
                 marker = _read_marker(read(at, size), time_ms)
                 first = self._end_transaction(producer, epoch, marker)
                 if kind == ABORT and first >= 0:
                     aborted.append(AbortedTxn(producer, first, base, self._first_unstable(base + 1)))
+            else:  # a control batch that compaction emptied: the producer is known, its epoch is not
+                self.entries.setdefault(producer, _empty_entry(producer, _NONE))
         return aborted
 
     def replay(
@@ -157,9 +159,7 @@ class ProducerStates:
 
     def _end_transaction(self, producer_id: int, epoch: int, marker: _Marker) -> int:
         """First offset of the transaction that a marker ends; -1 if none was open."""
-        before = self.entries.get(
-            producer_id, ProducerStateEntry(producer_id, epoch, _NONE, _NONE, 0, _NONE, _NONE, _NONE)
-        )
+        before = self.entries.get(producer_id, _empty_entry(producer_id, epoch))
         if before.producer_epoch != epoch:  # a bumped epoch forgets the batches of the one before
             before = replace(
                 before, producer_epoch=epoch, last_sequence=_NONE, last_offset=_NONE, offset_delta=0
@@ -181,6 +181,10 @@ class ProducerStates:
         path = directory / file_name(self.end_offset, SNAPSHOT)
         replace_file(path, snapshot_bytes(self.entries.values()), flush=flush)
         return path
+
+
+def _empty_entry(producer_id: int, epoch: int) -> ProducerStateEntry:
+    return ProducerStateEntry(producer_id, epoch, _NONE, _NONE, 0, _NONE, _NONE, _NONE)
 
 
 def read_batch(file: DataFile, position: int, size_bytes: int) -> memoryview:

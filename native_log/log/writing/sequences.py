@@ -107,7 +107,7 @@ def check_next(
 
 
 def _before(entry: ProducerStateEntry | None) -> tuple[int, int, bool] | None:
-    if entry is None:
+    if entry is None or entry.producer_epoch < 0:  # the latter: see ProducerStates.apply
         return None
     return entry.producer_epoch, entry.last_sequence, entry.current_txn_first_offset >= 0
 
