@@ -68,7 +68,8 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
         yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)
         if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
             states = ProducerStates(segment.base_offset)  # brokers know no older transactions
-        check = _SegmentCheck(segment, states, epochs, advice, previous, advance)
+        below = max(previous, segment.base_offset - 1)
+        check = _SegmentCheck(segment, states, epochs, advice, below, advance)
         read_through(segment, check.take, check.take_damage)
         is_written = is_last and log.checkpoints.live
         yield from sorted((*check.problems, *check.of_damage(is_last, is_written)), key=_position)
@@ -91,7 +92,7 @@ class _SegmentCheck:
     """A segment on its way through the checks.
 
     Attributes:
-        previous: greatest offset so far, of the log.
+        previous: greatest offset so far, of the log; at least the one below the segment.
         advance: told of bytes gone over; `position` is how far.
         problems: of its batches.
         positions, last_offsets, timestamps_ms: of its good batches; the timestamps are their greatest.
@@ -212,7 +213,12 @@ class _SegmentCheck:
         return self._of_index(kind, None, self.segment.base_offset, f"{health.status}{where}")
 
     def _of_index(self, kind: str, position: int | None, offset: int, message: str) -> Problem:
-        path = str(self.segment.path.with_suffix(f".{kind}"))
+        names = {
+            INDEX: self.segment.index,
+            TIME_INDEX: self.segment.time_index,
+            TRANSACTION_INDEX: self.segment.transaction_index,
+        }
+        path = f"{self.segment.directory}/{names[kind] or file_name(self.segment.base_offset, kind)}"
         return Problem(_INDEX_KINDS[kind], path, position, offset, message, self.advice.reindex)
 
 

@@ -18,6 +18,7 @@ from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.verification import verify_log
 from native_log.records import scan
 from native_log.segment.entries import OFFSET_ENTRY
+from native_log.segment.files import file_name
 from tests.records.build import message, wrapper
 
 from .support import batch, offsets, write_log
@@ -304,3 +305,26 @@ def test_an_offset_in_the_gap_behind_the_last_batch_lies_behind_damage_before_th
     parts = PartitionLog.open(path).range().split_at([10])
     rows = [offsets(part.read(["offset"], mode="dropMalformed")) for part in parts]
     assert rows == [[*range(6)], [20, 21, 22]]
+
+
+@pytest.mark.parametrize("inner", [(0, 1), (1, 2)])
+def test_verify_reports_a_wrapper_that_begins_below_its_segment(
+    inner: tuple[int, int], tmp_path: Path
+) -> None:
+    """Its header has the last offset alone."""
+    last = 99 + inner[1]
+    data = wrapper(0, [message(0, 99 + offset) for offset in inner], last, "gzip")
+    log = PartitionLog.open(write_log(tmp_path / "t-0", {0: [batch(0)], 100: [data]}))
+    kinds = [problem.kind for problem in verify_log(log) if problem.path.endswith(".log")]
+    assert kinds == ([] if inner[0] else ["records"])
+
+
+def test_verify_names_the_index_of_a_swapped_segment(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0", {0: [batch(0)]})
+    for kind in ("log", "index"):
+        (path / file_name(0, kind)).rename(path / f"{file_name(0, kind)}.swap")
+    (path / f"{file_name(0, 'index')}.swap").write_bytes(OFFSET_ENTRY.pack(2, 7))
+    paths = [
+        problem.path for problem in verify_log(PartitionLog.open(path)) if problem.kind == "offset-index"
+    ]
+    assert paths == [f"{path}/{file_name(0, 'index')}.swap"]
