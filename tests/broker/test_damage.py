@@ -1,20 +1,23 @@
-"""Damaged logs, recovered by us and by Kafka's own classes: what is left must be the same.
+"""Damaged logs, recovered by kafkalog and by Kafka's own classes, must be equal.
 
-What differs on purpose is listed in meant.py. `python -m tests.broker.trial SEED` runs a failing case again.
+expected_differences.py lists the exceptions. To repeat a failing case, run
+`python -m tests.broker.differential SEED`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.jvm import compiled
 from native_log.checkpoints.leader_epochs import EpochEntry, assign
 
 from .cluster import Cluster
-from .damage import CLEAN_SHUTDOWN, LOG_START, RECOVERY_POINT, Case
-from .trial import LOADER, Loader, contents, epochs, quickly, run, shrunk
+from .comparison import compare, epochs, fast_and_quiet, partition_files, shrink
+from .damaged_log import Case
+from .kafka_loader import KafkaLoader, LoadError
+from .log_dir_files import CLEAN_SHUTDOWN, LOG_START, RECOVERY_POINT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,52 +25,51 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-CASES, AT_ONCE = 240, 30
+CASES, CASES_PER_TEST = 240, 30
 CASES_OF_A_BROKER = 40
 
 
 @pytest.fixture(scope="module")
-def loader(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loader]:
+def loader(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaLoader]:
     """`class_path` skips the tests where there is no Java."""
-    loader = Loader(compiled([LOADER], tmp_path_factory.mktemp("loader")))
+    loader = KafkaLoader(tmp_path_factory.mktemp("loader"))
     yield loader
     loader.close()
 
 
-@pytest.mark.parametrize("first", range(0, CASES, AT_ONCE))
-def test_recovery_leaves_what_a_broker_leaves(first: int, loader: Loader, tmp_path: Path) -> None:
-    with quickly():
-        results = [run(Case(seed), loader, tmp_path) for seed in range(first, first + AT_ONCE)]
-        wrong = [shrunk(one, loader, tmp_path) for one in results if one.kinds()]
-    assert not wrong, "\n".join(map(str, wrong))
+@pytest.mark.parametrize("first", range(0, CASES, CASES_PER_TEST))
+def test_recovery_equals_that_of_kafka(first: int, loader: KafkaLoader, tmp_path: Path) -> None:
+    with fast_and_quiet():
+        comparisons = [compare(Case(seed), loader, tmp_path) for seed in range(first, first + CASES_PER_TEST)]
+        unexpected = [shrink(one, loader, tmp_path) for one in comparisons if one.unexpected_kinds()]
+    assert not unexpected, "\n".join(map(str, unexpected))
 
 
-def test_the_loader_leaves_what_a_broker_leaves(class_path: str, loader: Loader, tmp_path: Path) -> None:
-    """The same damaged logs, all in one broker's log directory."""
+def test_the_loader_equals_a_broker(class_path: str, loader: KafkaLoader, tmp_path: Path) -> None:
+    """The same damaged logs, all in the log directory of one broker."""
     cluster = Cluster(tmp_path / "broker", class_path)
     try:
-        loaded = {}
+        logs = {}
         for seed in range(CASES_OF_A_BROKER):
-            made = Case(seed).make()
-            made.files.beside.pop(CLEAN_SHUTDOWN, None)
+            log = Case(seed).damaged_log()
+            log.files.checkpoints.pop(CLEAN_SHUTDOWN, None)
             path = tmp_path / str(seed)
-            made.files.write(path)
-            answer = loader.load(path, made.index_interval_bytes)
-            if "error" not in answer:  # a broker would end
-                loaded[f"c{seed}"] = made, path, answer
-        for topic, (made, _, _) in loaded.items():
-            cluster.create(topic, index_interval_bytes=made.index_interval_bytes, segment_index_bytes=1 << 20)
+            log.files.write(path)
+            with contextlib.suppress(LoadError):  # a broker would not start
+                logs[f"c{seed}"] = log, path, loader.load(path, log.index_interval_bytes)
+        for topic, (log, _, _) in logs.items():
+            cluster.create(topic, index_interval_bytes=log.index_interval_bytes, segment_index_bytes=1 << 20)
         cluster.stop()
         offsets: dict[str, dict[str, int]] = {RECOVERY_POINT: {}, LOG_START: {}}
-        for topic, (made, _, _) in loaded.items():
+        for topic, (log, _, _) in logs.items():
             directory = cluster.log_dir / f"{topic}-0"
             for file in directory.iterdir():
                 if file.name != "partition.metadata":
                     file.unlink()
-            for name, data in made.files.partition.items():
+            for name, data in log.files.partition.items():
                 (directory / name).write_bytes(data)
             for name, by_topic in offsets.items():
-                if (offset := made.files.offset_of(name)) is not None:
+                if (offset := log.files.checkpointed_offset(name)) is not None:
                     by_topic[topic] = offset
         for name, by_topic in offsets.items():
             lines = "".join(f"{topic} 0 {offset}\n" for topic, offset in by_topic.items())
@@ -76,17 +78,20 @@ def test_the_loader_leaves_what_a_broker_leaves(class_path: str, loader: Loader,
         cluster.broker.start()
     finally:
         cluster.stop()
-    wrong = []
-    for topic, (made, path, answer) in loaded.items():
-        served, found = contents(cluster.log_dir, f"{topic}-0"), contents(path)
-        served.pop("partition.metadata")
-        ours, theirs = epochs(path), epochs(cluster.log_dir, f"{topic}-0")
-        for name in (name for name in found if name.endswith(".snapshot") and name in served):
-            served[name] = found[name]  # a broker forgets producers whose records are a day old
-        # Its start is an epoch of its own.
-        begun = assign(tuple(EpochEntry(*one) for one in ours), theirs[-1][0], answer["end"])
-        if served != found or theirs != [(one.epoch, one.start_offset) for one in begun]:
-            differ = [name for name in {*served, *found} if served.get(name) != found.get(name)]
-            wrong.append(f"{made}\n  {differ}, epochs of the loader {ours}, of the broker {theirs}")
-    assert not wrong, "\n".join(wrong)
-    assert len(loaded) > CASES_OF_A_BROKER / 2
+    differences = []
+    for topic, (log, path, loaded) in logs.items():
+        of_broker, of_loader = partition_files(cluster.log_dir, f"{topic}-0"), partition_files(path)
+        of_broker.pop("partition.metadata")
+        for name in (name for name in of_loader if name.endswith(".snapshot") and name in of_broker):
+            of_broker[name] = of_loader[name]  # a broker forgets producers whose records are a day old
+        epochs_of_broker, epochs_of_loader = epochs(cluster.log_dir, f"{topic}-0"), epochs(path)
+        # A broker begins a leader epoch when it starts.
+        entries = tuple(EpochEntry(*entry) for entry in epochs_of_loader)
+        expected = assign(entries, epochs_of_broker[-1][0], loaded.end_offset)
+        if of_broker != of_loader or epochs_of_broker != [(one.epoch, one.start_offset) for one in expected]:
+            names = [name for name in {*of_broker, *of_loader} if of_broker.get(name) != of_loader.get(name)]
+            differences.append(
+                f"{log}\n  {names}, epochs of the loader {epochs_of_loader}, of the broker {epochs_of_broker}"
+            )
+    assert not differences, "\n".join(differences)
+    assert len(logs) > CASES_OF_A_BROKER / 2
