@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
@@ -75,7 +76,7 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
         yield from sorted((*check.problems, *check.of_damage(is_last, is_written)), key=_position)
         if not is_written:
             yield from check.missing_aborted()
-        yield from check.of_offset_index(is_last)
+        yield from check.of_offset_index(is_last, is_written)
         yield from check.of_time_index(is_last)
         previous = check.previous
         advance(segment.size_bytes - check.position)
@@ -168,16 +169,31 @@ class _SegmentCheck:
         if index.health.status in ("unreadable", "torn", "corrupt", "zero-filled"):
             yield self._unhealthy(TRANSACTION_INDEX, index.health)
 
-    def of_offset_index(self, is_last: bool) -> Iterator[Problem]:
+    def of_offset_index(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
         index = self.segment.load_offset_index()
         health = index.health(self.segment.size_bytes)
         yield from self._health(INDEX, health, is_last)
-        begins = set(self.positions)
         for entry in range(health.entries):
             offset, position = index.entry(entry)
-            if position not in begins and not self._is_damaged(position):
-                message = f"entry {entry} points to position {position} of the .log, where no batch begins"
+            message = self._wrong_entry(offset, position, is_written)
+            if message is not None:
+                message = f"entry {entry} points to position {position} of the .log{message}"
                 yield self._of_index(INDEX, entry * OFFSET_ENTRY.size, offset, message)
+
+    def _wrong_entry(self, offset: int, position: int, is_written: bool) -> str | None:
+        """All offsets before the position of an entry are below its offset, which the segment reaches."""
+        if self._is_damaged(position):
+            return None
+        batch = bisect_left(self.positions, position)
+        if batch == len(self.positions) or self.positions[batch] != position:
+            return ", where no batch begins"
+        if batch and self.last_offsets[batch - 1] >= offset:
+            return f" for offset {offset}, which is before that: lookups by offset miss records"
+        is_whole = not any(one.end_position > position for one in self.damaged)
+        if self.last_offsets[-1] < offset and is_whole and not is_written:
+            last = self.last_offsets[-1]
+            return f" for offset {offset}, the segment ends with {last}: a broker ends the log too early"
+        return None
 
     def of_time_index(self, is_last: bool) -> Iterator[Problem]:
         """An entry says that no record up to its offset has a greater timestamp."""

@@ -96,6 +96,12 @@ def entry(*fields: int) -> bytes:
     [
         ("index", entry(5, 7), "no batch begins"),
         ("index", entry(5, len(batch(0)), 4, 3), "corrupt behind its first 1 entries"),
+        (
+            "index",
+            entry(2, len(batch(0))),
+            "for offset 2, which is before that: lookups by offset miss records",
+        ),
+        ("index", entry(6, len(batch(0))), "for offset 6, the segment ends with 5: a broker ends the log"),
         ("index", b"abc", "torn behind its first 0 entries"),
         ("timeindex", entry(0, 77, 5), "lookups by time miss records"),
         ("timeindex", None, "the file is missing"),
