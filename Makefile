@@ -14,7 +14,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format install kernel java bench fuzz miri clean
+.PHONY: help demo test lint format docs install kernel java bench fuzz miri clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,6 +39,13 @@ format: install ## format the Python and Rust sources
 	$(BIN)/ruff format .
 	cargo fmt --manifest-path $(CARGO_MANIFEST)
 	cargo fmt --manifest-path $(KERNEL)/fuzz/Cargo.toml
+
+docs: $(VENV)/.docs ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(VENV)/.docs: $(STAMP)
+	KAFKALOG_REQUIRE_KERNEL=0 $(BIN)/python -m pip install --quiet -e '.[docs]'
+	touch $@
 
 install: $(STAMP) ## make the environment in .venv and install the project into it, kernel included where cargo is
 

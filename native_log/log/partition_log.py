@@ -290,7 +290,8 @@ class PartitionLog(LocalLog):
             The offset of the first record: in the log already, if that one was sent before.
 
         Raises:
-            As `append`; CorruptRecordError if the bytes are no whole, valid batches.
+            CorruptRecordError: the bytes are no whole, valid batches.
+            LogDirInUseError and others: as for `append`.
         """
         from native_log.log.writing.encoded_batches import incoming
 

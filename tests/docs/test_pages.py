@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from markdown_blocks import PAGES, ROOT, Page, blocks
+
+import kafkalog_spark
+import native_log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +57,19 @@ def test_a_command_that_cannot_run_is_an_error(command: str, tmp_path: Path) -> 
     (block,) = blocks(str(tmp_path / "page.md"))
     with pytest.raises(AssertionError, match=r"page\.md:2"):
         Page(tmp_path / "run").run(block)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_lead_to_files(page: str) -> None:
+    links = re.findall(r"\]\(([^)#:\s]+)[^):\s]*\)", (ROOT / page).read_text(encoding="utf-8"))
+    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
+
+
+def test_the_reference_has_all_public_names() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").iterdir())
+    names = {f"native_log.{name}" for name in native_log.__all__ if name != "__version__"}
+    names |= {f"kafkalog_spark.{name}" for name in kafkalog_spark.__all__}
+    assert set(re.findall(r"^::: (\S+)$", pages, re.MULTILINE)) == names
 
 
 def test_the_readme_is_short() -> None:
