@@ -14,7 +14,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs install kernel java bench fuzz miri clean
+.PHONY: help demo check test lint format docs install kernel java bench fuzz miri clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,8 +22,14 @@ help: ## list the targets
 demo: install java ## read a broker-written sample with Spark and print its rows, no broker
 	$(BIN)/python examples/demo.py
 
-test: install java ## the whole test suite
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+# Tests of one file stay in one process: they share a broker or a Spark session.
+PARALLEL ?= -n auto --dist loadfile --no-loadscope-reorder
+
+check: lint install ## lint, and the tests that need no Java: a few minutes
+	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not spark and not connect and not broker' $(PYTEST_ARGS)
+
+test: install java ## the whole test suite, with Spark and real brokers
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 lint: install ## ruff, mypy, rustfmt, clippy, cargo test
 	$(BIN)/ruff check .

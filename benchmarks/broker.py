@@ -1,9 +1,11 @@
 """One real Kafka broker (KRaft, broker and controller in one process) on the loopback address."""
 
+import functools
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,7 +71,7 @@ class Broker:
         settings |= self._settings
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         if not (self.log_dir / "meta.properties").exists():
-            self.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
+            self._format()
         with self._output.open("wb") as output:
             command = self._java("kafka.Kafka", str(self._properties), options=self._options)
             self._process = subprocess.Popen(
@@ -88,6 +90,13 @@ class Broker:
     def said(self) -> list[str]:
         """The lines of its log since it was started last: warnings and worse."""
         return self._output.read_text(errors="replace").splitlines()
+
+    def _format(self) -> None:
+        if self.more_log_dirs:
+            self.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
+        else:
+            for name, data in _formatted(self._kafka).items():
+                (self.log_dir / name).write_bytes(data)
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
@@ -128,6 +137,22 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+@functools.cache
+def _formatted(kafka: Path) -> dict[str, bytes]:
+    """Return the files of a log directory that StorageTool has formatted; it takes a second or two."""
+    with tempfile.TemporaryDirectory() as folder:
+        broker = Broker(Path(folder, "logs"), kafka=kafka)
+        properties = Path(folder, "properties")
+        settings = SINGLE_NODE | {
+            "controller.quorum.voters": "1@127.0.0.1:1",
+            "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:1",
+            "log.dirs": str(broker.log_dir),
+        }
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        broker.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
+        return {file.name: file.read_bytes() for file in broker.log_dir.iterdir()}
 
 
 def _with_its_parent() -> list[str]:

@@ -36,6 +36,15 @@ def pytest_sessionstart() -> None:
         pytest.exit("KAFKALOG_REQUIRE_KERNEL=1, but the compiled kernel is not there", returncode=3)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that wait for brokers and Spark: a long file at the end leaves one core idle."""
+    items.sort(key=lambda item: [not _is_marked(item, "broker"), not _is_marked(item, "spark", "connect")])
+
+
+def _is_marked(item: pytest.Item, *names: str) -> bool:
+    return any(item.get_closest_marker(name) for name in names)
+
+
 @dataclass(frozen=True)
 class GoldenPartition:
     """One partition of one fixture, and what a broker and a consumer said of it."""

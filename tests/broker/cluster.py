@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from benchmarks.broker import Broker
 from benchmarks.jvm import KAFKA, JavaError, Jvm
 
+from .class_sharing import OPTIONS, broker_options
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -33,9 +35,6 @@ IN_A_HURRY = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
 }
 
-QUICKLY_STARTED = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
-"""For a JVM that lives some seconds: compile less, with fewer threads."""
-
 
 class Row(NamedTuple):
     offset: int
@@ -57,7 +56,7 @@ class Cluster:
 
     def __init__(self, log_dir: Path, class_path: str, kafka: Path = KAFKA) -> None:
         self.log_dir = log_dir
-        self.broker = Broker(log_dir, IN_A_HURRY, options=QUICKLY_STARTED, kafka=kafka)
+        self.broker = Broker(log_dir, IN_A_HURRY, options=broker_options(kafka), kafka=kafka)
         self._class_path = class_path
         self._client: Jvm | None = None
 
@@ -162,7 +161,7 @@ class Cluster:
         if self._client is None:
             self.broker.start()
             self._client = Jvm(
-                self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m", *QUICKLY_STARTED]
+                self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m", *OPTIONS]
             )
         answer = json.loads(self._client.ask(json.dumps({"do": what} | arguments)))
         if "error" in answer:

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.jvm import Jvm, compiled
 
-from .cluster import QUICKLY_STARTED
+from .class_sharing import OPTIONS
 
 SOURCE = Path(__file__).parent / "LogLoader.java"
 
@@ -43,7 +43,7 @@ class KafkaLoader:
 
     def __init__(self, directory: Path) -> None:
         """Compile the loader into `directory` and start it."""
-        options = [*QUICKLY_STARTED, "-Xmx512m", "-Dlog4j2.level=OFF"]
+        options = [*OPTIONS, "-Xmx512m", "-Dlog4j2.level=OFF"]
         self._jvm = Jvm(compiled([SOURCE], directory), "LogLoader", options=options)
 
     def load(self, log_dir: Path, index_interval_bytes: int) -> LoadedLog:
