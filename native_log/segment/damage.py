@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from native_log.errors import CorruptRecordError
 from native_log.records import Damage, Decoded, OffsetOrder, Scanned, find_batch
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
-from native_log.segment.scan import Batch, int64s, row, valid_batch_at
+from native_log.segment.scan import Batch, has_right_crc, int64s, row, valid_batch_at
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 LEFT_ALONE = "The partition is left as it was: take the file from another replica"
 SEARCH_BYTES = 4 << 20
+NEAR_BYTES = 64 << 10
+"""How much a search reads first: in a log with much damage the next batch is near most of the time."""
 _LARGEST_HEADER_BYTES = 61
 _READ_AGAIN = 8
 """A search reads no more than so many times the bytes searched to check batches larger than its window."""
@@ -115,27 +117,33 @@ def damaged_range(
     max_batch_bytes: int,
 ) -> DamagedRange:
     """How far the damage reaches: to the next batch that is whole, has a right CRC and begins behind the
-    batches before the damage; or to `end`.
+    batches before the damage; or to `end`. A batch whose CRC is right is damaged as a whole: batches that its
+    records may look like are not part of the log.
 
     Args:
         order: what is known of the offsets at the damage.
         expected_offset: what follows the batch before, if one was seen.
     """
     window = Window()
-    position = damage.position + damage.size_bytes
-    # The size may be right and only the content wrong: then the next batch begins just behind it.
-    behind = (
-        valid_batch_at(file, position, end, window, max_batch_bytes=max_batch_bytes)
-        if damage.size_bytes
-        else None
-    )
-    if behind is None or not order.next_offset <= behind["baseOffset"] < order.end_offset:
-        found = find_next_batch(file, damage.position + 1, end, order, max_batch_bytes)
-        behind = (
-            None
-            if found is None
-            else valid_batch_at(file, found, end, window, max_batch_bytes=max_batch_bytes)
-        )
+    behind, search_from = None, damage.position + 1
+    if damage.size_bytes:
+        # The size may be right and only the content wrong: then the next batch begins just after it.
+        batch_end = damage.position + damage.size_bytes
+        behind = valid_batch_at(file, batch_end, end, window, max_batch_bytes=max_batch_bytes)
+        if behind is not None and not order.next_offset <= behind["baseOffset"] < order.end_offset:
+            behind = None
+        # A right CRC proves the size: nothing within is a batch of the log. Otherwise batches nested in each
+        # other would be searched once for each level.
+        if (
+            behind is None
+            and damage.kind != "crc"
+            and has_right_crc(file, damage.position, end, window, max_batch_bytes=max_batch_bytes)
+        ):
+            search_from = batch_end
+    if behind is None:
+        found = find_next_batch(file, search_from, end, order, max_batch_bytes)
+        if found is not None:
+            behind = valid_batch_at(file, found, end, window, max_batch_bytes=max_batch_bytes)
     return DamagedRange(
         file.path,
         damage.position,
@@ -157,7 +165,8 @@ def find_next_batch(
     that claims more than SEARCH_BYTES has to be checked over all that it claims. Once many were wrong, as
     only in crafted bytes, the search is for smaller batches alone.
     """
-    window, whole = Window(SEARCH_BYTES), Window()
+    near, far, whole = Window(NEAR_BYTES), Window(SEARCH_BYTES), Window()
+    window = near
     budget = _READ_AGAIN * (end - position)
     while position < end:
         view = window.at(file, position, end, _LARGEST_HEADER_BYTES)
@@ -172,9 +181,15 @@ def find_next_batch(
             if position + len(view) == end:
                 return None
             position += len(view) - _LARGEST_HEADER_BYTES + 1  # a header on the view's end comes again, whole
+            window = far
+            continue
+        size_at = found - position + 8
+        size_bytes = 12 + int.from_bytes(view[size_at : size_at + 4], "big")
+        if window is near and found + size_bytes > position + len(view):
+            # It may lie wholly in the larger window, where checksums of overlapping batches cost little.
+            position, window = found, far
         elif valid_batch_at(file, found, end, whole, max_batch_bytes=max_batch_bytes) is None:
-            size = int.from_bytes(view[found - position + 8 : found - position + 12], "big")
-            budget -= max(size, SEARCH_BYTES)
+            budget -= max(size_bytes, SEARCH_BYTES)
             position = found + 1
         else:
             return found

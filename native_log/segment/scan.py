@@ -162,6 +162,26 @@ def valid_batch_at(
 
     `baseOffset` is never null.
     """
+    found = _whole_batch_at(file, position, end, window, max_batch_bytes)
+    if found is None:
+        return None
+    batch, data = found
+    if batch["baseOffset"] is None:
+        batch["baseOffset"] = _wrapper_base(data, max_batch_bytes)
+    return None if batch["baseOffset"] is None else batch
+
+
+def has_right_crc(
+    file: DataFile, position: int, end: int, window: Window, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+) -> bool:
+    """Whether a whole batch with a right CRC begins at `position`, whatever its records are."""
+    return _whole_batch_at(file, position, end, window, max_batch_bytes) is not None
+
+
+def _whole_batch_at(
+    file: DataFile, position: int, end: int, window: Window, max_batch_bytes: int
+) -> tuple[Batch, memoryview] | None:
+    """The whole batch with a right CRC that begins at `position`, and its bytes."""
     if not 0 <= position < end:
         return None
     needed = 1
@@ -171,11 +191,7 @@ def valid_batch_at(
         found = scan(view[:size], base_position=position, check_crcs=True, max_batch_bytes=max_batch_bytes)
         if found.batches.num_rows:
             first = row(found.batches, 0)
-            if not first["isValid"]:
-                return None
-            if first["baseOffset"] is None:
-                first["baseOffset"] = _wrapper_base(view[: first["sizeInBytes"]], max_batch_bytes)
-            return None if first["baseOffset"] is None else first
+            return (first, view[: first["sizeInBytes"]]) if first["isValid"] else None
         if found.status != "partial" or position + found.needed_bytes > end:
             return None
         needed = found.needed_bytes
