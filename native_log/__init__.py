@@ -1,4 +1,4 @@
-"""A Kafka log for Python: the directories that Kafka brokers keep, read without a broker.
+"""Read, write and maintain the log directories of Kafka brokers from Python, without a broker.
 
 from native_log import LogDir
 
@@ -120,7 +120,7 @@ __all__ = [
     "verify",
 ]
 
-# Arrow and the kernel are loaded with these, not by whoever needs an error or the version.
+# These are imported on first use: importing an error or the version must not load Arrow and the kernel.
 _MODULES = {
     "BATCH_SCHEMA": "native_log.records",
     "Compression": "native_log.arguments",

@@ -1,4 +1,4 @@
-"""`python -m native_log`: the command `kafkalog`."""
+"""Run the command `kafkalog` as `python -m native_log`."""
 
 from native_log.cli import main
 

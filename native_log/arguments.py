@@ -1,4 +1,4 @@
-"""Arguments of public functions: values they may have, and checks of their types."""
+"""Arguments of public functions: their allowed values and checks of their types."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Origin = Literal["client", "coordinator", "replication"]
 
 
 def integer(name: str, value: SupportsIndex) -> int:
-    """Return `value` as an int; integers of numpy will do. Raises TypeError."""
+    """Return `value` as an int. NumPy integers are accepted. Raises TypeError."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: expected an int, found {value!r}")
     return operator.index(value)
 
 
 def optional_integer(name: str, value: SupportsIndex | None) -> int | None:
-    """The same, or None."""
+    """Return `value` as an int, or None if it is None. Raises TypeError."""
     return None if value is None else integer(name, value)
 
 
@@ -36,20 +36,20 @@ def text(name: str, value: str) -> str:
 
 
 def topic_names(topics: str | Iterable[str], name: str = "topics") -> set[str]:
-    """Return the names as a set; a single one may be given as it is. Raises TypeError."""
+    """Return the names as a set. A single name may be a plain str. Raises TypeError."""
     if isinstance(topics, bytes) or not isinstance(topics, Iterable):
-        raise TypeError(f"{name}: expected a str or several, found {topics!r}")
+        raise TypeError(f"{name}: expected a str or an iterable of str, found {topics!r}")
     return {topics} if isinstance(topics, str) else {text(name, topic) for topic in topics}
 
 
 def path_list(paths: PathLike | Iterable[PathLike]) -> list[PathLike]:
-    """Return the paths as a list; a single one may be given as it is. Raises TypeError."""
+    """Return the paths as a list. A single path need not be in a list. Raises TypeError."""
     if isinstance(paths, str | os.PathLike):
         return [paths]
     if isinstance(paths, bytes) or not isinstance(paths, Iterable):
-        raise TypeError(f"path: expected a str or os.PathLike, or several, found {paths!r}")
-    found = list(paths)
-    for path in found:
+        raise TypeError(f"path: expected a str or os.PathLike, or an iterable of them, found {paths!r}")
+    listed = list(paths)
+    for path in listed:
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path: expected a str or os.PathLike, found {path!r}")
-    return found
+    return listed

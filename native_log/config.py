@@ -1,4 +1,4 @@
-"""Settings of a topic's log, by the names that brokers and topics have for them (Kafka: LogConfig)."""
+"""Settings of a topic's log, under the names that topics and brokers use for them (Kafka: LogConfig)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CODECS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
 
 
 class InvalidConfigError(ValueError):
-    """A setting whose name or value cannot be meant: says which, what was found, and what is allowed."""
+    """A setting has an invalid value, or a name that looks like a misspelling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class LogConfig:
 
     @classmethod
     def parse(cls, config: Mapping[str, object]) -> Self:
-        """Return the settings in `config`, by topic or broker names; a topic name overrides a broker name.
+        """Return the settings in `config`, which may use topic names and broker names.
 
-        Settings that do not concern a log are ignored. Raises InvalidConfigError for a value that is not
-        allowed, and for a name that looks like a misspelling of a known one.
+        A topic name overrides a broker name. Settings that do not concern a log are ignored. Raises
+        InvalidConfigError for an invalid value, and for a name that looks like a misspelling of a known one.
         """
         for name in unknown_settings(config):
             _check_name(name)
@@ -97,9 +97,9 @@ class LogConfig:
     def with_overrides(self, config: Mapping[str, object]) -> Self:
         """Return these settings, overridden by those in `config`. Unknown names are ignored.
 
-        Raises InvalidConfigError for a value that is not allowed.
+        Raises InvalidConfigError for an invalid value.
         """
-        return replace(self, **_parsed(config))
+        return replace(self, **_parse_fields(config))
 
     @property
     def is_compacted(self) -> bool:
@@ -108,11 +108,11 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """How long a segment may be written to: a compacted log must also meet `max.compaction.lag.ms`."""
+        """The time after which a segment is rolled; at most `max.compaction.lag.ms` in a compacted log."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
 
     def compression_level(self, codec: str) -> int | None:
-        """The level set for `codec`; None for those that have none."""
+        """Return the compression level for `codec`; None for a codec without levels."""
         return {
             "gzip": self.compression_gzip_level,
             "lz4": self.compression_lz4_level,
@@ -126,13 +126,13 @@ def names_of(attribute: str) -> tuple[str, ...]:
 
 
 def configured_fields(config: Mapping[str, object]) -> frozenset[str]:
-    """Return the attributes of LogConfig that `config` sets, whichever of their names it uses."""
+    """Return the attributes of LogConfig that `config` sets, by any of their names."""
     return frozenset(
         f for f, setting in _SETTINGS.items() if any(name in config for name, _ in setting.names)
     )
 
 
-def _parsed(config: Mapping[str, object]) -> dict[str, Any]:
+def _parse_fields(config: Mapping[str, object]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field, setting in _SETTINGS.items():
         for name, unit in setting.names:
@@ -143,30 +143,30 @@ def _parsed(config: Mapping[str, object]) -> dict[str, Any]:
 
 
 def unknown_settings(names: Iterable[str]) -> list[str]:
-    """Those that LogConfig.parse passes over, if it does: settings of other concern, or slips."""
+    """Return the names that LogConfig does not know: settings that do not concern a log, or misspellings."""
     return [name for name in names if name not in SETTINGS_BY_NAME]
 
 
 def _check_name(name: str) -> None:
     close = difflib.get_close_matches(name.lower().replace("_", "."), SETTINGS_BY_NAME, n=1, cutoff=0.92)
     if close and name not in _OTHERS:
-        raise InvalidConfigError(f"unknown setting {name!r}: {close[0]!r} was most likely meant")
+        raise InvalidConfigError(f"unknown setting {name!r}: did you mean {close[0]!r}?")
 
 
 def _number(name: str, text: str, unit: int, least: int, most: int) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise InvalidConfigError(f"{name}: a whole number was expected, found {text!r}") from None
+        raise InvalidConfigError(f"{name}: expected an integer, found {text!r}") from None
     if not least <= number <= most:
-        raise InvalidConfigError(f"{name}: a number from {least} to {most} was expected, found {number}")
+        raise InvalidConfigError(f"{name}: expected a number from {least} to {most}, found {number}")
     return number * unit if number > 0 else number
 
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
     names: tuple[tuple[str, int], ...]
-    """Names, the one that counts most first, with what one of their units is in ours."""
+    """(name, factor from its unit to the unit of the attribute), by descending precedence."""
     parse: Callable[[str, str, int], object]
 
 
@@ -179,30 +179,30 @@ def _whole(least: int, most: int, *names: str | tuple[str, int]) -> _Setting:
 
 def _one_of(allowed: tuple[str, ...], *names: str) -> _Setting:
     def parse(name: str, text: str, _: int) -> str:
-        found = next((value for value in allowed if value.lower() == text.lower()), None)
-        if found is None:
-            raise InvalidConfigError(f"{name}: one of {', '.join(allowed)} was expected, found {text!r}")
-        return found
+        match = next((value for value in allowed if value.lower() == text.lower()), None)
+        if match is None:
+            raise InvalidConfigError(f"{name}: expected one of {', '.join(allowed)}, found {text!r}")
+        return match
 
     return _Setting(tuple((name, 1) for name in names), parse)
 
 
 def _boolean(name: str, text: str, _: int) -> bool:
     if text.lower() not in ("true", "false"):
-        raise InvalidConfigError(f"{name}: true or false was expected, found {text!r}")
+        raise InvalidConfigError(f"{name}: expected true or false, found {text!r}")
     return text.lower() == "true"
 
 
 def _codec(name: str, text: str, _: int) -> str:
     if text.lower() not in _CODECS:
-        raise InvalidConfigError(f"{name}: one of {', '.join(_CODECS)} was expected, found {text!r}")
+        raise InvalidConfigError(f"{name}: expected one of {', '.join(_CODECS)}, found {text!r}")
     return "none" if text.lower() == "uncompressed" else text.lower()
 
 
 def _gzip_level(name: str, text: str, unit: int) -> int:
     level = _number(name, text, unit, -1, 9)
     if level == 0:
-        raise InvalidConfigError(f"{name}: -1 or a number from 1 to 9 was expected, found 0")
+        raise InvalidConfigError(f"{name}: expected -1 or a number from 1 to 9, found 0")
     return level
 
 
@@ -212,19 +212,19 @@ def _ratio(name: str, text: str, _: int) -> float:
     except ValueError:
         ratio = -1
     if not 0 <= ratio <= 1:
-        raise InvalidConfigError(f"{name}: a number from 0 to 1 was expected, found {text!r}")
+        raise InvalidConfigError(f"{name}: expected a number from 0 to 1, found {text!r}")
     return ratio
 
 
 def _policy(name: str, text: str, _: int) -> frozenset[str]:
-    found = frozenset(part.strip().lower() for part in text.strip("[]").split(",") if part.strip())
-    if not found <= set(_POLICIES):
-        raise InvalidConfigError(f"{name}: compact, delete or compact,delete was expected, found {text!r}")
-    return found
+    policies = frozenset(part.strip().lower() for part in text.strip("[]").split(",") if part.strip())
+    if not policies <= set(_POLICIES):
+        raise InvalidConfigError(f"{name}: expected compact, delete or compact,delete, found {text!r}")
+    return policies
 
 
 _SETTINGS: dict[str, _Setting] = {
-    # Brokers accept less than 1 MiB up to 3.9 only; small segments are legal on disk for any.
+    # Brokers up to 3.9 accept less than 1 MiB, newer ones do not. All brokers read small segments.
     "segment_bytes": _whole(14, _MAX_INT, "internal.segment.bytes", "segment.bytes", "log.segment.bytes"),
     "segment_ms": _whole(1, _MAX_LONG, "segment.ms", "log.roll.ms", ("log.roll.hours", _MS_PER_HOUR)),
     "segment_jitter_ms": _whole(
@@ -253,7 +253,7 @@ _SETTINGS: dict[str, _Setting] = {
         "message.timestamp.difference.max.ms",
         "log.message.timestamp.difference.max.ms",
     ),
-    # In a broker's configuration the setting of that name is the topics' default.
+    # In a broker's configuration, the setting of the same name is the default of all topics.
     "compression_type": _Setting((("compression.type", 1),), _codec),
     "compression_gzip_level": _Setting((("compression.gzip.level", 1),), _gzip_level),
     "compression_lz4_level": _whole(1, 17, "compression.lz4.level"),
@@ -286,11 +286,11 @@ _SETTINGS: dict[str, _Setting] = {
     "log_cleaner_threads": _whole(1, _MAX_INT, "log.cleaner.threads"),
 }
 SETTINGS_BY_NAME = frozenset(name for setting in _SETTINGS.values() for name, _ in setting.names)
-"""All names that LogConfig.parse knows."""
+"""All setting names that LogConfig.parse knows."""
 
 _OTHERS = frozenset(
     {"log.retention.check.interval.ms", "log.flush.scheduler.interval.ms", "local.retention.ms",
      "local.retention.bytes", "log.local.retention.ms", "log.local.retention.bytes",
      "log.cleaner.io.buffer.size", "min.insync.replicas"}
 )  # fmt: skip
-"""Settings of Kafka that are like one of ours by name and are passed over."""
+"""Kafka settings that are ignored although their names resemble a known one."""

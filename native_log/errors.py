@@ -1,20 +1,21 @@
-"""The errors of native_log: a small tree under KafkaLogError.
+"""The exceptions of native_log. Their base class is KafkaLogError.
 
-I/O errors stay what Python makes of them: FileNotFoundError, PermissionError, OSError.
+I/O errors are not wrapped: they are Python's FileNotFoundError, PermissionError and OSError.
 """
 
 from __future__ import annotations
 
 
 class KafkaLogError(Exception):
-    """Something is wrong with a Kafka log, or with what was asked of it.
+    """A Kafka log is invalid, or an operation on it is.
 
-    The text is one line: what was expected, what was found, where, and what to do about it.
+    The text is one line. It says where the problem is, what was expected, what was found, and what to do.
 
     Attributes:
-        path: file or directory concerned, or None.
-        position: byte position in that file, or None.
-        offset: log offset concerned, or None.
+        message: the text without path, position and offset.
+        path: the file or directory concerned, or None.
+        position: the byte position in that file, or None.
+        offset: the log offset concerned, or None.
     """
 
     def __init__(
@@ -40,81 +41,81 @@ class KafkaLogError(Exception):
         return f"{', '.join(where)}: {self.message}" if where else self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuilt, (type(self), self.message, self.path, self.position, self.offset))
+        return (_unpickle, (type(self), self.message, self.path, self.position, self.offset))
 
 
-def _rebuilt(
+def _unpickle(
     cls: type[KafkaLogError], message: str, path: str | None, position: int | None, offset: int | None
 ) -> KafkaLogError:
     return cls(message, path=path, position=position, offset=offset)
 
 
 def error_message(error: Exception) -> str:
-    """One line for a report: of an error of the system its file and what is wrong with it, no number."""
+    """Return one line for a report: of an OSError the file and the reason, without the error number."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
 class CorruptRecordError(KafkaLogError):
-    """Bytes of a log that cannot be what a broker wrote (Kafka: CorruptRecordException)."""
+    """Bytes of a log are damaged: no broker wrote them like this (Kafka: CorruptRecordException)."""
 
 
 class CorruptIndexError(KafkaLogError):
-    """An index or snapshot file whose content cannot be believed (Kafka: CorruptIndexException)."""
+    """An index or snapshot file is damaged (Kafka: CorruptIndexException)."""
 
 
 class OffsetOutOfRangeError(KafkaLogError):
-    """An offset outside of what the log holds (Kafka: OffsetOutOfRangeException)."""
+    """An offset lies outside the log (Kafka: OffsetOutOfRangeException)."""
 
 
 class LogTruncatedError(KafkaLogError):
-    """A file became shorter, or its data other, while it was read: the log was truncated under the reader."""
+    """A file was shortened or replaced during a read: the log was truncated or rewritten meanwhile."""
 
 
 class UnknownTopicOrPartitionError(KafkaLogError):
-    """No such topic or partition in the log directories (Kafka: UnknownTopicOrPartitionException)."""
+    """The log directories do not contain the topic or partition (Kafka: UnknownTopicOrPartitionException)."""
 
 
 class NotALogDirError(KafkaLogError):
-    """A path that is neither a Kafka log directory nor a partition directory."""
+    """A path is neither a Kafka log directory nor a partition directory."""
 
 
 class EmptyLogDirError(KafkaLogError):
-    """A log directory without a partition that can be read."""
+    """A log directory contains no partition that can be read."""
 
 
 class LogDirInUseError(KafkaLogError):
-    """A broker, or another writer, holds the lock of the log directory, or writes in the partition."""
+    """A broker or another writer holds the lock of the log directory, or writes to the partition."""
 
 
 class LogNeedsRecoveryError(KafkaLogError):
-    """A log whose end a crash left damaged: nothing is written behind it."""
+    """A crash damaged the end of the log. It must be recovered before records can be appended."""
 
 
 class InvalidRecordError(KafkaLogError):
-    """Records, or batches of them, that a broker would not take (Kafka: InvalidRecordException)."""
+    """A broker would reject these records or batches (Kafka: InvalidRecordException)."""
 
 
 class InvalidTimestampError(InvalidRecordError):
-    """A timestamp too far from the current time (Kafka: InvalidTimestampException)."""
+    """A timestamp is too far from the current time (Kafka: InvalidTimestampException)."""
 
 
 class RecordTooLargeError(InvalidRecordError):
-    """A record, or a batch, beyond `max.message.bytes` (Kafka: RecordTooLargeException)."""
+    """A record or batch is larger than `max.message.bytes` (Kafka: RecordTooLargeException)."""
 
 
 class OutOfOrderSequenceError(InvalidRecordError):
-    """A batch that is not the next of its idempotent producer (Kafka: OutOfOrderSequenceException)."""
+    """A batch is not the next one of its idempotent producer (Kafka: OutOfOrderSequenceException)."""
 
 
 class InvalidProducerEpochError(InvalidRecordError):
-    """A batch of a producer that a newer one has fenced off (Kafka: InvalidProducerEpochException)."""
+    """The producer of a batch was fenced by a newer instance (Kafka: InvalidProducerEpochException)."""
 
 
 class InvalidTopicError(KafkaLogError):
-    """A topic's name that is not legal (Kafka: InvalidTopicException)."""
+    """A topic name is invalid, or the topic must not be changed (Kafka: InvalidTopicException)."""
 
 
 class TopicExistsError(KafkaLogError):
-    """A topic or partition that is there already (Kafka: TopicExistsException)."""
+    """The topic or partition already exists (Kafka: TopicExistsException)."""

@@ -1,7 +1,7 @@
-"""What may be done to a topic's logs: is its cleanup.policy known to ask for compaction or deletion?
+"""Decide whether a topic's logs may be compacted or deleted from.
 
-A broker knows the configuration of each topic; a log directory may not hold it. These decisions are pure:
-`TopicFacts` is what the directory holds, `Request` what the user asks for.
+A broker knows the configuration of each topic. A log directory may not contain it. The decisions combine
+what the log directory contains (`TopicFacts`) with what the user asks for (`Request`). They are pure.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 PolicySource = Literal["topic", "broker", "default", "cleaner", "internal"]
 
 COMPACTED, POLICY, REMOTE = "compacted", "cleanup.policy", "remote.storage.enable"
-"""Why retention keeps a whole log: the topic is compacted; nothing known asks for deletion; the topic's older
-segments are in remote storage."""
+"""Why retention keeps a whole log: the topic is compacted; no known policy contains delete; the topic has
+remote storage, from which only a broker deletes."""
 
 OVERRIDE = "to delete from it anyway, name the topic and set cleanup.policy=delete"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicFacts:
-    """What a log directory holds about the configuration of a topic.
+    """What a log directory contains about the configuration of a topic.
 
     Attributes:
-        stored: the topic's configuration in the cluster metadata; None if the metadata does not have the
-            topic, or is not there.
+        stored: the topic's configuration in the cluster metadata; None if there is no metadata, or the
+            metadata does not contain the topic.
         broker: the broker's dynamic configuration in the cluster metadata, which provides defaults; None if
-            the metadata is not there. (The defaults in its server.properties are not stored in a log
+            there is no metadata. (The defaults in a broker's server.properties are not stored in a log
             directory.)
         was_compacted: cleaner-offset-checkpoint has an entry for one of the topic's partitions.
-        is_internal: Kafka keeps this topic for itself.
-        unreadable: why the cluster metadata cannot be read; None if it can, or is not there.
+        is_internal: the topic is internal to Kafka.
+        unreadable: why the cluster metadata cannot be read; None if it was read, or does not exist.
     """
 
     stored: Mapping[str, str] | None = None
@@ -48,7 +48,7 @@ class TopicFacts:
 
     @property
     def layers(self) -> tuple[Mapping[str, str], ...]:
-        """The stored configurations that apply to the topic; later ones override earlier ones."""
+        """The stored configurations that apply to the topic. Later ones override earlier ones."""
         return () if self.stored is None else (self.broker or {}, self.stored)
 
     def settings(self) -> LogConfig:
@@ -59,6 +59,7 @@ class TopicFacts:
         return settings
 
     def is_remote(self) -> bool:
+        """Return whether the topic has remote storage (remote.storage.enable)."""
         return self.stored is not None and self.stored.get("remote.storage.enable", "").lower() == "true"
 
 
@@ -68,7 +69,7 @@ class Request:
 
     Attributes:
         config: settings by Kafka's names.
-        topics: the topics that the user named; None: none, the request is about all topics.
+        topics: the topics that the user named; None: the user named no topic and means all.
     """
 
     config: Mapping[str, object]
@@ -76,29 +77,31 @@ class Request:
 
     @classmethod
     def of(cls, topics: str | Iterable[str] | None, config: Mapping[str, object] | None) -> Self:
-        """Raise InvalidConfigError for settings that are not valid."""
+        """Return a request with checked arguments. Raises InvalidConfigError for invalid settings."""
         LogConfig.parse(config or {})
         return cls(config or {}, None if topics is None else frozenset(topic_names(topics)))
 
     def names(self, topic: str) -> bool:
+        """Return whether the user named this topic."""
         return self.topics is not None and topic in self.topics
 
     @property
     def policy(self) -> frozenset[str] | None:
-        """The cleanup.policy that the user gives, if any."""
+        """The cleanup.policy that the user sets; None if the user sets none."""
         return _policy_in(self.config)
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupPolicy:
-    """A topic's policy as far as the directory tells, and what tells it.
+    """A topic's cleanup.policy as far as the log directory shows it, and the source of that knowledge.
 
     Attributes:
-        values: subset of compact, delete; None if nothing tells.
-        source: "topic" and "broker": the stored configuration of the topic or the broker; "default": the
-            metadata has the topic but no policy, so it is Kafka's default (unless server.properties says
-            otherwise); "cleaner": cleaner-offset-checkpoint; "internal": one of Kafka's own topics, whose
-            stored policy is missing, so that nothing asks for compaction or deletion.
+        values: a subset of compact and delete; None if the policy is unknown.
+        source: where the policy comes from; None if it is unknown. "topic" or "broker": the stored
+            configuration of the topic or the broker. "default": the metadata contains the topic without a
+            policy, so Kafka's default applies (unless the broker's server.properties has another one).
+            "cleaner": cleaner-offset-checkpoint. "internal": the topic is internal to Kafka and its policy is
+            not stored; `values` is then empty.
     """
 
     values: frozenset[str] | None
@@ -106,6 +109,7 @@ class CleanupPolicy:
 
     @property
     def is_stored(self) -> bool:
+        """Whether the policy is in a stored configuration, rather than inferred."""
         return self.source in ("topic", "broker")
 
     def __str__(self) -> str:
@@ -114,7 +118,12 @@ class CleanupPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """Why retention by size and time does not apply to a topic: a rule, and the reason in words."""
+    """Why retention by size and time does not apply to a topic.
+
+    Attributes:
+        rule: COMPACTED, POLICY or REMOTE.
+        reason: the reason in words.
+    """
 
     rule: str
     reason: str
@@ -125,8 +134,9 @@ class RetentionPolicy:
     """A topic's settings for retention.
 
     Attributes:
-        exemption: why only data below the log start offset is deleted; None: `config` says.
-        is_explicit: the user names the topic and gives its policy.
+        config: the settings. cleanup_policy is {"delete"}, or empty with an exemption.
+        exemption: why only data below the log start offset is deleted; None: `config` applies.
+        is_explicit: the user named the topic and set its policy.
     """
 
     config: LogConfig
@@ -136,11 +146,12 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPolicy:
-    """A topic's settings for compaction; its cleanup_policy contains delete only if that may be done too.
+    """A topic's settings for compaction.
 
     Attributes:
-        skipped: why the topic is not compacted; None: it is.
-        note: what the user asks for and does not get; None: nothing.
+        config: the settings. cleanup_policy contains delete only if old segments may be deleted too.
+        skipped: why the topic is not compacted; None: it is compacted.
+        note: which part of the request is not carried out; None: all of it is.
     """
 
     config: LogConfig
@@ -149,14 +160,14 @@ class CompactionPolicy:
 
 
 def policy_text(policy: frozenset[str]) -> str:
-    """Return the policy as it is written in a setting: `compact,delete`."""
+    """Return the policy in the form of the setting: `compact,delete`."""
     return ",".join(sorted(policy)) or "empty"
 
 
 def cleanup_policy(facts: TopicFacts) -> CleanupPolicy:
-    """Return the topic's policy. An explicitly stored one decides; a cleaner's checkpoint is only a sign.
+    """Return the topic's policy. A stored policy takes precedence over the sign in cleaner-offset-checkpoint.
 
-    Raises InvalidConfigError for a stored policy that is not known.
+    Raises InvalidConfigError for an unknown stored policy.
     """
     if facts.stored is not None:
         broker = _policy_in(facts.broker or {})
@@ -175,7 +186,7 @@ def cleanup_policy(facts: TopicFacts) -> CleanupPolicy:
 
 
 def describe_policy(facts: TopicFacts) -> tuple[str | None, PolicySource | None]:
-    """Return the topic's policy in words, and its source; None: nothing tells, or it is not understood."""
+    """Return the topic's policy in words, and its source; (None, None) if it is unknown or invalid."""
     try:
         known = cleanup_policy(facts)
     except InvalidConfigError:
@@ -186,53 +197,53 @@ def describe_policy(facts: TopicFacts) -> tuple[str | None, PolicySource | None]
 def retention_policy(topic: str, facts: TopicFacts, request: Request) -> RetentionPolicy:
     """Decide whether segments of a topic may be deleted by size and time, and by which settings.
 
-    The user's settings override stored ones, but for the policy of a topic that is compacted: this takes a
-    request that names the topic. Kafka's default of retention.ms applies only where the user gives the
-    policy: the broker's own default may be in its server.properties, which is not here.
+    The user's settings override stored ones. There is one exception: the policy of a compacted topic is only
+    overridden if the user names the topic. Kafka's default of retention.ms applies only if the user sets the
+    policy, because the broker's default may be in its server.properties, which is not in a log directory.
     """
     try:
         known, settings = cleanup_policy(facts), _settings(facts, request)
     except InvalidConfigError as error:
-        return _kept(LogConfig(), POLICY, f"its stored configuration is not understood: {error}; {OVERRIDE}")
+        return _exempt(LogConfig(), POLICY, f"its stored configuration is invalid: {error}; {OVERRIDE}")
     asked = request.policy
     if asked is not None and "delete" not in asked:
-        return _kept(settings, COMPACTED if "compact" in asked else POLICY,
-                     f"the cleanup.policy given is {policy_text(asked)}")  # fmt: skip
+        rule = COMPACTED if "compact" in asked else POLICY
+        return _exempt(settings, rule, f"the cleanup.policy given is {policy_text(asked)}")
     if asked is None or not request.names(topic):
         if facts.is_remote():
-            return _kept(settings, REMOTE, "only a broker deletes segments of a topic with remote storage, "
-                         f"here and there alike; {OVERRIDE}")  # fmt: skip
+            reason = "only a broker deletes segments of a topic with remote storage, local ones included"
+            return _exempt(settings, REMOTE, f"{reason}; {OVERRIDE}")
         if known.values is not None and "delete" not in known.values:
             rule = COMPACTED if "compact" in known.values else POLICY
-            return _kept(settings, rule, f"{_sign(known)}; {OVERRIDE}")
+            return _exempt(settings, rule, f"{_evidence(known)}; {OVERRIDE}")
         if facts.unreadable is not None:
-            return _kept(settings, POLICY, f"{facts.unreadable}; {OVERRIDE}")
-    if asked is None and _given(facts, request).isdisjoint(("retention_ms", "retention_bytes")):
-        why = "its retention is not stored here" if facts.stored is not None else _not_stored(facts)
-        return _kept(settings, POLICY, f"{why}; set retention.ms or retention.bytes")
+            return _exempt(settings, POLICY, f"{facts.unreadable}; {OVERRIDE}")
+    if asked is None and _fields_set(facts, request).isdisjoint(("retention_ms", "retention_bytes")):
+        reason = "its retention is not stored here" if facts.stored is not None else _not_stored(facts)
+        return _exempt(settings, POLICY, f"{reason}; set retention.ms or retention.bytes")
     is_explicit = asked is not None and request.names(topic)
     return RetentionPolicy(replace(settings, cleanup_policy=frozenset({"delete"})), is_explicit=is_explicit)
 
 
 def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> CompactionPolicy:
-    """Decide whether a topic is compacted, by which settings, and whether old segments are deleted after.
+    """Decide whether a topic is compacted, by which settings, and whether its old segments are deleted too.
 
-    It is compacted if the user names it, if its policy is known to contain compact, or if nothing is known of
-    its policy and the user gives one with compact. Old segments are deleted if the policy is known to contain
-    delete too, or the user names the topic and gives such a policy.
+    A topic is compacted if the user names it, if its known policy contains compact, or if its policy is
+    unknown and the user sets one that contains compact. Its old segments are deleted afterwards if its stored
+    policy also contains delete, or if the user names the topic and sets such a policy.
     """
     asked, is_named = request.policy, request.names(topic)
     try:
         known, settings = cleanup_policy(facts), _settings(facts, request)
     except InvalidConfigError as error:
-        return CompactionPolicy(LogConfig(), f"its stored configuration is not understood: {error}")
+        return CompactionPolicy(LogConfig(), f"its stored configuration is invalid: {error}")
     stored = (known.values or frozenset()) if known.is_stored else frozenset()
     is_unknown = known.values is None and facts.unreadable is None
     is_explicit = is_named or (is_unknown and "compact" in (asked or ()))
     if not is_explicit and "compact" not in (known.values or ()):
-        why = _not_stored(facts) if known.values is None else f"its cleanup.policy is {known}"
-        why = facts.unreadable or why
-        return CompactionPolicy(settings, f"{why}; to compact it anyway, name the topic")
+        reason = _not_stored(facts) if known.values is None else f"its cleanup.policy is {known}"
+        reason = facts.unreadable or reason
+        return CompactionPolicy(settings, f"{reason}; to compact it anyway, name the topic")
     may_delete = {"compact", "delete"} <= stored or (is_named and "delete" in (asked or ()))
     wants_delete = "delete" in (stored if asked is None else asked)
     note = None
@@ -244,12 +255,13 @@ def compaction_policy(topic: str, facts: TopicFacts, request: Request) -> Compac
 
 def _settings(facts: TopicFacts, request: Request) -> LogConfig:
     settings = facts.settings().with_overrides(request.config)
-    if request.policy is None and "retention_ms" not in _given(facts, request):
+    if request.policy is None and "retention_ms" not in _fields_set(facts, request):
         return replace(settings, retention_ms=-1)
     return settings
 
 
-def _given(facts: TopicFacts, request: Request) -> frozenset[str]:
+def _fields_set(facts: TopicFacts, request: Request) -> frozenset[str]:
+    """Return the attributes of LogConfig that the user or a stored configuration sets."""
     return configured_fields(request.config).union(*map(configured_fields, facts.layers))
 
 
@@ -264,20 +276,20 @@ def _not_stored(facts: TopicFacts) -> str:
     if facts.broker is None:
         return (
             "its configuration is not stored here (no __cluster_metadata-0: the broker keeps it in another "
-            "directory, or ZooKeeper had it)"
+            "directory, or the cluster used ZooKeeper)"
         )
-    return "its configuration is not stored here (the cluster's metadata does not have the topic)"
+    return "its configuration is not stored here (the cluster metadata does not contain the topic)"
 
 
-def _sign(known: CleanupPolicy) -> str:
+def _evidence(known: CleanupPolicy) -> str:
     if known.source == "cleaner":
-        return "a cleaner has compacted the topic (cleaner-offset-checkpoint)"
+        return "the topic has been compacted (cleaner-offset-checkpoint)"
     if known.source == "internal":
-        return "Kafka keeps this topic for itself"
+        return "the topic is internal to Kafka"
     if known.source == "broker":
         return f"the broker's stored log.cleanup.policy is {known}"
     return f"its stored cleanup.policy is {known}"
 
 
-def _kept(settings: LogConfig, rule: str, reason: str) -> RetentionPolicy:
+def _exempt(settings: LogConfig, rule: str, reason: str) -> RetentionPolicy:
     return RetentionPolicy(replace(settings, cleanup_policy=frozenset()), Exemption(rule, reason))

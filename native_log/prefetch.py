@@ -1,4 +1,4 @@
-"""Work on one thing while the next is being made."""
+"""Produce the next item of an iterator in a thread while the caller works on the current one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def prefetch(things: Iterator[T]) -> Iterator[T]:
-    """The same things. While the caller is at work on one, a thread makes the next; never more."""
-    with ThreadPoolExecutor(1, "kafkalog-ahead") as thread:
-        following = thread.submit(next, things, None)
-        while (thing := following.result()) is not None:
-            following = thread.submit(next, things, None)
-            yield thing
+def prefetch(items: Iterator[T]) -> Iterator[T]:
+    """Yield the same items. A thread produces the next item, and no more, while the caller works on one."""
+    with ThreadPoolExecutor(1, "kafkalog-prefetch") as thread:
+        following = thread.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = thread.submit(next, items, None)
+            yield item

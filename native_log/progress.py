@@ -1,4 +1,4 @@
-"""How far a run over many partitions has come."""
+"""Progress of a run over many partitions."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STEPS = 1000
+"""Steps of one partition, whatever its size."""
 
 
 class Progress:
-    """Tells `report` (steps done, of how many), whatever thread it is told by. Partitions count the same.
+    """Report the progress of several partitions. Each partition counts the same. Threads may share it.
 
     Args:
-        report: None: no one asks.
+        report: called with the number of steps done and the total number of steps; None: do not report.
+        partitions: the number of partitions.
     """
 
     def __init__(self, report: Callable[[int, int], None] | None, partitions: int) -> None:
@@ -28,17 +30,20 @@ class Progress:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Have all threads end where they next tell of progress, by a KafkaLogError."""
+        """Stop the run: the next `check` or `add` of each thread raises a KafkaLogError."""
         self._is_stopped = True
 
     def check(self) -> None:
+        """Raise KafkaLogError if the run was stopped."""
         if self._is_stopped:
             raise KafkaLogError("the run was interrupted")
 
     def partition(self) -> PartitionProgress:
+        """Return the progress of one more partition."""
         return PartitionProgress(self)
 
     def add(self, steps: float) -> None:
+        """Add steps done and report the sum."""
         if self._report is not None:
             with self._lock:
                 self._done += steps
@@ -46,7 +51,7 @@ class Progress:
 
 
 class PartitionProgress:
-    """One partition's part: of bytes that are to be gone over, and at last, all."""
+    """Progress of one partition, measured in bytes processed."""
 
     def __init__(self, whole: Progress) -> None:
         self._whole = whole
@@ -54,10 +59,11 @@ class PartitionProgress:
         self._left = float(_STEPS)
 
     def begin(self, total_bytes: int) -> None:
-        """How many bytes there are to go over, estimated."""
+        """Set the estimated number of bytes to process."""
         self._total_bytes = total_bytes
 
     def add(self, size_bytes: int) -> None:
+        """Add bytes processed. Raises KafkaLogError if the run was stopped."""
         self._whole.check()
         if self._total_bytes:
             steps = min(self._left, size_bytes * _STEPS / self._total_bytes)
@@ -65,5 +71,6 @@ class PartitionProgress:
             self._whole.add(steps)
 
     def end(self) -> None:
+        """Count the whole partition as done."""
         self._whole.add(self._left)
         self._left = 0

@@ -1,4 +1,4 @@
-"""Settings from a file of NAME=VALUE lines, such as those in conf/ or a broker's server.properties."""
+"""Settings from a file of NAME=VALUE lines, such as the files in conf/ or a broker's server.properties."""
 
 from __future__ import annotations
 
@@ -23,22 +23,26 @@ def read_settings(path: Path) -> dict[str, str]:
 
     Raises InvalidConfigError for a line that is not NAME=VALUE; OSError.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for number, line in enumerate(read_file(str(path)).decode().splitlines(), 1):
         text = line.strip()
         if text and text[0] not in "#!":
             name, equals, value = text.partition("=")
             if not equals:
                 raise InvalidConfigError(f"{path}, line {number}: expected NAME=VALUE, found {text!r}")
-            found[name.strip()] = value.strip()
-    return found
+            settings[name.strip()] = value.strip()
+    return settings
 
 
 def merge_settings(path: Path | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings in a file, if there is one, overridden by those that are given one by one.
+    """Return the settings in a file, overridden by `given`. Raises as `read_settings` does.
 
-    A policy with delete counts only if it is given: a file is written once, for any topic, and must not
-    decide that compacted topics lose their data. Raises as `read_settings` does.
+    A cleanup.policy with delete is ignored, with a warning, if only the file sets it. A settings file is
+    reused for many topics, so it must not decide that compacted topics lose data.
+
+    Args:
+        path: the file; None: there is none.
+        given: settings given one by one, such as on the command line.
     """
     settings = {} if path is None else read_settings(path)
     policy = Request(settings).policy

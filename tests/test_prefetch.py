@@ -1,4 +1,4 @@
-"""The next thing is made while one is worked on."""
+"""prefetch produces the next item while the caller works on one."""
 
 from __future__ import annotations
 
@@ -9,39 +9,40 @@ import pytest
 from native_log.prefetch import prefetch
 
 
-def test_the_same_things_one_ahead() -> None:
-    made: list[int] = []
-    third = threading.Event()
+def test_yields_the_same_items_and_is_one_ahead() -> None:
+    produced: list[int] = []
+    second = threading.Event()
 
-    def things():
+    def items():
         for number in range(5):
-            made.append(number)
+            produced.append(number)
             if number == 1:
-                third.set()
+                second.set()
             yield number
 
-    seen = []
-    for number in prefetch(things()):
-        assert third.wait(10)  # the second was made although the first is still worked on
-        assert len(made) <= number + 2
-        seen.append(number)
-    assert seen == [0, 1, 2, 3, 4]
+    consumed = []
+    for number in prefetch(items()):
+        assert second.wait(10)  # the second item was produced while this loop still works on the first
+        assert len(produced) <= number + 2
+        consumed.append(number)
+    assert consumed == [0, 1, 2, 3, 4]
     assert list(prefetch(iter(()))) == []
 
 
-def test_errors_come_where_their_thing_would() -> None:
-    def things():
+def test_raises_an_error_in_place_of_the_item() -> None:
+    def items():
         yield 1
         raise ValueError("no second")
 
-    ahead = prefetch(things())
-    assert next(ahead) == 1
+    prefetched = prefetch(items())
+    assert next(prefetched) == 1
     with pytest.raises(ValueError, match="no second"):
-        next(ahead)
+        next(prefetched)
 
 
-def test_who_stops_early_leaves_no_thread() -> None:
-    ahead = prefetch(iter(range(10)))
-    assert next(ahead) == 0
-    ahead.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-ahead")]
+def test_leaves_no_thread_when_closed_early() -> None:
+    prefetched = prefetch(iter(range(10)))
+    assert next(prefetched) == 0
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-prefetch")]
+    prefetched.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-prefetch")]

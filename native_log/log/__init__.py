@@ -1,16 +1,18 @@
 """One partition's log (Kafka: UnifiedLog).
 
-| module | what |
+| module | contents |
 |---|---|
-| load, listing, tail | which files make up the log, and where it ends |
-| leader_epochs, partition_metadata, checkpoints | what other files say of it |
-| local_log | these together: a log as it was when it was opened |
-| pieces | the bytes of a range of offsets |
-| reading | ranges: found, cut, decoded; lookups by time; the newest record of each key |
-| producers | producers' state, transactions, the last stable offset |
-| recovery | what a crash left, mended |
-| writing | records and batches appended |
-| partition_log | all that a user does with a log |
+| log_files, listing, tail | the files that make up a log, and the offset at which it ends |
+| local_log | the state of a log when it was opened: segments, offsets, checkpoints |
+| segment_slices | the byte ranges of segments that hold a range of offsets |
+| largest_timestamp | the largest timestamp in a segment |
+| reading | locate, split and decode ranges; look up timestamps; find the newest record of each key |
+| producers | producer state, transactions and the last stable offset |
+| writing | append records and batches; roll segments |
+| replacing | replace segments by cleaned ones, and finish a replacement after a crash |
+| recovery | recover a log after an unclean shutdown |
+| verification, epoch_check, problems | check a log without changing it |
+| partition_log | PartitionLog, the public API of one partition |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether the leader epochs of a log's batches fit each other, and its leader-epoch-checkpoint."""
+"""Check that the leader epochs of a log's batches increase and match its leader-epoch-checkpoint."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ KIND = "leader-epochs"
 
 @dataclass(frozen=True, slots=True)
 class _EpochRun:
-    """Consecutive batches of one epoch: where the first one lies, and the last offset of the last one.
+    """Consecutive batches of one epoch.
 
-    `is_wrong`: it was reported for its epoch.
+    Attributes:
+        epoch: the leader epoch.
+        path, position, offset: file, position and base offset of the first batch.
+        last_offset: the last offset of the last batch.
+        batches: the number of batches.
+        is_wrong: the epoch is already reported as wrong.
     """
 
     epoch: int
@@ -37,10 +42,10 @@ class _EpochRun:
 
 
 class EpochCheck:
-    """Takes the batches of a log in order.
+    """Check the leader epochs of a log, whose batches are passed to `take` in order.
 
-    Leader epochs never go back. No CRC covers a batch's epoch, so a single batch with a greater epoch than
-    those around it is taken for the one that is wrong.
+    Leader epochs never decrease. The CRC of a batch does not cover its epoch. So if a single batch has a
+    greater epoch than the batches around it, that batch is reported, not those after it.
     """
 
     def __init__(self, log: PartitionLog) -> None:
@@ -48,11 +53,12 @@ class EpochCheck:
         self._advice = advice_for(log.topic)
         self._is_missing = False
         self._before: _EpochRun | None = None
-        """Not yet compared with the checkpoint: `_run` may turn out to be wrong, and this to continue."""
+        """The run before `_run`. It is not compared with the checkpoint yet: if `_run` turns out to be a
+        single wrong batch, this run continues after it."""
         self._run: _EpochRun | None = None
 
     def take(self, path: str, batches: pa.RecordBatch) -> Iterator[Problem]:
-        """The problems that the batches (BATCH_SCHEMA) which follow show."""
+        """Yield the problems in the next batches (BATCH_SCHEMA) of the log."""
         epochs, magics = int32s(batches, "leaderEpoch"), int32s(batches, "magic")
         positions, last_offsets = int64s(batches, "position"), int64s(batches, "lastOffset")
         base_offsets = int64s(batches, "baseOffset")
@@ -66,36 +72,37 @@ class EpochCheck:
                 yield from self._begin(_EpochRun(epoch, path, positions[i], base_offsets[i], last_offsets[i]))
 
     def finish(self) -> Iterator[Problem]:
-        """The problems of the last batches, and of the checkpoint itself."""
-        yield from self._compared(self._before)
-        yield from self._compared(self._run)
+        """Yield the problems of the last batches and those within the checkpoint."""
+        yield from self._compare(self._before)
+        yield from self._compare(self._run)
         for before, after in pairwise(self._log.leader_epochs):
             if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
-                message = (
-                    f"expected leader epochs and their offsets to increase, found {after} behind {before}"
-                )
-                yield self._of_checkpoint(after.start_offset, message)
+                message = f"expected increasing leader epochs and start offsets, found {after} after {before}"
+                yield self._checkpoint_problem(after.start_offset, message)
 
     def _begin(self, run: _EpochRun) -> Iterator[Problem]:
         before, now = self._before, self._run
         if now is None or run.epoch > now.epoch:
-            yield from self._compared(before)
+            yield from self._compare(before)
             self._before, self._run = now, run
         elif now.batches == 1 and before is not None and before.epoch <= run.epoch:
-            yield self._out_of_order(now, f"at most {run.epoch}, as that of the batches around it")
+            yield self._out_of_order(now, f"at most {run.epoch}, as in the batches around it")
             if before.epoch == run.epoch:
                 run = replace(before, last_offset=run.last_offset, batches=before.batches + 1)
                 self._before = None
             self._run = run
         else:
-            yield self._out_of_order(run, f"at least {now.epoch}, as that of the batch before it")
-            yield from self._compared(before)
-            yield from self._compared(now)
+            yield self._out_of_order(run, f"at least {now.epoch}, as in the batch before it")
+            yield from self._compare(before)
+            yield from self._compare(now)
             self._before, self._run = None, replace(run, is_wrong=True)
 
-    def _compared(self, run: _EpochRun | None) -> Iterator[Problem]:
-        """What the checkpoint says of a run. Its first entry begins at the log's start, where an earlier one
-        of that epoch, or of a lower one, may have been removed."""
+    def _compare(self, run: _EpochRun | None) -> Iterator[Problem]:
+        """Compare a run with the checkpoint.
+
+        Batches below the checkpoint's first entry may have any epoch up to that of the entry: retention
+        removes earlier entries.
+        """
         start = self._log.log_start_offset
         if run is None or run.is_wrong or run.last_offset < start:
             return
@@ -105,22 +112,22 @@ class EpochCheck:
             if not self._is_missing:
                 self._is_missing = True
                 message = (
-                    f"the batch at {where} has epoch {run.epoch}, the checkpoint has none, or is missing"
+                    f"the batch at {where} has epoch {run.epoch}, but the checkpoint is empty or missing"
                 )
-                yield self._of_checkpoint(run.offset, message)
+                yield self._checkpoint_problem(run.offset, message)
             return
         for offset in (max(start, run.offset), run.last_offset):
             covering = [entry for entry in entries if entry.start_offset <= offset]
             epoch = covering[-1].epoch if covering else min(run.epoch, entries[0].epoch)
             if epoch != run.epoch:
-                expected = f"expected epoch {run.epoch} at offset {offset}, as of the batch at {where}"
-                yield self._of_checkpoint(offset, f"{expected}, found {epoch}")
+                expected = f"expected epoch {run.epoch} at offset {offset}, as in the batch at {where}"
+                yield self._checkpoint_problem(offset, f"{expected}, found {epoch}")
                 return
 
     def _out_of_order(self, run: _EpochRun, expected: str) -> Problem:
         message = f"expected a leader epoch of {expected}, found {run.epoch}"
         return Problem(KIND, run.path, run.position, run.offset, message, self._advice.disordered)
 
-    def _of_checkpoint(self, offset: int, message: str) -> Problem:
+    def _checkpoint_problem(self, offset: int, message: str) -> Problem:
         path = f"{self._log.path}/{LEADER_EPOCH_CHECKPOINT}"
         return Problem(KIND, path, None, offset, message, self._advice.epochs)

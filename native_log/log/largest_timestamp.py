@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
 
 _READ_WHOLE_BYTES = 256 << 10
-"""Segments up to this size are quicker looked through than looked up in."""
+"""Segments up to this size are scanned whole, which is faster than a lookup."""
 
 
 def largest_timestamp_ms(log: PartitionLog, index: int, expired_before_ms: int) -> int:
-    """Of the segment with that index; the file's mtime where no record has a timestamp (format v0).
+    """Return the largest timestamp in the segment `log.segments[index]`, in ms.
 
-    As in a broker it is that of the last entry of the time index, which is believed where it keeps the
-    segment. Where the segment would go for it (the timestamp is less than `expired_before_ms`), or where the
-    entry cannot be right, the headers of the batches have the word: first those from the entry's on.
+    If no record has a timestamp (format v0), it is the file's modification time. If a part of the segment is
+    damaged, it is at least that time.
+
+    A broker uses the last entry of the time index. So does this function, but only if the entry is plausible
+    and keeps the segment. Before a segment is deleted because of its timestamp (it is less than
+    `expired_before_ms`), the batch headers are read to confirm the entry.
     """
     segment = log.segments[index]
     is_last = index == len(log.segments) - 1
@@ -33,20 +36,20 @@ def largest_timestamp_ms(log: PartitionLog, index: int, expired_before_ms: int) 
         return entry[0]
     if segment.size_bytes == 0:
         return segment.mtime_ms
-    if segment.size_bytes <= _READ_WHOLE_BYTES and (found := _in_whole(segment)) >= 0:
-        return found
+    if segment.size_bytes <= _READ_WHOLE_BYTES and (largest := _scan_whole(segment)) >= 0:
+        return largest
     damaged: list[DamagedRange] = []
     if entry is not None:
-        found = _in_headers(log, segment, entry[1], damaged)
-        if found == entry[0] and not damaged:
-            return found
-    found = _in_headers(log, segment, segment.base_offset, damaged)
-    # What cannot be read may be as new as the file.
-    return max(found, segment.mtime_ms) if damaged or found < 0 else found
+        largest = _scan_headers(log, segment, entry[1], damaged)
+        if largest == entry[0] and not damaged:
+            return largest
+    largest = _scan_headers(log, segment, segment.base_offset, damaged)
+    # A record that cannot be read may be as new as the file.
+    return max(largest, segment.mtime_ms) if damaged or largest < 0 else largest
 
 
 def _last_entry(segment: LogSegment, end_offset: int) -> tuple[int, int] | None:
-    """(timestamp in ms, offset) of the time index's last entry; None if there is none that can be right."""
+    """Return (timestamp in ms, offset) of the time index's last entry; None if there is no plausible one."""
     index = segment.load_time_index()
     if not len(index) or (index.file.size_bytes or 0) % TIME_ENTRY.size:
         return None
@@ -60,20 +63,21 @@ def _last_entry(segment: LogSegment, end_offset: int) -> tuple[int, int] | None:
     return timestamp_ms, offset
 
 
-def _in_whole(segment: LogSegment) -> int:
-    """Of a small segment; -1 where none has a timestamp, or where it is not whole."""
+def _scan_whole(segment: LogSegment) -> int:
+    """Return the largest timestamp of a small segment; -1 if it has none, or if a part is damaged."""
     with DataFile(str(segment.path)) as file:
         order = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
         scanned = scan(file.read(0, segment.size_bytes), order=order)
     return greatest_timestamp_ms(scanned.batches) if scanned.status == "end" else -1
 
 
-def _in_headers(
+def _scan_headers(
     log: PartitionLog, segment: LogSegment, start_offset: int, damaged: list[DamagedRange]
 ) -> int:
+    """Return the largest timestamp of the batches from `start_offset` to the segment's end; -1 if none."""
     largest = -1
-    for found, scanned in log.headers(start_offset, damaged.append):
-        if found is not segment:
+    for current, scanned in log.headers(start_offset, damaged.append):
+        if current is not segment:
             break
         largest = max(largest, greatest_timestamp_ms(scanned.batches))
     return largest

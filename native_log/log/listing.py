@@ -1,6 +1,7 @@
-"""What lies in a partition directory.
+"""List the files of a partition directory.
 
-One pass over its names and the sizes of its .log files; nothing is opened.
+Names and the sizes of .log files come from one scan of the directory. Files are opened only to find the end
+of the log, and the end of segments that an interrupted compaction left as `.swap` files.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ _MAX_SEGMENT_BYTES = 2**31 - 1
 _ATTEMPTS = 5
 _READS = 20
 _TICK_NS = 20_000_000
-"""Times of files are those of the kernel's last tick, some milliseconds old."""
+"""File systems take timestamps from the last clock tick, which is some milliseconds old."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """The files of a log: segments by ascending base offset, snapshots as (offset, name), newest first."""
+    """The files of a log.
+
+    Attributes:
+        segments: by ascending base offset.
+        snapshots: (offset, file name) of producer state snapshots, newest first.
+    """
 
     segments: tuple[LogSegment, ...]
     snapshots: tuple[tuple[int, str], ...]
@@ -34,8 +40,8 @@ class LogListing:
 def list_log(directory: str, max_batch_bytes: int) -> LogListing:
     """List a partition directory. Raises FileNotFoundError, NotADirectoryError, PermissionError.
 
-    A broker that works in it may rename files between the listing of names and the look at sizes: then it is
-    listed again.
+    A running broker may rename a file between the scan of the names and the reading of its size. The
+    directory is then listed again.
     """
     for attempt in range(_ATTEMPTS):
         try:
@@ -47,15 +53,15 @@ def list_log(directory: str, max_batch_bytes: int) -> LogListing:
 
 
 def _list_once(directory: str, max_batch_bytes: int) -> LogListing:
-    by_name = _files(directory)
+    by_name = _scan_directory(directory)
     files = loadable_files(by_name)
 
     def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
         stat = by_name[names.log].stat()
         if stat.st_size > _MAX_SEGMENT_BYTES:
             raise KafkaLogError(
-                "expected a segment of less than 2^31 bytes, for positions in it are 32 bits wide, found "
-                f"{stat.st_size} bytes: no broker wrote this. Move the file away to read the rest of the log",
+                "expected a segment of less than 2^31 bytes, because positions have 32 bits, found "
+                f"{stat.st_size} bytes; move the file away to read the rest of the log",
                 path=f"{directory}/{names.log}",
             )
         return LogSegment(
@@ -73,8 +79,8 @@ def _list_once(directory: str, max_batch_bytes: int) -> LogListing:
 
     replaced = None
     if swaps := swap_logs(files):
-        # The same files with nothing replaced: of each base offset the .swap is chosen, as a segment to look
-        # into.
+        # Without `replaced`, a .swap file is selected over another file of the same base offset. So this
+        # gives the segments to open, to find the offsets that each .swap file covers.
         new = {names.base_offset: names for names in select_files(files, None).segments}
         next_offsets = [next_offset(segment(new[swap.offset]), max_batch_bytes) for swap in swaps]
         replaced = min(swap.offset for swap in swaps), max(next_offsets)
@@ -84,46 +90,47 @@ def _list_once(directory: str, max_batch_bytes: int) -> LogListing:
 
 
 def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -> tuple[LogListing, Tail]:
-    """What lies in a partition directory, and where its last segment ends. Raises as list_log."""
+    """List a partition directory and find the end of its last segment. Raises as list_log."""
     listing = list_log(directory, max_batch_bytes)
     if not listing.segments:
         return listing, Tail(0, 0)
     last = listing.segments[-1]
     if last.size_bytes == 0:
         return listing, Tail(0, last.base_offset)
-    return listing, _tail(last, clean_shutdown, max_batch_bytes)
+    return listing, _find_tail(last, clean_shutdown, max_batch_bytes)
 
 
-def _files(directory: str) -> dict[str, os.DirEntry[str]]:
-    """The files of a directory.
+def _scan_directory(directory: str) -> dict[str, os.DirEntry[str]]:
+    """Return the files of a directory by name.
 
-    A large one is read in parts: a file that a broker renames meanwhile can be missed under both its names,
-    or met twice. So it is read until nothing has changed: by the directory's own time, and where that may be
-    of the same tick of the clock as a later change, by reading it again.
+    The system returns a large directory in several parts. If a broker renames a file meanwhile, the file can
+    be missing under both names, or appear under both. So the directory is read until it did not change during
+    a read. Its modification time shows that, unless the time is so recent that a later change may have the
+    same clock tick: then two reads must give the same names.
     """
-    found: dict[str, os.DirEntry[str]] = {}
+    files: dict[str, os.DirEntry[str]] = {}
     for _ in range(_READS):
-        before, changed_ns = found, os.stat(directory).st_mtime_ns  # noqa: PTH116
+        before, changed_ns = files, os.stat(directory).st_mtime_ns  # noqa: PTH116
         with os.scandir(directory) as entries:
-            found = {entry.name: entry for entry in entries if _is_listed(entry)}
+            files = {entry.name: entry for entry in entries if _is_file(entry)}
         is_old = time.time_ns() - changed_ns > _TICK_NS
         is_same = os.stat(directory).st_mtime_ns == changed_ns  # noqa: PTH116
-        if is_same and (is_old or found.keys() == before.keys()):
+        if is_same and (is_old or files.keys() == before.keys()):
             break
-    return found
+    return files
 
 
-def _is_listed(entry: os.DirEntry[str]) -> bool:
-    # A log can be read without its indexes, but not without a .log: there the OSError is not for skipping.
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    # A log can be read without its indexes, but not without a .log file: raise its OSError.
     return entry.is_file() if entry.name.endswith(f".{LOG}") else is_file(entry)
 
 
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:
-    """The offset behind what the segment's file holds."""
-    return _tail(segment, False, max_batch_bytes).next_offset
+    """Return the offset after the last record in the segment's file."""
+    return _find_tail(segment, False, max_batch_bytes).next_offset
 
 
-def _tail(segment: LogSegment, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
+def _find_tail(segment: LogSegment, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
     with DataFile(f"{segment.directory}/{segment.log}") as file:
         return find_tail(
             segment, file, Window(), clean_shutdown=clean_shutdown, max_batch_bytes=max_batch_bytes

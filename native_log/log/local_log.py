@@ -1,4 +1,4 @@
-"""What lies in a partition directory (Kafka: LocalLog): segments in order, and offsets that bound them."""
+"""The state of a log on disk (Kafka: LocalLog): its segments in order, and the offsets that bound it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ class LocalLog:
     """The log in one partition directory, as it was when it was opened.
 
     Attributes:
-        path: the directory.
-        topic, partition: from the directory's name, unless they were given.
+        path: the partition directory.
+        topic, partition: taken from the directory's name, unless they were given.
         segments: all segments, by ascending base offset.
-        snapshots: (offset, file name) of the snapshots of producer state, newest first.
-        log_start_offset: first offset of the log, by the broker's checkpoint where that has it. It may lie
-            within a batch.
-        local_log_start_offset: first offset of the log in the segments of this directory. It is greater than
-            log_start_offset where what lies before it is in tiered storage (KIP-405), or lost.
+        snapshots: (offset, file name) of producer state snapshots, newest first.
+        checkpoints: the partition's entries in the checkpoint files of the log directory.
+        log_start_offset: the first offset of the log, from log-start-offset-checkpoint if that has an entry.
+            It may lie within a batch.
+        local_log_start_offset: the first offset of the log in the segments of this directory. It is greater
+            than log_start_offset if the records before it are in tiered storage (KIP-405), or lost.
         log_end_offset: the offset after the last record.
-        high_watermark: the first offset a consumer does not get: the checkpointed one while a broker has the
-            directory open, else the log end offset, as after the broker's restart.
+        high_watermark: the first offset that a consumer does not get. It is the checkpointed high watermark
+            while a broker has the directory open, else the log end offset, as after a restart of the broker.
+        max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class LocalLog:
         max_batch_bytes: int,
         config: LogConfig | Callable[[], LogConfig] = _DEFAULT_CONFIG,
     ) -> None:
-        """Use `open`."""
+        """Do not call this; use `open`."""
         self.path = path
         self.topic = topic
         self.partition = partition
@@ -74,7 +76,7 @@ class LocalLog:
         checkpointed = checkpoints.log_start_offset
         self.local_log_start_offset = max(first, checkpointed or 0)
         self.log_start_offset = self.local_log_start_offset if checkpointed is None else checkpointed
-        # A log that ends before its start is emptied by the broker: it goes on at the start.
+        # A broker empties a log that ends before its start offset, and continues at the start offset.
         self.log_end_offset = max(tail.next_offset, self.local_log_start_offset)
         self.high_watermark = self.log_end_offset
         if checkpoints.live and checkpoints.high_watermark is not None:
@@ -93,20 +95,21 @@ class LocalLog:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         config: Mapping[str, object] | Callable[[], LogConfig] | None = None,
     ) -> Self:
-        """Open the partition directory `path`: list its files and look at the end of the last segment.
+        """Open the partition directory `path`: list its files and find the end of the last segment.
 
         Args:
-            topic, partition: what to call it; by default as its directory is named.
-            checkpoints: what the checkpoint files of the log directory say of it.
-            max_batch_bytes: a batch that claims, or decompresses to, more is taken for damaged.
+            path: the partition directory.
+            topic, partition: the log's topic and partition; by default those in the directory's name.
+            checkpoints: the partition's entries in the checkpoint files of the log directory.
+            max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
             config: settings for appending, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig. Or a
-                function that returns them all, called when they are first needed.
+                function that returns a LogConfig, which is called when the settings are first needed.
 
         Raises:
-            InvalidConfigError: a setting that cannot be meant.
+            InvalidConfigError: a setting is invalid.
             FileNotFoundError, NotADirectoryError, PermissionError, OSError: the directory or a file cannot be
-            read.
-            KafkaLogError: a segment is larger than one can be.
+                read.
+            KafkaLogError: a segment has 2^31 bytes or more.
         """
         directory = os.fspath(path)
         match = _DIRECTORY.fullmatch(os.path.basename(os.path.abspath(directory)))  # noqa: PTH100, PTH119
@@ -126,7 +129,7 @@ class LocalLog:
 
     @property
     def config(self) -> LogConfig:
-        """The settings for appending. Raises InvalidConfigError for stored ones that are not known."""
+        """The settings for appending. Raises InvalidConfigError if stored settings are invalid."""
         if callable(self._config):
             self._config = self._config()
         return self._config
@@ -139,65 +142,66 @@ class LocalLog:
 
     @property
     def end_of_last_batch(self) -> int:
-        """The log end offset by what lies in the last segment, were it below the log's start."""
+        """The offset after the last record in the last segment, even if it is below the log start offset."""
         return self._tail.next_offset
 
     @property
     def invalid_bytes(self) -> int:
-        """How many bytes behind the last batch reading leaves out.
+        """The number of bytes after the last valid batch, which are not read.
 
-        0 while a broker has the directory open: there they are zeros, or a batch that is being written.
+        0 while a broker has the directory open: then the bytes are preallocated zeros, or a batch that is
+        being written.
         """
         return 0 if self.checkpoints.live else self._tail.invalid_bytes
 
     @property
     def missing_end(self) -> str | None:
-        """What is left out or missing behind the log end offset, in one line; None if nothing is.
+        """What is ignored or missing after the log end offset, in one line; None if nothing is.
 
-        While a broker has the directory open it says nothing of bytes behind the last batch.
+        While a broker has the directory open, bytes after the last batch are not reported.
         """
-        found = []
+        signs = []
         if self.invalid_bytes:
-            found.append(
+            signs.append(
                 f"its last {self.invalid_bytes} bytes, from position {self._tail.end_position} of "
-                f"{self.segments[-1].log} on, are left out: {self._tail.invalid}, as a crash leaves it"
+                f"{self.segments[-1].log}, are ignored: {self._tail.invalid}, as a crash leaves it"
             )
         snapshot, name = self.snapshots[0] if self.snapshots else (0, "")
         if snapshot > self.log_end_offset:
-            found.append(f"{name} was written when it had reached offset {snapshot}")
+            signs.append(f"{name} was written when the log had reached offset {snapshot}")
         if (self.checkpoints.high_watermark or 0) > self.log_end_offset:
-            found.append(
+            signs.append(
                 f"its high watermark was {self.checkpoints.high_watermark} (replication-offset-checkpoint)"
             )
-        return f"the log ends at offset {self.log_end_offset}, but {'; '.join(found)}" if found else None
+        return f"the log ends at offset {self.log_end_offset}, but {'; '.join(signs)}" if signs else None
 
     @property
     def size_bytes(self) -> int:
-        """Size of all .log files."""
+        """The total size of all .log files in bytes."""
         return sum(segment.size_bytes for segment in self.segments)
 
     @cached_property
     def leader_epochs(self) -> tuple[EpochEntry, ...]:
-        """The leader epochs and where each began, from `leader-epoch-checkpoint`.
+        """The leader epochs and their start offsets, from `leader-epoch-checkpoint`.
 
-        Empty if that is missing or unreadable.
+        Empty if that file is missing or invalid.
         """
         return read_leader_epochs(self.path)
 
     @cached_property
     def topic_id(self) -> str | None:
-        """The topic's id, 22 characters of base64url, from `partition.metadata`.
+        """The topic id, 22 characters of base64url, from `partition.metadata`.
 
-        None if that is missing or unreadable.
+        None if that file is missing or invalid.
         """
         return read_topic_id(self.path)
 
     def check_offset(self, offset: int) -> None:
-        """Raises OffsetOutOfRangeError for one that the log never had, or has no more."""
+        """Raise OffsetOutOfRangeError if `offset` lies outside [local_log_start_offset, log_end_offset]."""
         if self.log_start_offset <= offset < self.local_log_start_offset:
             raise OffsetOutOfRangeError(
-                f"expected an offset from the local log start offset {self.local_log_start_offset} on, found "
-                f"{offset}: {self.missing_start}",
+                f"expected an offset at or above the local log start offset {self.local_log_start_offset}, "
+                f"found {offset}: {self.missing_start}",
                 path=self.path,
                 offset=offset,
             )
@@ -211,12 +215,12 @@ class LocalLog:
 
     @property
     def missing_start(self) -> str | None:
-        """Which offsets of the log no segment of this directory has, in words; None if there are none."""
+        """The offsets at the log's start that no segment in this directory has, in words; None if none."""
         if self.log_start_offset >= self.local_log_start_offset:
             return None
         return (
             f"the log starts at offset {self.log_start_offset} (log-start-offset-checkpoint), its local "
-            f"segments at {self.local_log_start_offset}; what lies between is in tiered storage, or lost"
+            f"segments at {self.local_log_start_offset}; the offsets between are in tiered storage, or lost"
         )
 
     def headers(
@@ -226,9 +230,12 @@ class LocalLog:
         *,
         check_crcs: bool = False,
     ) -> Iterator[tuple[LogSegment, Scanned]]:
-        """The headers of all batches from the one with `start_offset` on, with their segments.
+        """Yield the batch headers of the log, with their segments.
 
-        None: all that is there.
+        Args:
+            start_offset: start at the batch with this offset; None: at the first batch of the first segment.
+            on_damage: called with each damaged range. The scan then continues after it.
+            check_crcs: also check the checksum of each batch.
         """
         window = Window()
         bases = [segment.base_offset for segment in self.segments]
@@ -249,7 +256,7 @@ class LocalLog:
                     yield segment, scanned
 
     def reopen(self) -> Self:
-        """The log as it lies there now."""
+        """Open the log again, to see its current state."""
         log = type(self).open(
             self.path,
             topic=self.topic,
@@ -261,5 +268,8 @@ class LocalLog:
         return log
 
     def end_position(self, segment: LogSegment) -> int:
-        """Where reading `segment` stops: its size, for the last one where what is written of it ends."""
+        """Return the position at which reading `segment` stops, exclusive.
+
+        This is the segment's size or, for the last segment, the end of its last batch.
+        """
         return self._tail.end_position if segment is self.segments[-1] else segment.size_bytes

@@ -1,8 +1,8 @@
-"""Which files of a partition directory make up its log (Kafka: LogLoader). Decisions only: nothing is read or
-changed.
+"""Select the files of a partition directory that make up its log (Kafka: LogLoader).
 
-A crash during compaction leaves files behind which a broker sorts out when it loads the log. A reader has to
-come to the same segments without touching any.
+A crash during compaction leaves files with the suffixes `.cleaned`, `.swap` and `.deleted`. A broker renames
+or removes them when it loads the log. A reader must select the same segments without changing any file. The
+functions of this module are pure: they decide from file names alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """Names of the files of one segment; None where there is none."""
+    """The names of one segment's files; None for a file that does not exist."""
 
     base_offset: int
     log: str
@@ -40,19 +40,24 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True)
 class SelectedFiles:
-    """What a log consists of: segments by ascending base offset, snapshots of producer state as (offset,
-    name), newest first."""
+    """The file names of a log.
+
+    Attributes:
+        segments: by ascending base offset.
+        snapshots: (offset, file name) of producer state snapshots, newest first.
+    """
 
     segments: tuple[SegmentFiles, ...]
     snapshots: tuple[tuple[int, str], ...]
 
 
 def loadable_files(names: Iterable[str]) -> list[FileName]:
-    """The files among `names` that a load looks at: those of segments that are neither `.deleted` nor
-    garbage.
+    """Return the files among `names` that loading a log considers, with parsed names.
 
-    An unfinished series of renames from `.cleaned` to `.swap` is void: it runs from the highest base offset
-    down, so every `.swap` at or above the lowest `.cleaned` belongs to it.
+    `.deleted` and `.cleaned` files and files of other kinds are left out. A compaction renames `.cleaned`
+    files to `.swap` from the highest base offset down. If a `.cleaned` file is left, this series was
+    interrupted and does not count: every `.swap` file at or above the lowest `.cleaned` file belongs to it
+    and is left out too.
     """
     files = [
         file for file in map(parse_file_name, names) if file is not None and file.state in ("", SWAP, CLEANED)
@@ -64,20 +69,18 @@ def loadable_files(names: Iterable[str]) -> list[FileName]:
 
 
 def swap_logs(files: Sequence[FileName]) -> list[FileName]:
-    """The `.log.swap` files, finished output of compaction.
-
-    What they hold decides which originals they replace.
-    """
+    """Return the `.log.swap` files: complete output of a compaction, which replaces other segments."""
     return [file for file in files if file.state == SWAP and file.kind == LOG]
 
 
 def select_files(files: Sequence[FileName], replaced: tuple[int, int] | None) -> SelectedFiles:
-    """The log that `files` make.
+    """Select the files of the log from loadable ones.
 
     Args:
-        replaced: from the lowest base offset of the `.log.swap` files to the highest offset after what they
-        hold: originals
-            with a base offset in [first, second) were replaced by them.
+        files: the result of `loadable_files`.
+        replaced: the offsets that the `.log.swap` files cover: from their lowest base offset to the highest
+            offset after their records. Other segments with a base offset in [first, second) are replaced by
+            the `.swap` files and left out. None: nothing is replaced.
     """
     chosen: dict[str, dict[int, FileName]] = defaultdict(dict)
     for file in files:
@@ -104,8 +107,9 @@ def select_files(files: Sequence[FileName], replaced: tuple[int, int] | None) ->
 
 
 def _rank(file: FileName) -> tuple[bool, str]:
-    """Which of two files for the same thing counts.
+    """Rank two files of the same kind and offset; the higher one is selected.
 
-    A `.swap` is put in place of the other; else it is the one that a broker would have named.
+    A `.swap` file replaces the other file. Otherwise the names differ only in the number of leading zeros:
+    the name with 20 digits, which a broker would give, is ranked higher.
     """
     return bool(file.state), file.name

@@ -1,4 +1,4 @@
-"""One partition of a topic (Kafka: UnifiedLog): what is read of its log, and what is appended to it."""
+"""PartitionLog, the log of one partition to read from and append to (Kafka: UnifiedLog)."""
 
 from __future__ import annotations
 
@@ -39,24 +39,26 @@ if TYPE_CHECKING:
     from native_log.log.writing.encoded_batches import EncodedBatches
     from native_log.log.writing.writable_log import WritableLog
 
-# What only writing needs, or looking up times, is imported there: a Spark job starts many readers.
+# Modules that only appends or lookups by time need are imported in those methods: Spark starts many readers.
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
 
 class LogOwner(Protocol):
-    """Keeps the logs that are written alive, so that it can close them."""
+    """An object that keeps logs open for appending alive, so that it can close them."""
 
     def keep(self, log: PartitionLog, *, is_written: bool) -> None:
         """Keep `log` alive until it is called again with `is_written` false."""
 
 
 class PartitionLog(LocalLog):
-    """A log to read and to append to. Its attributes are as they were when it was opened or last appended to.
+    """The log of a partition, to read from and append to.
 
-    A log that was appended to has to be closed. One that goes away without that raises a ResourceWarning, and
-    leaves its directory as after a crash: to be recovered by whoever opens it next.
+    Its attributes show the log as it was when it was opened or last appended to.
+
+    A log that was appended to must be closed. If it is garbage-collected before, a ResourceWarning is raised
+    and the log directory is left as after a crash: it must be recovered when it is next opened for writing.
     """
 
     _writing: WritableLog | None = None
@@ -64,9 +66,12 @@ class PartitionLog(LocalLog):
 
     @cached_property
     def last_stable_offset(self) -> int:
-        """First offset that a read_committed consumer does not get: the high watermark, or the first offset
-        of the oldest transaction that is undecided below it."""
-        return self._retried(last_stable_offset)
+        """The first offset that a read_committed consumer does not get.
+
+        It is the first offset of the oldest transaction that is undecided below the high watermark, or else
+        the high watermark.
+        """
+        return self._retry(last_stable_offset)
 
     def range(
         self,
@@ -75,17 +80,22 @@ class PartitionLog(LocalLog):
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
     ) -> LogRange:
-        """The records from `start_offset` to before `end_offset`, None: as far as can be read.
+        """Locate the records with offsets in [start_offset, end_offset).
 
-        Without a start offset, a log whose start no local segment has is read with a warning; and without an
-        end offset, one whose end is torn or missing.
+        The range ends at the high watermark at the latest, or at the last stable offset if `isolation_level`
+        is "read_committed".
 
-        The end is never beyond the high watermark, with `isolation_level` "read_committed" never beyond the
-        last stable offset.
+        Args:
+            start_offset: None: the first offset in local segments. A warning is logged if the log starts
+                before it.
+            end_offset: exclusive; None: the last offset that can be read. A warning is logged if the end of
+                the log is damaged or missing.
+            isolation_level: "read_uncommitted" or "read_committed".
 
         Raises:
-            OffsetOutOfRangeError: an offset lies outside of [local_log_start_offset, log_end_offset].
-            TypeError: an offset that is not an int.
+            OffsetOutOfRangeError: an offset lies outside [local_log_start_offset, log_end_offset].
+            TypeError: an offset is not an int.
+            ValueError: an unknown isolation level.
         """
         start_offset = optional_integer("start_offset", start_offset)
         end_offset = optional_integer("end_offset", end_offset)
@@ -93,11 +103,11 @@ class PartitionLog(LocalLog):
         if end_offset is None:
             self._report_missing_end()
         if start_offset is None and self.missing_start:
-            logger.warning("%s is read in part: %s", self.path, self.missing_start)
+            logger.warning("%s is read only in part: %s", self.path, self.missing_start)
         start = self.local_log_start_offset if start_offset is None else start_offset
         self.check_offset(limit if end_offset is None else end_offset)
         end = max(start, limit if end_offset is None else min(end_offset, limit))
-        pieces, earlier = self._retried(lambda log: locate(log, start, end))
+        slices, earlier = self._retry(lambda log: locate(log, start, end))
         return LogRange(
             str(self.path),
             self.topic,
@@ -105,7 +115,7 @@ class PartitionLog(LocalLog):
             start,
             end,
             isolation_level,
-            pieces,
+            slices,
             self.max_batch_bytes,
             earlier,
         )
@@ -116,22 +126,26 @@ class PartitionLog(LocalLog):
         end_offset: int | None = None,
         columns: Sequence[str] | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
-        **how: Unpack[ReadOptions],
+        **options: Unpack[ReadOptions],
     ) -> pa.RecordBatchReader:
-        """The records of `range(start_offset, end_offset)`: an iterator of record batches that has `schema`,
-        `read_all()` and `read_pandas()`, and that Polars, DuckDB and whatever else knows Arrow's PyCapsule
-        interface take as it is. It can be read once; see `scan` for more often.
+        """Read the records of `range(start_offset, end_offset)` as record batches.
+
+        The result is an iterator with `schema`, `read_all()` and `read_pandas()`. Polars, DuckDB and other
+        users of Arrow's PyCapsule interface accept it directly. It can be read once; `scan` returns a source
+        that can be read more often.
 
         Args:
-            columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record`; by default the whole schema.
-                Only these are decoded.
-            how: see LogRange.read; `mode` among them, what to do about damaged bytes.
+            start_offset, end_offset, isolation_level: see `range`.
+            columns: names in RECORD_SCHEMA, in any order, and `_corrupt_record`; by default the whole schema.
+                Only these columns are decoded.
+            options: see LogRange.read. `mode` says what to do about damaged bytes.
 
         Raises:
-            OffsetOutOfRangeError: as `range`. CorruptRecordError: as the batches are read, see `mode`.
+            OffsetOutOfRangeError: see `range`.
+            CorruptRecordError: raised while batches are read, see `mode`.
             ValueError: an unknown column, isolation level or mode.
         """
-        return self.scan(start_offset, end_offset, columns, isolation_level, **how).to_reader()
+        return self.scan(start_offset, end_offset, columns, isolation_level, **options).to_reader()
 
     def scan(
         self,
@@ -139,17 +153,18 @@ class PartitionLog(LocalLog):
         end_offset: int | None = None,
         columns: Sequence[str] | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
-        **how: Unpack[ReadOptions],
+        **options: Unpack[ReadOptions],
     ) -> LogScan:
-        """The same as `read`, as a source that can be scanned more than once: for a query that reads a table
-        twice, or is run again. Its offsets are those of now.
+        """Return a source that can be read more than once, for queries that read a table twice or run again.
+
+        The arguments are those of `read`. The offsets are resolved now, not when the source is read.
 
         Raises OffsetOutOfRangeError, ValueError as `read`.
         """
         names = RECORD_SCHEMA.names if columns is None else columns
-        record_schema(names)  # before the log is looked into
-        wanted = self.range(start_offset, end_offset, isolation_level=isolation_level)
-        return LogScan(wanted, tuple(names), how)
+        record_schema(names)  # check the names before anything is read
+        located = self.range(start_offset, end_offset, isolation_level=isolation_level)
+        return LogScan(located, tuple(names), options)
 
     def offset_for_timestamp(
         self,
@@ -158,36 +173,44 @@ class PartitionLog(LocalLog):
         isolation_level: IsolationLevel = "read_uncommitted",
         mode: Mode = "failFast",
     ) -> int | None:
-        """Offset of the first record, by offset, with a timestamp of at least `timestamp_ms`; None if there
-        is none.
+        """Return the lowest offset of a record with a timestamp of at least `timestamp_ms`, or None.
 
-        As ListOffsets answers: records of control batches and of aborted transactions count, those at or
-        above the high watermark (read_committed: the last stable offset) do not. Unlike a broker this goes on
-        to the next segment where the first that promised a match has none, as after compaction. v0 records
-        have no timestamp.
+        The result is that of Kafka's ListOffsets. Records of control batches and of aborted transactions
+        count. Records at or above the high watermark (read_committed: the last stable offset) do not. v0
+        records have no timestamp. There is one difference from a broker: if the first segment whose index
+        promises a match has none, as after compaction, the search continues in the next segment.
+
+        Args:
+            timestamp_ms: milliseconds since 1970.
+            isolation_level: "read_uncommitted" or "read_committed".
+            mode: "failFast", or another one to skip damaged bytes with a warning.
 
         Raises:
-            CorruptRecordError: damaged bytes on the way may have held the record (with mode "failFast").
+            CorruptRecordError: damaged bytes may have contained the record (with mode "failFast").
         """
         if not isinstance(timestamp_ms, Real):
             raise TypeError(
-                f"timestamp_ms is in milliseconds since 1970, found {timestamp_ms!r}; of a datetime they are "
-                "int(when.timestamp() * 1000)"
+                f"timestamp_ms: expected milliseconds since 1970, found {timestamp_ms!r}; convert a datetime "
+                "with int(when.timestamp() * 1000)"
             )
         limit = self._limit(isolation_level)
         from native_log.log.reading.timestamps import offset_for_timestamp
 
         on_damage = _damage_handler(mode)
-        offset = self._retried(lambda log: offset_for_timestamp(log, timestamp_ms, on_damage))
+        offset = self._retry(lambda log: offset_for_timestamp(log, timestamp_ms, on_damage))
         return offset if offset is not None and offset < limit else None
 
     def batches(self, *, check_crcs: bool = False, mode: Mode = "failFast") -> Iterator[pa.RecordBatch]:
-        """All batches in the segments' files, from their headers alone: BATCH_SCHEMA and `segment`, the
-        file's name.
+        """Yield one row for each batch in the segment files, from batch headers alone.
+
+        The columns are those of BATCH_SCHEMA and `segment`, the file's name.
+
+        Args:
+            check_crcs: also check the checksum of each batch, for the column `isValid`.
+            mode: "failFast", or another one to skip damaged bytes with a warning.
 
         Raises:
-            CorruptRecordError: a batch cannot be told from the next (with mode "failFast", else it is stepped
-                over).
+            CorruptRecordError: a batch header is damaged (with mode "failFast").
         """
         self._report_missing_end()
         for segment, scanned in self.headers(None, _damage_handler(mode), check_crcs=check_crcs):
@@ -196,15 +219,19 @@ class PartitionLog(LocalLog):
                 yield scanned.batches.append_column("segment", pa.array([segment.log] * count, pa.string()))
 
     def transactions(self, *, mode: Mode = "failFast") -> pa.Table:
-        """The transactions that the log has data of, as TRANSACTION_SCHEMA: first the ended ones in the order
-        of their markers.
+        """Return the transactions of which the log contains data, as TRANSACTION_SCHEMA.
+
+        Ended transactions come first, by the offset of their markers, then open ones.
+
+        Args:
+            mode: "failFast", or another one to skip damaged bytes with a warning.
 
         Raises:
-            CorruptRecordError: damaged bytes may have held a marker (with mode "failFast").
+            CorruptRecordError: damaged bytes may have contained a marker (with mode "failFast").
         """
         on_damage = _damage_handler(mode)
         self._report_missing_end()
-        return transactions_table(self._retried(lambda log: all_transactions(log, on_damage)))
+        return transactions_table(self._retry(lambda log: all_transactions(log, on_damage)))
 
     def append(
         self,
@@ -220,49 +247,55 @@ class PartitionLog(LocalLog):
         base_sequence: int = -1,
         is_transactional: bool = False,
     ) -> int:
-        """Append records at the log's end, all of them or, if an error is raised, none. (A process that is
-        killed leaves whole batches of them: what comes after is cut off by recovery.) Threads may share the
-        log, and append in turn.
+        """Append records at the end of the log. If an error is raised, none of them are appended.
 
-        The directory's lock is taken with the first append and held until `close`: a broker cannot start on
-        it meanwhile, and one that runs is not disturbed. What was appended can be read at once; it is on the
-        disk for good after `flush` or `close` (or as flush.messages and flush.ms say).
+        If the process is killed, some whole batches may remain; recovery truncates an incomplete one. Threads
+        may share the log: their appends run one after the other.
+
+        The first append takes the lock of the log directory, which is held until `close`. While it is held,
+        no broker can start on the directory; while a broker runs, the append raises LogDirInUseError.
+        Appended records can be read at once. They are flushed to disk by `flush` and `close`, and as
+        flush.messages and flush.ms say.
 
         Args:
-            records: columns by name, in any order: `value`, `key` (binary or string; null is null), `headers`
-                (list of structs of key and value), `timestamp` (any Arrow timestamp, or int64 ms; null or no
-                such column: now). `topic` and `partition` have to be this log's. The other columns of
-                RECORD_SCHEMA, which `read` returns, are ignored. A DataFrame of pandas (2.2 on) or Polars
-                will do, as all that Arrow's PyCapsule interface takes.
-            leader_epoch: of the batches; by default that of the batches before, 0 in a new log.
-            now_ms: the time now, epoch ms; by default the clock's.
-            compression: none, gzip, snappy, lz4 or zstd; by default what compression.type says, none where
-                that is "producer". `level`: of the codec; by default the topic's.
-            batch_size: about how many bytes a batch has before compression (Kafka: batch.size).
-            producer_id, producer_epoch, base_sequence, is_transactional: what the batches say of their
-                producer; an open transaction is ended by a control batch (see append_batches).
+            records: columns by name, in any order: `value` and `key` (binary or string, may be null),
+                `headers` (list of structs of key and value), `timestamp` (an Arrow timestamp, or int64 ms;
+                null or no column: the current time). `topic` and `partition`, if present, must be those of
+                this log. The other columns of RECORD_SCHEMA, which `read` returns, are ignored. DataFrames of
+                pandas (2.2 or later) and Polars are accepted, and other objects with Arrow's PyCapsule
+                interface.
+            leader_epoch: leader epoch of the batches; by default that of the last batches, 0 in a new log.
+            now_ms: the current time in epoch ms; by default that of the clock.
+            compression: none, gzip, snappy, lz4 or zstd; by default compression.type of the topic, or none if
+                that is "producer".
+            level: compression level; by default that of the topic.
+            batch_size: approximate size of a batch in bytes, before compression (Kafka: batch.size).
+            producer_id, producer_epoch, base_sequence, is_transactional: producer fields of the batches. A
+                control batch ends an open transaction (see append_batches).
 
         Returns:
-            The offset of the first record; those of the others follow without a gap.
+            The offset of the first record. The offsets of the others follow without gaps.
 
         Raises:
-            LogDirInUseError: a broker, or another process, works in the log directory.
-            LogNeedsRecoveryError: a crash left the log's end damaged; `kafkalog recover` mends it.
+            LogDirInUseError: a broker or another process uses the log directory.
+            LogNeedsRecoveryError: a crash damaged the end of the log; run `kafkalog recover`.
             ValueError: an unknown column.
             InvalidRecordError: a null key on a compacted topic, or a record of another topic or partition.
-            InvalidTimestampError, RecordTooLargeError.
-            OutOfOrderSequenceError, InvalidProducerEpochError: not what comes next of the producer.
+            InvalidTimestampError: a timestamp is too far from the current time.
+            RecordTooLargeError: a batch would exceed max.message.bytes or segment.bytes.
+            OutOfOrderSequenceError, InvalidProducerEpochError: the records do not follow the producer's last
+                batch.
             OSError: writing failed, or the file system has no locks.
         """
-        from native_log.log.writing.record_encoding import RecordEncoder, encoded
+        from native_log.log.writing.record_encoding import RecordEncoder, encode_records
 
-        how = RecordEncoder(
+        encoder = RecordEncoder(
             compression, level, batch_size, producer_id, producer_epoch, base_sequence, is_transactional
         )
         target = self.topic, self.partition
 
-        def prepare(at: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:
-            return at.log_end_offset, encoded(records, how, at, target)
+        def prepare(context: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:
+            return context.log_end_offset, encode_records(records, encoder, context, target)
 
         return self._write(prepare, leader_epoch, now_ms)
 
@@ -274,51 +307,51 @@ class PartitionLog(LocalLog):
         leader_epoch: int | None = None,
         now_ms: int | None = None,
     ) -> int:
-        """Append encoded batches as bytes: offsets and leader epoch are set in place, the rest stays as it is
-        wherever a broker would leave it (its checksum, its compression).
+        """Append encoded batches. Offsets and leader epoch are set in place.
+
+        All other bytes, such as compressed records, stay unchanged unless a broker would change them too. A
+        batch that is one of the last five of an idempotent producer is a duplicate and is not written again.
 
         Args:
-            batches: whole batches, one behind the other, as a producer makes them or another log holds them.
-            origin: Kafka's AppendOrigin. "client": what a producer may send, any number of batches;
-                "coordinator": control batches, too; "replication": batches of another replica, which keep
-                their offsets, at or above the log's end, and their epochs.
-            leader_epoch, now_ms: as for `append`.
-
-        A batch that an idempotent producer sent before, one of its last five, is not written again.
+            batches: the bytes of whole batches, one after the other, as a producer sends or a log has them.
+            origin: Kafka's AppendOrigin. "client": batches that a producer may send, any number of them.
+                "coordinator": control batches too. "replication": batches of another replica, which keep
+                their offsets (at or above the log end offset) and leader epochs.
+            leader_epoch, now_ms: see `append`.
 
         Returns:
-            The offset of the first record: in the log already, if that one was sent before.
+            The offset of the first record. If its batch is a duplicate, it is the offset of the original.
 
         Raises:
-            CorruptRecordError: the bytes are no whole, valid batches.
+            CorruptRecordError: the bytes are not whole, valid batches.
             LogDirInUseError and others: as for `append`.
         """
-        from native_log.log.writing.encoded_batches import incoming
+        from native_log.log.writing.encoded_batches import prepare_batches
 
-        return self._write(lambda at: incoming(batches, origin, at), leader_epoch, now_ms)
+        return self._write(lambda context: prepare_batches(batches, origin, context), leader_epoch, now_ms)
 
     def flush(self) -> None:
-        """Have everything that was appended on the disk."""
-        with self._one_by_one():
+        """Flush all appended records to disk."""
+        with self._append_lock_held():
             if self._writing is not None:
                 from native_log.log.writing.writable_log import current_ms
 
                 self._writing.appender.flush(current_ms())
 
     def owned_by(self, owner: LogOwner) -> Self:
-        """Return this log, which `owner` keeps alive while it is written."""
+        """Return this log, which `owner` keeps alive while it is open for appending."""
         self._owner = weakref.ref(owner)
         return self
 
     def close(self) -> None:
-        """End appending: indexes complete, producers' state and checkpoints written, the lock given back.
+        """Finish appending: flush to disk, write producer state and checkpoints, and release the lock.
 
-        The log can still be read, and appended to again. Does nothing where nothing was appended.
+        The log can still be read, and appended to again. If nothing was appended, nothing is done.
         """
-        with self._one_by_one():
+        with self._append_lock_held():
             if self._writing is not None:
                 writing, self._writing = self._writing, None
-                self._tell_owner(is_written=False)
+                self._notify_owner(is_written=False)
                 writing.close(self)
                 self._refresh(writing.appender)
 
@@ -332,22 +365,22 @@ class PartitionLog(LocalLog):
         writing = self._writing
         if writing is not None and writing.process_id == os.getpid():
             self._writing = None
-            # Nothing is written here: this may run anywhere, at the end of the process too.
+            # Do not write here: this may run at any time, even while the interpreter shuts down.
             writing.abandon(self)
             warnings.warn(
-                f"{self.path}: expected close() after the last append, found the log dropped: its directory "
-                "is left as after a crash; use `with`, or close it",
+                f"{self.path}: expected close() after the last append, found none: the log directory is left "
+                "as after a crash; use a `with` block, or close the log",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
             )
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what belongs to this process."""
+        """Return the state without objects that only this process can use."""
         own = ("_owner", "_append_lock", "_writing")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
-    def _tell_owner(self, *, is_written: bool) -> None:
+    def _notify_owner(self, *, is_written: bool) -> None:
         owner = None if self._owner is None else self._owner()
         if owner is not None:
             owner.keep(self, is_written=is_written)
@@ -362,40 +395,40 @@ class PartitionLog(LocalLog):
 
         leader_epoch = optional_integer("leader_epoch", leader_epoch)
         now_ms = optional_integer("now_ms", now_ms)
-        with self._one_by_one():
+        with self._append_lock_held():
             now_ms = current_ms() if now_ms is None else now_ms
             if self._writing is None:
                 self._writing = WritableLog.begin(self, now_ms)
-                self._tell_owner(is_written=True)
+                self._notify_owner(is_written=True)
                 self._refresh(self._writing.appender)
             self._writing.session.check_lock()
             appender = self._writing.appender
-            first_offset, pieces = prepare(appender.admission(leader_epoch, now_ms, self.max_batch_bytes))
+            first_offset, batches = prepare(appender.context(leader_epoch, now_ms, self.max_batch_bytes))
             try:
-                appender.write(pieces, now_ms)
+                appender.write(batches, now_ms)
             finally:
                 self._refresh(appender)
             return first_offset
 
     @contextmanager
-    def _one_by_one(self) -> Iterator[None]:
-        """Threads that append wait for each other."""
-        # Made where it is needed: a log that is only read can be pickled.
+    def _append_lock_held(self) -> Iterator[None]:
+        """Hold the lock that makes threads append one after the other."""
+        # The lock is created on first use, because a log that is only read must be picklable.
         with self.__dict__.setdefault("_append_lock", threading.RLock()):
             if self._writing is not None and self._writing.process_id != os.getpid():
-                self._writing = None  # of the process that this one was forked from, and its alone
+                self._writing = None  # it belongs to the parent of this forked process
             yield
 
     def _refresh(self, appender: LogAppender) -> None:
-        """See the log as it is written."""
+        """Update the attributes after an append."""
         self.segments = appender.segments
         self.log_end_offset = self.high_watermark = appender.log_end_offset
         self._tail = Tail(self.segments[-1].size_bytes, appender.log_end_offset)
         for name in ("last_stable_offset", "leader_epochs"):
             self.__dict__.pop(name, None)
 
-    def _retried(self, work: Callable[[LocalLog], Result]) -> Result:
-        """`work` on this log; once more on the log as it is now if its files were moved or cut meanwhile."""
+    def _retry(self, work: Callable[[LocalLog], Result]) -> Result:
+        """Call `work` with this log; if its files are removed or truncated meanwhile, reopen it and retry."""
         try:
             return work(self)
         except (FileNotFoundError, LogTruncatedError):
@@ -404,21 +437,21 @@ class PartitionLog(LocalLog):
     def _report_missing_end(self) -> None:
         missing = self.missing_end
         if missing is not None:
-            _warn_once(f"{self.path}: {missing}; kafkalog verify says more")
+            _warn_once(f"{self.path}: {missing}; run kafkalog verify for details")
 
     def _limit(self, isolation_level: IsolationLevel) -> int:
         if isolation_level == "read_committed":
             return self.last_stable_offset
         if isolation_level != "read_uncommitted":
             raise ValueError(
-                f"isolation_level must be read_uncommitted or read_committed, found {isolation_level!r}"
+                f"isolation_level: expected read_uncommitted or read_committed, found {isolation_level!r}"
             )
         return self.high_watermark
 
 
 @lru_cache(maxsize=1024)
 def _warn_once(message: str) -> None:
-    """Log a warning that has not been logged lately: a log is opened, and read, any number of times."""
+    """Log a warning unless it was logged recently, because a log may be opened and read many times."""
     logger.warning("%s", message)
 
 

@@ -1,4 +1,4 @@
-"""What verify finds: problems, and what to do about them."""
+"""The problems that verify reports, and the advice that goes with them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from native_log.checkpoints.names import METADATA_TOPIC
 
-DROP_MALFORMED = "What follows can be read with mode dropMalformed"
+DROP_MALFORMED = "The records after it can be read with mode dropMalformed"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that a broker, or a reader, would meet. Fields as in PROBLEM_SCHEMA."""
+    """A problem in a log that affects a broker or a reader. The fields are those of PROBLEM_SCHEMA."""
 
     kind: str
     path: str
@@ -31,13 +31,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do about damage, and about derived files that are wrong.
+    """What to do about each kind of problem.
 
     Attributes:
-        torn: the end of a log that a crash left.
-        damaged: bytes with batches behind them.
-        disordered: batches that are not in the order of offsets.
-        reindex: indexes. `epochs`: leader epochs.
+        torn: damage at the end of a log, as a crash leaves it.
+        damaged: damage that is followed by valid batches.
+        disordered: batches whose offsets do not increase.
+        reindex: wrong indexes.
+        epochs: a wrong leader-epoch-checkpoint.
     """
 
     torn: str
@@ -48,23 +49,24 @@ class Advice:
 
 
 _OF_A_BROKER = Advice(
-    torn="kafkalog recover cuts it off, as a broker does",
+    torn="kafkalog recover truncates it, as a broker does",
     damaged=(
-        "Take the file from another replica: kafkalog recover, or a broker that finds it, cuts off all that "
-        f"follows too. {DROP_MALFORMED}"
+        "Take the file from another replica. kafkalog recover, like a broker's recovery, also removes "
+        f"everything after the damage. {DROP_MALFORMED}"
     ),
     disordered=(
-        "Take the file from another replica: a broker serves it as it is, or empties the whole segment when "
-        f"it recovers it, and so does kafkalog recover. {DROP_MALFORMED}"
+        "Take the file from another replica. A broker serves the batches as they are, or empties the whole "
+        f"segment when it recovers it; kafkalog recover does the same. {DROP_MALFORMED}"
     ),
     reindex="kafkalog reindex rebuilds it",
-    epochs="Remove the file and run kafkalog recover --from-start: it is rebuilt from the batches",
+    epochs="Remove the file and run kafkalog recover --from-start, which rebuilds it from the batches",
 )
 _OF_THE_CONTROLLER = Advice(
-    torn="The controller cuts it off when it starts: it recovers this log itself",
+    torn="The controller truncates it when it starts, because it recovers this log itself",
     damaged=(
-        "The controller cuts its log here when it starts, and fetches what follows from the other "
-        "controllers; where there are none, restore the directory from a backup before. " + DROP_MALFORMED
+        "The controller truncates its log here when it starts, and fetches the rest from the other "
+        "controllers. If there is no other controller, restore the directory from a backup first. "
+        + DROP_MALFORMED
     ),
     disordered=f"Restore the directory from a backup, or from another controller. {DROP_MALFORMED}",
     reindex="The controller rebuilds it when it starts",
@@ -73,6 +75,9 @@ _OF_THE_CONTROLLER = Advice(
 
 
 def advice_for(topic: str) -> Advice:
-    """Kafka's controllers recover their own log, `__cluster_metadata`, from its start whenever they start
-    (Kafka: KafkaRaftLog); no command of kafkalog changes it."""
+    """Return the advice for the log of a topic.
+
+    `__cluster_metadata` has its own: a controller recovers this log itself, from its beginning, each time it
+    starts (Kafka: KafkaRaftLog), and no kafkalog command changes it.
+    """
     return _OF_THE_CONTROLLER if topic == METADATA_TOPIC else _OF_A_BROKER

@@ -1,4 +1,4 @@
-"""The bytes of a log that a reader takes: pieces of segments, cut between batches."""
+"""Slices: the byte ranges of segments that hold a range of offsets, cut between batches."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ if TYPE_CHECKING:
     from native_log.storage import DataFile
 
 SegmentId = tuple[int, int, int]
-"""Which file a segment was that nobody wrote to any more: its base offset, its size in bytes, and its time of
-modification in ms."""
+"""The identity of a segment file that is no longer written to: base offset, size in bytes, and modification
+time in ms."""
 
 EARLIER_SEGMENTS = 64
-"""Where all of these are gone along with a reader's own segment, it takes them for merged by a cleaner."""
+"""If a reader's segment disappears together with all of these segments before it, the reader assumes that
+compaction merged them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSlice:
-    """Bytes of one segment, from one place between two batches to another.
+    """A byte range of one segment, cut between batches.
 
     Attributes:
-        segment: name of the file, below the partition's directory.
-        base_offset: of that segment.
-        inode, segment_bytes, mtime_ms: which file it was when this was planned. A broker's cleaner puts other
-            files under the same name: positions mean nothing there.
-        start_position, end_position: the bytes, end exclusive.
-        min_offset, max_offset: only records from the first to before the second; None where every record is
-            meant, whatever offset it claims.
-        next_offset, end_offset: no batch in it begins below the first or reaches the second (see
+        segment: the file's name in the partition directory.
+        base_offset: the segment's base offset.
+        inode, segment_bytes, mtime_ms: the file's identity when the slice was planned. Compaction by a broker
+            puts another file under the same name, in which the positions mean nothing.
+        start_position, end_position: the byte range, end exclusive.
+        min_offset, max_offset: only records with offsets in [min_offset, max_offset) are read; None: no
+            bound, so that records are read whatever offset they claim.
+        next_offset, end_offset: no batch in the slice begins below next_offset or reaches end_offset (see
             OffsetOrder).
     """
 
@@ -59,7 +60,7 @@ class SegmentSlice:
         max_offset: int | None = None,
         next_offset: int | None = None,
     ) -> SegmentSlice:
-        """`next_offset`: by default that of the segment's beginning, its base offset."""
+        """Return a slice of `segment`. `next_offset` is the segment's base offset by default."""
         return cls(
             segment.log,
             segment.base_offset,
@@ -76,15 +77,17 @@ class SegmentSlice:
 
     @property
     def size_bytes(self) -> int:
+        """The number of bytes in the slice."""
         return self.end_position - self.start_position
 
     @property
     def segment_id(self) -> SegmentId:
+        """The identity of the segment's file."""
         return self.base_offset, self.segment_bytes, self.mtime_ms
 
     def __reduce__(self) -> tuple[type[SegmentSlice], tuple[object, ...]]:
-        # A plan of many partitions sends them by the hundred thousand; what a dataclass does by itself takes
-        # several times as long.
+        # A plan for many partitions pickles hundreds of thousands of slices. This is several times faster
+        # than the default of a dataclass.
         return SegmentSlice, (
             self.segment,
             self.base_offset,
@@ -100,16 +103,16 @@ class SegmentSlice:
         )
 
     def check_file(self, file: DataFile) -> None:
-        """Raises LogTruncatedError where another file has taken the place of the one this was planned on."""
+        """Raise LogTruncatedError if `file` is not the file that the slice was planned on."""
         if not file.was(self.inode, self.segment_bytes, self.mtime_ms):
             raise LogTruncatedError(
-                "expected the file that the read was planned on, found another: a broker cleans this log. "
-                "Plan the read again",
+                "expected the file that the read was planned on, found another one: a broker is compacting "
+                "this log; plan the read again",
                 path=file.path,
             )
 
     def to_segment(self, directory: str) -> LogSegment:
-        """The segment, with index files of its name; whether there are any shows when they are opened."""
+        """Return the segment in `directory`, with the names that its index files have if they exist."""
         index, time_index, transaction_index = (
             self.segment.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex")
         )
@@ -127,23 +130,24 @@ class SegmentSlice:
         )
 
     def order(self, file: DataFile) -> OffsetOrder:
-        """What is known of the offsets of its batches."""
+        """Return the known bounds of the batches' offsets, to check their order."""
         return OffsetOrder(self.next_offset, self.end_offset, file.fileno())
 
 
 @dataclass(frozen=True, slots=True)
 class SlicedRange:
-    """The records of a partition from `start_offset` to before `end_offset`. Plain values: it can be pickled.
+    """A range of offsets of one partition, and the slices that hold its records. It can be pickled.
 
     Attributes:
-        path: the partition's directory.
-        topic, partition: what the records' columns say.
-        start_offset, end_offset: end exclusive. The ranges that `split` gives tile them.
+        path: the partition directory.
+        topic, partition: the values of the records' columns `topic` and `partition`.
+        start_offset, end_offset: the range, end exclusive. The ranges that `split` returns cover it without
+            gaps or overlaps.
         isolation_level: "read_uncommitted" or "read_committed".
-        slices: the bytes of the segments, in order.
-        max_batch_bytes: ceiling for one batch, as stored and as decompressed.
-        earlier: the last segments before the first piece's, EARLIER_SEGMENTS at most. They tell whether a
-            segment that is gone was merged into one before it, or lost.
+        slices: the byte ranges of the segments, in order.
+        max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
+        earlier: the last segments before that of the first slice, at most EARLIER_SEGMENTS. If a segment has
+            disappeared, they show whether it was merged into an earlier one, or lost.
     """
 
     path: str
@@ -158,5 +162,5 @@ class SlicedRange:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the .log files to be read."""
+        """The number of bytes to read from .log files."""
         return sum(part.size_bytes for part in self.slices)

@@ -1,4 +1,4 @@
-"""Where the last segment ends: the log end offset, and what lies behind it (as in a broker's recovery)."""
+"""Find the end of the last segment: the log end offset and invalid bytes after it, as a recovery does."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.storage import DataFile, Window
 
-_WORTH_CHECKING_BYTES = 256 << 10
+_CHECKED_BYTES = 256 << 10
+"""Up to this size, the end of a segment is scanned with checksums, in one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a segment that is still written to, or was when its broker died.
+    """The end of a log's last segment, which a broker is writing or was writing when it crashed.
 
     Attributes:
-        end_position: where reading stops. Short of the file's end only where what follows was simply not
-            written yet: less than a batch, zeros, a last batch with a wrong CRC. Other damage is inside, to
-            be met when read.
+        end_position: the position at which reading stops. It is the file's end, unless the bytes after it are
+            an unfinished write: less than a whole batch, zeros, or a last batch with a wrong CRC. Other
+            damage lies before `end_position`, so that a reader reports it.
         next_offset: the offset after the last whole batch.
-        invalid_bytes: how many lie behind `end_position`.
-        invalid: what they are, in words; empty if there are none.
+        invalid_bytes: the number of bytes after `end_position`.
+        invalid: what those bytes are, in words; empty if there are none.
     """
 
     end_position: int
@@ -41,11 +42,15 @@ class Tail:
 def find_tail(
     segment: LogSegment, file: DataFile, window: Window, *, clean_shutdown: bool, max_batch_bytes: int
 ) -> Tail:
-    """The end of the last segment of a log.
+    """Find the end of the last segment of a log.
 
     Args:
-        clean_shutdown: its broker stopped in good order, so a wrong CRC in the last batch is damage, not an
-        unfinished write.
+        segment: the segment.
+        file: its .log file.
+        window: a buffer for reading.
+        clean_shutdown: the broker shut down cleanly, so a wrong CRC in the last batch is damage, not an
+            unfinished write.
+        max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
     """
     if file.size_bytes == 0:
         return Tail(0, segment.base_offset)
@@ -67,65 +72,71 @@ class _TailScanner:
     max_batch_bytes: int
 
     def scan(self, position: int, indexed_offset: int | None) -> Tail | None:
-        """The end as seen from the batch at `position`, which an index entry has with `indexed_offset`.
+        """Find the end by scanning from the batch at `position`, to which an index entry points.
 
-        None if the entry cannot be believed, or the end lies before that batch.
+        Args:
+            position: where to start.
+            indexed_offset: the offset in the index entry; None: there is no entry, and `position` is 0.
+
+        Returns:
+            None if the index entry is wrong, or the end lies before that batch.
         """
         size, base_offset = self.file.size_bytes, self.segment.base_offset
         next_offset = previous_end = base_offset if position == 0 else None
         order = OffsetOrder(base_offset, self.segment.end_offset, self.file.fileno())
         while True:
-            last: tuple[int, bool | None] | None = None  # position, and whether its CRC is right
-            for found in self._scanned(position, order):
-                count = found.batches.num_rows
-                if indexed_offset is not None and not self._is_right(found, position, indexed_offset):
+            last: tuple[int, bool | None] | None = None  # position, and whether the CRC is right
+            for scanned in self._scan_from(position, order):
+                count = scanned.batches.num_rows
+                if indexed_offset is not None and not self._matches(scanned, position, indexed_offset):
                     return None
                 indexed_offset = None
                 if count:
-                    last_offsets = int64s(found.batches, "lastOffset")
+                    last_offsets = int64s(scanned.batches, "lastOffset")
                     previous_end = next_offset if count == 1 else last_offsets[count - 2] + 1
-                    last = int64s(found.batches, "position")[count - 1], _is_valid(found, count - 1)
-                    next_offset = found.next_offset
+                    last = int64s(scanned.batches, "position")[count - 1], _is_valid(scanned, count - 1)
+                    next_offset = scanned.next_offset
                     before_last, order = order.after(previous_end), order.after(next_offset)
-            end_position, search = found.position, found.status not in ("end", "zeros")
-            invalid = "zeros" if found.status == "zeros" else "less than a whole batch"
-            suspect = found.position + 1
-            # If the last batch is damaged its size may be wrong, and what follows lie within it.
-            if last is not None and not self._is_whole(*last):
+            end_position, search = scanned.position, scanned.status not in ("end", "zeros")
+            invalid = "zeros" if scanned.status == "zeros" else "less than a whole batch"
+            suspect = scanned.position + 1
+            # If the last batch is damaged, its size may be wrong, and valid batches may lie within it.
+            if last is not None and not self._is_valid_batch(*last):
                 order = before_last
-                if not self.clean_shutdown and found.status != "damaged":
+                if not self.clean_shutdown and scanned.status != "damaged":
                     end_position, next_offset = last[0], previous_end
                     invalid = "a batch with a wrong checksum"
                 suspect, search = last[0] + 1, True
-            behind = (
+            following = (
                 find_next_batch(self.file, suspect, size, order, self.max_batch_bytes) if search else None
             )
-            if behind is None:
+            if following is None:
                 break
-            position = behind
+            position = following
         if next_offset is None:
             return None
-        if found.status == "damaged":
-            end_position = size  # to be met when read
+        if scanned.status == "damaged":
+            end_position = size  # a reader reports the damage
         left = size - end_position
         return Tail(end_position, max(next_offset, base_offset), left, invalid if left else "")
 
-    def _scanned(self, position: int, order: OffsetOrder) -> Iterator[Scanned]:
+    def _scan_from(self, position: int, order: OffsetOrder) -> Iterator[Scanned]:
         return scan_file(
             self.file,
             position,
             self.file.size_bytes,
             self.window,
-            # Behind the last index entry there is so little that it is cheapest to check it all, in one call.
-            check_crcs=self.file.size_bytes - position <= _WORTH_CHECKING_BYTES,
-            first_bytes=_WORTH_CHECKING_BYTES,
+            # There are few bytes after the last index entry, so it is cheapest to check all in one call.
+            check_crcs=self.file.size_bytes - position <= _CHECKED_BYTES,
+            first_bytes=_CHECKED_BYTES,
             max_batch_bytes=self.max_batch_bytes,
             order=order,
         )
 
-    def _is_right(self, found: Scanned, position: int, indexed_offset: int) -> bool:
-        if found.batches.num_rows and _is_valid(found, 0):
-            base_offset = found.batches.column("baseOffset")[0].as_py()
+    def _matches(self, scanned: Scanned, position: int, indexed_offset: int) -> bool:
+        """Return whether a valid batch begins at `position` that may contain `indexed_offset`."""
+        if scanned.batches.num_rows and _is_valid(scanned, 0):
+            base_offset = scanned.batches.column("baseOffset")[0].as_py()
             if base_offset is not None:
                 return bool(base_offset <= indexed_offset)
         batch = valid_batch_at(
@@ -133,7 +144,7 @@ class _TailScanner:
         )
         return batch is not None and batch["baseOffset"] <= indexed_offset
 
-    def _is_whole(self, position: int, is_valid: bool | None) -> bool:
+    def _is_valid_batch(self, position: int, is_valid: bool | None) -> bool:
         if is_valid is not None:
             return is_valid
         end = self.file.size_bytes
@@ -143,7 +154,7 @@ class _TailScanner:
         )
 
 
-def _is_valid(found: Scanned, index: int) -> bool | None:
-    """None where the CRC was not looked at."""
-    valid: bool | None = found.batches.column("isValid")[index].as_py()
+def _is_valid(scanned: Scanned, index: int) -> bool | None:
+    """Return whether a batch's CRC is right; None if it was not checked."""
+    valid: bool | None = scanned.batches.column("isValid")[index].as_py()
     return valid

@@ -233,7 +233,7 @@ def test_what_a_cleaner_has_compacted_is_deleted_from_only_if_it_is_named_with_t
     assert decisions() == decisions(*named) == decisions(*policy) == {("kept", "compacted")}
     assert decisions(*named, *policy) == {("deleted", "retention.ms")}
     shown = run("retain", str(COMPACTED), "-n", *OLD).stdout
-    assert "a cleaner has compacted the topic" in shown
+    assert "the topic has been compacted" in shown
     assert shown.endswith("\nkept: compacted: compact-codecs\n")
     assert "name the topic and set cleanup.policy=delete" in shown
 

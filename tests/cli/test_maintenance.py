@@ -496,7 +496,7 @@ def test_the_controllers_log_is_left_to_the_controller(
     log = path / "__cluster_metadata-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-3])
     (row,) = (one for one in rows(path) if one["kind"] == "torn")
-    assert "The controller cuts it off when it starts" in row["advice"]
+    assert "The controller truncates it when it starts" in row["advice"]
     before = log.read_bytes()
     out = run(capsys, "recover", "--yes", path)[1]
     assert "__cluster_metadata-0: left to the controller" in out

@@ -398,7 +398,7 @@ def test_batches_of_a_replica_keep_their_offsets(logs: Path) -> None:
         log.append_batches(data, origin="replication", now_ms=NOW)
         assert log.segments[0].path.read_bytes() == data
         assert log.log_end_offset == 60
-        with pytest.raises(InvalidRecordError, match="go on at 60"):
+        with pytest.raises(InvalidRecordError, match="at or above the log end offset 60"):
             log.append_batches(batch(59), origin="replication", now_ms=NOW)
     assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(1, 10), (4, 50)]
 
@@ -609,9 +609,9 @@ def test_a_record_too_large_is_named_by_its_row_of_all(logs: Path, config: dict[
 @pytest.mark.parametrize(
     ("column", "says"),
     [
-        ("keys", "found 'keys'; is key meant"),
-        ("Value", "found 'Value'; is value meant"),
-        ("time_stamp", "is timestamp meant"),
+        ("keys", "found 'keys'; did you mean key"),
+        ("Value", "found 'Value'; did you mean value"),
+        ("time_stamp", "did you mean timestamp"),
         ("customer", "expected columns of key, value, .*, found 'customer'; leave it out"),
     ],
 )

@@ -43,7 +43,7 @@ def test_an_offset_in_the_tier_is_an_error() -> None:
     log = LogDir(TIERED).partition("d-ret", 0)
     for offset in (110, 363):
         with pytest.raises(
-            OffsetOutOfRangeError, match=rf"local log start offset 364 on, found {offset}: .*tier"
+            OffsetOutOfRangeError, match=rf"local log start offset 364, found {offset}: .*tier"
         ):
             log.read(offset)
     with pytest.raises(OffsetOutOfRangeError, match=r"from the log start offset 110 .*, found 109"):

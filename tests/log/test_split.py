@@ -154,7 +154,7 @@ def test_offsets_out_of_range(tmp_path: Path) -> None:
             OffsetOutOfRangeError, match="from the log start offset 5 to the log end offset 8"
         ):
             log.range(start, end)
-    with pytest.raises(ValueError, match="isolation_level must be read_uncommitted or read_committed"):
+    with pytest.raises(ValueError, match="isolation_level: expected read_uncommitted or read_committed"):
         log.range(isolation_level="serializable")
     with pytest.raises(ValueError, match="max_bytes must be at least 1"):
         log.range().split(0)

@@ -289,7 +289,7 @@ def test_the_brokers_own_topics_are_left_alone_unless_they_are_named(topic: str,
     assert native_log.retain(data, config={"retention.ms": 1}).num_rows == 0
     told = native_log.retain(data, topic, config={"retention.ms": 1}).to_pylist()
     assert {(row["decision"], row["rule"]) for row in told} == {("kept", "cleanup.policy")}
-    assert "Kafka keeps this topic for itself; to delete from it anyway, name" in told[0]["reason"]
+    assert "the topic is internal to Kafka; to delete from it anyway, name" in told[0]["reason"]
     assert native_log.compact(data).num_rows == 0
     if topic == "__remote_log_metadata":
         with pytest.raises(native_log.InvalidTopicError, match="no keys"):

@@ -77,7 +77,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
     slip = submit("compact.py", data, "--conf", "min.cleanable.dirty.ration=0.1")
     assert slip.returncode == 2
-    assert "'min.cleanable.dirty.ratio' was most likely meant" in slip.stdout
+    assert "did you mean 'min.cleanable.dirty.ratio'?" in slip.stdout
 
 
 def test_the_annotated_defaults_are_the_defaults() -> None:

@@ -1,4 +1,4 @@
-"""A log at the moment that it is given records."""
+"""The settings and state of a log that an append depends on."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AppendContext:
-    """What records have to comply with to get into a log, and what they get there.
+    """The settings and state of a log that an append depends on.
 
     Attributes:
-        path: of the log, for errors.
-        config: its settings.
-        log_end_offset: the offset of the first one.
-        leader_epoch: of the batches.
-        producers: state of the producers, to be looked at only.
-        now_ms: the time.
-        max_batch_bytes: a batch that claims, or decompresses to, more is damaged.
+        path: the log's path, for error messages.
+        config: the log's settings.
+        log_end_offset: the offset that the first appended record gets.
+        leader_epoch: the leader epoch of the appended batches.
+        producers: the state of all producers. Do not change it.
+        now_ms: the current time in epoch ms.
+        max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
     """
 
     path: object
@@ -36,5 +36,5 @@ class AppendContext:
 
     @property
     def append_time_ms(self) -> int | None:
-        """The time that the log gives to all records (message.timestamp.type); None: they have their own."""
+        """The timestamp of all records if message.timestamp.type is LogAppendTime; else None."""
         return self.now_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else None

@@ -1,4 +1,4 @@
-"""Appending to a partition's log (Kafka: UnifiedLog.append, roll, close)."""
+"""Append encoded batches to a log (Kafka: UnifiedLog.append, roll, close)."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _INT_MAX = 2**31 - 1
 
 
 class LogAppender:
-    """The end of a log that is written. PartitionLog makes one at its first append.
+    """Append encoded batches with their final offsets to a log. PartitionLog opens it at its first append.
 
-    What it is given are encoded batches with their final offsets. Whatever `write` is stopped by, the log is
-    left as it was before.
+    If `write` fails, the log is left as it was before.
 
     Attributes:
         log_end_offset: the offset after the last record.
-        recovery_point: the offset up to which everything is on the disk.
+        recovery_point: the offset up to which (exclusive) the log is flushed to disk.
+        leader_epochs: the entries of leader-epoch-checkpoint.
     """
 
     def __init__(self, log: LocalLog, config: LogConfig, now_ms: int) -> None:
-        """`log` has to be whole: see PartitionLog.append."""
+        """Open the end of `log`, which must not need recovery."""
         self._path = Path(log.path)
         self._config = config
         self.log_end_offset = log.log_end_offset
@@ -62,21 +62,21 @@ class LogAppender:
             if self._segments
             else SegmentWriter.create(self._path, log.log_end_offset, config, now_ms=now_ms)
         )
-        self._jitter_ms = self._drawn_jitter()
+        self._jitter_ms = self._draw_jitter()
         self._unflushed: list[str | Path] = []
 
     @property
     def latest_epoch(self) -> int:
-        """The leader epoch of the last batches; 0 before there is one."""
+        """The leader epoch of the last batches; 0 if there is none."""
         return self.leader_epochs[-1].epoch if self.leader_epochs else 0
 
     @property
     def active(self) -> SegmentWriter:
-        """The segment that is written."""
+        """The active segment."""
         return self._active
 
-    def admission(self, leader_epoch: int | None, now_ms: int, max_batch_bytes: int) -> AppendContext:
-        """What is to be written next has to comply with this. `leader_epoch` None: the latest."""
+    def context(self, leader_epoch: int | None, now_ms: int, max_batch_bytes: int) -> AppendContext:
+        """Return what the next append depends on. `leader_epoch` None means the latest epoch."""
         epoch = self.latest_epoch if leader_epoch is None else leader_epoch
         return AppendContext(
             self._path, self._config, self.log_end_offset, epoch, self._states, now_ms, max_batch_bytes
@@ -84,34 +84,38 @@ class LogAppender:
 
     @property
     def segments(self) -> tuple[LogSegment, ...]:
-        """All segments, the one that is written last, as they are now."""
-        return (*self._segments, _listed(self._active))
+        """All segments in their current state, the active one last."""
+        return (*self._segments, _as_segment(self._active))
 
-    def write(self, pieces: Iterator[tuple[Buffer, pa.RecordBatch]], now_ms: int) -> None:
-        """Append all pieces, or, if an error comes from anywhere, none.
+    def write(self, batches: Iterator[tuple[Buffer, pa.RecordBatch]], now_ms: int) -> None:
+        """Append all batches or, if an error is raised by writing or by the iterator, none of them.
 
         Args:
-            pieces: bytes of whole batches, with their rows of BATCH_SCHEMA: final offsets, the first at or
-                above the log's end; `position` counts from the piece's first byte.
+            batches: slices of whole batches: their bytes, and their rows of BATCH_SCHEMA. Offsets are final,
+                and the first one is at or above the log end offset. `position` counts from the first byte of
+                the slice.
+            now_ms: the current time.
         """
-        with self._all_or_nothing():
-            for data, batches in pieces:
-                self._write(memoryview(data).cast("B"), batches, now_ms)
+        with self._roll_back_on_error():
+            for data, headers in batches:
+                self._write(memoryview(data).cast("B"), headers, now_ms)
             unflushed = self.log_end_offset - self.recovery_point
             waited_ms = now_ms - self._flushed_ms
             if unflushed and (unflushed >= self._config.flush_messages or waited_ms >= self._config.flush_ms):
                 self.flush(now_ms)
 
     def append_file(self, path: str, batches: pa.RecordBatch, own_segment_bytes: int, now_ms: int) -> None:
-        """Append a file of whole batches, which has to fit into a segment.
+        """Append a file of whole batches, which must fit into one segment.
 
-        It is copied to the end of the last segment if it goes there and is small; else it becomes a segment,
-        by being moved. If anything fails the log is left half done: who calls this can undo it.
+        A small file is copied to the end of the active segment if it fits there. Otherwise the file is moved
+        and becomes the active segment. If an error is raised, the caller must undo the partial append.
 
         Args:
-            batches: their rows of BATCH_SCHEMA (sizes, offsets, times), final offsets from the log's end on.
-                The batches have no producer, and the leader epoch `latest_epoch`.
-            own_segment_bytes: from this size on a file becomes a segment.
+            path: the file.
+            batches: rows of BATCH_SCHEMA with sizes, timestamps and final offsets, which begin at the log end
+                offset. The batches have no producer, and their leader epoch is `latest_epoch`.
+            own_segment_bytes: a file of at least this size becomes a segment.
+            now_ms: the current time.
         """
         sizes = int32s(batches, "sizeInBytes").tolist()
         times, last_offsets = int64s(batches, "maxTimestamp"), int64s(batches, "lastOffset")
@@ -131,22 +135,22 @@ class LogAppender:
             self._unflushed += before.paths
             self._states.end_offset = base
             self._unflushed.append(self._states.write_snapshot(self._path, flush=False))
-            self._segments.append(_listed(before))
+            self._segments.append(_as_segment(before))
         before.abandon()
         self._active = SegmentWriter.adopt(self._path, base, path, batches, self._config, now_ms=now_ms)
-        self._jitter_ms = self._drawn_jitter()
+        self._jitter_ms = self._draw_jitter()
 
     def flush(self, now_ms: int) -> None:
-        """Have everything on the disk. (Segments were flushed when the next was begun.)"""
+        """Flush the active segment to disk. Earlier segments were flushed when they were rolled."""
         self._active.flush()
         self.recovery_point = self.log_end_offset
         self._flushed_ms = now_ms
 
     def close(self, *, flush: bool = True) -> None:
-        """Everything to the disk, indexes complete and trimmed, a snapshot of the producers' state.
+        """Complete and trim the indexes, write a producer state snapshot, and flush everything to disk.
 
         Args:
-            flush: without, who made the log's directory flushes all of it.
+            flush: if False, nothing is flushed: the caller flushes the whole partition directory.
         """
         self._active.close(flush=False)
         snapshots = self._snapshots()
@@ -157,7 +161,7 @@ class LogAppender:
         if self.leader_epochs != read_leader_epochs(self._path):
             write_leader_epochs(self._path, self.leader_epochs, flush=flush)
         bases = {segment.base_offset for segment in self._segments} | {self._active.base_offset}
-        for offset in snapshots:  # of earlier closes: brokers keep those of segments' base offsets
+        for offset in snapshots:  # remove those of earlier closes, keep those at segment base offsets
             if offset not in bases and offset < self._states.end_offset:
                 remove_file(self._path / file_name(offset, SNAPSHOT))
         if flush:
@@ -165,11 +169,11 @@ class LogAppender:
         self.recovery_point = self.log_end_offset
 
     def trim(self) -> None:
-        """Give back what is preallocated."""
+        """Truncate preallocated files to their content."""
         self._active.trim()
 
     def abandon(self) -> None:
-        """Close the files as they are, as a crash would."""
+        """Close the files without completing them, as after a crash."""
         self._active.abandon()
 
     def _write(self, data: memoryview, batches: pa.RecordBatch, now_ms: int) -> None:
@@ -182,14 +186,14 @@ class LogAppender:
             reason = roll_reason(
                 segment, self._config, sizes[start], times[start], last_offsets[start], now_ms
             )
-            # An empty segment is no better after a roll, unless its offsets or indexes are the reason.
+            # Rolling an empty segment helps only if its base offset or its indexes are the reason.
             if reason is not None and (segment.size_bytes or reason in ("offset overflow", "index full")):
                 self._roll(self._new_base(batches, start), now_ms)
                 segment = self._active_segment()
             fit = count_fitting_batches(
                 segment, self._config, sizes[start:], times[start:], last_offsets[start:], now_ms
             )
-            count = max(1, fit)  # one that fits nowhere has a segment of its own
+            count = max(1, fit)  # a batch that fits into no segment gets its own
             size = sum(sizes[start : start + count])
             self._append(data[position : position + size], batches.slice(start, count))
             start, position = start + count, position + size
@@ -216,25 +220,25 @@ class LogAppender:
                 self.leader_epochs = assign(self.leader_epochs, epochs[0], base)
             return
         for magic, epoch, base in zip(magics, epochs, batches.column("baseOffset").to_pylist(), strict=True):
-            if magic < 2:  # they carry no epochs, and brokers forget those before
+            if magic < 2:  # such batches have no epoch, and brokers clear the earlier entries
                 self.leader_epochs = ()
             elif epoch >= 0:
                 self.leader_epochs = assign(self.leader_epochs, epoch, base)
 
     def _new_base(self, batches: pa.RecordBatch, index: int) -> int:
         first: int | None = batches.column("baseOffset")[index].as_py()
-        if first is None:  # hidden in a compressed v0/v1 wrapper
+        if first is None:  # the header of a compressed v0/v1 wrapper has only its last offset
             first = int(int64s(batches, "lastOffset")[index]) - _INT_MAX
         return max(first, self.log_end_offset)
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
-        """Begin the next segment; the one before is complete and on the disk."""
+        """Begin a new segment, after completing and flushing the previous one."""
         before = self._active
         if base_offset == before.base_offset:
             if before.size_bytes:
                 raise KafkaLogError(
-                    f"a new segment would have the base offset {base_offset} of the one before it, which is "
-                    "not empty",
+                    "expected a new segment with a greater base offset than the previous one, which is not "
+                    f"empty, found the same base offset {base_offset}",
                     path=before.path,
                 )
             before.abandon()
@@ -245,12 +249,12 @@ class LogAppender:
         before.seal()
         self._states.end_offset = base_offset
         self._states.write_snapshot(self._path)
-        self._segments.append(_listed(before))
+        self._segments.append(_as_segment(before))
         self.recovery_point = self.log_end_offset
-        self._jitter_ms = self._drawn_jitter()
+        self._jitter_ms = self._draw_jitter()
 
     @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
+    def _roll_back_on_error(self) -> Iterator[None]:
         active, mark, end, epochs = self._active, self._active.mark(), self.log_end_offset, self.leader_epochs
         states, segments, point = self._states.copy(), len(self._segments), self.recovery_point
         self._rolled: list[SegmentWriter] = []
@@ -259,7 +263,7 @@ class LogAppender:
             if self.leader_epochs != epochs:
                 write_leader_epochs(self._path, self.leader_epochs)
         except BaseException:
-            for writer in {id(one): one for one in [*self._rolled[1:], self._active]}.values():
+            for writer in {id(writer): writer for writer in [*self._rolled[1:], self._active]}.values():
                 if writer is not active:
                     self._remove(writer)
             self._active, self._states, self.leader_epochs = active, states, epochs
@@ -293,13 +297,13 @@ class LogAppender:
             self._jitter_ms,
         )
 
-    def _drawn_jitter(self) -> int:
-        # Kafka draws it for each segment when it is opened, so that not all logs of a topic roll at once.
+    def _draw_jitter(self) -> int:
+        # As in Kafka, each segment gets its own jitter, so that the logs of a topic do not all roll at once.
         most = min(self._config.segment_jitter_ms, self._config.segment_ms)
         return random.randrange(most) if most > 0 else 0  # noqa: S311
 
 
-def _listed(writer: SegmentWriter) -> LogSegment:
+def _as_segment(writer: SegmentWriter) -> LogSegment:
     stat = Path(writer.path).stat()
     base = writer.base_offset
     transactions = file_name(base, TRANSACTION_INDEX)

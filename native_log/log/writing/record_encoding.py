@@ -1,4 +1,4 @@
-"""Records on their way into a log: checked, encoded, given their offsets."""
+"""Check records and encode them as batches with their final offsets."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from native_log.records.encode import Part
 
 _SLICE_BYTES = 4 << 20
-"""Records encoded at a time: enough for a large write, few enough to stay in the CPU's cache."""
+"""Records are encoded in slices of this size: large enough to write efficiently, and small enough for the CPU
+cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordEncoder:
-    """How records become batches.
+    """Encode records as batches with fixed options.
 
     Attributes:
-        compression: codec; None: what compression.type says, none where that is "producer".
-        level: of the codec; None: the topic's.
-        batch_size: about how many bytes a batch has before compression.
-        producer_id, producer_epoch, base_sequence, is_transactional: what the batches say of their producer.
+        compression: the codec; None: compression.type of the topic, or none if that is "producer".
+        level: the compression level; None: that of the topic.
+        batch_size: the approximate size of a batch in bytes, before compression.
+        producer_id, producer_epoch, base_sequence, is_transactional: producer fields of the batches.
     """
 
     compression: str | None
@@ -60,13 +61,15 @@ class RecordEncoder:
         estimated_ratio: float = 1.0,
         finish: bool = True,
     ) -> Encoded:
-        """Some of the records, as batches that a topic of these settings takes.
+        """Encode records as batches that a topic with these settings accepts.
 
         Args:
-            records, estimated_ratio, finish: see native_log.records.encode.
-            path: of the log, for errors.
-            first_row: how many records came before: the number of the first of these, and their distance
-                from `base_sequence`.
+            records, base_offset, leader_epoch, estimated_ratio, finish: see native_log.records.encode.
+            config: the topic's settings.
+            now_ms: the current time, for records without a timestamp.
+            path: the log's path, for error messages.
+            first_row: the number of records encoded before. It is the row number of the first record, and
+                its distance from `base_sequence`.
 
         Raises:
             InvalidRecordError, InvalidTimestampError, RecordTooLargeError.
@@ -101,79 +104,91 @@ class RecordEncoder:
         return done
 
 
-def encoded(
-    records: object, how: RecordEncoder, at: AppendContext, target: tuple[str, int]
+def encode_records(
+    records: object, encoder: RecordEncoder, context: AppendContext, target: tuple[str, int]
 ) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
-    """Pieces of encoded batches: their bytes and rows. Raises as PartitionLog.append says.
+    """Check records and encode them in slices. Raises the errors of PartitionLog.append.
 
     Args:
+        records: see PartitionLog.append.
+        encoder: the options of the batches.
+        context: the log to append to.
         target: topic and partition of the log.
+
+    Yields:
+        The bytes of whole batches, and their rows of BATCH_SCHEMA.
     """
-    rows = _arrow(records)
+    rows = _to_arrow(records)
     check_columns(rows.schema.names)
-    check_target(rows, target, at.path)
-    pieces = _encoded(rows, how, at)
-    # Where there is more than one, the next is encoded while one is written.
-    return prefetch(pieces) if rows.nbytes > _SLICE_BYTES else pieces
+    check_target(rows, target, context.path)
+    encoded = _encode_slices(rows, encoder, context)
+    # With several slices, encode the next one while the caller writes one.
+    return prefetch(encoded) if rows.nbytes > _SLICE_BYTES else encoded
 
 
-def _arrow(records: object) -> pa.RecordBatch | pa.Table:
+def _to_arrow(records: object) -> pa.RecordBatch | pa.Table:
     if isinstance(records, pa.RecordBatch | pa.Table):
         return records
     if hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__"):
         return pa.table(records)
     raise TypeError(
-        "expected a pyarrow RecordBatch or Table, or a DataFrame that Arrow can take, found "
-        f"{type(records).__name__}; pyarrow.RecordBatch.from_pylist makes one of a list of dicts"
+        "expected a pyarrow RecordBatch or Table, or a DataFrame with Arrow's PyCapsule interface, found "
+        f"{type(records).__name__}; pyarrow.RecordBatch.from_pylist converts a list of dicts"
     )
 
 
-def _encoded(
-    records: pa.RecordBatch | pa.Table, how: RecordEncoder, at: AppendContext
+def _encode_slices(
+    records: pa.RecordBatch | pa.Table, encoder: RecordEncoder, context: AppendContext
 ) -> Iterator[tuple[Buffer, pa.RecordBatch]]:
     row = 0
     for batch in records.to_batches() if isinstance(records, pa.Table) else [records]:
-        check_records(batch, at.config, at.now_ms, at.path, row)
+        check_records(batch, context.config, context.now_ms, context.path, row)
         row += batch.num_rows
     check_producer(
-        at.producers, how.producer_id, how.producer_epoch, how.base_sequence, how.is_transactional, at.path
+        context.producers,
+        encoder.producer_id,
+        encoder.producer_epoch,
+        encoder.base_sequence,
+        encoder.is_transactional,
+        context.path,
     )
     row, ratio = 0, 1.0
-    for piece in _slices(records):
-        if piece.num_rows:
-            done = how.encode(
-                piece,
-                at.config,
-                at.now_ms,
-                at.path,
-                base_offset=at.log_end_offset + row,
-                leader_epoch=at.leader_epoch,
+    for part in _slices(records):
+        if part.num_rows:
+            done = encoder.encode(
+                part,
+                context.config,
+                context.now_ms,
+                context.path,
+                base_offset=context.log_end_offset + row,
+                leader_epoch=context.leader_epoch,
                 first_row=row,
                 estimated_ratio=ratio,
             )
             yield done.data, done.batches
-            row, ratio = row + piece.num_rows, done.estimated_ratio
+            row, ratio = row + part.num_rows, done.estimated_ratio
 
 
 def _check_segment_bytes(batches: pa.RecordBatch, config: LogConfig, path: object, shift: int) -> None:
-    """`shift`: from offsets to rows."""
+    """Raise RecordTooLargeError for a batch larger than segment.bytes. `shift`: row number minus offset."""
     sizes = int32s(batches, "sizeInBytes").tolist()
     largest = max(sizes, default=0)
     if largest > config.segment_bytes:
         row = int64s(batches, "baseOffset")[sizes.index(largest)] + shift
         raise RecordTooLargeError(
-            f"row {row}: expected a batch of at most {config.segment_bytes} bytes (segment.bytes), found one "
-            f"of {largest} that begins with it; raise that, or make batches or values smaller",
+            f"row {row}: expected a batch of at most {config.segment_bytes} bytes (segment.bytes), found a "
+            f"batch of {largest} that begins with this row; raise segment.bytes, or write smaller batches or "
+            "values",
             path=path,
         )
 
 
 def _slices(records: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
-    """Whatever pieces a table is in: batches of the log do not end where those do."""
+    """Yield slices of about _SLICE_BYTES. They do not depend on how the chunks of a table are divided."""
     rows = max(1, records.num_rows * _SLICE_BYTES // max(1, records.nbytes))
     for start in range(0, records.num_rows, rows):
-        piece = records.slice(start, rows)
-        if isinstance(piece, pa.Table):
-            yield from piece.combine_chunks().to_batches()
+        part = records.slice(start, rows)
+        if isinstance(part, pa.Table):
+            yield from part.combine_chunks().to_batches()
         else:
-            yield piece
+            yield part

@@ -1,4 +1,4 @@
-"""When a new segment is begun (Kafka: LogSegment.shouldRoll, RollParams). Decisions only."""
+"""Decide when to roll a segment (Kafka: LogSegment.shouldRoll, RollParams). The functions are pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ActiveSegment:
-    """What a decision asks of the segment that is written.
+    """The state of the active segment that a decision depends on.
 
     Attributes:
-        base_offset, size_bytes: of it.
-        free_entries: how many more entries its indexes can take.
-        rolling_timestamp_ms: greatest timestamp of its first batch; -1 if it has none.
+        base_offset: its base offset.
+        size_bytes: the size of its .log file.
+        free_entries: the number of entries for which its indexes have room.
+        rolling_timestamp_ms: the maximum timestamp of its first batch; -1 if there is none.
         created_ms: when it was created or opened.
-        jitter_ms: how much earlier than others it is rolled; drawn from [0, segment.jitter.ms).
+        jitter_ms: how much earlier it is rolled, a random number in [0, segment.jitter.ms).
     """
 
     base_offset: int
@@ -41,11 +42,17 @@ def roll_reason(
     last_offset: int,
     now_ms: int,
 ) -> str | None:
-    """Why a new segment has to be begun before so many bytes are appended; None: they fit.
+    """Return why a segment must be rolled before a batch is appended; None if the batch fits.
 
-    Time is that of the records: the clock (`now_ms`) only counts while the segment has none with a timestamp.
-    So an idle log is not rolled until something is appended to it, and one record of the far future rolls at
-    once.
+    Age is measured by record timestamps. The clock (`now_ms`) counts only while the segment's first batch has
+    no timestamp. So an idle log is not rolled before the next append, and a single record with a timestamp in
+    the far future rolls the segment at once.
+
+    Args:
+        segment: the active segment.
+        config: the log's settings.
+        size_bytes, max_timestamp_ms, last_offset: those of the batch.
+        now_ms: the current time.
     """
     if segment.size_bytes > config.segment_bytes - size_bytes:
         return "size"
@@ -71,9 +78,9 @@ def count_fitting_batches(
     last_offsets: Sequence[int],
     now_ms: int,
 ) -> int:
-    """How many of the batches, one after the other, go into the segment before it has to be rolled.
+    """Return how many of the batches, in order, fit into the segment before it must be rolled.
 
-    Index entries limit them too: with as many batches as there is room for entries the index may be full.
+    The number of free index entries is a limit too, because each batch may add one entry.
     """
     size, first_ms = segment.size_bytes, segment.rolling_timestamp_ms
     room = min(len(sizes), segment.free_entries)

@@ -1,4 +1,4 @@
-"""Which batch of an idempotent producer may come next (Kafka: ProducerAppendInfo). Decisions only."""
+"""Check the sequences of idempotent producers (Kafka: ProducerAppendInfo). The functions are pure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class NewBatches:
-    """What of some batches is to be written.
+    """The batches of an append that are not duplicates.
 
     Attributes:
-        indexes: of those that the log does not have yet.
-        first_offset: where the log has the first of all; None if that is to be written.
+        indexes: the indexes of the batches that are not in the log yet.
+        first_offset: the offset at which the log contains the first batch; None if it is not a duplicate.
     """
 
     indexes: Sequence[int]
@@ -41,7 +41,7 @@ class NewBatches:
 
 
 def new_batches(batches: pa.RecordBatch, states: ProducerStates, path: object) -> NewBatches:
-    """Tell batches (BATCH_SCHEMA) that a producer sent again from new ones.
+    """Find the batches (BATCH_SCHEMA) that are not duplicates of batches in the log.
 
     Raises InvalidProducerEpochError, OutOfOrderSequenceError, InvalidRecordError as check_next.
     """
@@ -57,7 +57,7 @@ def new_batches(batches: pa.RecordBatch, states: ProducerStates, path: object) -
                 if index == 0:
                     first_offset = known - count + 1
                 continue
-            before = latest.get(producer) or _before(states.entries.get(producer))
+            before = latest.get(producer) or _last_batch(states.entries.get(producer))
             check_next(before, producer, epoch, first, is_transactional, path)
             latest[producer] = epoch, last, is_transactional
         indexes.append(index)
@@ -72,15 +72,18 @@ def check_next(
     is_transactional: bool,
     path: object,
 ) -> None:
-    """Whether a batch may come next.
+    """Check that a batch may follow the producer's last batch.
 
     Args:
-        before: epoch and last sequence (-1: none) of the producer's batch before, and whether it left a
-            transaction open; None: nothing is known of the producer, which may begin anywhere.
+        before: epoch and last sequence (-1: none) of the producer's last batch, and whether a transaction is
+            open after it; None: the producer is unknown, and may begin with any sequence.
+        producer_id, epoch, base_sequence, is_transactional: those of the batch.
+        path: the log's path, for error messages.
 
     Raises:
-        InvalidProducerEpochError: a newer epoch was there. OutOfOrderSequenceError: batches are missing
-        between, or it is an old one. InvalidRecordError: a transaction is open, and it is not of one.
+        InvalidProducerEpochError: the log contains batches of a newer epoch.
+        OutOfOrderSequenceError: batches between the two are missing, or the batch is an old one.
+        InvalidRecordError: a transaction is open, and the batch is not transactional.
     """
     if before is None:
         return
@@ -88,25 +91,25 @@ def check_next(
     if epoch < latest_epoch:
         raise InvalidProducerEpochError(
             f"expected batches of producer {producer_id} with epoch {latest_epoch} or above, found {epoch}: "
-            "a newer instance of it has written since",
+            "a newer instance of the producer has written since",
             path=path,
         )
     expected = 0 if epoch > latest_epoch or last_sequence < 0 else (last_sequence + 1) % (MAX_SEQUENCE + 1)
     if base_sequence != expected:
         raise OutOfOrderSequenceError(
             f"expected sequence {expected} of producer {producer_id}, epoch {epoch}, found {base_sequence}: "
-            "batches are missing between, or this one was written long ago",
+            "batches before this one are missing, or it was written long ago",
             path=path,
         )
     if is_open and not is_transactional:
         raise InvalidRecordError(
-            f"expected a transactional batch, for producer {producer_id} has a transaction open, found one "
-            "that is not",
+            f"expected a transactional batch, because producer {producer_id} has a transaction open, found a "
+            "batch that is not transactional",
             path=path,
         )
 
 
-def _before(entry: ProducerStateEntry | None) -> tuple[int, int, bool] | None:
+def _last_batch(entry: ProducerStateEntry | None) -> tuple[int, int, bool] | None:
     if entry is None or entry.producer_epoch < 0:  # the latter: see ProducerStates.apply
         return None
     return entry.producer_epoch, entry.last_sequence, entry.current_txn_first_offset >= 0
@@ -120,16 +123,16 @@ def check_producer(
     is_transactional: bool,
     path: object,
 ) -> None:
-    """The same for records that are still to be encoded. Raises as check_next."""
+    """Check the producer fields of records that are not encoded yet. Raises as check_next."""
     if producer_id >= 0 and base_sequence < 0:
         raise InvalidRecordError(
-            f"expected a sequence, for the records have producer {producer_id}, found {base_sequence}",
+            f"expected a sequence, because the records have producer {producer_id}, found {base_sequence}",
             path=path,
         )
     if producer_id < 0 and is_transactional:
         raise InvalidRecordError(
-            "expected a producer id, for the records are transactional, found none", path=path
+            "expected a producer id, because the records are transactional, found none", path=path
         )
     if producer_id >= 0:
-        before = _before(states.entries.get(producer_id))
+        before = _last_batch(states.entries.get(producer_id))
         check_next(before, producer_id, epoch, base_sequence, is_transactional, path)

@@ -1,4 +1,7 @@
-"""What a leader takes from a producer (Kafka: LogValidator). Decisions only."""
+"""Check records and batches as a leader does before it appends them (Kafka: LogValidator).
+
+The functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,17 @@ _SIMILARITY = 0.6
 
 
 def check_columns(names: Sequence[str]) -> None:
-    """Raises ValueError for a column that is neither of a record nor of RECORD_SCHEMA: it may be misspelt."""
+    """Raise ValueError for a column that is not in RECORD_SCHEMA, because it may be misspelt."""
     for name in names:
         if name in RECORD_SCHEMA.names or name.startswith(_PANDAS_INDEX):
             continue
         similar = difflib.get_close_matches(name.lower(), _COLUMNS, 1, _SIMILARITY)
-        what = f"is {similar[0]} meant?" if similar else "leave it out"
-        raise ValueError(f"expected columns of {', '.join(_COLUMNS)}, found {name!r}; {what}")
+        hint = f"did you mean {similar[0]}?" if similar else "leave it out"
+        raise ValueError(f"expected columns of {', '.join(_COLUMNS)}, found {name!r}; {hint}")
 
 
 def check_target(records: pa.RecordBatch | pa.Table, target: tuple[str, int], path: object) -> None:
-    """Raises InvalidRecordError for a record whose column topic or partition names another log."""
+    """Raise InvalidRecordError if the column topic or partition of a record names another log."""
     for name, expected in zip(("topic", "partition"), target, strict=True):
         if name not in records.schema.names:
             continue
@@ -43,8 +46,8 @@ def check_target(records: pa.RecordBatch | pa.Table, target: tuple[str, int], pa
         for found in pc.unique(column).to_pylist():
             if found is not None and found != expected:
                 raise InvalidRecordError(
-                    f"row {column.to_pylist().index(found)}: expected {name} {expected!r}, that of this log, "
-                    f"found {found!r}; append it to its own log, or leave the column out",
+                    f"row {column.to_pylist().index(found)}: expected {name} {expected!r} of this log, found "
+                    f"{found!r}; append the record to its own log, or leave the column out",
                     path=path,
                 )
 
@@ -57,10 +60,19 @@ def check_records(
     first_row: int = 0,
     rows: pa.Array | None = None,
 ) -> None:
-    """Raises InvalidRecordError where one has no key and the topic is compacted; InvalidTimestampError.
+    """Check keys and timestamps.
 
     Args:
-        rows: the numbers of those that are meant; None: all.
+        records: the records.
+        config: the topic's settings.
+        now_ms: the current time.
+        path: the log's path, for error messages.
+        first_row: the row number of the first record, for error messages.
+        rows: the indexes of the records to check; None: all.
+
+    Raises:
+        InvalidRecordError: a record has no key and the topic is compacted.
+        InvalidTimestampError: a timestamp is too far from the current time.
     """
     names = records.schema.names
 
@@ -73,8 +85,8 @@ def check_records(
             missing = pc.index(column("key").is_null(), True).as_py()
         if missing >= 0:
             raise InvalidRecordError(
-                f"row {first_row + missing}: expected a key, for the topic is compacted (cleanup.policy), "
-                "found null; give it one, or leave the record out",
+                f"row {first_row + missing}: expected a key, because the topic is compacted "
+                "(cleanup.policy), found null; add a key, or leave the record out",
                 path=path,
             )
     if "timestamp" in names and config.message_timestamp_type != LOG_APPEND_TIME:
@@ -84,8 +96,11 @@ def check_records(
 def check_timestamps(
     timestamps: pa.Array, config: LogConfig, now_ms: int, path: object, first_row: int = 0
 ) -> None:
-    """Raises InvalidTimestampError for the first one that is negative (but not -1), or further from `now_ms`
-    than `message.timestamp.before.max.ms` or `message.timestamp.after.max.ms` allow."""
+    """Raise InvalidTimestampError for the first invalid timestamp.
+
+    A timestamp is invalid if it is negative (except -1), or further from `now_ms` than
+    `message.timestamp.before.max.ms` or `message.timestamp.after.max.ms` allow.
+    """
     timestamps = known_timestamps(timestamps)
     if pa.types.is_null(timestamps.type):
         return
@@ -112,7 +127,7 @@ def check_timestamps(
 
 
 def check_sizes(sizes: Sequence[int], config: LogConfig, path: object) -> None:
-    """Raises RecordTooLargeError for a batch beyond max.message.bytes or segment.bytes."""
+    """Raise RecordTooLargeError if a batch exceeds max.message.bytes or segment.bytes."""
     for name, limit in (
         ("max.message.bytes", config.max_message_bytes),
         ("segment.bytes", config.segment_bytes),
@@ -120,35 +135,38 @@ def check_sizes(sizes: Sequence[int], config: LogConfig, path: object) -> None:
         largest = max(sizes, default=0)
         if largest > limit:
             raise RecordTooLargeError(
-                f"batch {sizes.index(largest)} of these: expected at most {limit} bytes ({name}), found "
-                f"{largest}; write smaller batches, or raise the setting",
+                f"batch {sizes.index(largest)}: expected at most {limit} bytes ({name}), found {largest}; "
+                "write smaller batches, or raise the setting",
                 path=path,
             )
 
 
 def check_order(batches: pa.RecordBatch, log_end_offset: int, path: object) -> None:
-    """Batches (BATCH_SCHEMA) of a replica. Raises InvalidRecordError for one that begins below the log's end,
-    or the batch before it."""
+    """Raise InvalidRecordError if batches (BATCH_SCHEMA) of a replica overlap with the log or each other."""
     last_offsets = batches.column("lastOffset").to_pylist()
-    previous, what = log_end_offset - 1, "the log's end"
+    previous, bound = log_end_offset - 1, "the log end offset"
     for base, last in zip(batches.column("baseOffset").to_pylist(), last_offsets, strict=True):
         first = last if base is None else base
         if first <= previous:
             raise InvalidRecordError(
-                f"expected batches of a replica in order of their offsets, that go on at {previous + 1}, "
-                f"{what}, or above, found one at {first}",
+                f"expected batches of a replica in order of their offsets, the next one at or above {bound} "
+                f"{previous + 1}, found one at {first}",
                 path=path,
                 offset=first,
             )
-        previous, what = last, "behind the batch before"
+        previous, bound = last, "the end of the previous batch"
 
 
 def check_headers(batches: pa.RecordBatch, origin: str, config: LogConfig, path: object) -> None:
-    """What a leader asks of batches (BATCH_SCHEMA) by their headers alone. Raises InvalidRecordError,
-    RecordTooLargeError.
+    """Check the headers of batches (BATCH_SCHEMA) as a leader does.
 
     Args:
+        batches: the headers.
         origin: "client" or "coordinator".
+        config: the topic's settings.
+        path: the log's path, for error messages.
+
+    Raises InvalidRecordError, RecordTooLargeError.
     """
     names = ("magic", "baseOffset", "lastOffset", "recordCount", "isControl", "isTransactional", "producerId",
              "baseSequence", "timestampType")  # fmt: skip
@@ -166,15 +184,15 @@ def check_headers(batches: pa.RecordBatch, origin: str, config: LogConfig, path:
             elif last - base != count - 1:
                 problem = f"offsets without gaps, found {count} records over {last - base + 1} offsets"
             elif producer >= 0 and sequence < 0:
-                problem = f"a sequence, for it has producer {producer}, found {sequence}"
+                problem = f"a sequence, because it has producer {producer}, found {sequence}"
             elif producer < 0 and transactional:
-                problem = "a producer id, for it is transactional, found none"
+                problem = "a producer id, because it is transactional, found none"
             elif is_append_time and time_type == 1:
                 problem = "CreateTime from a producer, found LogAppendTime"
         if problem is not None:
             raise InvalidRecordError(
-                f"batch {i} of those to append, at its offset {base}: expected {problem}; batches of a "
-                'replica are appended with origin "replication"',
+                f"batch {i} to append, with base offset {base}: expected {problem}; to append batches of a "
+                'replica, use origin "replication"',
                 path=path,
             )
     check_sizes(batches.column("sizeInBytes").to_pylist(), config, path)

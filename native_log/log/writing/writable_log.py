@@ -1,4 +1,4 @@
-"""A partition opened for appending: its directory held, its log found whole."""
+"""Open a log for appending: lock its log directory, and check that it needs no recovery."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.write_session import ClosedLog, WriteSession
 from native_log.errors import LogNeedsRecoveryError
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.replacing.interrupted import finish_interrupted
@@ -17,19 +18,21 @@ from native_log.segment.scan import scan_file
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
-    from native_log.checkpoints.write_session import WriteSession
     from native_log.log.local_log import LocalLog
     from native_log.log.recovery.log_recovery import LogRecovery
 
-_REMEDY = "run kafkalog recover on the log directory: it keeps all that comes before"
+_REMEDY = "run kafkalog recover on the log directory, which keeps everything before the damage"
 
 
 @dataclass(frozen=True, slots=True)
 class WritableLog:
-    """The appender of a log, and the session of its directory that it takes part in.
+    """A log opened for appending.
 
     Attributes:
-        process_id: whose it is. A process that is forked from it has neither the lock nor a say.
+        appender: appends batches to the log.
+        session: the write session of the log directory.
+        process_id: the process that opened the log. A process forked from it does not hold the lock, and must
+            not write.
     """
 
     appender: LogAppender
@@ -38,10 +41,7 @@ class WritableLog:
 
     @classmethod
     def begin(cls, log: LocalLog, now_ms: int) -> WritableLog:
-        """Raises as PartitionLog.append says."""
-        # The log directory is the layer above; what it owes a log that is opened by itself is asked for here.
-        from native_log.checkpoints.write_session import WriteSession
-
+        """Lock the log directory and open `log` for appending. Raises the errors of PartitionLog.append."""
         path = Path(log.path).absolute()
         session = WriteSession.enter(path.parent)
         try:
@@ -56,7 +56,7 @@ class WritableLog:
                 session.begin()
                 finish_interrupted(path, log.max_batch_bytes)
             else:
-                _mend_indexes(log)
+                _recover_indexes(log)
             return cls(LogAppender(log.reopen(), log.config, now_ms), session)
         except BaseException:
             session.unclaim(path)
@@ -64,9 +64,11 @@ class WritableLog:
             raise
 
     def close(self, log: LocalLog) -> None:
-        """Raises OSError, LogDirInUseError: what could not be written is then left to recovery."""
-        from native_log.checkpoints.write_session import ClosedLog
+        """Complete the log, write its checkpoints and leave the session.
 
+        Raises OSError, LogDirInUseError. The log directory is then not marked as cleanly shut down, so that
+        the log is recovered when the directory is next opened for writing.
+        """
         closed = None
         try:
             self.session.check_lock()
@@ -82,14 +84,14 @@ class WritableLog:
             self.session.leave()
 
     def abandon(self, log: LocalLog) -> None:
-        """Give everything back without writing to any file: the log is left as after a crash."""
+        """Leave the session without writing to any file. The log is left as after a crash."""
         self.appender.abandon()
         self.session.release(Path(log.path).absolute(), (log.topic, log.partition), None)
         self.session.leave(write=False)
 
 
 def _check_end(log: LocalLog) -> None:
-    """After a clean shutdown: does the last segment end with a whole batch, its indexes with real entries?"""
+    """After a clean shutdown, raise LogNeedsRecoveryError if the log does not end with a whole batch."""
     if not log.segments:
         return
     segment = log.segments[-1]
@@ -97,17 +99,17 @@ def _check_end(log: LocalLog) -> None:
     entries = index.health(segment.size_bytes).entries
     start = index.entry(entries - 1)[1] if entries else 0
     with DataFile(str(segment.path)) as file:
-        for found in scan_file(
+        for scanned in scan_file(
             file, start, file.size_bytes, Window(), check_crcs=True, max_batch_bytes=log.max_batch_bytes
         ):
-            valid = found.batches.column("isValid").false_count == 0
+            valid = scanned.batches.column("isValid").false_count == 0
         whole = file.size_bytes == 0 or (
-            valid and found.status == "end" and found.position == file.size_bytes
+            valid and scanned.status == "end" and scanned.position == file.size_bytes
         )
     if not whole:
         raise LogNeedsRecoveryError(
-            "expected a log that ends with a whole batch, found less, zeros or a wrong checksum at its end; "
-            f"{_REMEDY}",
+            "expected a log that ends with a whole batch, found an incomplete batch, zeros or a wrong "
+            f"checksum; {_REMEDY}",
             path=segment.path,
             position=log.end_position(segment),
             offset=log.log_end_offset,
@@ -115,17 +117,20 @@ def _check_end(log: LocalLog) -> None:
     if log.log_end_offset > log.end_of_last_batch:
         raise LogNeedsRecoveryError(
             f"expected a log that does not end before its start offset {log.log_start_offset}, found its end "
-            f"at {log.end_of_last_batch}; run kafkalog recover on the log directory: it begins it anew",
+            f"at {log.end_of_last_batch}; run kafkalog recover on the log directory, which empties the log",
             path=log.path,
         )
 
 
-def _mend_indexes(log: LocalLog) -> None:
-    """Without the mark of a clean shutdown: recover what is derived, refuse where data would be cut."""
+def _recover_indexes(log: LocalLog) -> None:
+    """Recover indexes, producer state and leader epochs after an unclean shutdown.
 
-    def refuse(plan: LogRecovery) -> None:
+    Raises LogNeedsRecoveryError if a recovery would truncate the log. No .log file is changed.
+    """
+
+    def reject(plan: LogRecovery) -> None:
         raise LogNeedsRecoveryError(
-            f"expected a whole log, found damage that a crash left: {plan.reason}; {_REMEDY}",
+            f"expected an undamaged log, found damage after an unclean shutdown: {plan.reason}; {_REMEDY}",
             path=plan.truncated[0].segment.path if plan.truncated else log.path,
             position=plan.truncated[0].valid_bytes if plan.truncated else None,
             offset=plan.log_end_offset,
@@ -136,14 +141,15 @@ def _mend_indexes(log: LocalLog) -> None:
         Path(log.path),
         log_start_offset=log.checkpoints.log_start_offset or 0,
         config=log.config,
-        before_cut=refuse,
+        before_cut=reject,
     )
     recovery_point = log.checkpoints.recovery_point or 0
     last = log.segments[-1].base_offset if log.segments else 0
-    # A crash leaves damage at the end: looked for first, it is found before anything is changed.
+    # A crash damages the end of the log. So check the last segment first, before anything is changed.
     recover(recovery_point=max(recovery_point, last), dry_run=True)
     recover(recovery_point=recovery_point)
 
 
 def current_ms() -> int:
+    """Return the current time in epoch ms."""
     return time.time_ns() // 1_000_000
