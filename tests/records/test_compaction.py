@@ -172,11 +172,12 @@ def test_the_format_of_a_pack(impl) -> None:
 def test_the_bucket_of_a_key(impl) -> None:
     """It is the same in all processes and versions: packs lie in files between them."""
     keys = [b"", b"a", b"key-12", b"12345678", b"123456789", b"key-000017507604", bytes(range(100))]
-    found = {}
-    for key in keys:
-        buckets = put(impl.KeyBuckets(1 << 16, ROOM, dirty=False), v2(keyed(key)))
-        (found[key],) = (bucket for bucket, pack in enumerate(buckets.take()) if len(pack))
-    assert list(found.values()) == [0, 21709, 20016, 28084, 41684, 27642, 12232]
+    packs = put(impl.KeyBuckets(1 << 16, ROOM, dirty=False), v2(keyed(*keys))).take()
+    expected = [0, 21709, 20016, 28084, 41684, 27642, 12232]
+    assert [bucket for bucket, pack in enumerate(packs) if len(pack)] == sorted(expected)
+    for key, bucket in zip(keys, expected, strict=True):
+        assert bytes(packs[bucket]).endswith(key)
+        assert len(packs[bucket]) == len(packs[0]) + len(key)
 
 
 def test_bytes_that_are_no_pack(impl) -> None:
