@@ -1,4 +1,4 @@
-"""A log checked through and through, without changing it."""
+"""Check every batch, record, index and snapshot of a log without changing it."""
 
 from __future__ import annotations
 
@@ -42,22 +42,28 @@ if TYPE_CHECKING:
     from native_log.storage import DataFile
 
 _SERVED = (
-    "Brokers serve this batch of {} bytes, and consumers fail at it: take the file from another replica, or "
-    "read with mode dropMalformed"
+    "Brokers serve this batch of {} bytes, and consumers fail to read it. Take the file from another "
+    "replica, or read with mode dropMalformed"
 )
 _INDEX_KINDS = {INDEX: "offset-index", TIME_INDEX: "time-index", TRANSACTION_INDEX: "transaction-index"}
 
 
 def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: None) -> Iterator[Problem]:
-    """What is wrong with a log: batches (checksum, structure of every record, order of offsets), indexes
-    (entries that cannot be, that point to no batch, that would mislead a reader; aborted transactions that
-    are missing), snapshots of producers' state, leader epochs.
+    """Check a log and yield its problems.
 
-    Behind damage it goes on with the next batch that is whole and right. While a broker runs on the
-    directory, the end of the last segment may still be in the making, and is not judged.
+    These are checked:
+
+    - batches: checksum, structure of every record, order of offsets;
+    - indexes: impossible entries, entries that point to no batch or would mislead a reader, missing aborted
+      transactions;
+    - producer state snapshots, leader epochs and checkpoints.
+
+    After damage, the check continues with the next valid batch. While a broker has the directory open, the
+    end of the last segment is not checked, because a batch may be half written.
 
     Args:
-        advance: told how many bytes of the .log files were gone over since it was told last.
+        log: the log.
+        advance: called with the number of bytes of .log files that were processed since the last call.
     """
     base = log.segments[0].base_offset if log.segments else 0
     states = newest_snapshot(log.path, log.snapshots, base, base)
@@ -68,37 +74,43 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
         is_last = segment is log.segments[-1]
         yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)
         if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
-            states = ProducerStates(segment.base_offset)  # brokers know no older transactions
+            states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
         check = _SegmentCheck(segment, states, epochs, advice, below, advance)
         read_through(segment, check.take, check.take_damage)
         is_written = is_last and log.checkpoints.live
-        yield from sorted((*check.problems, *check.of_damage(is_last, is_written)), key=_position)
+        yield from sorted((*check.problems, *check.check_damage(is_last, is_written)), key=_position)
         if not is_written:
-            yield from check.missing_aborted()
-        yield from check.of_offset_index(is_last, is_written)
-        yield from check.of_time_index(is_last)
+            yield from check.check_transaction_index()
+        yield from check.check_offset_index(is_last, is_written)
+        yield from check.check_time_index(is_last)
         previous = check.previous
         advance(segment.size_bytes - check.position)
     if not log.checkpoints.live:
         yield from _missing_segments(log, without_log, previous, None)
-    yield from _of_snapshots(log)
-    yield from _missing_end(log)
-    yield from _end_before_start(log)
+    yield from _check_snapshots(log)
+    yield from _check_end(log)
+    yield from _check_start(log)
     yield from epochs.finish()
 
 
 @dataclass(slots=True)
 class _SegmentCheck:
-    """A segment on its way through the checks.
+    """The checks of one segment, and what they collect while its batches are read.
 
     Attributes:
-        previous: greatest offset so far, of the log; at least the one below the segment.
-        advance: told of bytes gone over; `position` is how far.
-        problems: of its batches.
-        positions, last_offsets, timestamps_ms: of its good batches; the timestamps are their greatest.
-        damaged: the bytes between its good batches and behind them.
-        aborted: the transactions whose ABORT marker is in it.
+        segment: the segment.
+        states: the producer state of the log, up to the last batch read.
+        epochs: the check of the log's leader epochs.
+        advice: the advice for this log.
+        previous: the greatest offset of the log so far; at least the offset before the segment.
+        advance: called with the number of bytes processed.
+        position: the position up to which the segment was processed.
+        problems: problems of its batches.
+        positions, last_offsets, timestamps_ms: position, last offset and maximum timestamp of each valid
+            batch.
+        damaged: the byte ranges without valid batches.
+        aborted: the transactions whose ABORT marker is in the segment.
     """
 
     segment: LogSegment
@@ -116,19 +128,20 @@ class _SegmentCheck:
     aborted: list[AbortedTxn] = field(default_factory=list)
 
     def take(self, file: DataFile, batches: pa.RecordBatch) -> None:
+        """Check the next valid batches of the segment."""
         positions, sizes = int64s(batches, "position").tolist(), int32s(batches, "sizeInBytes").tolist()
         bases, lasts = batches.column("baseOffset").to_pylist(), int64s(batches, "lastOffset").tolist()
         data = read_batch(file, positions[0], positions[-1] + sizes[-1] - positions[0])
-        whole = _are_right(data, batches, [self.previous, *lasts[:-1]])
+        all_valid = _have_valid_records(data, batches, [self.previous, *lasts[:-1]])
         for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
             first = last if base is None else base
             at = position - positions[0]
             least = self.previous + 1 if base is None else base
-            wrong = None if whole else _wrong_records(data[at : at + size], least, last)
+            problem = None if all_valid else _records_problem(data[at : at + size], least, last)
             self.previous = last
-            if wrong is not None:
+            if problem is not None:
                 self.problems.append(
-                    Problem("records", file.path, position, first, wrong, _SERVED.format(size))
+                    Problem("records", file.path, position, first, problem, _SERVED.format(size))
                 )
         self.problems += self.epochs.take(file.path, batches)
         end = positions[-1] + sizes[-1]
@@ -140,63 +153,72 @@ class _SegmentCheck:
         self.aborted += self.states.apply(batches, partial(read_batch, file))
 
     def take_damage(self, damaged: DamagedRange) -> None:
+        """Note the next damaged range of the segment."""
         self.damaged.append(damaged)
 
-    def of_damage(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
-        for one in self.damaged:
-            at_end = one.next_offset is None
+    def check_damage(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
+        """Yield a problem for each damaged range."""
+        for damaged in self.damaged:
+            at_end = damaged.next_offset is None
             if not (at_end and is_written):
-                kind, advice = one.kind, self.advice.damaged
+                kind, advice = damaged.kind, self.advice.damaged
                 if kind == ORDER:
                     advice = self.advice.disordered
                 elif at_end and is_last:
                     kind, advice = "torn", self.advice.torn
-                problem = f"{one.reason}. {_extent(one)}"
-                yield Problem(kind, one.path, one.position, one.offset, problem, advice)
+                problem = f"{damaged.reason}. {_extent(damaged)}"
+                yield Problem(kind, damaged.path, damaged.position, damaged.offset, problem, advice)
 
-    def missing_aborted(self) -> Iterator[Problem]:
-        """A broker knows of aborted transactions by this file alone, and misses nothing if it is not
-        there."""
+    def check_transaction_index(self) -> Iterator[Problem]:
+        """Check that the transaction index lists all aborted transactions.
+
+        A broker knows aborted transactions only from this index. It does not notice if the file is missing.
+        """
         index = self.segment.load_transaction_index()
-        there = {(one.producer_id, one.last_offset) for one in index.entries}
-        for one in self.aborted:
-            if (one.producer_id, one.last_offset) not in there:
+        listed = {(entry.producer_id, entry.last_offset) for entry in index.entries}
+        for txn in self.aborted:
+            if (txn.producer_id, txn.last_offset) not in listed:
                 message = (
-                    f"the transaction of producer {one.producer_id} from offset {one.first_offset} on was "
-                    "aborted, which is missing here: read_committed consumers get its records"
+                    f"expected an entry for the aborted transaction of producer {txn.producer_id} from "
+                    f"offset {txn.first_offset}, found none: read_committed consumers get its records"
                 )
-                yield self._of_index(TRANSACTION_INDEX, None, one.last_offset, message)
+                yield self._index_problem(TRANSACTION_INDEX, None, txn.last_offset, message)
         if index.health.status in ("unreadable", "torn", "corrupt", "zero-filled"):
             yield self._unhealthy(TRANSACTION_INDEX, index.health)
 
-    def of_offset_index(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
+    def check_offset_index(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
+        """Check that each entry of the offset index points to a batch that fits its offset."""
         index = self.segment.load_offset_index()
         health = index.health(self.segment.size_bytes)
         yield from self._health(INDEX, health, is_last)
         for entry in range(health.entries):
             offset, position = index.entry(entry)
-            message = self._wrong_entry(offset, position, is_written)
+            message = self._entry_problem(offset, position, is_written)
             if message is not None:
                 message = f"entry {entry} points to position {position} of the .log{message}"
-                yield self._of_index(INDEX, entry * OFFSET_ENTRY.size, offset, message)
+                yield self._index_problem(INDEX, entry * OFFSET_ENTRY.size, offset, message)
 
-    def _wrong_entry(self, offset: int, position: int, is_written: bool) -> str | None:
-        """All offsets before the position of an entry are below its offset, which the segment reaches."""
+    def _entry_problem(self, offset: int, position: int, is_written: bool) -> str | None:
+        """Return what is wrong with an index entry; None if it is right.
+
+        A batch must begin at its position, all offsets before that position must be below its offset, and the
+        segment must reach its offset.
+        """
         if self._is_damaged(position):
             return None
         batch = bisect_left(self.positions, position)
         if batch == len(self.positions) or self.positions[batch] != position:
             return ", where no batch begins"
         if batch and self.last_offsets[batch - 1] >= offset:
-            return f" for offset {offset}, which is before that: lookups by offset miss records"
-        is_whole = not any(one.end_position > position for one in self.damaged)
+            return f" for offset {offset}, which lies before that position: lookups by offset miss records"
+        is_whole = not any(damaged.end_position > position for damaged in self.damaged)
         if self.last_offsets[-1] < offset and is_whole and not is_written:
             last = self.last_offsets[-1]
-            return f" for offset {offset}, the segment ends with {last}: a broker ends the log too early"
+            return f" for offset {offset}, but the segment ends at {last}: a broker ends the log too early"
         return None
 
-    def of_time_index(self, is_last: bool) -> Iterator[Problem]:
-        """An entry says that no record up to its offset has a greater timestamp."""
+    def check_time_index(self, is_last: bool) -> Iterator[Problem]:
+        """Check each entry of the time index: no record up to its offset may have a greater timestamp."""
         index = self.segment.load_time_index()
         health = index.health()
         yield from self._health(TIME_INDEX, health, is_last)
@@ -208,27 +230,27 @@ class _SegmentCheck:
                 batches += 1
             if batches and greatest[batches - 1] > timestamp_ms:
                 message = (
-                    f"entry {entry} tells of no timestamp above {timestamp_ms} up to its offset, the log has "
-                    f"{greatest[batches - 1]}: lookups by time miss records"
+                    f"entry {entry}: expected no timestamp greater than {timestamp_ms} up to its offset, "
+                    f"found {greatest[batches - 1]} in the log: lookups by time miss records"
                 )
-                yield self._of_index(TIME_INDEX, entry * TIME_ENTRY.size, offset, message)
+                yield self._index_problem(TIME_INDEX, entry * TIME_ENTRY.size, offset, message)
 
     def _is_damaged(self, position: int) -> bool:
-        return any(one.position <= position < one.end_position for one in self.damaged)
+        return any(damaged.position <= position < damaged.end_position for damaged in self.damaged)
 
     def _health(self, kind: str, health: IndexHealth, may_be_preallocated: bool) -> Iterator[Problem]:
         if health.status == "missing" and self.segment.size_bytes:
-            yield self._of_index(kind, None, self.segment.base_offset, "the file is missing")
+            yield self._index_problem(kind, None, self.segment.base_offset, "the file is missing")
         elif health.status in ("unreadable", "torn", "corrupt") or (
             health.status == "zero-filled" and not may_be_preallocated
         ):
             yield self._unhealthy(kind, health)
 
     def _unhealthy(self, kind: str, health: IndexHealth) -> Problem:
-        where = "" if health.status == "unreadable" else f" behind its first {health.entries} entries"
-        return self._of_index(kind, None, self.segment.base_offset, f"{health.status}{where}")
+        where = "" if health.status == "unreadable" else f" after the first {health.entries} entries"
+        return self._index_problem(kind, None, self.segment.base_offset, f"{health.status}{where}")
 
-    def _of_index(self, kind: str, position: int | None, offset: int, message: str) -> Problem:
+    def _index_problem(self, kind: str, position: int | None, offset: int, message: str) -> Problem:
         names = {
             INDEX: self.segment.index,
             TIME_INDEX: self.segment.time_index,
@@ -243,41 +265,49 @@ def _position(problem: Problem) -> int:
 
 
 def _extent(damaged: DamagedRange) -> str:
-    """What cannot be read: `123 bytes, up to position 456, and with them offsets 7 to 9, cannot be read`."""
+    """Describe the bytes: `123 bytes, up to position 456, with offsets 7 to 9, cannot be read`."""
     size = f"{damaged.end_position - damaged.position} bytes, up to position {damaged.end_position}"
-    first, behind = damaged.offset, damaged.next_offset
-    if behind is None:
+    first, following = damaged.offset, damaged.next_offset
+    if following is None:
         return f"{size}, the end of the file, cannot be read"
-    if first is None or behind <= first:
+    if first is None or following <= first:
         return f"{size}, cannot be read; no offset is missing"
-    return f"{size}, and with them offsets {first} to {behind - 1}, cannot be read"
+    return f"{size}, with offsets {first} to {following - 1}, cannot be read"
 
 
-def _are_right(data: memoryview, batches: pa.RecordBatch, last_offsets_before: list[int]) -> bool:
-    """Whether the records of all these batches are as they must be. `last_offsets_before`: for each batch, of
-    the one before it."""
-    found = decode(
+def _have_valid_records(data: memoryview, batches: pa.RecordBatch, last_offsets_before: list[int]) -> bool:
+    """Return whether the records of all batches can be decoded, and their offsets increase.
+
+    Args:
+        data: the bytes of the batches.
+        batches: their headers.
+        last_offsets_before: for each batch, the last offset of the batch before it.
+    """
+    decoded = decode(
         data, ["offset", "position"], base_position=int64s(batches, "position")[0],
         control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES,
     )  # fmt: skip
-    if found.status != "end":
+    if decoded.status != "end":
         return False
-    offsets, positions = found.batch.column("offset"), found.batch.column("position")
-    of_batch = pc.index_in(positions, batches.column("position"))
-    behind = pc.greater(offsets, pa.array(last_offsets_before, pa.int64()).take(of_batch))
-    after_base = pc.greater_equal(offsets, batches.column("baseOffset").take(of_batch))
-    up_to_last = pc.less_equal(offsets, batches.column("lastOffset").take(of_batch))
+    offsets, positions = decoded.batch.column("offset"), decoded.batch.column("position")
+    batch_indexes = pc.index_in(positions, batches.column("position"))
+    after_previous = pc.greater(offsets, pa.array(last_offsets_before, pa.int64()).take(batch_indexes))
+    from_base = pc.greater_equal(offsets, batches.column("baseOffset").take(batch_indexes))
+    up_to_last = pc.less_equal(offsets, batches.column("lastOffset").take(batch_indexes))
     increase = pc.greater(offsets[1:], offsets[:-1])
-    all_right = (behind, after_base, up_to_last, increase)
-    return all(pc.all(one, min_count=0).as_py() is not False for one in all_right)
+    conditions = (after_previous, from_base, up_to_last, increase)
+    return all(pc.all(condition, min_count=0).as_py() is not False for condition in conditions)
 
 
-def _wrong_records(batch: memoryview, least: int, last_offset: int) -> str | None:
-    """What is wrong with the records of a batch, which have offsets from `least` on; None if nothing is."""
-    found = decode(batch, ["offset"], control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
-    if found.damage is not None:
-        return found.damage.message
-    offsets = int64s(found.batch, "offset").tolist()
+def _records_problem(batch: memoryview, least: int, last_offset: int) -> str | None:
+    """Return what is wrong with the records of a batch; None if nothing is.
+
+    Their offsets must increase, from `least` at the lowest to `last_offset` at the highest.
+    """
+    decoded = decode(batch, ["offset"], control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
+    if decoded.damage is not None:
+        return decoded.damage.message
+    offsets = int64s(decoded.batch, "offset").tolist()
     if offsets and not (least <= offsets[0] and offsets[-1] <= last_offset and _increase(offsets)):
         return f"expected records with increasing offsets from {least} to {last_offset}, found {offsets[:9]}"
     return None
@@ -288,7 +318,11 @@ def _increase(offsets: list[int]) -> bool:
 
 
 def _indexes_without_log(log: PartitionLog) -> list[int]:
-    """Base offsets. Where a crash stopped a removal, a broker has begun it with the .log."""
+    """Return the base offsets of offset indexes whose .log file is missing.
+
+    A segment with a `.log.deleted` file is not missing: a broker renames the .log file first when it removes
+    a segment, and a crash may have interrupted it.
+    """
     names = [file.name for file in log.path.iterdir()]
     files = [file for file in map(parse_file_name, names) if file is not None]
     logs = {file.offset for file in files if file.kind == LOG and file.state in ("", DELETED)}
@@ -298,8 +332,16 @@ def _indexes_without_log(log: PartitionLog) -> list[int]:
 def _missing_segments(
     log: PartitionLog, without_log: list[int], previous: int, next_base: int | None
 ) -> Iterator[Problem]:
-    """Segments of which an index tells and that lie behind `previous`, the last offset before, and before the
-    next. (Behind an offset that is there, it is of a segment that was merged into another.)"""
+    """Yield a problem if an index shows that segments between `previous` and `next_base` are missing.
+
+    An index at or below `previous` is no problem: its segment was merged into another one.
+
+    Args:
+        log: the log.
+        without_log: the base offsets of indexes without a .log file.
+        previous: the last offset before the gap.
+        next_base: the base offset of the next segment; None: there is none.
+    """
     missing = [base for base in without_log if previous < base and (next_base is None or base < next_base)]
     if missing and missing[0] >= log.log_start_offset:
         up_to = "" if next_base is None else f" to {next_base - 1}"
@@ -308,33 +350,36 @@ def _missing_segments(
             f"{log.path}/{file_name(missing[0], INDEX)}",
             None,
             missing[0],
-            f"the .log of this index is missing, and with it offsets {missing[0]}{up_to}",
-            "Take it from another replica: a broker passes over the gap, and removes the index",
+            f"the .log file of this index is missing, and with it the offsets from {missing[0]}{up_to}",
+            "Take it from another replica. A broker ignores the gap and removes the index",
         )
 
 
-def _missing_end(log: PartitionLog) -> Iterator[Problem]:
-    """Consumers may have had all records below the high watermark, which a broker notes every few seconds."""
+def _check_end(log: PartitionLog) -> Iterator[Problem]:
+    """Yield a problem if the log ends before its checkpointed high watermark or before a snapshot.
+
+    Consumers may have read all records below the high watermark.
+    """
     checkpointed, end = log.checkpoints.high_watermark, log.log_end_offset
     if log.checkpoints.live:
         return
     advice = (
-        "Take the partition from another replica: what is appended here gets offsets that consumers have "
-        "passed"
+        "Take the partition from another replica. Records appended here would get offsets that consumers "
+        "have read already"
     )
     if checkpointed is not None and checkpointed > end:
         message = (
-            f"the high watermark was {checkpointed} (replication-offset-checkpoint), the log ends at {end}: "
-            "what it had from there on is missing"
+            f"expected the log to reach its high watermark {checkpointed} (replication-offset-checkpoint), "
+            f"found its end at {end}: the records after it are missing"
         )
         yield Problem("missing-end", str(log.path), None, end, message, advice)
     elif log.snapshots and log.snapshots[0][0] > end:
         reached, name = log.snapshots[0]
-        message = f"{name} was written when the log had reached offset {reached}, now it ends at {end}"
+        message = f"expected the log to reach offset {reached}, as {name} does, found its end at {end}"
         yield Problem("missing-end", str(log.path), None, end, message, advice)
 
 
-def _end_before_start(log: PartitionLog) -> Iterator[Problem]:
+def _check_start(log: PartitionLog) -> Iterator[Problem]:
     start, end = log.log_start_offset, log.end_of_last_batch
     if log.segments and end < start:
         yield Problem(
@@ -348,13 +393,13 @@ def _end_before_start(log: PartitionLog) -> Iterator[Problem]:
         )
 
 
-def _of_snapshots(log: PartitionLog) -> Iterator[Problem]:
+def _check_snapshots(log: PartitionLog) -> Iterator[Problem]:
     for offset, name in log.snapshots:
         path = f"{log.path}/{name}"
         try:
             parse_snapshot(read_file(path))
         except CorruptIndexError as error:
             advice = (
-                "Remove it: a broker removes it too, and goes by an older one and the batches behind that"
+                "Remove it, as a broker does, which then uses an older snapshot and the batches after that"
             )
             yield Problem("snapshot", path, None, offset, error.message, advice)

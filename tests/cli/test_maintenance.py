@@ -82,7 +82,7 @@ def test_verify_misses_aborted_transactions_that_no_index_tells_of(
     path = golden_copy(fixture)
     code, out = run(capsys, "verify", path)
     assert code == 1
-    assert ".txnindex" in out and "was aborted, which is missing here" in out
+    assert ".txnindex" in out and "expected an entry for the aborted transaction" in out
     run(capsys, "reindex", path)
     assert run(capsys, "verify", path)[0] == 0
 
@@ -95,17 +95,17 @@ def entry(*fields: int) -> bytes:
     ("kind", "data", "said"),
     [
         ("index", entry(5, 7), "no batch begins"),
-        ("index", entry(5, len(batch(0)), 4, 3), "corrupt behind its first 1 entries"),
+        ("index", entry(5, len(batch(0)), 4, 3), "corrupt after the first 1 entries"),
         (
             "index",
             entry(2, len(batch(0))),
-            "for offset 2, which is before that: lookups by offset miss records",
+            "for offset 2, which lies before that position: lookups by offset miss records",
         ),
-        ("index", entry(6, len(batch(0))), "for offset 6, the segment ends with 5: a broker ends the log"),
-        ("index", b"abc", "torn behind its first 0 entries"),
+        ("index", entry(6, len(batch(0))), "for offset 6, but the segment ends at 5: a broker ends the log"),
+        ("index", b"abc", "torn after the first 0 entries"),
         ("timeindex", entry(0, 77, 5), "lookups by time miss records"),
         ("timeindex", None, "the file is missing"),
-        ("txnindex", b"x" * 35, "corrupt behind its first 0"),
+        ("txnindex", b"x" * 35, "corrupt after the first 0"),
         ("snapshot", b"\0\1" + b"x" * 20, "expected a snapshot with checksum"),
     ],
 )
@@ -197,8 +197,8 @@ def test_verify_misses_a_segment_that_an_index_tells_of(
     code, out = run(capsys, "verify", path)
     assert code == 1
     assert (
-        f"{80:020d}.index, offset 80: the .log of this index is missing, and with it offsets 80 to 160."
-        in out
+        f"{80:020d}.index, offset 80: the .log file of this index is missing, and with it the "
+        "offsets from 80 to 160." in out
     )
     (partition,) = (one for one in path.iterdir() if one.is_dir())
     (partition / f"{161:020d}.log").unlink()

@@ -1,1 +1,1 @@
-"""Producers' state and transactions, from batches' headers and snapshots (Kafka: ProducerStateManager)."""
+"""Producer state and transactions, from batch headers and snapshots (Kafka: ProducerStateManager)."""

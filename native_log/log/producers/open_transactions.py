@@ -1,4 +1,4 @@
-"""Which transactions are open, and how others ended, from the headers of batches alone."""
+"""Track open and ended transactions from batch headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ABORT, COMMIT = 0, 1
-"""Types of a transaction's marker (Kafka: ControlRecordType)."""
+"""Types of transaction markers (Kafka: ControlRecordType)."""
 
 TransactionalRow = tuple[int, int, int, bool, int | None]
 """(producerId, producerEpoch, baseOffset, isControl, controlType) of a transactional batch."""
@@ -19,16 +19,17 @@ TransactionalRow = tuple[int, int, int, bool, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction, as far as the log has data of it.
+    """A transaction of which the log contains data.
 
     Attributes:
-        producer_id: markers are matched by it alone: since KIP-890 a marker has a higher epoch than its data.
-        producer_epoch: of the data.
-        first_offset: base offset of its first batch, or of the first that is left of it.
-        last_offset: offset of its marker; None while it is open.
+        producer_id: the producer. A marker is matched with its data by this id alone, because since KIP-890 a
+            marker has a higher producer epoch than its data.
+        producer_epoch: the producer epoch of the data.
+        first_offset: the base offset of its first batch that is in the log.
+        last_offset: the offset of its marker; None while it is open.
         state: "committed", "aborted" or "open".
-        last_stable_offset: what it was right after the marker: first offset of the oldest other transaction
-            open then, or the marker's offset + 1. None while it is open.
+        last_stable_offset: the last stable offset right after the marker: the first offset of the oldest
+            other transaction that was open then, or the marker's offset + 1. None while it is open.
     """
 
     producer_id: int
@@ -41,24 +42,28 @@ class Transaction:
 
 @dataclass(slots=True)
 class OpenTransactions:
-    """The transactions open at a point of the log, moved along it header by header.
+    """The transactions that are open at a point of the log. `apply` moves that point forward.
 
-    `first_offsets` maps producer id to (first offset, producer epoch).
+    Attributes:
+        first_offsets: (first offset, producer epoch) of the open transaction, by producer id.
     """
 
     first_offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def apply(self, batches: pa.RecordBatch) -> list[Transaction]:
-        """Take the batches (BATCH_SCHEMA) that follow; what ended with them, in order of the markers."""
+        """Apply the next batches (BATCH_SCHEMA). Return the transactions that end, by marker offset."""
         return self.apply_rows(transactional_rows(batches))
 
     def apply_rows(self, rows: Iterable[TransactionalRow]) -> list[Transaction]:
-        """The same from their `transactional_rows`."""
+        """Apply the next batches, given as `transactional_rows`. Return the transactions that they end."""
         ended = []
         for producer_id, epoch, base_offset, is_control, control_type in rows:
             if not is_control:
                 self.first_offsets.setdefault(producer_id, (base_offset, epoch))
-            elif control_type in (ABORT, COMMIT):  # a control batch that compaction emptied says nothing
+            elif control_type in (
+                ABORT,
+                COMMIT,
+            ):  # None: compaction removed the marker
                 first = self.first_offsets.pop(producer_id, None)
                 if first is not None:
                     oldest = min(
@@ -70,14 +75,14 @@ class OpenTransactions:
 
 
 def has_transactions(batches: pa.RecordBatch) -> bool:
-    """Whether any of these batches (BATCH_SCHEMA) is of a transaction, or a marker."""
+    """Return whether any batch (BATCH_SCHEMA) is transactional or a control batch."""
     return bool(batches.column("isTransactional").true_count or batches.column("isControl").true_count)
 
 
 def transactional_rows(batches: pa.RecordBatch) -> list[TransactionalRow]:
-    """What a TransactionalRow tells of each transactional batch."""
-    if not (transactional := batches.column("isTransactional")).true_count:
+    """Return a TransactionalRow for each transactional batch (BATCH_SCHEMA)."""
+    if not (is_transactional := batches.column("isTransactional")).true_count:
         return []
-    chosen = batches.filter(transactional)
+    transactional = batches.filter(is_transactional)
     names = ("producerId", "producerEpoch", "baseOffset", "isControl", "controlType")
-    return list(zip(*(chosen.column(name).to_pylist() for name in names), strict=True))
+    return list(zip(*(transactional.column(name).to_pylist() for name in names), strict=True))

@@ -1,5 +1,7 @@
-"""What a log knows of a producer, and the `.snapshot` files that hold it (Kafka: ProducerStateEntry,
-ProducerStateManager.readSnapshot, writeSnapshot)."""
+"""The state of one producer, and the format of `.snapshot` files.
+
+Kafka: ProducerStateEntry, ProducerStateManager.readSnapshot and writeSnapshot.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,15 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ProducerStateEntry:
-    """The last batch of a producer. -1 stands for none.
+    """The last batch of a producer. -1 means none.
 
-    `offset_delta` is last offset - first offset of that batch; `current_txn_first_offset` the first offset of
-    the transaction that is open.
+    Attributes:
+        producer_id, producer_epoch: the producer.
+        last_sequence, last_offset: of its last batch.
+        offset_delta: last offset minus first offset of that batch.
+        timestamp_ms: the maximum timestamp of that batch, or the timestamp of a later marker.
+        coordinator_epoch: the coordinator epoch of the last marker.
+        current_txn_first_offset: the first offset of its open transaction.
     """
 
     producer_id: int
@@ -36,8 +43,8 @@ class ProducerStateEntry:
 
 
 def parse_snapshot(data: bytes) -> list[ProducerStateEntry]:
-    """The content of a `.snapshot` file. Raises CorruptIndexError."""
-    from crc32c import crc32c  # which takes long to import for what few logs need
+    """Parse the content of a `.snapshot` file. Raises CorruptIndexError."""
+    from crc32c import crc32c  # imported here because it is slow to import and few logs need it
 
     if len(data) < _HEADER.size:
         raise CorruptIndexError(f"expected at least {_HEADER.size} bytes, found {len(data)}")
@@ -48,13 +55,13 @@ def parse_snapshot(data: bytes) -> list[ProducerStateEntry]:
         raise CorruptIndexError(f"expected a snapshot with checksum {crc}, found {computed}")
     if count * _ENTRY.size != len(data) - _HEADER.size:
         raise CorruptIndexError(
-            f"expected {count} entries, found {len(data) - _HEADER.size} bytes behind the header"
+            f"expected {count} entries, found {len(data) - _HEADER.size} bytes after the header"
         )
     return [ProducerStateEntry(*fields) for fields in _ENTRY.iter_unpack(data[_HEADER.size :])]
 
 
 def snapshot_bytes(entries: Iterable[ProducerStateEntry]) -> bytes:
-    """The content of a `.snapshot` file."""
+    """Return the content of a `.snapshot` file."""
     from crc32c import crc32c
 
     packed = [

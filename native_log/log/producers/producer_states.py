@@ -1,4 +1,4 @@
-"""The state of all producers of a log, moved along it batch by batch (Kafka: ProducerStateManager)."""
+"""The state of all producers of a log, updated batch by batch (Kafka: ProducerStateManager)."""
 
 from __future__ import annotations
 
@@ -50,40 +50,49 @@ _COLUMNS = (
 
 @dataclass(slots=True)
 class ProducerStates:
-    """The last batch of each producer, and its transaction if one is open, as of `end_offset` (exclusive)."""
+    """The state of all producers of a log up to `end_offset` (exclusive), by producer id."""
 
     end_offset: int = 0
     entries: dict[int, ProducerStateEntry] = field(default_factory=dict)
     recent: dict[int, tuple[ProducerStateEntry, ...]] = field(default_factory=dict)
-    """The last five batches of each producer that were taken here, to know them again by."""
+    """The last five batches of each producer that `apply` saw, to recognise duplicates."""
 
     def copy(self) -> ProducerStates:
+        """Return a copy that does not change when this object does."""
         return ProducerStates(self.end_offset, dict(self.entries), dict(self.recent))
 
     def expire(self, before_ms: int) -> None:
-        """Forget producers without a newer record or an open transaction (producer.id.expiration.ms)."""
+        """Remove producers whose last record is not newer than `before_ms`, unless a transaction is open.
+
+        Kafka: producer.id.expiration.ms.
+        """
         for producer_id, entry in list(self.entries.items()):
             if entry.timestamp_ms <= before_ms and entry.current_txn_first_offset < 0:
                 del self.entries[producer_id]
                 self.recent.pop(producer_id, None)
 
     def find_duplicate(self, producer_id: int, epoch: int, last_sequence: int, offset_delta: int) -> int:
-        """The last offset of the producer's batch with these sequences, if it is one of its last; else -1."""
-        wanted = epoch, last_sequence, offset_delta
+        """Return the last offset of a recent batch with the same sequences; -1 if there is none.
+
+        Kafka: ProducerStateEntry.findDuplicateBatch.
+        """
+        batch = epoch, last_sequence, offset_delta
         last = self.entries.get(producer_id)
         known = (*self.recent.get(producer_id, ()), *([last] if last else ()))
-        found = (
-            one.last_offset
-            for one in known
-            if (one.producer_epoch, one.last_sequence, one.offset_delta) == wanted
+        duplicates = (
+            entry.last_offset
+            for entry in known
+            if (entry.producer_epoch, entry.last_sequence, entry.offset_delta) == batch
         )
-        return next(found, _NONE)
+        return next(duplicates, _NONE)
 
     def apply(self, batches: pa.RecordBatch, read: Callable[[int, int], memoryview]) -> list[AbortedTxn]:
-        """Take the batches (BATCH_SCHEMA) that follow; the transactions that were aborted with them.
+        """Apply the next batches (BATCH_SCHEMA). Return the transactions that they abort.
 
         Args:
-            read: the bytes of a control batch, by its position and size: its coordinator's epoch is in there.
+            batches: the headers of the batches.
+            read: returns the bytes of a control batch, given its position and size. They contain the
+                coordinator epoch.
         """
         aborted: list[AbortedTxn] = []
         if batches.num_rows == 0:
@@ -105,7 +114,7 @@ class ProducerStates:
                 first = self._end_transaction(producer, epoch, marker)
                 if kind == ABORT and first >= 0:
                     aborted.append(AbortedTxn(producer, first, base, self._first_unstable(base + 1)))
-            else:  # a control batch that compaction emptied: the producer is known, its epoch is not
+            else:  # a control batch without records, after compaction: the epoch is unknown
                 self.entries.setdefault(producer, _empty_entry(producer, _NONE))
         return aborted
 
@@ -115,7 +124,7 @@ class ProducerStates:
         end_offset: int,
         on_damage: Callable[[DamagedRange], None] = lambda _: None,
     ) -> None:
-        """Take the batches of these segments from where this state ends up to `end_offset`."""
+        """Apply the batches of these segments, from the current end offset up to `end_offset`."""
         for segment, following in zip(segments, [*segments[1:], None], strict=False):
             is_before = following is not None and following.base_offset <= self.end_offset
             if is_before or segment.size_bytes == 0 or self.end_offset >= end_offset:
@@ -158,9 +167,9 @@ class ProducerStates:
         self.recent[producer_id] = (*self.recent.get(producer_id, ())[1 - _REMEMBERED :], entry)
 
     def _end_transaction(self, producer_id: int, epoch: int, marker: _Marker) -> int:
-        """First offset of the transaction that a marker ends; -1 if none was open."""
+        """Apply a marker. Return the first offset of the transaction that it ends; -1 if none was open."""
         before = self.entries.get(producer_id, _empty_entry(producer_id, epoch))
-        if before.producer_epoch != epoch:  # a bumped epoch forgets the batches of the one before
+        if before.producer_epoch != epoch:  # a new epoch clears the batches of the previous one
             before = replace(
                 before, producer_epoch=epoch, last_sequence=_NONE, last_offset=_NONE, offset_delta=0
             )
@@ -177,7 +186,7 @@ class ProducerStates:
         return min((offset for offset in first if offset >= 0), default=none)
 
     def write_snapshot(self, directory: Path, *, flush: bool = True) -> Path:
-        """Write `<end offset>.snapshot`. `flush`: see replace_file."""
+        """Write the file `<end offset>.snapshot` and return its path. `flush`: see replace_file."""
         path = directory / file_name(self.end_offset, SNAPSHOT)
         replace_file(path, snapshot_bytes(self.entries.values()), flush=flush)
         return path
@@ -188,38 +197,42 @@ def _empty_entry(producer_id: int, epoch: int) -> ProducerStateEntry:
 
 
 def read_batch(file: DataFile, position: int, size_bytes: int) -> memoryview:
-    """What `ProducerStates.apply` asks for, of an open file."""
+    """Read a batch of an open file, for `ProducerStates.apply`."""
     return memoryview(file.read(position, size_bytes))
 
 
 def newest_snapshot(
     directory: Path, snapshots: Sequence[tuple[int, str]], least: int, most: int
 ) -> ProducerStates:
-    """State from the newest good snapshot whose offset is in [least, most]; else none, as of `least`.
+    """Return the state in the newest valid snapshot with an offset in [least, most].
+
+    If there is none, return an empty state with end offset `least`.
 
     Args:
+        directory: the partition directory.
         snapshots: (offset, file name), newest first.
+        least, most: the range of offsets, both inclusive.
     """
     for offset, name in snapshots:
         if least <= offset <= most:
             try:
                 entries = parse_snapshot(read_file(f"{directory}/{name}"))
             except (CorruptIndexError, FileNotFoundError) as error:
-                logger.warning("%s/%s: not used: %s", directory, name, error)
+                logger.warning("%s/%s: ignored: %s", directory, name, error)
                 continue
             return ProducerStates(offset, {entry.producer_id: entry for entry in entries})
     return ProducerStates(least)
 
 
 class _Marker(NamedTuple):
-    """What the record of a control batch says that its header does not."""
+    """The fields of a marker that are in its record, not in the batch header."""
 
     timestamp_ms: int
     coordinator_epoch: int
 
 
 def _read_marker(batch: memoryview, max_timestamp_ms: int) -> _Marker:
-    if batch[_MAGIC_AT] > 2:  # recovery keeps these, and brokers read them as magic 2
+    if batch[_MAGIC_AT] > 2:  # recovery keeps such batches, and brokers read them as magic 2
         batch = memoryview(bytes(batch[:_MAGIC_AT]) + b"\2" + batch[_MAGIC_AT + 1 :])
     found = decode(batch, ["timestamp", "value"], control=True, check_crcs=False).batch
     if not found.num_rows:

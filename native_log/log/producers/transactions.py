@@ -1,8 +1,8 @@
-"""Transactions of a log, from its markers: exact whether or not a `.txnindex` tells of them.
+"""Find the transactions of a log from its markers, without `.txnindex` files.
 
-A `.txnindex` may be missing without a sign that it is: it is written after the log, and lost by a copy that
-leaves it out. Markers cannot: the cleaner keeps each one as long as a batch of its transaction is left. So
-the headers decide, which costs no decompression.
+A `.txnindex` file can be missing without notice: it is written after the log, and a copy may leave it out.
+Markers cannot be missing: compaction keeps each marker as long as a batch of its transaction is left. So the
+batch headers are used, which needs no decompression.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TRANSACTION_SCHEMA = pa.schema(
         ("lastStableOffset", pa.int64()),
     ]
 )
-"""See Transaction. `lastOffset` and `lastStableOffset` are null while a transaction is open."""
+"""The attributes of Transaction. `lastOffset` and `lastStableOffset` are null while a transaction is open."""
 
 _TRIPLE = struct.Struct("=qqq")
 """producerId, firstOffset, lastOffset."""
@@ -51,21 +51,23 @@ _NO_MARKER = 2**63 - 1
 
 
 def all_transactions(log: LocalLog, on_damage: Callable[[DamagedRange], None]) -> list[Transaction]:
-    """Every transaction that the log has data of: the ended ones by the offset of their markers, then the
-    open ones."""
+    """Return the transactions of which the log contains data.
+
+    Ended transactions come first, by the offset of their markers, then open ones, by their first offset.
+    """
     open_transactions = OpenTransactions()
-    found = []
+    transactions = []
     for _, scanned in log.headers(log.local_log_start_offset, on_damage):
-        found += open_transactions.apply(scanned.batches)
+        transactions += open_transactions.apply(scanned.batches)
     for producer_id, (first_offset, epoch) in sorted(
         open_transactions.first_offsets.items(), key=lambda item: item[1]
     ):
-        found.append(Transaction(producer_id, epoch, first_offset, None, "open", None))
-    return found
+        transactions.append(Transaction(producer_id, epoch, first_offset, None, "open", None))
+    return transactions
 
 
 def transactions_table(transactions: list[Transaction]) -> pa.Table:
-    """As a table of TRANSACTION_SCHEMA."""
+    """Return the transactions as a table of TRANSACTION_SCHEMA."""
     columns = zip(
         *(
             (t.producer_id, t.producer_epoch, t.first_offset, t.last_offset, t.state, t.last_stable_offset)
@@ -78,10 +80,12 @@ def transactions_table(transactions: list[Transaction]) -> pa.Table:
 
 
 def last_stable_offset(log: LocalLog) -> int:
-    """The high watermark, or below it the first offset of the oldest transaction that is open, or ends at or
-    above it.
+    """Return the last stable offset of the log.
+
+    It is the first offset of the oldest transaction that is undecided below the high watermark: one that is
+    open, or whose marker lies at or above the high watermark. If there is none, it is the high watermark.
     """
-    start, open_transactions = _state_to_begin_with(log)
+    start, open_transactions = _initial_state(log)
     undecided = []
     for _, scanned in log.headers(start, lambda _: None):
         ended = open_transactions.apply(scanned.batches)
@@ -90,11 +94,11 @@ def last_stable_offset(log: LocalLog) -> int:
     return max(log.local_log_start_offset, min([log.high_watermark, *undecided]))
 
 
-def _state_to_begin_with(log: LocalLog) -> tuple[int, OpenTransactions]:
-    """The newest snapshot that can be read, and the offset it tells of; else the log's start and nothing.
+def _initial_state(log: LocalLog) -> tuple[int, OpenTransactions]:
+    """Return the offset and the open transactions of the newest valid snapshot.
 
-    None from above the high watermark: it has forgotten the transactions that ended between the two, and what
-    ended there is not decided for a consumer.
+    If there is none, return the log start offset and no transactions. Snapshots above the high watermark are
+    not used: they do not contain transactions that ended above it, which a consumer must see as undecided.
     """
     for offset, name in log.snapshots:
         if log.local_log_start_offset < offset <= log.high_watermark:
@@ -102,7 +106,7 @@ def _state_to_begin_with(log: LocalLog) -> tuple[int, OpenTransactions]:
             try:
                 entries = parse_snapshot(read_file(path))
             except (CorruptIndexError, FileNotFoundError) as error:
-                logger.warning("%s: not used, an older one or the log itself is: %s", path, error)
+                logger.warning("%s: ignored, an older snapshot or the log itself is used: %s", path, error)
                 continue
             return offset, OpenTransactions(
                 {
@@ -117,27 +121,27 @@ def _state_to_begin_with(log: LocalLog) -> tuple[int, OpenTransactions]:
 def aborted_ranges(
     range: SlicedRange, open_log: Callable[[], LocalLog], on_damage: Callable[[DamagedRange], None]
 ) -> bytes:
-    """The aborted transactions that have data in `range`, as `records.decode` takes them.
+    """Return the aborted transactions that have data in `range`, packed for `records.decode`.
 
-    A pass over the range's own headers, and a look ahead at those behind it until every transaction open
-    there met its marker: the next marker of a producer decides about all its batches before.
+    The headers in the range are read first, then those after the range, until each transaction that is open
+    at the end of the range has its marker. The next marker of a producer decides about all its batches before
+    it.
 
     Args:
-        open_log: opens the log, if a look ahead is needed.
-        on_damage: called with damage met while looking ahead, where a marker may have been lost.
+        range: the range that is read.
+        open_log: opens the log; called if headers after the range are needed.
+        on_damage: called with each damaged range after `range`, where a marker may have been lost.
     """
     open_transactions = OpenTransactions()
     window = Window()
     aborted: list[tuple[int, int, int]] = []
-    for piece in range.slices:
+    for part in range.slices:
         with SegmentLookup(
-            piece.to_segment(range.path), piece.end_position, window, max_batch_bytes=range.max_batch_bytes
+            part.to_segment(range.path), part.end_position, window, max_batch_bytes=range.max_batch_bytes
         ) as lookup:
-            piece.check_file(lookup.file)
-            # What is damaged here is the reader's to report.
-            for scanned in lookup.batches(
-                piece.start_position, lambda _: None, next_offset=piece.next_offset
-            ):
+            part.check_file(lookup.file)
+            # Ignore damage here, because the reader of the range reports it.
+            for scanned in lookup.batches(part.start_position, lambda _: None, next_offset=part.next_offset):
                 aborted += [
                     (t.producer_id, t.first_offset, t.last_offset or 0)
                     for t in open_transactions.apply(scanned.batches)
@@ -153,16 +157,16 @@ def aborted_ranges(
                         aborted.append((producer, first, offset))
             if not pending:
                 break
-        # No marker, so not committed.
+        # Without a marker, a transaction is not committed.
         aborted += [(producer, first, _NO_MARKER) for producer, first in pending.items()]
     return pack_ranges(sorted(aborted))
 
 
 def pack_ranges(aborted: Iterable[tuple[int, int, int]]) -> bytes:
-    """Ranges of aborted transactions, sorted, as `records.decode` takes them."""
-    return b"".join(_TRIPLE.pack(*one) for one in aborted)
+    """Pack sorted (producer id, first offset, last offset) of aborted transactions for `records.decode`."""
+    return b"".join(_TRIPLE.pack(*transaction) for transaction in aborted)
 
 
 def unpack_ranges(packed: bytes) -> list[tuple[int, int, int]]:
-    """What was packed: (producer id, first offset, last offset)."""
+    """Return the (producer id, first offset, last offset) that `pack_ranges` packed."""
     return list(_TRIPLE.iter_unpack(packed))
