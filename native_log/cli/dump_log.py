@@ -33,9 +33,10 @@ from native_log.records import MAX_BATCH_BYTES, decode
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.entry import MIN_SIZE, PREFIX_BYTES, parse_header
 from native_log.records.reference.legacy import crc_of, key_and_value, messages
+from native_log.segment.chunks import HEADER_PREFIX_BYTES
 from native_log.segment.damage import damage_of
 from native_log.segment.files import LOG
-from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
+from native_log.segment.scan import scan_file
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:

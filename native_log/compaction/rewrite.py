@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from native_log.compaction.statistics import GroupStatistics
 from native_log.compaction.verdicts import GroupVerdicts
-from native_log.errors import CorruptRecordError, LogTruncatedError
 from native_log.log.replacing.cleaned_segment import CleanedSegmentWriter, flush_segment
-from native_log.records import Headers, MapProgress, Rewritten, rewrite, rewrite_file, scan
-from native_log.segment.damage import LEFT_ALONE
-from native_log.segment.scan import HEADER_PREFIX_BYTES, greatest_timestamp_ms
-from native_log.storage import DataFile, Window
+from native_log.records import Headers, Rewritten, rewrite, rewrite_file, scan
+from native_log.segment.chunks import BatchCursor
+from native_log.segment.damage import reject_damage
+from native_log.segment.scan import greatest_timestamp_ms, whole_batches
+from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from native_log.compaction.rounds import Group, Round, Source
     from native_log.log.reading.log_range import LogRange
+    from native_log.records import Scanned
     from native_log.records.compaction import PutBatches, Survivors
-    from native_log.segment.segment import LogSegment
 
 _GATHER_BYTES = 512 << 10
 """Gathered from at a time: they are gone over twice, and stay in the processor's cache meanwhile."""
@@ -37,8 +37,6 @@ _OUTPUT_BYTES = 4 << 20
 
 _MOST_HEADERS = 1 << 16
 """Gathered before they are told."""
-
-Found = TypeVar("Found", MapProgress, Rewritten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +67,25 @@ def gather(
     records = null_keys = 0
     for piece in range.slices:
         gathered = Headers()
-        with planned_file(piece.to_segment(range.path)) as file:
-            position, needed, order = piece.start_position, 1, piece.order(file)
-            while position < piece.end_position:
-                view = window.at(file, position, piece.end_position, needed)
+        with piece.to_segment(range.path).open_unchanged() as file:
+            cursor = BatchCursor(file, piece.start_position, piece.end_position, piece.order(file))
+            while cursor.has_more:
+                view = cursor.view(window)
                 found = put(
                     view,
-                    base_position=position,
+                    base_position=cursor.position,
                     start_offset=piece.min_offset,
                     end_offset=piece.max_offset,
                     aborted=aborted,
                     max_batch_bytes=range.max_batch_bytes,
-                    order=order,
+                    order=cursor.order,
                 )
                 records += found.records
                 null_keys += found.null_keys
                 if headers is not None:
                     gathered.add(
                         view,
-                        base_position=position,
+                        base_position=cursor.position,
                         end=found.position,
                         max_batch_bytes=range.max_batch_bytes,
                     )
@@ -95,9 +93,8 @@ def gather(
                         headers(gathered.take())
                 if found.status == "full":
                     return Gathered(records, null_keys, found.next_offset)
-                found = checked(found, file.path, position + len(view), piece.end_position)
-                order = order.after(found.next_offset)
-                position, needed = found.position, max(1, found.needed_bytes)
+                found = cursor.advance(found, len(view))
+                reject_damage(cursor, found, range.max_batch_bytes)
         if headers is not None and len(gathered):
             headers(gathered.take())
     return Gathered(records, null_keys, None)
@@ -160,18 +157,16 @@ def _rewrite_source(
         "legacy_tombstones_kept": source.legacy_tombstones_kept,
         "max_batch_bytes": round.max_batch_bytes,
     }
-    with planned_file(segment) as file:
-        position, needed, end = 0, 1, segment.size_bytes
-        while position < end:
+    with segment.open_unchanged() as file:
+        cursor = BatchCursor(file, 0, segment.size_bytes)
+        while cursor.has_more:
             at = 0 if output is None else output.position
-            found, cut_bytes, stop = _filtered(file, position, verdicts, output_position=at, **how), 0, end
+            found = _filtered(cursor, verdicts, output_position=at, **how)
+            size_bytes = cursor.end - cursor.position
             if found is None:
-                view = window.at(file, position, end, needed)
-                codes = None
-                if verdicts is not None:
-                    codes, cut_bytes = _verdicts(verdicts, view, position, round.max_batch_bytes)
-                found = rewrite(view, verdicts=codes, base_position=position, output_position=at, **how)
-                stop = position + len(view)
+                view = cursor.view(window)
+                found = _judged(view, cursor.position, verdicts, output_position=at, **how)
+                size_bytes = len(view)
             if output is not None:
                 output.append(found.data, found.batches)
             stats += GroupStatistics(
@@ -180,23 +175,40 @@ def _rewrite_source(
                 *_horizons(found.batches, round.delete_horizon_ms),
                 greatest_timestamp_ms(found.batches),
             )
-            if found.status == "limit" and cut_bytes:
-                found = replace(found, status="partial", needed_bytes=cut_bytes)
-            stopped = checked(found, file.path, stop, end)
-            position, needed = stopped.position, max(1, stopped.needed_bytes)
+            reject_damage(cursor, cursor.advance(found, size_bytes), round.max_batch_bytes)
     return stats
 
 
-def _filtered(file: DataFile, position: int, verdicts: GroupVerdicts | None, **how: Any) -> Rewritten | None:
+def _filtered(cursor: BatchCursor, verdicts: GroupVerdicts | None, **how: Any) -> Rewritten | None:
     """What comes of the batches from `position` on, as far as they are just filtered; None: not that one."""
     judged = None if verdicts is None else verdicts.retained
     try:
         found = rewrite_file(
-            file.fileno(), position, file.size_bytes, judged=judged, max_bytes=_OUTPUT_BYTES, **how
+            cursor.file.fileno(),
+            cursor.position,
+            cursor.end,
+            judged=judged,
+            max_bytes=_OUTPUT_BYTES,
+            **how,
         )
     except EOFError:
         return None
-    return None if found.position == position else replace(found, status="end", needed_bytes=0, damage=None)
+    if found.position == cursor.position:
+        return None
+    return replace(found, status="end", needed_bytes=0, damage=None)
+
+
+def _judged(
+    view: memoryview, position: int, verdicts: GroupVerdicts | None, *, max_batch_bytes: int, **how: Any
+) -> Rewritten:
+    """What comes of the batches in `view`, by the verdicts on those that are not just filtered."""
+    codes, scanned = None, None
+    if verdicts is not None:
+        codes, scanned = _verdicts(verdicts, view, position, max_batch_bytes)
+    found = rewrite(view, verdicts=codes, base_position=position, max_batch_bytes=max_batch_bytes, **how)
+    if scanned is not None and found.status == "limit":
+        return replace(found, status=scanned.status, needed_bytes=scanned.needed_bytes, damage=scanned.damage)
+    return found
 
 
 def _horizons(batches: pa.RecordBatch, new_ms: int) -> tuple[tuple[int, int] | None, int | None]:
@@ -210,61 +222,16 @@ def _horizons(batches: pa.RecordBatch, new_ms: int) -> tuple[tuple[int, int] | N
 
 def _verdicts(
     verdicts: GroupVerdicts, view: memoryview, position: int, max_batch_bytes: int
-) -> tuple[bytes | None, int]:
-    """The verdicts of the batches that lie wholly in `view`, None if they are just filtered; and how many
-    bytes are needed to judge one that is cut off at its end. Each is judged once: the next depends on it."""
+) -> tuple[bytes | None, Scanned | None]:
+    """The verdicts of the batches that lie wholly in `view`, None if they are just filtered; and what ends
+    those batches. Each is judged once: the next depends on it."""
     headers = Headers()
     headers.add(view, base_position=position, max_batch_bytes=max_batch_bytes)
     if not headers.has_transactions and not verdicts.retains_one_of(headers.last_offsets):
-        return None, 0
+        return None, None
     scanned = scan(view, base_position=position, max_batch_bytes=max_batch_bytes)
-    batches, cut_bytes = scanned.batches, scanned.needed_bytes
-    whole = batches.num_rows
-    if scanned.position > position + len(view):
-        whole, cut_bytes = whole - 1, batches.column("sizeInBytes")[-1].as_py()
-    codes = verdicts.of(batches.slice(0, whole))
-    if codes is None:
-        return (bytes(whole) if cut_bytes else None), cut_bytes
-    return codes, cut_bytes
-
-
-def planned_file(segment: LogSegment) -> DataFile:
-    """The segment's file. Raises LogTruncatedError if it is not what it was when the log was listed."""
-    file = DataFile(str(segment.path))
-    is_the_same = file.was(segment.inode, segment.size_bytes, segment.mtime_ms)
-    if not is_the_same or file.size_bytes != segment.size_bytes:
-        file.close()
-        raise LogTruncatedError(
-            "expected the file that the round was planned on, found another: something else changes this "
-            "log. Stop it, and clean again",
-            path=file.path,
-        )
-    return file
-
-
-def checked(found: Found, path: str, stop: int, end: int) -> Found:
-    """Raises CorruptRecordError where a call stopped at what is not a whole batch.
-
-    A few zeros at a chunk's end are the first bytes of an offset, as likely as not.
-    """
-    if found.status == "zeros" and stop - found.position < HEADER_PREFIX_BYTES and stop < end:
-        return replace(found, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
-    reason = None
-    if found.damage is not None:
-        reason = found.damage.message
-    elif found.status == "zeros":
-        reason = f"expected a batch, found nothing but zeros in {stop - found.position} bytes"
-    elif found.position > end or (found.status == "partial" and found.position + found.needed_bytes > end):
-        reason = (
-            f"expected a whole batch, found only {max(0, end - found.position)} bytes of it up to the end"
-        )
-    elif found.status == "limit":
-        reason = "expected the batches that the round was planned on, found more of them"
-    if reason is not None:
-        raise CorruptRecordError(
-            f"{reason}. {LEFT_ALONE}",
-            path=path,
-            position=found.position,
-            offset=found.next_offset if found.damage is None else found.damage.offset,
-        )
-    return found
+    scanned = whole_batches(scanned, position + len(view))
+    codes = verdicts.of(scanned.batches)
+    if codes is None and scanned.status == "partial":
+        codes = bytes(scanned.batches.num_rows)
+    return codes, scanned

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.compaction.rewrite import checked, planned_file
 from native_log.log.replacing.cleaned_segment import CleanedSegmentWriter, flush_segment
 from native_log.log.replacing.swap import swap_in
 from native_log.records import Survivors, Verdict, rewrite
+from native_log.segment.chunks import BatchCursor
+from native_log.segment.damage import reject_damage
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.writer import SegmentWriter
 from native_log.storage import Window
@@ -46,14 +47,14 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
     kept.add_range(segment.base_offset, kept_end)
     if not nulled:
         kept = kept.difference(erased)
-    end, position, needed = log.end_position(segment), 0, 1
     window = Window()
     with (
-        planned_file(segment) as file,
+        segment.open_unchanged() as file,
         CleanedSegmentWriter(log.path, segment.base_offset, log.config.index_interval_bytes) as output,
     ):
-        while position < end:
-            view = window.at(file, position, end, needed)
+        cursor = BatchCursor(file, 0, log.end_position(segment))
+        while cursor.has_more:
+            view = cursor.view(window)
             found = rewrite(
                 view,
                 survivors=kept,
@@ -62,13 +63,12 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
                 delete_horizon_ms=None,
                 verdicts=bytes([Verdict.RETAIN_EMPTY]) * (len(view) // _SMALLEST_BATCH_BYTES + 1),
                 nulled=erased if nulled else None,
-                base_position=position,
+                base_position=cursor.position,
                 output_position=output.position,
                 max_batch_bytes=log.max_batch_bytes,
             )
             output.append(found.data, found.batches)
-            stopped = checked(found, file.path, position + len(view), end)
-            position, needed = stopped.position, max(1, stopped.needed_bytes)
+            reject_damage(cursor, cursor.advance(found, len(view)), log.max_batch_bytes)
         entries = segment.load_transaction_index().all_entries()
         output.finish(entries, segment.mtime_ms)
     flush_segment(log.path, segment.base_offset)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from native_log.errors import CorruptRecordError
-from native_log.records import Damage, Decoded, OffsetOrder, Scanned, find_batch
+from native_log.records import Damage, OffsetOrder, Scanned, find_batch
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
-from native_log.segment.scan import Batch, has_right_crc, int64s, row, valid_batch_at
+from native_log.segment.scan import Batch, has_right_crc, int64s, row, scan_file, valid_batch_at
 from native_log.storage import Window
 
 if TYPE_CHECKING:
+    from native_log.segment.chunks import BatchCursor, Chunk
     from native_log.storage import DataFile
 
 LEFT_ALONE = "The partition is left as it was: take the file from another replica"
@@ -73,7 +74,30 @@ class DamagedRange:
         )
 
 
-def damage_of(found: Scanned | Decoded, end: int) -> Damage:
+def damage_in(cursor: BatchCursor, chunk: Chunk, max_batch_bytes: int) -> Damage | None:
+    """Return what stopped `cursor`, just advanced by `chunk`, before its end; None if it can continue."""
+    if cursor.has_more or cursor.position == cursor.end:
+        return None
+    if cursor.position < cursor.end:
+        return damage_of(chunk, cursor.end)
+    # The last batch was skipped by its header, and goes on after the end: find where it begins.
+    *_, last = scan_file(
+        cursor.file, cursor.chunk_position, cursor.end, Window(), max_batch_bytes=max_batch_bytes
+    )
+    return damage_of(last, cursor.end)
+
+
+def reject_damage(cursor: BatchCursor, chunk: Chunk, max_batch_bytes: int) -> None:
+    """Raise CorruptRecordError, for a caller that changes the log, if damage stopped `cursor`."""
+    damage = damage_in(cursor, chunk, max_batch_bytes)
+    if damage is not None:
+        offset = chunk.next_offset if chunk.damage is None else damage.offset
+        raise CorruptRecordError(
+            f"{damage.message}. {LEFT_ALONE}", path=cursor.file.path, position=damage.position, offset=offset
+        )
+
+
+def damage_of(found: Chunk, end: int) -> Damage:
     """Why a scan or decode stopped before byte `end`, where it should not have."""
     left, needed = end - found.position, found.needed_bytes
     if found.damage is not None:

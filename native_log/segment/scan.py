@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from native_log.records import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
-    Damage,
     OffsetOrder,
     Scanned,
     decode,
     scan,
     scan_headers,
 )
+from native_log.segment.chunks import BatchCursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from native_log.storage import DataFile, Window
-
-HEADER_PREFIX_BYTES = 17
-"""Up to and including the magic: the least that tells what a batch is."""
 
 _SMALLEST_BYTES = 4 << 10
 _LARGEST_BYTES = 1 << 20
@@ -62,86 +58,61 @@ def scan_file(
         first_bytes: how much to read at first, before it is known how large batches are.
         order: what is known of the offsets, of a descriptor of `file`; None: batches come in any order.
     """
-    read_bytes, needed, jump_rows = first_bytes, 1, 0
+    cursor = BatchCursor(file, position, end, order)
+    chunk_bytes, jump_rows = first_bytes, 0
     while True:
+        position = cursor.position
         if jump_rows:
-            found = _headers(file, position, end, jump_rows, max_batch_bytes, order)
-            stop = end
+            size = end - position
+            found = _headers(cursor, jump_rows, max_batch_bytes)
         else:
-            view = window.at(file, position, min(end, position + max(read_bytes, needed)), needed)
-            stop = position + len(view)
+            view = window.at(file, position, cursor.stop(chunk_bytes), cursor.needed_bytes)
+            size = len(view)
             found = scan(
                 view,
                 base_position=position,
                 check_crcs=check_crcs,
                 max_batch_bytes=max_batch_bytes,
-                order=order,
+                order=cursor.order,
             )
-        if found.position > end:  # the last batch's header is there, its body is not
-            found = _without_last(found)
-        elif found.status == "zeros" and stop < end and stop - found.position < HEADER_PREFIX_BYTES:
-            # A few zeros at the window's end: the first bytes of an offset, as likely as not.
-            found = replace(found, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
-        elif found.status == "zeros" and not file.is_zero(found.position, end):
-            found = replace(found, status="damaged", damage=_zero_size(found.position))
-        if found.position < end and _goes_on(found, stop, end):
-            yield found
-            count = found.batches.num_rows
-            if count:
-                is_jumped = not check_crcs and (found.position - position) // count >= _JUMPED_BYTES
-                jump_rows = min(_MOST_ROWS, 8 * count) if is_jumped else 0
-                read_bytes = _LARGEST_BYTES
-            position, needed = found.position, max(1, found.needed_bytes)
-            order = None if order is None else order.after(found.next_offset)
-            continue
+        found = cursor.advance(whole_batches(found, end), size)
         yield found
-        return
+        if not cursor.has_more:
+            return
+        count = found.batches.num_rows
+        if count:
+            is_jumped = not check_crcs and (found.position - position) // count >= _JUMPED_BYTES
+            jump_rows = min(_MOST_ROWS, 8 * count) if is_jumped else 0
+            chunk_bytes = _LARGEST_BYTES
 
 
-def _headers(
-    file: DataFile,
-    position: int,
-    end: int,
-    max_rows: int,
-    max_batch_bytes: int,
-    order: OffsetOrder | None,
-) -> Scanned:
+def _headers(cursor: BatchCursor, max_rows: int, max_batch_bytes: int) -> Scanned:
     while True:
         try:
             return scan_headers(
-                file.fileno(),
-                position,
-                end,
+                cursor.file.fileno(),
+                cursor.position,
+                cursor.end,
                 max_rows=max_rows,
                 max_batch_bytes=max_batch_bytes,
-                order=order,
+                order=cursor.order,
             )
         except EOFError:
-            file.read(end - 1, 1)  # says that the file was truncated, unless it has grown again
+            cursor.file.read(cursor.end - 1, 1)  # says that the file was truncated, unless it has grown again
 
 
-def _goes_on(found: Scanned, stop: int, end: int) -> bool:
-    if found.status in ("end", "limit"):
-        return True
-    return found.status == "partial" and stop < end and found.position + found.needed_bytes <= end
+def whole_batches(found: Scanned, end: int) -> Scanned:
+    """Return the batches that end at or before byte `end`: all, or all but the last, "partial" one.
 
-
-def _without_last(found: Scanned) -> Scanned:
+    Scanning needs the header of a batch alone.
+    """
+    if found.position <= end:
+        return found
     rows = found.batches.num_rows - 1
     last = row(found.batches, rows)
     previous = row(found.batches, rows - 1)["lastOffset"] + 1 if rows else None
     return Scanned(
         found.batches.slice(0, rows), "partial", last["position"], previous, last["sizeInBytes"], None
-    )
-
-
-def _zero_size(position: int) -> Damage:
-    return Damage(
-        "size",
-        position,
-        0,
-        None,
-        "the size field is 0, a batch has at least 14, and what follows is not all zero",
     )
 
 

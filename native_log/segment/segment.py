@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from native_log.errors import LogTruncatedError
 from native_log.segment.files import MAX_OFFSET
 from native_log.segment.offset_index import OffsetIndex
 from native_log.segment.time_index import TimeIndex
 from native_log.segment.transaction_index import TransactionIndex
+from native_log.storage import DataFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,18 @@ class LogSegment:
     def path(self) -> Path:
         """The file with the batches."""
         return Path(self.directory, self.log)
+
+    def open_unchanged(self) -> DataFile:
+        """Open the file with the batches. Raises LogTruncatedError if it changed since it was listed."""
+        file = DataFile(str(self.path))
+        if file.size_bytes == self.size_bytes and file.was(self.inode, self.size_bytes, self.mtime_ms):
+            return file
+        file.close()
+        raise LogTruncatedError(
+            "expected the file that was listed when this run was planned, found another: something else "
+            "changes this log. Stop it, and run this again",
+            path=file.path,
+        )
 
     def load_offset_index(self) -> OffsetIndex:
         return OffsetIndex.load(self._path(self.index), self.base_offset)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from native_log import LogDir, LogTruncatedError
-from native_log.compaction.rewrite import planned_file
 from native_log.log import PartitionLog
 from native_log.log.reading.reader import Reader
 from native_log.segment.files import file_name
@@ -144,8 +143,8 @@ def test_a_compaction_planned_on_another_mount(tmp_path: Path) -> None:
     planned(tmp_path / "t-0")
     segment, other = PartitionLog.open(tmp_path / "t-0").segments[:2]
     remount(tmp_path / "t-0")
-    planned_file(segment).close()
+    segment.open_unchanged().close()
     with (tmp_path / "t-0" / file_name(6, "log")).open("ab") as file:
         file.write(batch(12))
     with pytest.raises(LogTruncatedError, match="something else changes this log"):
-        planned_file(other)
+        other.open_unchanged()

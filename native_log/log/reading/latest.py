@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from native_log.log.segment_slices import SegmentSlice, SlicedRange
-    from native_log.records import OffsetOrder
     from native_log.records.compaction import PutBatches
-    from native_log.storage import DataFile
+    from native_log.segment.chunks import BatchCursor
 
 _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field("isTransactional")]))
 
@@ -66,22 +65,20 @@ class _KeyReader(Reader):
         for _ in self.batches():
             pass
 
-    def _decode(
-        self, file: DataFile, position: int, stop: int, piece: SegmentSlice, order: OffsetOrder
-    ) -> Decoded:
+    def _decode(self, cursor: BatchCursor, stop: int, piece: SegmentSlice) -> Decoded:
         if self._aborted is None:
-            found = super()._decode(file, position, stop, piece, order)
+            found = super()._decode(cursor, stop, piece)
             if found.batch.column(self._transactional_index).true_count:
                 return found  # to be asked again, with the transactions that were aborted
         progress = self._put(
-            self._window.at(file, position, stop, stop - position),
-            base_position=position,
+            self._window.at(cursor.file, cursor.position, stop, stop - cursor.position),
+            base_position=cursor.position,
             start_offset=piece.min_offset,
             end_offset=piece.max_offset,
             aborted=self._aborted or b"",
             check_crcs=self._check_crcs,
             max_batch_bytes=self._range.max_batch_bytes,
-            order=order,
+            order=cursor.order,
         )
         if progress.status == "full":
             raise _MapFullError(self._next_offset if progress.next_offset is None else progress.next_offset)

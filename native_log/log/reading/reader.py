@@ -13,18 +13,18 @@ from native_log.arguments import Mode
 from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.offset_lookup import locate
-from native_log.records import RECORD_SCHEMA, Damage, decode_file
-from native_log.segment.damage import DamagedRange, damage_of, damaged_range
+from native_log.records import RECORD_SCHEMA, decode_file
+from native_log.segment.chunks import BatchCursor
+from native_log.segment.damage import DamagedRange, damage_in, damaged_range
 from native_log.segment.files import parse_file_name
-from native_log.segment.scan import HEADER_PREFIX_BYTES, scan_file
-from native_log.storage import DataFile, Window
+from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from native_log.log.local_log import LocalLog
     from native_log.log.segment_slices import SegmentSlice, SlicedRange
-    from native_log.records import Decoded, OffsetOrder
+    from native_log.records import Decoded
 
 logger = logging.getLogger(__name__)
 
@@ -103,45 +103,41 @@ class Reader:
 
     def _read_piece(self, piece: SegmentSlice, others: tuple[SegmentSlice, ...]) -> Iterator[pa.RecordBatch]:
         """The records of `piece`. `others`: the pieces behind it."""
-        end = piece.end_position
         with DataFile(f"{self._range.path}/{piece.segment}") as file:
             piece.check_file(file)
-            position, needed, order = piece.start_position, 1, piece.order(file)
-            while position < end:
-                stop = min(end, position + max(READ_BYTES, needed))
-                found = self._decode(file, position, stop, piece, order)
+            order = piece.order(file)
+            cursor = BatchCursor(file, piece.start_position, piece.end_position, order)
+            while cursor.has_more:
+                stop = cursor.stop(READ_BYTES)
+                found = self._decode(cursor, stop, piece)
                 if self._aborted is None and found.batch.column(self._transactional_index).true_count:
-                    rest = replace(piece, start_position=position), *others
+                    rest = replace(piece, start_position=cursor.position), *others
                     self._aborted = aborted_ranges(
                         replace(self._range, slices=rest), self._open_log, self._on_lost_marker
                     )
-                    found = self._decode(file, position, stop, piece, order)
-                if found.status == "zeros" and found.position + HEADER_PREFIX_BYTES > stop and stop < end:
-                    # A few zeros at the chunk's end: the first bytes of an offset, as likely as not.
-                    found = replace(found, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
+                    found = self._decode(cursor, stop, piece)
+                found = cursor.advance(found, stop - cursor.position)
                 if found.batch.num_rows:
                     yield self._complete(found.batch)
                     self._limit_rows = self._max_rows
                 if found.next_offset is not None:
                     self._next_offset = found.next_offset
-                    order = order.after(found.next_offset)
-                damage = self._damage(file, found, position, end)
-                position, needed = found.position, max(1, found.needed_bytes)
+                damage = damage_in(cursor, found, self._range.max_batch_bytes)
                 if damage is not None:
+                    order = cursor.order or order
                     damaged = damaged_range(
-                        file, damage, end, order, order.next_offset, self._range.max_batch_bytes
+                        file, damage, cursor.end, order, order.next_offset, self._range.max_batch_bytes
                     )
                     yield from self._report(damaged, piece)
-                    position, needed = damaged.end_position, 1
+                    cursor.skip_to(damaged.end_position)
 
-    def _decode(
-        self, file: DataFile, position: int, stop: int, piece: SegmentSlice, order: OffsetOrder
-    ) -> Decoded:
+    def _decode(self, cursor: BatchCursor, stop: int, piece: SegmentSlice) -> Decoded:
+        """Decode the batches from the cursor's position to `stop`."""
         while True:
             try:
                 return decode_file(
-                    file.fileno(),
-                    position,
+                    cursor.file.fileno(),
+                    cursor.position,
                     stop,
                     self._decoded_columns if self._aborted is not None else self._watched_columns,
                     start_offset=piece.min_offset,
@@ -154,20 +150,10 @@ class Reader:
                     topic=self._range.topic,
                     partition=self._range.partition,
                     segment=piece.segment,
-                    order=order,
+                    order=cursor.order,
                 )
             except EOFError:
-                file.read(stop - 1, 1)  # says that the file was truncated, unless it has grown again
-
-    def _damage(self, file: DataFile, found: Decoded, position: int, end: int) -> Damage | None:
-        if found.position > end:  # a batch to be skipped goes on behind the end: find it
-            *_, last = scan_file(file, position, end, Window(), max_batch_bytes=self._range.max_batch_bytes)
-            return damage_of(last, end)
-        if found.status in ("damaged", "zeros"):
-            return damage_of(found, end)
-        if found.status == "partial" and found.position + found.needed_bytes > end:
-            return damage_of(found, end)
-        return None
+                cursor.file.read(stop - 1, 1)  # says that the file was truncated, unless it has grown again
 
     def _report(self, damaged: DamagedRange, piece: SegmentSlice) -> Iterator[pa.RecordBatch]:
         if self._mode == "failFast":

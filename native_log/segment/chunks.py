@@ -1,0 +1,87 @@
+"""Read the batches of a file chunk by chunk: the one loop that scanning, decoding and rewriting share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from native_log.records import Damage, Decoded, MapProgress, Rewritten, Scanned
+
+if TYPE_CHECKING:
+    from native_log.records import OffsetOrder
+    from native_log.storage import DataFile, Window
+
+HEADER_PREFIX_BYTES = 17
+"""Size of a batch's first fields, up to and including the magic, which says how to read the others."""
+
+Chunk = TypeVar("Chunk", Decoded, MapProgress, Rewritten, Scanned)
+"""What one call that reads batches returns."""
+
+
+class BatchCursor:
+    """The position of a reader between the batches of a file.
+
+        cursor = BatchCursor(file, start, end)
+        while cursor.has_more:
+            view = cursor.view(window)
+            chunk = cursor.advance(decode(view, ..., base_position=cursor.position), len(view))
+
+    Attributes:
+        file: the .log file.
+        position: the first byte of the next chunk.
+        end: where to stop reading, exclusive.
+        needed_bytes: the least size of the next chunk: that of a batch which did not fit into the last one.
+        order: what is known of the offsets at `position`; None: batches may come in any order.
+        has_more: whether another chunk can be read: False at `end`, and at bytes that are not a whole batch
+            (see segment.damage.damage_in).
+        chunk_position: the first byte of the last chunk.
+    """
+
+    __slots__ = ("chunk_position", "end", "file", "has_more", "needed_bytes", "order", "position")
+
+    def __init__(self, file: DataFile, position: int, end: int, order: OffsetOrder | None = None) -> None:
+        self.file = file
+        self.end = end
+        self.order = order
+        self.skip_to(position)
+
+    def skip_to(self, position: int) -> None:
+        """Continue at `position`, where a batch begins."""
+        self.position = self.chunk_position = position
+        self.needed_bytes = 1
+        self.has_more = position < self.end
+
+    def stop(self, chunk_bytes: int) -> int:
+        """Return where a chunk of `chunk_bytes`, or of one batch that is larger, ends."""
+        return min(self.end, self.position + max(chunk_bytes, self.needed_bytes))
+
+    def view(self, window: Window) -> memoryview:
+        """Return the next chunk, of the size that `window` has. It is valid until `window` is used again."""
+        return window.at(self.file, self.position, self.end, self.needed_bytes)
+
+    def advance(self, chunk: Chunk, size_bytes: int) -> Chunk:
+        """Continue behind the batches of `chunk`, which was read from `size_bytes` bytes at `position`.
+
+        Returns `chunk`, with the status that it has in view of the whole file. A few zeros at its end may be
+        the first bytes of an offset ("partial"); many are damage if not all bytes up to `end` are zero.
+        """
+        stop = self.position + size_bytes
+        if chunk.status == "zeros":
+            if stop < self.end and stop - chunk.position < HEADER_PREFIX_BYTES:
+                chunk = replace(chunk, status="partial", needed_bytes=HEADER_PREFIX_BYTES)
+            elif not self.file.is_zero(chunk.position, self.end):
+                chunk = replace(chunk, status="damaged", damage=_zero_size(chunk.position))
+        self.chunk_position, self.position = self.position, chunk.position
+        self.needed_bytes = max(1, chunk.needed_bytes)
+        if self.order is not None:
+            self.order = self.order.after(chunk.next_offset)
+        self.has_more = chunk.position < self.end and (
+            chunk.status in ("end", "limit")
+            or (chunk.status == "partial" and chunk.position + chunk.needed_bytes <= self.end)
+        )
+        return chunk
+
+
+def _zero_size(position: int) -> Damage:
+    message = "the size field is 0, a batch has at least 14, and what follows is not all zero"
+    return Damage("size", position, 0, None, message)
