@@ -20,7 +20,7 @@ from native_log.compaction.rounds import find_cleanable
 from native_log.compaction.survivors import plan_and_find_survivors
 from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import InvalidTopicError, KafkaLogError, error_message
-from native_log.log.replacing.cleaned_segment import flush_segment
+from native_log.log.replacing.cleaned_segment import flush_cleaned_segment
 from native_log.log.replacing.interrupted import finish_interrupted, tidy_up
 from native_log.log.replacing.swap import swap_in
 from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
@@ -242,7 +242,7 @@ def clean(
 
 
 def _put_in_place(directory: Path, group: Group) -> None:
-    flush_segment(directory, group.base_offset)
+    flush_cleaned_segment(directory, group.base_offset)
     swap_in(directory, group.base_offsets)
 
 

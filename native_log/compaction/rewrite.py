@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from native_log.compaction.statistics import GroupStatistics
 from native_log.compaction.verdicts import GroupVerdicts
-from native_log.log.replacing.cleaned_segment import CleanedSegmentWriter, flush_segment
+from native_log.log.replacing.cleaned_segment import (
+    create_cleaned_segment,
+    finish_cleaned_segment,
+    flush_cleaned_segment,
+)
 from native_log.records import Headers, Rewritten, rewrite, rewrite_file, scan
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import reject_damage
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from native_log.log.reading.log_range import LogRange
     from native_log.records import Scanned
     from native_log.records.compaction import PutBatches, Survivors
+    from native_log.segment.writer import SegmentWriter
 
 _GATHER_BYTES = 512 << 10
 """Gathered from at a time: they are gone over twice, and stay in the processor's cache meanwhile."""
@@ -113,7 +118,7 @@ def rewrite_group(
     Args:
         survivors: the offsets of the round that survive.
         directory: where to; None: nowhere, only the statistics are wanted.
-        flush: wait until they are on the disk; else `flush_segment` is the caller's.
+        flush: wait until they are on the disk; else `flush_cleaned_segment` is the caller's.
 
     Raises:
         CorruptRecordError: a batch is damaged; what was written so far is of no use.
@@ -122,7 +127,7 @@ def rewrite_group(
     output = (
         nullcontext(None)
         if directory is None
-        else CleanedSegmentWriter(directory, group.base_offset, round.index_interval_bytes)
+        else create_cleaned_segment(directory, group.base_offset, round.index_interval_bytes)
     )
     window = Window(_READ_BYTES)
     verdicts = None
@@ -132,9 +137,9 @@ def rewrite_group(
         for source in group.sources:
             stats += _rewrite_source(round, source, survivors, segment, window, verdicts)
         if segment is not None:
-            segment.finish(group.aborted_transactions, group.sources[-1].segment.mtime_ms)
+            finish_cleaned_segment(segment, group.aborted_transactions, group.sources[-1].segment.mtime_ms)
     if directory is not None and flush:
-        flush_segment(directory, group.base_offset)
+        flush_cleaned_segment(directory, group.base_offset)
     keys = len(survivors.between(group.base_offset, group.end_offset))
     return stats + GroupStatistics(keys=keys)
 
@@ -143,7 +148,7 @@ def _rewrite_source(
     round: Round,
     source: Source,
     survivors: Survivors,
-    output: CleanedSegmentWriter | None,
+    output: SegmentWriter | None,
     window: Window,
     verdicts: GroupVerdicts | None,
 ) -> GroupStatistics:
@@ -160,7 +165,7 @@ def _rewrite_source(
     with segment.open_unchanged() as file:
         cursor = BatchCursor(file, 0, segment.size_bytes)
         while cursor.has_more:
-            at = 0 if output is None else output.position
+            at = 0 if output is None else output.size_bytes
             found = _filtered(cursor, verdicts, output_position=at, **how)
             size_bytes = cursor.end - cursor.position
             if found is None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.log.replacing.cleaned_segment import CleanedSegmentWriter, flush_segment
+from native_log.log.replacing.cleaned_segment import (
+    create_cleaned_segment,
+    finish_cleaned_segment,
+    flush_cleaned_segment,
+)
 from native_log.log.replacing.swap import swap_in
 from native_log.records import Survivors, Verdict, rewrite
 from native_log.segment.chunks import BatchCursor
@@ -50,7 +54,7 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
     window = Window()
     with (
         segment.open_unchanged() as file,
-        CleanedSegmentWriter(log.path, segment.base_offset, log.config.index_interval_bytes) as output,
+        create_cleaned_segment(log.path, segment.base_offset, log.config.index_interval_bytes) as output,
     ):
         cursor = BatchCursor(file, 0, log.end_position(segment))
         while cursor.has_more:
@@ -64,12 +68,12 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
                 verdicts=bytes([Verdict.RETAIN_EMPTY]) * (len(view) // _SMALLEST_BATCH_BYTES + 1),
                 nulled=erased if nulled else None,
                 base_position=cursor.position,
-                output_position=output.position,
+                output_position=output.size_bytes,
                 max_batch_bytes=log.max_batch_bytes,
             )
             output.append(found.data, found.batches)
             reject_damage(cursor, cursor.advance(found, len(view)), log.max_batch_bytes)
         entries = segment.load_transaction_index().all_entries()
-        output.finish(entries, segment.mtime_ms)
-    flush_segment(log.path, segment.base_offset)
+        finish_cleaned_segment(output, entries, segment.mtime_ms)
+    flush_cleaned_segment(log.path, segment.base_offset)
     swap_in(log.path, [segment.base_offset])

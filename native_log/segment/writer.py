@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -53,7 +54,7 @@ class SegmentWriter:
     Attributes:
         directory: where its files lie: a partition's directory, or one for staging in it.
         base_offset: of the segment.
-        state: suffix of its files: "" or "cleaned".
+        state: suffix of its files' names: "", or CLEANED for a segment that will replace others.
         rolling_timestamp_ms: the first batch's greatest timestamp; -1 before there is one.
         created_ms: when it was created or opened.
     """
@@ -90,7 +91,11 @@ class SegmentWriter:
         state: str = "",
         now_ms: int | None = None,
     ) -> Self:
-        """A new, empty segment. Files of its names that something left behind are removed first."""
+        """A new, empty segment. Files of its names that something left behind are removed first.
+
+        With `state` nothing is preallocated, and the indexes take as many entries as there are: they have no
+        more than those of the segments to be replaced.
+        """
         config = config or LogConfig()
         directory = os.fspath(directory)
         names = [f"{directory}/{file_name(base_offset, kind, state)}" for kind in _KINDS]
@@ -179,6 +184,8 @@ class SegmentWriter:
     @property
     def free_entries(self) -> int:
         """How many more offset index entries there is room for; 0: the segment is to be rolled."""
+        if self.state:
+            return sys.maxsize
         used, used_times = self._index.size_bytes, self._time_index.size_bytes
         return max(
             0,
@@ -313,6 +320,7 @@ class SegmentWriter:
             )
         if sum(int32s(batches, "sizeInBytes")) != size_bytes:
             raise ValueError(f"the batches' rows are not those of these {size_bytes} bytes")
+        batches = _with_timestamps(batches)
         before = self.mark()
         position = before.log_bytes if write_log is not None else 0
         self._check_offsets(batches)
@@ -344,8 +352,10 @@ class SegmentWriter:
         ):
             raise KafkaLogError(
                 f"expected offsets from {base} to {base + MAX_RELATIVE_OFFSET}, all that a segment of this "
-                f"base offset can hold, found {min(last_offsets)} to {max(last_offsets)}",
+                f"base offset can hold, found {min(last_offsets)} to {max(last_offsets)}. A broker splits a "
+                "segment whose offsets are further apart when it loads the log",
                 path=self.path,
+                offset=max(last_offsets),
             )
 
     def _files(self) -> list[AppendFile]:
@@ -356,10 +366,14 @@ class SegmentWriter:
 def _open_files(
     directory: str, base_offset: int, config: LogConfig, state: str, sizes: tuple[int, int, int]
 ) -> tuple[AppendFile, AppendFile, AppendFile]:
-    """The three files, preallocated as brokers do: indexes always, to a multiple of their entries' size."""
-    index_bytes = config.segment_index_bytes
+    """The three files, preallocated as brokers do: indexes always, to a multiple of their entries' size.
+
+    Those of a segment that will replace others are not, and are sent to the disk when they are flushed, while
+    the next segment is written.
+    """
+    index_bytes = 0 if state else config.segment_index_bytes
     allocated = (
-        config.segment_bytes if config.preallocate else 0,
+        config.segment_bytes if config.preallocate and not state else 0,
         index_bytes - index_bytes % OFFSET_ENTRY.size,
         index_bytes - index_bytes % TIME_ENTRY.size,
     )
@@ -367,7 +381,8 @@ def _open_files(
     try:
         for kind, size, allocated_bytes in zip((LOG, INDEX, TIME_INDEX), sizes, allocated, strict=True):
             path = f"{directory}/{file_name(base_offset, kind, state)}"
-            files.append(AppendFile(path, size, allocated_bytes=allocated_bytes))
+            sent_from = sys.maxsize if state else 0
+            files.append(AppendFile(path, size, allocated_bytes=allocated_bytes, sent_from=sent_from))
     except BaseException:
         for file in files:
             with contextlib.suppress(OSError):
@@ -386,3 +401,12 @@ def _first_max_timestamp(path: str) -> int:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _with_timestamps(batches: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with timestamp -1 where there is none: batches of magic 0 have no timestamps."""
+    timestamps = batches.column("maxTimestamp")
+    if timestamps.null_count == 0:
+        return batches
+    index = batches.schema.get_field_index("maxTimestamp")
+    return batches.set_column(index, "maxTimestamp", timestamps.fill_null(-1))

@@ -21,9 +21,9 @@ from native_log.checkpoints.offset_checkpoints import (
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
-from native_log.log.replacing.cleaned_segment import CleanedSegmentWriter
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
+from native_log.segment.writer import SegmentWriter
 from tests.compaction.support import files
 from tests.killing import survives
 
@@ -438,14 +438,14 @@ def test_what_is_stopped_half_way_is_reported_as_far_as_it_came(
 ) -> None:
     data = copy("plain-none", tmp_path)
     keys, before = some_keys(data), rows(data)
-    append = CleanedSegmentWriter.append
+    append = SegmentWriter.append
 
-    def full(output: CleanedSegmentWriter, content: memoryview, batches: pa.RecordBatch) -> None:
+    def full(output: SegmentWriter, content: memoryview, batches: pa.RecordBatch) -> None:
         if batches.column("lastOffset")[-1].as_py() > 200:
             raise OSError(28, "No space left on device")
         append(output, content, batches)
 
-    monkeypatch.setattr(CleanedSegmentWriter, "append", full)
+    monkeypatch.setattr(SegmentWriter, "append", full)
 
     report = native_log.erase(data, keys=keys).to_pylist()
 

@@ -11,6 +11,8 @@ import pytest
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.records import scan
+from native_log.segment.entries import OFFSET_ENTRY
+from native_log.segment.files import CLEANED, file_name
 from native_log.segment.segment import LogSegment
 from native_log.segment.writer import SegmentWriter
 from tests.log.support import batch
@@ -114,6 +116,22 @@ def test_suffix_and_leftovers(tmp_path: Path) -> None:
         writer.append(data, rows(data))
     names = [f"{0:020d}.{kind}.cleaned" for kind in ("index", "log", "timeindex")]
     assert sorted(file.name for file in tmp_path.iterdir()) == names
+
+
+def test_a_replacing_segment_is_not_preallocated_and_takes_all_index_entries(
+    tmp_path: Path,
+) -> None:
+    config = LogConfig.parse({"index.interval.bytes": 0, "segment.index.bytes": 24, "preallocate": "true"})
+    data = b"".join(batch(i * 3) for i in range(9))
+    for name in ("plain", CLEANED):
+        (tmp_path / name).mkdir()
+    with SegmentWriter.create(tmp_path / "plain", 0, config) as writer:
+        assert writer.free_entries == 1
+    with SegmentWriter.create(tmp_path / CLEANED, 0, config, state=CLEANED) as writer:
+        assert [file.stat().st_size for file in (tmp_path / CLEANED).iterdir()] == [0, 0, 0]
+        writer.append(data, rows(data))
+    index = tmp_path / CLEANED / file_name(0, "index", CLEANED)
+    assert index.stat().st_size == 8 * OFFSET_ENTRY.size
 
 
 def test_bytes_copied_from_a_file_are_indexed_from_their_rows(tmp_path: Path) -> None:
