@@ -1,4 +1,4 @@
-"""Retention as a Spark job, over many partitions: tasks look, the driver deletes."""
+"""Enforce retention with Spark: tasks plan many partitions, and the driver deletes."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import pack
 from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
 from native_log.policies import Request, RetentionPolicy, retention_policy
-from native_log.retention.enforcement import settled
-from native_log.retention.execution import apply
-from native_log.retention.plan import RetentionPlan, look, table
+from native_log.retention.enforcement import finish_and_plan
+from native_log.retention.execution import execute_plans
+from native_log.retention.plan import RetentionPlan, plan_partition, retention_table
 
 if TYPE_CHECKING:
     import os
@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TASKS_A_CORE = 4
-FEWEST_FILES = 500
-"""A task costs as much as a look at some dozens of partitions."""
+TASKS_PER_CORE = 4
+MIN_FILES_PER_TASK = 500
+"""A task has at least so many files, because starting it takes as long as planning some dozens of
+partitions."""
 
 
 def retain(
@@ -58,128 +59,147 @@ def retain(
     *,
     exclude_topics: str | Iterable[str] = (),
 ) -> DataFrame:
-    """Deletes old segments as `native_log.retain` does, with the tasks of a Spark session.
+    """Delete old segments as `native_log.retain` does, with the tasks of a Spark session.
 
-    All executors must see the directories under the same path, as the driver does. The driver holds the log
-    directories' locks meanwhile, and it alone changes anything.
+    All executors must see the directories under the same paths as the driver. The driver holds the locks of
+    the log directories until this returns. Only the driver changes files.
 
     Args:
         path, topics, config, now_ms, dry_run, exclude_topics: as for `native_log.retain`.
 
     Returns:
-        One row a segment, as `native_log.retain` tells it (native_log.retention.RETENTION_SCHEMA): `decision`
-        is deleted (in a dry run: would be) or kept, `rule` by which, `reason` with what figures; or failed,
-        one row for the partition. Size and time delete nothing from a topic that is compacted, unless
-        `topics` names it and `config` has cleanup.policy=delete. It is done when this returns.
+        One row for each segment, as `native_log.retain` returns it (RETENTION_SCHEMA in
+        native_log.retention): `decision` is deleted (in a dry run: would be) or kept, `rule` is the rule that
+        decided, and `reason` contains the figures. A partition that failed has one row with the decision
+        failed. For a compacted topic, only segments below the log start offset are deleted, unless `topics`
+        names it and `config` contains cleanup.policy=delete. The work is done when this returns.
 
     Raises:
-        PathNotVisibleError: an executor does not see a partition's directory.
-        LogDirInUseError and the others: as `native_log.retain`.
+        PathNotVisibleError: an executor does not see a partition directory.
+        LogDirInUseError and others: as for `native_log.retain`.
     """
     request = Request.of(topics, config)
     now = int(time.time() * 1000) if now_ms is None else now_ms
-    with ExitStack() as held:
-        log_dir = open_for_maintenance(path, dry_run, held)
-        chosen = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = decide_policies(log_dir, chosen, partial(retention_policy, request=request))
-        held.enter_context(tuned_session(spark))
-        to_do: list[RetentionPlan] = []
-        told: list[pa.Table] = []
-        with job_description(spark, "retain", f"looking into {len(chosen)} partitions"):
-            for seen in _looked(spark, _to_look_at(log_dir, chosen, decided), now, dry_run):
-                to_do += seen.plans
-                told.append(pa.ipc.open_stream(seen.told).read_all())
-        if to_do:
-            logger.info("deleting old segments of %d partitions", len(to_do))
-            by_path = {str(one.path): (one, policy) for one, policy in zip(chosen, decided, strict=True)}
-            for index, plan in enumerate(to_do):
+    with ExitStack() as stack:
+        log_dir = open_for_maintenance(path, dry_run, stack)
+        selected = select_partitions(log_dir, request.topics, exclude_topics)
+        decided = decide_policies(log_dir, selected, partial(retention_policy, request=request))
+        stack.enter_context(tuned_session(spark))
+        to_execute: list[RetentionPlan] = []
+        tables: list[pa.Table] = []
+        with job_description(spark, "retain", f"planning {len(selected)} partitions"):
+            partitions = _sized_partitions(log_dir, selected, decided)
+            for result in _plan_partitions(spark, partitions, now, dry_run):
+                to_execute += result.plans
+                tables.append(pa.ipc.open_stream(result.rows).read_all())
+        if to_execute:
+            logger.info("deleting old segments of %d partitions", len(to_execute))
+            by_path = {str(d.path): (d, policy) for d, policy in zip(selected, decided, strict=True)}
+            for index, plan in enumerate(to_execute):
                 if plan.is_interrupted:
-                    one, policy = by_path[plan.path]
-                    to_do[index] = settled(one, log_dir.checkpoints(one), policy, now)
-            told.append(table(apply(to_do, now)))
-    return spark.createDataFrame(_in_order(told))
+                    directory, policy = by_path[plan.path]
+                    to_execute[index] = finish_and_plan(
+                        directory, log_dir.checkpoints(directory), policy, now
+                    )
+            tables.append(retention_table(execute_plans(to_execute, now)))
+    return spark.createDataFrame(_sorted_rows(tables))
 
 
-Judged = tuple[OpenablePartition, RetentionPolicy]
-"""A partition and its topic's policy."""
+PartitionToPlan = tuple[OpenablePartition, RetentionPolicy]
+"""A partition, and the policy of its topic."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a task saw.
+class PlanningResult:
+    """What a task found out about its partitions.
 
     Attributes:
-        told: rows of the partitions that nothing is to be done to (RETENTION_SCHEMA, as an Arrow stream).
-        plans: those of the others.
-        invisible: a directory that is not there, and the host.
+        rows: the rows of the partitions that need no change (RETENTION_SCHEMA, as an Arrow stream).
+        plans: the plans of the other partitions.
+        invisible: the path of a directory that the executor does not see, and the executor's host.
     """
 
-    told: bytes
+    rows: bytes
     plans: tuple[RetentionPlan, ...] = ()
     invisible: tuple[str, str] | None = None
 
 
-def _looked(
+def _plan_partitions(
     spark: SparkSession,
-    directories: Sequence[tuple[Judged, int]],
+    partitions: Sequence[tuple[PartitionToPlan, int]],
     now_ms: int,
     dry_run: bool,
-) -> Iterator[Seen]:
-    if not directories:
+) -> Iterator[PlanningResult]:
+    if not partitions:
         return
-    files = sum(count for _, count in directories)
-    most = max(FEWEST_FILES, -(-files // (TASKS_A_CORE * cores(spark))))
-    tasks = [[directory for directory, _ in packed] for packed in pack(directories, lambda one: one[1], most)]
-    work = partial(inspect_partition, now_ms=now_ms, dry_run=dry_run)
-    for found in collect_rows(task_rows(spark, tasks).mapInArrow(work, DDL)):
-        seen: Seen = pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
-        if seen.invisible is not None:
-            path, host = seen.invisible
+    files = sum(count for _, count in partitions)
+    files_per_task = max(MIN_FILES_PER_TASK, -(-files // (TASKS_PER_CORE * cores(spark))))
+    tasks = [
+        [partition for partition, _ in packed]
+        for packed in pack(partitions, lambda sized: sized[1], files_per_task)
+    ]
+    work = partial(plan_partitions, now_ms=now_ms, dry_run=dry_run)
+    for row in collect_rows(task_rows(spark, tasks).mapInArrow(work, DDL)):
+        result: PlanningResult = pickle.loads(row.payload)  # noqa: S301 (written by our tasks)
+        if result.invisible is not None:
+            path, host = result.invisible
             raise PathNotVisibleError.on_host(host, path)
-        yield seen
+        yield result
 
 
-def _to_look_at(
-    log_dir: LogDir, chosen: Iterable[PartitionDir], decided: Iterable[RetentionPolicy]
-) -> list[tuple[Judged, int]]:
-    """The partitions, and how many files each has."""
+def _sized_partitions(
+    log_dir: LogDir, selected: Iterable[PartitionDir], decided: Iterable[RetentionPolicy]
+) -> list[tuple[PartitionToPlan, int]]:
+    """Return the partitions, each with the number of its files."""
     return [
         (
-            (OpenablePartition(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)), policy),
-            sum(1 for _ in one.path.iterdir()),
+            (
+                OpenablePartition(
+                    str(directory.path),
+                    directory.topic,
+                    directory.partition,
+                    log_dir.checkpoints(directory),
+                ),
+                policy,
+            ),
+            sum(1 for _ in directory.path.iterdir()),
         )
-        for one, policy in zip(chosen, decided, strict=True)
+        for directory, policy in zip(selected, decided, strict=True)
     ]
 
 
-def inspect_partition(
+def plan_partitions(
     batches: Iterator[pa.RecordBatch], now_ms: int, dry_run: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Lists of Judged -> Seen."""
-    for asked in rows(batches):
-        directories: list[Judged] = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
-        yield row_batch(asked.number, pickle.dumps(_seen(directories, now_ms, dry_run)))
+    """Yield a PlanningResult for each row, which contains a list of PartitionToPlan. Runs in tasks."""
+    for row in rows(batches):
+        partitions: list[PartitionToPlan] = pickle.loads(row.payload)  # noqa: S301 (written by the driver)
+        yield row_batch(row.number, pickle.dumps(_plan_all(partitions, now_ms, dry_run)))
 
 
-def _seen(directories: Iterable[Judged], now_ms: int, dry_run: bool) -> Seen:
-    only_told: list[RetentionPlan] = []
-    to_do: list[RetentionPlan] = []
-    for one, policy in directories:
-        if not Path(one.path).is_dir():
-            return Seen(_stream(table([])), invisible=(one.path, socket.gethostname()))
-        plan = look(one.path, one.topic, one.partition, one.checkpoints, policy, now_ms)
-        is_to_do = not dry_run and (plan.is_interrupted or not plan.changes_nothing)
-        (to_do if is_to_do else only_told).append(plan)
-    return Seen(_stream(table(only_told)), tuple(to_do))
+def _plan_all(partitions: Iterable[PartitionToPlan], now_ms: int, dry_run: bool) -> PlanningResult:
+    unchanged: list[RetentionPlan] = []
+    to_execute: list[RetentionPlan] = []
+    for directory, policy in partitions:
+        if not Path(directory.path).is_dir():
+            return PlanningResult(
+                _to_stream(retention_table([])), invisible=(directory.path, socket.gethostname())
+            )
+        plan = plan_partition(
+            directory.path, directory.topic, directory.partition, directory.checkpoints, policy, now_ms
+        )
+        is_change = not dry_run and (plan.is_interrupted or not plan.changes_nothing)
+        (to_execute if is_change else unchanged).append(plan)
+    return PlanningResult(_to_stream(retention_table(unchanged)), tuple(to_execute))
 
 
-def _stream(rows: pa.Table) -> bytes:
+def _to_stream(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
     return bytes(sink.getvalue())
 
 
-def _in_order(told: Sequence[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables([table([]), *told])
+def _sorted_rows(tables: Sequence[pa.Table]) -> pa.Table:
+    rows = pa.concat_tables([retention_table([]), *tables])
     return rows.sort_by([(name, "ascending") for name in ("topic", "partition", "baseOffset")])

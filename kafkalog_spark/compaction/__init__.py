@@ -1,21 +1,29 @@
-"""Compaction as a Spark job, parallel within a partition, with the local cleaner's results.
+"""Compaction as a Spark job. The result is the same as that of `native_log.compact`, byte for byte.
 
-| module | runs in | takes | gives |
-|---|---|---|---|
-| looking | tasks | partitions | what is to be done; small ones are cleaned at once |
-| cutting | the driver | rounds over large partitions | splits, bundles of keys, groups of segments |
-| gathering | tasks | splits | keys and offsets, packed; what the headers tell |
-| exchange | | packed keys | files beside the log, and where in them which bundle lies |
-| deciding | tasks | | what the next two do |
-| merging | | bundles | the offsets that survive |
-| planning | | what the headers tell | the round |
-| groups | tasks | survivors and round, by group of segments | new segments in a staging directory |
-| publishing | the driver | staged segments | logs changed, checkpoints saved |
-| large, job | the driver | | `compact` |
+Small partitions are compacted by one task each (`inspection`). For large partitions the data takes this path:
 
-The driver holds what grows with segments, never keys, offsets or records: keys go by files from the tasks
-that gather to those that merge, the offsets that survive through Spark's shuffle on to those that rewrite. It
-alone changes logs, once all of a partition's new segments are there.
+1. `key_collection`: a task reads one split of a log, and packs its keys and offsets into buckets.
+2. `exchange`: the packs travel through files in the partition's staging directory.
+3. `resolution`: a task merges one bundle of buckets into the offsets that survive. Another task plans the
+round
+   from the headers that the first step has read.
+4. `rewrite`: a task rewrites one group of segments into one segment, in the staging directory.
+5. `install`: the driver puts the new segments in place and saves checkpoints.
+
+| module | runs in | what it contains |
+|---|---|---|
+| job | driver | `compact`: selects partitions and runs the steps. |
+| large | driver | The Spark jobs for large partitions. |
+| splits | driver | Decides how the work on large partitions is divided. |
+| inspection | tasks | Inspects partitions, and compacts small ones. |
+| key_collection, resolution, rewrite | tasks | The steps above. |
+| exchange | tasks | Writes and reads packs. |
+| install | driver | Changes the logs. |
+| messages | | The values that the driver and the tasks exchange. |
+
+The driver's memory grows with the number of segments, never with the number of keys, offsets or records. Keys
+go through files from task to task. Surviving offsets go through Spark's shuffle. Only the driver changes
+logs, and only when all new segments of a partition are complete.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Packed keys on their way from the tasks that gather them to those that merge them.
+"""Pass packed keys from the tasks that collect them to the tasks that merge them.
 
-They lie in files beside the log, a file to each attempt of a task, and go with the staging directory; what
-goes through Spark's shuffle is where in them a bundle lies. So a task tried again, or twice at a time, is
-referred to once, and no key passes the JVM. A dry run changes nothing in a log's directory: there the packs
-themselves go through the shuffle.
+Each attempt of a task writes its packs into a file of its own in the partition's staging directory. Only the
+position of each bundle in that file (a Bundle) goes through Spark's shuffle. So the keys never pass through
+the JVM. If Spark runs several attempts of a task, it uses the bundles of only one of them.
+
+A dry run changes nothing in the partition directory: the packs themselves go through the shuffle.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-MERGED_BYTES = 8 << 20
-"""About how much a merging task reads at a time, if a bucket takes no more."""
+MERGE_BUFFER_BYTES = 8 << 20
+"""About how many bytes of packs a merging task reads at a time. A larger bucket is read whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Consecutive packs of a task, one a bucket.
+    """The packs of consecutive buckets that one task has collected.
 
     Attributes:
-        source: the file they lie in, from `position` on; or they themselves.
-        lengths: of each, in bytes.
+        source: the path of the file that contains the packs, or the packs themselves.
+        position: the position of the first pack in the file.
+        lengths: the size of each pack in bytes, one for each bucket.
     """
 
     source: str | bytes
@@ -44,10 +46,11 @@ class Bundle:
 
 
 class PackWriter:
-    """Takes the packs of one attempt of a task; a context manager.
+    """Writes the packs of one attempt of a task. A context manager that closes the file.
 
     Args:
-        path: the partition's directory; None: they go along.
+        path: the partition directory; None: put the packs into the bundles instead of a file.
+        buckets: the number of buckets in each bundle.
     """
 
     def __init__(self, path: str | None, buckets: int) -> None:
@@ -55,12 +58,12 @@ class PackWriter:
         self._buckets = buckets
         self._file: AppendFile | None = None
 
-    def bundles(self, packs: Sequence[Buffer]) -> Iterator[Bundle]:
-        """Of `buckets` packs each."""
+    def write(self, packs: Sequence[Buffer]) -> Iterator[Bundle]:
+        """Write the packs of all buckets, and yield the bundles."""
         for first in range(0, len(packs), self._buckets):
-            yield self._bundle(packs[first : first + self._buckets])
+            yield self._write_bundle(packs[first : first + self._buckets])
 
-    def _bundle(self, packs: Sequence[Buffer]) -> Bundle:
+    def _write_bundle(self, packs: Sequence[Buffer]) -> Bundle:
         lengths = array("q", (memoryview(pack).nbytes for pack in packs))
         if self._path is None:
             return Bundle(b"".join(packs), 0, lengths)
@@ -79,43 +82,54 @@ class PackWriter:
             self._file.close()
 
 
-def by_bucket(bundles: Sequence[Bundle]) -> Iterator[list[memoryview]]:
-    """The packs of each bucket in turn, of all tasks' bundles. They are to be used before the next is asked
-    for: the memory is used again."""
+def packs_by_bucket(bundles: Sequence[Bundle]) -> Iterator[list[memoryview]]:
+    """Yield the packs of each bucket in turn, from all bundles.
+
+    The memory is reused: a list is valid only until the next one is requested.
+
+    Args:
+        bundles: the bundles that all tasks have collected for the same buckets.
+
+    Raises:
+        OSError: a file cannot be read, or is too short.
+    """
     sizes = [sum(lengths) for lengths in zip(*(bundle.lengths for bundle in bundles), strict=True)]
-    readers = [_Reader(bundle) for bundle in bundles]
-    buffer = memoryview(bytearray(MERGED_BYTES))
-    for first, end in _runs(sizes, MERGED_BYTES):
+    readers = [_BundleReader(bundle) for bundle in bundles]
+    buffer = memoryview(bytearray(MERGE_BUFFER_BYTES))
+    for first, end in _divide(sizes, MERGE_BUFFER_BYTES):
         needed = sum(sizes[first:end])
         if needed > len(buffer):
             buffer = memoryview(bytearray(needed))
         free = buffer
-        found: list[list[memoryview]] = []
+        packs_by_reader: list[list[memoryview]] = []
         for reader in readers:
             packs, free = reader.read(first, end, free)
-            found.append(packs)
-        yield from map(list, zip(*found, strict=True))
+            packs_by_reader.append(packs)
+        yield from map(list, zip(*packs_by_reader, strict=True))
 
 
-def _runs(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """Of consecutive items that have no more than `most` together, or are one: (first, end)."""
-    first = filled = 0
+def _divide(sizes: Sequence[int], max_size: int) -> Iterator[tuple[int, int]]:
+    """Yield index ranges (first, end) of consecutive items that have at most `max_size` in total.
+
+    A larger item has a range of its own.
+    """
+    first = total = 0
     for index, size in enumerate(sizes):
-        if index > first and filled + size > most:
+        if index > first and total + size > max_size:
             yield first, index
-            first, filled = index, 0
-        filled += size
+            first, total = index, 0
+        total += size
     if sizes:
         yield first, len(sizes)
 
 
-class _Reader:
+class _BundleReader:
     def __init__(self, bundle: Bundle) -> None:
         self._source = bundle.source
         self._ends = list(accumulate(bundle.lengths, initial=bundle.position))
 
     def read(self, first: int, end: int, into: memoryview) -> tuple[list[memoryview], memoryview]:
-        """The packs with index first <= i < end, and what is left of `into`."""
+        """Return the packs with the indexes first <= i < end, and the unused rest of `into`."""
         start, stop = self._ends[first], self._ends[end]
         if isinstance(self._source, bytes):
             data, free = memoryview(self._source)[start:stop], into

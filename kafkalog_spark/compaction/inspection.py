@@ -1,4 +1,4 @@
-"""Tasks that look into partitions, and clean those that one task can."""
+"""Tasks that inspect partitions, and compact those that one task can compact."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.cluster import row_batch, rows
-from kafkalog_spark.compaction.messages import Inspected, LargePartition, Staged, failed
-from native_log.compaction import statistics
-from native_log.compaction.compactor import skip_uncleanable
-from native_log.compaction.delete_policy import with_deletion
+from kafkalog_spark.compaction.messages import LargePartition, PartitionResult, StagedGroup
+from native_log.compaction.compactor import skip_ineligible
+from native_log.compaction.delete_policy import add_planned_deletions
 from native_log.compaction.rewrite import rewrite_group
-from native_log.compaction.rounds import find_cleanable, plan_round
+from native_log.compaction.rounds import find_cleanable_range, plan_round
+from native_log.compaction.statistics import cleaned_partition, failed_partition
 from native_log.compaction.survey import Survey
 from native_log.compaction.survivors import TooManyKeysError, plan_and_find_survivors
 from native_log.errors import KafkaLogError
@@ -28,86 +28,106 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafkalog_spark.compaction.messages import LogToClean, Settings, Task
-    from native_log.compaction.eligibility import Cleanable
+    from kafkalog_spark.compaction.messages import InspectionTask, PartitionToCompact, RunSettings
+    from native_log.compaction.eligibility import CleanableRange
     from native_log.log import PartitionLog
 
 logger = logging.getLogger(__name__)
 
 
-def look(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.RecordBatch]:
-    """Tasks -> what each partition came to (Inspected)."""
-    for asked in rows(batches):
-        task: Task = pickle.loads(asked.payload)  # noqa: S301 (the driver's own)
-        for log in task.logs:
-            found = inspect_partition(log, settings, whole=task.whole)
-            yield row_batch(asked.number, pickle.dumps(found))
+def inspect_partitions(batches: Iterator[pa.RecordBatch], settings: RunSettings) -> Iterator[pa.RecordBatch]:
+    """Yield a PartitionResult for each partition of the InspectionTasks in the rows."""
+    for row in rows(batches):
+        task: InspectionTask = pickle.loads(row.payload)  # noqa: S301 (written by the driver)
+        for partition in task.partitions:
+            result = inspect_partition(partition, settings, compact_whole=task.compact_whole)
+            yield row_batch(row.number, pickle.dumps(result))
 
 
-def inspect_partition(large_partition: LogToClean, settings: Settings, *, whole: bool) -> Inspected:
-    directory, policy = large_partition.directory, large_partition.policy
+def inspect_partition(
+    partition: PartitionToCompact, settings: RunSettings, *, compact_whole: bool
+) -> PartitionResult:
+    """Find out what has to be done with a partition.
+
+    Args:
+        compact_whole: also compact the partition, if its keys fit in memory.
+    """
+    directory, policy = partition.directory, partition.policy
     if not Path(directory.path).is_dir():
-        return Inspected(directory, invisible_from=socket.gethostname())
+        return PartitionResult(directory, invisible_from=socket.gethostname())
     try:
         log = directory.open()
-        found = find_cleanable(log, policy.config, settings.now_ms)
-        if not found.is_candidate(policy.config):
-            told = skip_uncleanable(log, found, policy)
-            return Inspected(directory, statistics=with_deletion(told, log, policy.config, settings.now_ms))
-        if whole:
+        cleanable = find_cleanable_range(log, policy.config, settings.now_ms)
+        if not cleanable.is_candidate(policy.config):
+            stats = skip_ineligible(log, cleanable, policy)
+            stats = add_planned_deletions(stats, log, policy.config, settings.now_ms)
+            return PartitionResult(directory, statistics=stats)
+        if compact_whole:
             try:
-                return _cleaned(log, large_partition, found, settings)
+                return _compact_whole(log, partition, cleanable, settings)
             except TooManyKeysError:
                 logger.info("%s: its keys do not fit in the memory of one task", log.path)
-        return Inspected(directory, large_partition=_to_clean(log, large_partition, found, settings))
+        return PartitionResult(
+            directory, large_partition=_large_partition(log, partition, cleanable, settings)
+        )
     except (KafkaLogError, OSError) as error:
-        return Inspected(directory, statistics=failed(directory, error))
+        stats = failed_partition(directory.topic, directory.partition, str(error))
+        return PartitionResult(directory, statistics=stats)
 
 
-def _cleaned(
-    log: PartitionLog, large_partition: LogToClean, found: Cleanable, settings: Settings
-) -> Inspected:
-    """Raises TooManyKeysError: they do not fit in the memory of one task."""
-    directory, config = large_partition.directory, large_partition.policy.config
+def _compact_whole(
+    log: PartitionLog, partition: PartitionToCompact, cleanable: CleanableRange, settings: RunSettings
+) -> PartitionResult:
+    """Compact the log into the staging directory. Raises TooManyKeysError if its keys need several maps."""
+    directory, config = partition.directory, partition.policy.config
     round, survivors, null_keys = plan_and_find_survivors(
-        log, found, config, settings.now_ms, settings.buffer_bytes, most_maps=1
+        log, cleanable, config, settings.now_ms, settings.buffer_bytes, max_maps=1
     )
-    done, staged = [], []
+    results, staged = [], []
     for group in round.groups:
-        attempt = staging(round.path, settings)
-        done.append(rewrite_group(round, group, survivors, attempt))
+        attempt = create_attempt_directory(round.path, settings)
+        results.append(rewrite_group(round, group, survivors, attempt))
         if attempt is not None:
-            staged.append(Staged(group.base_offsets, attempt.name))
+            staged.append(StagedGroup(group.base_offsets, attempt.name))
     was_cleaned = directory.checkpoints.first_dirty_offset is not None
-    stats = sum(done, statistics.GroupStatistics())
-    told = statistics.cleaned(round, found, stats, null_keys, was_cleaned, large_partition.policy.note)
-    told = with_deletion(told, log, config, settings.now_ms, zip(round.groups, done, strict=True))
-    return Inspected(directory, statistics=told, staged=tuple(staged))
+    stats = cleaned_partition(round, cleanable, results, null_keys, was_cleaned, partition.policy.note)
+    groups = zip(round.groups, results, strict=True)
+    stats = add_planned_deletions(stats, log, config, settings.now_ms, groups)
+    return PartitionResult(directory, statistics=stats, staged=tuple(staged))
 
 
-def _to_clean(
-    log: PartitionLog, large_partition: LogToClean, found: Cleanable, settings: Settings
+def _large_partition(
+    log: PartitionLog, partition: PartitionToCompact, cleanable: CleanableRange, settings: RunSettings
 ) -> LargePartition:
-    directory, policy = large_partition.directory, large_partition.policy
-    plain = plan_round(log, found, policy.config, settings.now_ms, Survey())
+    provisional_round = plan_round(log, cleanable, partition.policy.config, settings.now_ms, Survey())
     segments = tuple((segment.base_offset, segment.size_bytes) for segment in log.segments)
-    return LargePartition(directory, policy, found, plain, _seems_plain(log, found), segments)
+    return LargePartition(
+        partition.directory,
+        partition.policy,
+        cleanable,
+        provisional_round,
+        _begins_without_transactions(log, cleanable),
+        segments,
+    )
 
 
-def _seems_plain(log: PartitionLog, found: Cleanable) -> bool:
-    """Whether there are no transactions among the first of what is to be cleaned."""
-    for _, scanned in log.headers(found.first_dirty_offset, DamagedRange.refuse):
+def _begins_without_transactions(log: PartitionLog, cleanable: CleanableRange) -> bool:
+    """Return whether the first batches from the first dirty offset on belong to no transaction."""
+    for _, scanned in log.headers(cleanable.first_dirty_offset, DamagedRange.refuse):
         if scanned.batches.num_rows:
             return not has_transactions(scanned.batches)
     return True
 
 
-def staging(path: str, settings: Settings) -> Path | None:
-    """A directory of this attempt's own.
+def create_attempt_directory(path: str, settings: RunSettings) -> Path | None:
+    """Create a directory for the files of this attempt of a task; None in a dry run.
 
-    Of a task tried again, or tried twice at a time, the driver takes one attempt and leaves the other's
-    files, which go with the staging directory. That is the driver's: an attempt that outlives the run finds
-    it gone, and leaves nothing.
+    Spark may run several attempts of a task. The driver uses the files of one attempt and removes the others
+    together with the staging directory. An attempt that is still running after the end of the run finds the
+    staging directory gone, and leaves nothing.
+
+    Args:
+        path: the partition directory.
     """
     if settings.dry_run:
         return None

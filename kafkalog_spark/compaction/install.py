@@ -1,4 +1,4 @@
-"""The driver's part at the end: new segments put in place, and what is saved about it. Under the lock."""
+"""Install the new segments. The driver does this last, and holds the locks of the log directories."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.compaction.messages import failed
 from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, update_partition_checkpoints
+from native_log.compaction.statistics import failed_partition
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, tidy_up
 from native_log.log.replacing.swap import move_to_cleaned, swap_in
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -17,46 +17,54 @@ from native_log.storage.writing import remove_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kafkalog_spark.compaction.messages import Inspected
+    from kafkalog_spark.compaction.messages import PartitionResult
     from native_log.compaction.statistics import PartitionStatistics
 
 logger = logging.getLogger(__name__)
 
 THREADS = 16
-"""They wait for the disk."""
+"""More threads than cores, because they mostly wait for the disk."""
 
 
-def publish(done: Sequence[Inspected]) -> list[PartitionStatistics]:
-    """Puts what was staged in place, and tells what came of it."""
-    with ThreadPoolExecutor(THREADS, "publish") as pool:
-        told = list(pool.map(_put_in_place, done))
+def install_segments(results: Sequence[PartitionResult]) -> list[PartitionStatistics]:
+    """Put the staged segments of all partitions in place, and save the first dirty offsets.
+
+    Returns:
+        The statistics of each partition, with status "failed" if its segments could not be installed.
+    """
+    with ThreadPoolExecutor(THREADS, "install") as pool:
+        statistics = list(pool.map(_install_partition, results))
     offsets = {
-        Path(looked.directory.path): (stats.topic, stats.partition, stats.end_offset)
-        for looked, stats in zip(done, told, strict=True)
+        Path(result.directory.path): (stats.topic, stats.partition, stats.end_offset)
+        for result, stats in zip(results, statistics, strict=True)
         if stats.status == "cleaned" and stats.end_offset is not None
     }
     update_partition_checkpoints(CLEANER_OFFSET_CHECKPOINT, offsets)
-    return told
+    return statistics
 
 
-def _put_in_place(looked: Inspected) -> PartitionStatistics:
-    """A few renames for each group; the disk is waited for twice."""
-    assert looked.statistics is not None
-    directory = Path(looked.directory.path)
+def _install_partition(result: PartitionResult) -> PartitionStatistics:
+    """Replace the old segments: a few renames for each group, and two flushes of the directory in total."""
+    assert result.statistics is not None
+    directory = Path(result.directory.path)
     try:
-        for one in looked.staged:
-            move_to_cleaned(directory, directory / STAGING_DIRECTORY / one.attempt, one.base_offsets[0])
-        if looked.staged:
-            swap_in(directory, *(one.base_offsets for one in looked.staged))
-        remove_staged([directory])
+        for group in result.staged:
+            move_to_cleaned(directory, directory / STAGING_DIRECTORY / group.attempt, group.base_offsets[0])
+        if result.staged:
+            swap_in(directory, *(group.base_offsets for group in result.staged))
+        remove_staging([directory])
     except OSError as error:
-        logger.warning("%s-%d: %s", looked.directory.topic, looked.directory.partition, error)
+        topic, partition = result.directory.topic, result.directory.partition
+        logger.warning("installing the segments of %s-%d failed: %s", topic, partition, error)
         tidy_up(directory, DEFAULT_MAX_BATCH_BYTES)
-        return failed(looked.directory, error)
-    return looked.statistics
+        return failed_partition(topic, partition, str(error))
+    return result.statistics
 
 
-def remove_staged(directories: Iterable[str | Path]) -> None:
-    """What tasks left beside these logs, whatever became of them, and what they are still about to."""
+def remove_staging(directories: Iterable[str | Path]) -> None:
+    """Remove the staging directories of these partition directories.
+
+    Tasks that are still running fail, because they can no longer create files there.
+    """
     for directory in directories:
         remove_folder(Path(directory, STAGING_DIRECTORY))

@@ -1,4 +1,4 @@
-"""The driver of a compaction."""
+"""Compact logs with Spark. This module runs in the driver."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.cluster import DDL, collect_rows, cores, job_description, task_rows, tuned_session
-from kafkalog_spark.compaction.inspection import look
-from kafkalog_spark.compaction.install import publish, remove_staged
-from kafkalog_spark.compaction.large import clean_large
-from kafkalog_spark.compaction.messages import Inspected, LogToClean, Settings, Task, failed
+from kafkalog_spark.compaction.inspection import inspect_partitions
+from kafkalog_spark.compaction.install import install_segments, remove_staging
+from kafkalog_spark.compaction.large import compact_large
+from kafkalog_spark.compaction.messages import (
+    InspectionTask,
+    PartitionResult,
+    PartitionToCompact,
+    RunSettings,
+)
 from kafkalog_spark.compaction.splits import SPLIT_BYTES
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import FILE_COST_BYTES, pack, target_bytes
-from native_log.compaction import statistics
-from native_log.compaction.compactor import compaction_request, skipped
+from native_log.compaction.compactor import compaction_request, skipped_partitions
 from native_log.compaction.delete_policy import delete_old_segments
+from native_log.compaction.statistics import failed_partition, statistics_table
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
@@ -43,13 +48,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SMALL_BYTES = 128 << 20
-"""Logs up to this size are cleaned by one task each: a shuffle would cost more than it gains."""
+"""One task compacts a log up to this size, because a shuffle would cost more time than it saves."""
 WHOLE_SHARE = 1.5
-"""So are larger ones that are no more than this of what each core has to do: the others keep it busy."""
-MANY_BYTES = 256 << 20
-"""Small logs go together to tasks up to this size."""
-TASKS_A_CORE = 8
-"""Of small logs: few, for each costs some 50 ms; enough, that cores are done at about the same time."""
+"""One task also compacts a larger log, up to this many times the average work of a core. Other logs keep the
+other cores busy meanwhile."""
+TASK_BYTES = 256 << 20
+"""Small logs share a task up to this size."""
+TASKS_PER_CORE = 8
+"""Tasks with small logs per core. A task costs about 50 ms, so there should be few of them; but enough that
+all cores finish at about the same time."""
 
 
 def compact(
@@ -64,78 +71,88 @@ def compact(
     small_bytes: int = SMALL_BYTES,
     split_bytes: int = SPLIT_BYTES,
 ) -> DataFrame:
-    """Compacts logs as `native_log.compact` does, with the tasks of a Spark session.
+    """Compact logs as `native_log.compact` does, with the tasks of a Spark session.
 
-    All executors must see the directories under the same path, as the driver does. The driver holds the log
-    directories' locks meanwhile.
+    All executors must see the directories under the same paths as the driver. The driver holds the locks of
+    the log directories until this returns.
 
     Args:
-        path, topics, config, now_ms, dry_run, exclude_topics: as for `native_log.compact`.
-            `log.cleaner.dedupe.buffer.size` bounds what one task gathers at a time; log.cleaner.threads is
-            not used.
-        small_bytes: logs up to this size are cleaned by one task each; as are larger ones, where there are
-            enough of them for all cores, if their keys fit in that memory.
-        split_bytes: about how much of a larger log a task reads.
+        path, topics, config, now_ms, dry_run, exclude_topics: as for `native_log.compact`, with two
+            differences: log.cleaner.dedupe.buffer.size is the memory for keys of one task, and
+            log.cleaner.threads is not used.
+        small_bytes: one task compacts a log up to this size. One task also compacts a larger log if there are
+            enough logs for all cores and its keys fit in memory.
+        split_bytes: about how many bytes of a larger log a task reads.
 
     Returns:
-        One row for each partition, as of `native_log.compact` (native_log.compaction.STATISTICS_SCHEMA):
-        `status` is cleaned (in a dry run: would be), skipped or failed, with a `reason`; segments, records,
-        and bytes before and after; what became of batches, tombstones and keys. The work is done on return.
+        One row for each partition, as `native_log.compact` returns it (STATISTICS_SCHEMA in
+        native_log.compaction): `status` is cleaned (in a dry run: would be), skipped or failed, with a
+        `reason`; then the numbers of segments, records and bytes before and after, and what happened to
+        batches, tombstones and keys. The work is done when this returns.
 
     Raises:
-        PathNotVisibleError: an executor does not see a partition's directory.
-        LogDirInUseError and the others: as `native_log.compact`.
+        PathNotVisibleError: an executor does not see a partition directory.
+        LogDirInUseError and others: as for `native_log.compact`.
     """
     request = compaction_request(topics, config)
     buffer_bytes = LogConfig.parse(request.config).log_cleaner_dedupe_buffer_size
-    settings = Settings(buffer_bytes, int(time.time() * 1000) if now_ms is None else now_ms, dry_run)
-    with ExitStack() as held:
-        log_dir = open_for_maintenance(path, dry_run, held)
-        chosen = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = decide_policies(log_dir, chosen, partial(compaction_policy, request=request))
-        told = skipped(chosen, decided)
-        to_compact = [(one, p) for one, p in zip(chosen, decided, strict=True) if p.skipped is None]
+    settings = RunSettings(buffer_bytes, int(time.time() * 1000) if now_ms is None else now_ms, dry_run)
+    with ExitStack() as stack:
+        log_dir = open_for_maintenance(path, dry_run, stack)
+        selected = select_partitions(log_dir, request.topics, exclude_topics)
+        decided = decide_policies(log_dir, selected, partial(compaction_policy, request=request))
+        statistics = skipped_partitions(selected, decided)
+        to_compact = [
+            (directory, policy)
+            for directory, policy in zip(selected, decided, strict=True)
+            if policy.skipped is None
+        ]
         if not dry_run:
-            held.callback(remove_staged, [one.path for one, _ in to_compact])
-        logs, failures = _logs(log_dir, to_compact, dry_run)
-        told += failures
-        held.enter_context(tuned_session(spark))
-        done = _cleaned(spark, logs, settings, small_bytes, split_bytes)
+            stack.callback(remove_staging, [directory.path for directory, _ in to_compact])
+        logs, failures = _prepare_partitions(log_dir, to_compact, dry_run)
+        statistics += failures
+        stack.enter_context(tuned_session(spark))
+        results = _compact_partitions(spark, logs, settings, small_bytes, split_bytes)
         if dry_run:
-            told += [one.statistics for one in done if one.statistics]
+            statistics += [result.statistics for result in results if result.statistics]
         else:
-            logger.info("putting the new segments of %d partitions in place", len(done))
-            configs = {str(one.path): policy.config for one, policy in to_compact}
-            told += delete_old_segments(
+            logger.info("installing the new segments of %d partitions", len(results))
+            configs = {str(directory.path): policy.config for directory, policy in to_compact}
+            partitions = [result.directory for result in results]
+            statistics += delete_old_segments(
                 [
-                    (stats, one.directory.path, one.directory.checkpoints, configs[one.directory.path])
-                    for stats, one in zip(publish(done), done, strict=True)
+                    (stats, partition.path, partition.checkpoints, configs[partition.path])
+                    for stats, partition in zip(install_segments(results), partitions, strict=True)
                 ],
                 settings.now_ms,
             )
-    return spark.createDataFrame(statistics.table(told))
+    return spark.createDataFrame(statistics_table(statistics))
 
 
-Sized = tuple[LogToClean, int]
-"""And how much work it is, in bytes."""
+SizedPartition = tuple[PartitionToCompact, int]
+"""A partition, and the work that it costs, in bytes."""
 
 
-def _logs(
+def _prepare_partitions(
     log_dir: LogDir, to_compact: Sequence[tuple[PartitionDir, CompactionPolicy]], dry_run: bool
-) -> tuple[list[Sized], list[PartitionStatistics]]:
-    """The partitions, settled where a cleaning was interrupted, with a place to stage; and what failed at
-    that."""
-    found, told = [], []
-    for one, policy in to_compact:
-        directory = OpenablePartition(str(one.path), one.topic, one.partition, log_dir.checkpoints(one))
+) -> tuple[list[SizedPartition], list[PartitionStatistics]]:
+    """Finish interrupted compactions, and create the staging directories. In a dry run, do neither.
+
+    Returns:
+        The partitions, and the statistics of those that failed.
+    """
+    prepared, failures = [], []
+    for directory, policy in to_compact:
+        topic, partition = directory.topic, directory.partition
+        openable = OpenablePartition(str(directory.path), topic, partition, log_dir.checkpoints(directory))
         try:
             if not dry_run:
-                finish_interrupted(one.path, DEFAULT_MAX_BATCH_BYTES)
-                (one.path / STAGING_DIRECTORY).mkdir()
-            found.append((LogToClean(directory, policy), _work_bytes(one.path)))
+                finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
+                (directory.path / STAGING_DIRECTORY).mkdir()
+            prepared.append((PartitionToCompact(openable, policy), _work_bytes(directory.path)))
         except (KafkaLogError, OSError) as error:
-            told.append(failed(directory, error))
-    return found, told
+            failures.append(failed_partition(topic, partition, str(error)))
+    return prepared, failures
 
 
 def _work_bytes(path: os.PathLike[str]) -> int:
@@ -144,42 +161,44 @@ def _work_bytes(path: os.PathLike[str]) -> int:
     return sum(sizes) + FILE_COST_BYTES * len(sizes)
 
 
-def _cleaned(
+def _compact_partitions(
     spark: SparkSession,
-    logs: Sequence[Sized],
-    settings: Settings,
+    logs: Sequence[SizedPartition],
+    settings: RunSettings,
     small_bytes: int,
     split_bytes: int,
-) -> list[Inspected]:
-    """All that can be done without a change to a log: what is to be published, or said."""
-    done: list[Inspected] = []
+) -> list[PartitionResult]:
+    """Compact all partitions into their staging directories. No log is changed."""
+    results: list[PartitionResult] = []
     large: list[LargePartition] = []
-    with job_description(spark, "compact", f"looking into {len(logs)} partitions, and cleaning small ones"):
-        for looked in _looked(spark, logs, settings, small_bytes):
-            if looked.invisible_from is not None:
-                raise PathNotVisibleError.on_host(looked.invisible_from, looked.directory.path)
-            if looked.large_partition is not None:
-                large.append(looked.large_partition)
+    description = f"inspecting {len(logs)} partitions, and compacting small ones"
+    with job_description(spark, "compact", description):
+        for result in _inspect(spark, logs, settings, small_bytes):
+            if result.invisible_from is not None:
+                raise PathNotVisibleError.on_host(result.invisible_from, result.directory.path)
+            if result.large_partition is not None:
+                large.append(result.large_partition)
             else:
-                done.append(looked)
-    return done + clean_large(spark, large, settings, split_bytes)
+                results.append(result)
+    return results + compact_large(spark, large, settings, split_bytes)
 
 
-def _looked(
-    spark: SparkSession, logs: Sequence[Sized], settings: Settings, small_bytes: int
-) -> Iterator[Inspected]:
+def _inspect(
+    spark: SparkSession, logs: Sequence[SizedPartition], settings: RunSettings, small_bytes: int
+) -> Iterator[PartitionResult]:
+    """Inspect all partitions, and compact those that one task can compact."""
     if not logs:
         return
     sizes = [size for _, size in logs]
     whole_bytes = max(small_bytes, int(WHOLE_SHARE * sum(sizes) / cores(spark)) if small_bytes else 0)
-    task_bytes = target_bytes(sizes, MANY_BYTES, TASKS_A_CORE * cores(spark))
-    # The longest first, so that none is begun last.
-    ordered = sorted(logs, key=lambda one: -one[1])
+    task_bytes = target_bytes(sizes, TASK_BYTES, TASKS_PER_CORE * cores(spark))
+    # The largest logs come first, so that none of them is started last.
+    ordered = sorted(logs, key=lambda log: -log[1])
     tasks = [
-        Task(tuple(log for log, _ in packed), is_whole)
-        for is_whole, chosen in groupby(ordered, lambda one: one[1] <= whole_bytes)
-        for packed in pack(chosen, lambda one: one[1], task_bytes)
+        InspectionTask(tuple(partition for partition, _ in packed), compact_whole)
+        for compact_whole, same_kind in groupby(ordered, lambda log: log[1] <= whole_bytes)
+        for packed in pack(same_kind, lambda log: log[1], task_bytes)
     ]
-    frame = task_rows(spark, tasks).mapInArrow(partial(look, settings=settings), DDL)
-    for found in collect_rows(frame):
-        yield pickle.loads(found.payload)  # noqa: S301 (of our own tasks)
+    frame = task_rows(spark, tasks).mapInArrow(partial(inspect_partitions, settings=settings), DDL)
+    for row in collect_rows(frame):
+        yield pickle.loads(row.payload)  # noqa: S301 (written by our tasks)

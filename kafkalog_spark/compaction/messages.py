@@ -1,15 +1,13 @@
-"""What the driver and the tasks of a compaction tell each other. Plain values."""
+"""The values that the driver and the tasks of a compaction exchange. All of them can be pickled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.compaction import statistics
-
 if TYPE_CHECKING:
     from kafkalog_spark.partitions import OpenablePartition
-    from native_log.compaction.eligibility import Cleanable
+    from native_log.compaction.eligibility import CleanableRange
     from native_log.compaction.rounds import Round
     from native_log.compaction.statistics import GroupStatistics, PartitionStatistics
     from native_log.compaction.survey import Survey
@@ -18,8 +16,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Of one run; sent with every task. `buffer_bytes`: log.cleaner.dedupe.buffer.size."""
+class RunSettings:
+    """Settings that all tasks of a run share.
+
+    Attributes:
+        buffer_bytes: log.cleaner.dedupe.buffer.size, the memory that one task may use for keys.
+        now_ms: the time from which ages are measured.
+    """
 
     buffer_bytes: int
     now_ms: int
@@ -27,44 +30,53 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class LogToClean:
-    """A partition's directory, and its topic's policy."""
+class PartitionToCompact:
+    """A partition, and the policy of its topic."""
 
     directory: OpenablePartition
     policy: CompactionPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """Partitions for one task to look into.
+class InspectionTask:
+    """The partitions that one task inspects.
 
-    `whole`: what is to be cleaned is cleaned at once, if its keys fit in memory.
+    Attributes:
+        compact_whole: whether the task also compacts each partition whose keys fit in memory.
     """
 
-    logs: tuple[LogToClean, ...]
-    whole: bool
+    partitions: tuple[PartitionToCompact, ...]
+    compact_whole: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """A group, rewritten: its files wait in the directory `attempt` within the staging directory, to take the
-    place of the segments of these base offsets."""
+class StagedGroup:
+    """A group of segments that a task has rewritten into one.
+
+    Attributes:
+        base_offsets: the base offsets of the segments that the new segment replaces.
+        attempt: the directory of its files, inside the partition's staging directory.
+    """
 
     base_offsets: tuple[int, ...]
     attempt: str
 
 
 @dataclass(frozen=True, slots=True)
-class Inspected:
-    """What a look at a partition came to.
+class PartitionResult:
+    """What tasks did with a partition.
 
-    `large_partition` where it is still to be cleaned; else `statistics`, and what was staged.
+    Attributes:
+        invisible_from: the host of an executor that does not see the partition directory; None if it does.
+        statistics: the outcome; None if the partition is invisible or too large.
+        staged: the rewritten groups, which the driver has to install.
+        large_partition: set if the partition is too large for one task and has to be compacted by many.
     """
 
     directory: OpenablePartition
     invisible_from: str | None = None
     statistics: PartitionStatistics | None = None
-    staged: tuple[Staged, ...] = ()
+    staged: tuple[StagedGroup, ...] = ()
     large_partition: LargePartition | None = None
 
 
@@ -73,29 +85,33 @@ class LargePartition:
     """A partition too large for one task.
 
     Attributes:
-        policy: of its topic.
-        plain: the round over it, if there are no transactions in the log.
-        is_plain: there were none where it was looked at.
-        segments: (base offset, size in bytes) of each.
+        policy: the policy of its topic.
+        provisional_round: the round over the partition if its log has no transactions.
+        assume_no_transactions: whether the log seems to have no transactions: its first dirty batches have
+            none.
+        segments: (base offset, size in bytes) of each segment.
     """
 
     directory: OpenablePartition
     policy: CompactionPolicy
-    found: Cleanable
-    plain: Round
-    is_plain: bool
+    cleanable: CleanableRange
+    provisional_round: Round
+    assume_no_transactions: bool
     segments: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Segments first <= index < end of a partition, to be surveyed.
+class SurveyPart:
+    """Consecutive segments of a partition whose headers one task surveys.
 
-    `number`, `place`: where the plan is made, and the part's place among all that it is made of.
+    Attributes:
+        row_number, row_part: the number and the part of the row in which the task reports. The number selects
+            the task that plans the round, and the part orders the reports by offset.
+        first, end: indexes of the partition's segments, end exclusive.
     """
 
-    number: int
-    place: int
+    row_number: int
+    row_part: int
     directory: OpenablePartition
     first: int
     end: int
@@ -104,17 +120,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Part of a round to gather keys from.
+    """A part of a round whose keys one task collects.
 
     Attributes:
-        number, place: as of a Part.
-        aborted: the transactions that may have data in it; None: there are none, says the plan, and the
-            headers are yet to be surveyed.
-        buckets: in each bundle.
+        row_number, row_part: as in a SurveyPart.
+        is_dirty: whether the range is in the dirty part of the log.
+        aborted: the aborted transactions that may have data in the range, packed as for `records.decode`.
+            None if the round assumes that there are no transactions; then the task also surveys the headers.
+        first_bundle, bundles: the numbers of the round's bundles, and how many there are.
+        buckets: the number of buckets in each bundle.
     """
 
-    number: int
-    place: int
+    row_number: int
+    row_part: int
     range: LogRange
     is_dirty: bool
     aborted: bytes | None
@@ -124,10 +142,15 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class PartSurvey:
-    """What a task tells of a part of a log.
+class CollectionReport:
+    """What a task reports on a Split or a SurveyPart.
 
-    `has_transactions`: there are some, where there were to be none; all else is of no use then.
+    Attributes:
+        survey: the headers; None if the task did not survey them.
+        null_keys: the number of dirty records without a key.
+        has_transactions: whether there are transactions although the round assumes that there are none. Then
+            everything else is void.
+        error: why the task failed; None if it did not.
     """
 
     survey: Survey | None = None
@@ -138,7 +161,12 @@ class PartSurvey:
 
 @dataclass(frozen=True, slots=True)
 class RoundPlan:
-    """A round over a partition too large for one task, or why there is none."""
+    """The plan of a round over a large partition, or why there is none.
+
+    Attributes:
+        round: the round; None if it cannot be planned.
+        null_keys, has_transactions, error: as in a CollectionReport, for the whole partition.
+    """
 
     round: Round | None = None
     null_keys: int = 0
@@ -148,14 +176,15 @@ class RoundPlan:
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """What rewriting a group came to. `attempt`: where its files wait, within the staging directory."""
+    """The result of rewriting a group of segments.
+
+    Attributes:
+        attempt: the directory of the new segment, inside the staging directory; None in a dry run.
+        null_keys, has_transactions, error: as in a RoundPlan.
+    """
 
     stats: GroupStatistics
     attempt: str | None = None
     null_keys: int = 0
     has_transactions: bool = False
     error: str | None = None
-
-
-def failed(directory: OpenablePartition, error: Exception | str) -> PartitionStatistics:
-    return statistics.PartitionStatistics(directory.topic, directory.partition, "failed", str(error))

@@ -1,4 +1,4 @@
-"""Tasks that rewrite: a group of segments each, with the offsets that survive in it."""
+"""Tasks that rewrite groups of segments, without the records that do not survive."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.cluster import row_batch, rows
-from kafkalog_spark.compaction.inspection import staging
-from kafkalog_spark.compaction.merge import UNITED_AT_ONCE, united
+from kafkalog_spark.compaction.inspection import create_attempt_directory
 from kafkalog_spark.compaction.messages import GroupResult
 from kafkalog_spark.errors import visibility_check
 from native_log.compaction.rewrite import rewrite_group
@@ -17,33 +16,57 @@ from native_log.errors import KafkaLogError
 from native_log.records import Survivors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from kafkalog_spark.cluster import Row
-    from kafkalog_spark.compaction.messages import RoundPlan, Settings
+    from kafkalog_spark.compaction.messages import RoundPlan, RunSettings
+
+_MAX_BITMAPS = 64
+"""How many bitmaps of survivors a group holds before it merges them into one."""
+
+
+def rewrite_groups(batches: Iterator[pa.RecordBatch], settings: RunSettings) -> Iterator[pa.RecordBatch]:
+    """Yield a GroupResult for each number of a group.
+
+    Args:
+        batches: the rows that `resolve` yields. All rows of a number are in the same task.
+    """
+    groups: dict[int, GroupInput] = {}
+    for row in rows(batches):
+        groups.setdefault(row.number, GroupInput()).add(row)
+    while groups:
+        number, group = groups.popitem()
+        yield row_batch(number, pickle.dumps(group.rewrite(settings)))
 
 
 @dataclass(slots=True)
-class _Group:
-    """What has come for a group so far."""
+class GroupInput:
+    """What the rows of a group contain.
+
+    Attributes:
+        plan: the plan of the round, with this group alone.
+        survivors: bitmaps whose union is the surviving offsets of the group.
+        error: why bundles could not be merged.
+    """
 
     plan: RoundPlan | None = None
-    found: list[Survivors] = field(default_factory=list)
+    survivors: list[Survivors] = field(default_factory=list)
     error: str | None = None
 
-    def take(self, told: Row) -> None:
-        if told.note is not None:
-            self.error = bytes(told.note).decode()
-        elif told.part == 0:
-            self.plan = pickle.loads(told.payload)  # noqa: S301 (of our own tasks)
+    def add(self, row: Row) -> None:
+        if row.note is not None:
+            self.error = bytes(row.note).decode()
+        elif row.part == 0:
+            self.plan = pickle.loads(row.payload)  # noqa: S301 (written by our tasks)
         else:
-            self.found.append(Survivors.from_bytes(told.payload))
-            if len(self.found) >= UNITED_AT_ONCE:
-                self.found = [united(self.found)]
+            self.survivors.append(Survivors.from_bytes(row.payload))
+            if len(self.survivors) >= _MAX_BITMAPS:
+                self.survivors = [unite(self.survivors)]
 
-    def rewritten(self, settings: Settings) -> GroupResult:
+    def rewrite(self, settings: RunSettings) -> GroupResult:
+        """Rewrite the group into the staging directory; in a dry run, only compute the statistics."""
         plan = self.plan
         assert plan is not None
         error = plan.error or self.error
@@ -53,19 +76,12 @@ class _Group:
         (group,) = round.groups
         try:
             with visibility_check(round.path):
-                attempt = staging(round.path, settings)
-                stats = rewrite_group(round, group, united(self.found), attempt)
+                attempt = create_attempt_directory(round.path, settings)
+                stats = rewrite_group(round, group, unite(self.survivors), attempt)
         except (KafkaLogError, OSError) as failure:
             return GroupResult(GroupStatistics(), error=str(failure))
         return GroupResult(stats, None if attempt is None else attempt.name, plan.null_keys)
 
 
-def rewrite_groups(batches: Iterator[pa.RecordBatch], settings: Settings) -> Iterator[pa.RecordBatch]:
-    """By number of group, what is planned for it (part 0) and its survivors (the other parts), all in one
-    task -> a GroupResult each."""
-    groups: dict[int, _Group] = {}
-    for told in rows(batches):
-        groups.setdefault(told.number, _Group()).take(told)
-    while groups:
-        number, group = groups.popitem()
-        yield row_batch(number, pickle.dumps(group.rewritten(settings)))
+def unite(bitmaps: Sequence[Survivors]) -> Survivors:
+    return bitmaps[0].union(*bitmaps[1:]) if bitmaps else Survivors()

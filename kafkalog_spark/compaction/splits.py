@@ -1,6 +1,6 @@
-"""How the work on large partitions is cut: splits to read, bundles of keys to merge, groups to write.
+"""Decide how the work on large partitions is divided: splits to read, bundles to merge, groups to rewrite.
 
-Decisions only, but for a look into a log where to cut it.
+These functions are pure, except that splitting a range reads headers to find the boundaries of batches.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.compaction.messages import LargePartition, Part, Split
+from kafkalog_spark.compaction.messages import LargePartition, Split, SurveyPart
 from native_log.log.producers.transactions import pack_ranges, unpack_ranges
 
 if TYPE_CHECKING:
@@ -17,26 +17,29 @@ if TYPE_CHECKING:
     from native_log.compaction.rounds import Round
 
 SURVEY_BYTES = 1 << 30
-"""How much of a log one task surveys; it passes over some gigabytes a second."""
+"""How many bytes of a log one task surveys. It surveys several gigabytes a second."""
 SPLIT_BYTES = 512 << 20
-"""How much of a log one task gathers keys from."""
-PACKED_BYTES = 32
-"""About what a key and its offset take, packed."""
-LEAST_RECORD_BYTES = 8
-KEYS_A_BUCKET = 128 << 10
-"""Few enough that what a bucket is merged in stays in a CPU's cache."""
-MOST_BUCKETS = 1 << 16
+"""The size of the range of a log from which one task collects keys."""
+PACKED_KEY_BYTES = 32
+"""The estimated size of a packed key with its offset."""
+MIN_RECORD_BYTES = 8
+KEYS_PER_BUCKET = 128 << 10
+"""Few enough that the hash table in which a bucket is merged stays in a CPU's cache."""
+MAX_BUCKETS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """A round among those of a run. Bundles and groups are numbered through all of them.
+class ScheduledRound:
+    """A round of this run. Bundles and groups are numbered through all rounds of the run.
 
     Attributes:
-        is_surveyed: the round is planned by all that the headers say. Else its transactions, which it has
-            none of as a rule, and its producers are yet to be found.
-        bundles: of buckets of keys; one is merged by one task.
-        buckets: in each bundle.
+        is_surveyed: whether the round was planned with a survey of the whole log. Otherwise it is
+            provisional: it assumes that there are no transactions, and the headers are surveyed while keys
+                are collected.
+        first_bundle, bundles: the number of the first bundle, and how many there are. One task merges a
+            bundle.
+        buckets: the number of buckets in each bundle.
+        first_group: the number of the first group.
     """
 
     large_partition: LargePartition
@@ -48,92 +51,118 @@ class Job:
     first_group: int
 
     @property
-    def borders(self) -> list[int]:
-        """The base offsets of its groups, and its end."""
+    def bounds(self) -> list[int]:
+        """The base offsets of the round's groups, and the end offset of the round."""
         return [group.base_offset for group in self.round.groups] + [self.round.end_offset]
 
 
-def jobs(
-    rounds: Sequence[tuple[LargePartition, Round | None]], cores: int, bundle_bytes: int | None = None
-) -> list[Job]:
-    """Of partitions and, where they were surveyed, the rounds planned for them.
+def schedule_rounds(
+    rounds: Sequence[tuple[LargePartition, Round | None]], cores: int, max_bundle_bytes: int | None = None
+) -> list[ScheduledRound]:
+    """Decide into how many bundles and buckets the keys of each round are divided.
 
-    All cores have something to merge.
+    There are enough bundles that all cores have something to merge.
 
     Args:
-        bundle_bytes: about the most that a bundle may take; None: no matter.
+        rounds: the partitions, each with its round if the log was surveyed, else None.
+        max_bundle_bytes: the approximate maximum size of a bundle; None: no maximum.
     """
-    found = []
-    bundle = group = 0
-    of_cores = -(-2 * cores // max(1, len(rounds)))
-    for large_partition, surveyed in rounds:
-        round = large_partition.plain if surveyed is None else surveyed
-        records = most_records(round)
-        buckets = -(-records // KEYS_A_BUCKET)
-        bundles = max(1, min(of_cores, buckets))
-        if bundle_bytes is not None:
-            bundles = max(bundles, -(-records * PACKED_BYTES // bundle_bytes))
-        bundles = min(bundles, MOST_BUCKETS)
-        each = max(1, min(MOST_BUCKETS // bundles, -(-buckets // bundles)))
-        found.append(Job(large_partition, round, surveyed is not None, bundle, bundles, each, group))
-        bundle += bundles
-        group += len(round.groups)
-    return found
+    scheduled = []
+    first_bundle = first_group = 0
+    bundles_for_cores = -(-2 * cores // max(1, len(rounds)))
+    for large_partition, surveyed_round in rounds:
+        round = large_partition.provisional_round if surveyed_round is None else surveyed_round
+        records = max_records(round)
+        buckets = -(-records // KEYS_PER_BUCKET)
+        bundles = max(1, min(bundles_for_cores, buckets))
+        if max_bundle_bytes is not None:
+            bundles = max(bundles, -(-records * PACKED_KEY_BYTES // max_bundle_bytes))
+        bundles = min(bundles, MAX_BUCKETS)
+        buckets_per_bundle = max(1, min(MAX_BUCKETS // bundles, -(-buckets // bundles)))
+        scheduled.append(
+            ScheduledRound(
+                large_partition,
+                round,
+                surveyed_round is not None,
+                first_bundle,
+                bundles,
+                buckets_per_bundle,
+                first_group,
+            )
+        )
+        first_bundle += bundles
+        first_group += len(round.groups)
+    return scheduled
 
 
-def most_records(round: Round) -> int:
-    """About how many a round has at most: the clean part, whose offsets are sparse, as many to the byte as
-    the dirty one."""
+def max_records(round: Round) -> int:
+    """Estimate the maximum number of records in a round.
+
+    The offsets in the clean part have gaps. The estimate assumes that the clean part has as many records per
+    byte as the dirty part.
+    """
     first = round.groups[0].base_offset
-    clean_bytes, dirty_bytes = round.clean_part().size_bytes, round.dirty_part().size_bytes
+    clean_bytes, dirty_bytes = round.clean_range().size_bytes, round.dirty_range().size_bytes
     dirty = round.end_offset - max(first, round.first_dirty_offset)
     by_offsets = min(round.end_offset - first, dirty + dirty * clean_bytes // max(1, dirty_bytes))
-    return min(by_offsets, (clean_bytes + dirty_bytes) // LEAST_RECORD_BYTES)
+    return min(by_offsets, (clean_bytes + dirty_bytes) // MIN_RECORD_BYTES)
 
 
-def work(job: Job, number: int, split_bytes: int) -> list[Split | Part]:
-    """All that keys are gathered from, and what else is to be surveyed, in the order of the log."""
-    found: list[Split | Part] = list(splits(job, number, split_bytes))
-    if not job.is_surveyed:
-        sizes = job.large_partition.segments
-        end = next(i for i, (base, _) in enumerate(sizes) if base == job.round.end_offset)
-        found += parts(job.large_partition, number, SURVEY_BYTES, end, len(found))
-    return found
+def divide_round(scheduled: ScheduledRound, row_number: int, split_bytes: int) -> list[Split | SurveyPart]:
+    """Divide the reading of a round into tasks, in offset order.
+
+    Args:
+        row_number: the number of the rows in which the tasks report.
+    """
+    tasks: list[Split | SurveyPart] = list(_splits(scheduled, row_number, split_bytes))
+    if not scheduled.is_surveyed:
+        segments = scheduled.large_partition.segments
+        end = next(i for i, (base, _) in enumerate(segments) if base == scheduled.round.end_offset)
+        tasks += divide_survey(scheduled.large_partition, row_number, SURVEY_BYTES, end, len(tasks))
+    return tasks
 
 
-def parts(
-    large_partition: LargePartition, number: int, most_bytes: int, first: int = 0, place: int = 0
-) -> Iterator[Part]:
-    """Consecutive segments together, while they have no more than `most_bytes`: all from `first` on."""
-    start, filled = first, 0
-    for index, (_, size_bytes) in enumerate(large_partition.segments[first:], first):
-        if filled and filled + size_bytes > most_bytes:
-            yield Part(number, place, large_partition.directory, start, index, filled)
-            start, filled, place = index, 0, place + 1
-        filled += size_bytes
-    yield Part(number, place, large_partition.directory, start, len(large_partition.segments), filled)
+def divide_survey(
+    large_partition: LargePartition, row_number: int, max_bytes: int, first: int = 0, row_part: int = 0
+) -> Iterator[SurveyPart]:
+    """Divide the segments from index `first` on into parts of at most `max_bytes`.
+
+    A larger segment is a part of its own. The parts are numbered from `row_part` on.
+    """
+    start, size = first, 0
+    for index, (_, segment_bytes) in enumerate(large_partition.segments[first:], first):
+        if size and size + segment_bytes > max_bytes:
+            yield SurveyPart(row_number, row_part, large_partition.directory, start, index, size)
+            start, size, row_part = index, 0, row_part + 1
+        size += segment_bytes
+    end = len(large_partition.segments)
+    yield SurveyPart(row_number, row_part, large_partition.directory, start, end, size)
 
 
-def splits(job: Job, number: int, split_bytes: int) -> Iterator[Split]:
-    """Those of the clean part first."""
-    round = job.round
-    triples = unpack_ranges(round.aborted)
-    place = 0
+def _splits(scheduled: ScheduledRound, row_number: int, split_bytes: int) -> Iterator[Split]:
+    """Yield the splits of the clean part, then those of the dirty part."""
+    round = scheduled.round
+    aborted = unpack_ranges(round.aborted)
+    row_part = 0
     for is_dirty, start, end in (
         (False, 0, round.first_dirty_offset),
         (True, round.first_dirty_offset, round.end_offset),
     ):
-        whole = round.part(start, end)
+        whole = round.log_range(start, end)
         for range in whole.split(split_bytes) if whole.size_bytes else ():
-            aborted = (one for one in triples if one[1] < range.end_offset and one[2] >= range.start_offset)
+            aborted_here = (
+                (producer_id, first, last)
+                for producer_id, first, last in aborted
+                if first < range.end_offset and last >= range.start_offset
+            )
             yield Split(
-                number,
-                place,
+                row_number,
+                row_part,
                 range,
                 is_dirty,
-                pack_ranges(aborted) if job.is_surveyed else None,
-                job.first_bundle,
-                job.bundles,
-                job.buckets,
+                pack_ranges(aborted_here) if scheduled.is_surveyed else None,
+                scheduled.first_bundle,
+                scheduled.bundles,
+                scheduled.buckets,
             )
-            place += 1
+            row_part += 1

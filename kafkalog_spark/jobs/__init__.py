@@ -1,1 +1,1 @@
-"""The jobs as programs for spark-submit: `spark-submit kafkalog_spark/jobs/compact.py LOGDIR`."""
+"""Programs for spark-submit: `spark-submit kafkalog_spark/jobs/compact.py LOGDIR`."""

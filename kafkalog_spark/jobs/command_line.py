@@ -1,4 +1,4 @@
-"""The command line that the jobs have in common."""
+"""The command line that all jobs share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DATA_ERROR = 1
 USAGE_ERROR = 2
-ROWS_SHOWN = 1000
+MAX_SHOWN_ROWS = 1000
 
 
 def run(
@@ -29,55 +29,58 @@ def run(
     description: str,
     arguments: Sequence[str],
     *,
-    shown: Sequence[str],
-    summary: Callable[[pa.Table, bool], str],
-    outcome: str,
+    shown_columns: Sequence[str],
+    summarize: Callable[[pa.Table, bool], str],
+    outcome_column: str,
 ) -> int:
-    """Run `job(spark, paths, topics, config, now_ms, dry_run, exclude_topics=...)` as the arguments say.
-
-    Returns the exit code: 0: done; 1: something is wrong with what lies on disk, were it in one partition;
-    2: with the command line.
+    """Parse the arguments, run the job and print its rows.
 
     Args:
-        shown: columns of its rows that are shown.
-        summary: of its rows, and whether it was a dry run; said at the end.
-        outcome: the column that says "failed" where a partition failed; `reason` says why.
+        job: called as `job(spark, paths, topics, config, now_ms, dry_run, exclude_topics=...)`; returns one
+            row for each partition or segment.
+        shown_columns: the columns to print.
+        summarize: returns the last line to print, from all rows and whether it was a dry run.
+        outcome_column: the column that is "failed" if a partition failed. The column `reason` says why.
+
+    Returns:
+        The exit code: 0 for success, 1 (DATA_ERROR) if a partition or a directory failed, 2 (USAGE_ERROR) for
+        an invalid command line or setting.
     """
     parser = _parser(name, description)
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s {name}: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
-        config = merge_settings(asked.conf_file, dict(asked.conf))
+        config = merge_settings(options.conf_file, dict(options.conf))
     except (OSError, ValueError) as error:
         parser.error(error_message(error))
-    for setting in unknown_settings(setting for setting, _ in asked.conf):
-        _say(name, f"{setting} is no setting of this job: it has no effect")
+    for setting in unknown_settings(setting for setting, _ in options.conf):
+        _print_message(name, f"{setting} is not a setting of this job and has no effect")
 
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName(f"kafkalog {name}").getOrCreate()
     if spark.conf.get("spark.log.level", None) is None:
-        spark.sparkContext.setLogLevel("WARN")  # what the job says would be lost among Spark's own words
+        spark.sparkContext.setLogLevel("WARN")  # so that Spark's log does not hide the job's messages
     try:
         rows = job(
-            *(spark, asked.paths, asked.topics, config, asked.now_ms, asked.dry_run),
-            exclude_topics=asked.exclude_topics,
+            *(spark, options.paths, options.topics, config, options.now_ms, options.dry_run),
+            exclude_topics=options.exclude_topics,
         )
-        rows.select(*shown).show(ROWS_SHOWN, truncate=False)
-        told = rows.toArrow()
+        rows.select(*shown_columns).show(MAX_SHOWN_ROWS, truncate=False)
+        table = rows.toArrow()
     except (KafkaLogError, OSError) as error:
-        _say(name, error_message(error))
+        _print_message(name, error_message(error))
         return DATA_ERROR
-    except ValueError as error:  # a setting that cannot be meant
-        _say(name, error)
+    except ValueError as error:  # an invalid setting
+        _print_message(name, error)
         return USAGE_ERROR
     finally:
         spark.stop()
-    failed = [row for row in told.to_pylist() if row[outcome] == "failed"]
+    failed = [row for row in table.to_pylist() if row[outcome_column] == "failed"]
     for row in failed:
-        _say(name, f"{row['topic']}-{row['partition']}: {row['reason']}")
-    _say(name, summary(told, asked.dry_run))
+        _print_message(name, f"{row['topic']}-{row['partition']}: {row['reason']}")
+    _print_message(name, summarize(table, options.dry_run))
     return DATA_ERROR if failed else 0
 
 
@@ -87,14 +90,14 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
         "paths",
         metavar="LOGDIR",
         nargs="+",
-        help="a log directory, or a partition directory; executors must see it under the same path",
+        help="a log directory or a partition directory; executors must see it under the same path",
     )
     parser.add_argument(
         "--topic",
         dest="topics",
         metavar="TOPIC",
         action="append",
-        help="only this topic (may be repeated); else all but Kafka's internal ones",
+        help="process only this topic (may be repeated); default: all except Kafka's internal topics",
     )
     parser.add_argument(
         "--exclude-topic",
@@ -102,7 +105,7 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
         metavar="TOPIC",
         action="append",
         default=[],
-        help="not this topic (may be repeated)",
+        help="leave this topic out (may be repeated)",
     )
     parser.add_argument(
         "--conf",
@@ -110,24 +113,32 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
         type=_setting,
         action="append",
         default=[],
-        help="a setting by its topic's or broker's name (may be repeated); overrules --conf-file",
+        help="a setting, by the name of a topic or broker setting (may be repeated); overrides --conf-file",
     )
     parser.add_argument(
-        "--conf-file", metavar="FILE", type=Path, help="settings, a NAME=VALUE a line, as in conf/"
+        "--conf-file",
+        metavar="FILE",
+        type=Path,
+        help="a file of settings, one NAME=VALUE per line, as in conf/",
     )
     parser.add_argument(
-        "--now-ms", metavar="MS", type=int, help="the time to measure ages from, epoch ms; else now"
+        "--now-ms",
+        metavar="MS",
+        type=int,
+        help="the time from which ages are measured, in epoch ms; default: now",
     )
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, only tell what would be")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing, and report what would be done"
+    )
     return parser
 
 
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"NAME=VALUE was expected, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
     return name.strip(), value.strip()
 
 
-def _say(name: str, message: object) -> None:
+def _print_message(name: str, message: object) -> None:
     print(f"{name}: {' '.join(str(message).split())}", file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""Deletes old segments of Kafka logs: spark-submit retain.py LOGDIR [--topic TOPIC] [--conf NAME=VALUE]
+"""Delete old segments of Kafka logs: spark-submit retain.py LOGDIR [--topic TOPIC] [--conf NAME=VALUE]
 [--dry-run]"""
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from kafkalog_spark.jobs.command_line import run
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHOWN = ("topic", "partition", "baseOffset", "endOffset", "sizeInBytes", "decision", "rule", "reason")
+SHOWN_COLUMNS = ("topic", "partition", "baseOffset", "endOffset", "sizeInBytes", "decision", "rule", "reason")
 
 
-def summary(told: pa.Table, dry_run: bool) -> str:
-    from native_log.retention.plan import kept_whole
+def summarize(rows: pa.Table, dry_run: bool) -> str:
+    from native_log.retention.plan import list_kept_topics
 
-    gone = [row for row in told.select(SHOWN).to_pylist() if row["decision"] == "deleted"]
-    partitions = len({(row["topic"], row["partition"]) for row in gone})
-    words = (
-        f"{len(gone)} segments of {partitions} partitions {'would be ' if dry_run else ''}deleted, "
-        f"{sum(row['sizeInBytes'] for row in gone)} bytes"
+    deleted = [row for row in rows.select(SHOWN_COLUMNS).to_pylist() if row["decision"] == "deleted"]
+    partitions = len({(row["topic"], row["partition"]) for row in deleted})
+    summary = (
+        f"{len(deleted)} segments of {partitions} partitions {'would be ' if dry_run else ''}deleted, "
+        f"{sum(row['sizeInBytes'] for row in deleted)} bytes"
     )
-    kept = kept_whole(told)
-    return words + (f"; kept: {kept}" if kept else "")
+    kept = list_kept_topics(rows)
+    return summary + (f"; kept: {kept}" if kept else "")
 
 
 if __name__ == "__main__":
     sys.exit(
         run(
-            # Imported once the arguments are right.
-            lambda *arguments, **more: kafkalog_spark.retain(*arguments, **more),
+            # A lambda, so that Spark is imported only after the arguments were checked.
+            lambda *arguments, **options: kafkalog_spark.retain(*arguments, **options),
             "retain",
             "Delete old segments of logs as a Kafka broker does: by log start offset, size and time. "
-            "Settings that are not given are those stored in the cluster's metadata. Topics that are "
-            "compacted are kept, unless --topic names them and --conf cleanup.policy=delete is given. No "
-            "broker may run on them meanwhile.",
+            "Settings that are not given are taken from the cluster metadata. Segments of compacted topics "
+            "are kept, unless --topic names the topic and --conf cleanup.policy=delete is given. No broker "
+            "may be running on the directories.",
             sys.argv[1:],
-            shown=SHOWN,
-            summary=summary,
-            outcome="decision",
+            shown_columns=SHOWN_COLUMNS,
+            summarize=summarize,
+            outcome_column="decision",
         )
     )

@@ -1,16 +1,16 @@
-"""Compaction: of each key only the newest record is left, as a broker's cleaner leaves it.
+"""Compaction: keep only the newest record of each key, as a broker's log cleaner does (Kafka: LogCleaner).
 
-| module | |
+| module | what it contains |
 |---|---|
-| eligibility | what may be cleaned, whether it is worth it, which segments become one: decisions |
-| verdicts | what becomes of each batch, by its header: decisions |
-| plan | a round over one log, as plain values |
-| survey, checks | what headers tell, and whether they can be believed |
-| survivors | which records survive, within a bound of memory |
-| rewriting, segment_output | keys gathered, groups rewritten, the files written |
-| swap | new segments in the place of old ones, crash-safe |
-| deletion | old segments deleted of what a cleaning left |
-| local | `compact`, by this process; `kafkalog_spark.compact` is the same with Spark |
+| compactor | `compact`, in this process. `kafkalog_spark.compact` does the same with Spark. |
+| eligibility | Decisions: which offsets can be compacted, whether it pays, which segments form a group. |
+| rounds | The plan of one compaction of one log (a round), as plain values. |
+| survey | A pass over a log's batch headers that collects producers and transactions. |
+| verdicts | Decisions: what a round does with each batch, from its header alone. |
+| survivors | The offsets that a round keeps, found within a memory limit. |
+| rewrite | Reads keys from a log and rewrites groups of segments. |
+| delete_policy | Deletes old segments of a compacted log, as retention does. |
+| statistics | The result: one row for each partition. |
 """
 
 from __future__ import annotations

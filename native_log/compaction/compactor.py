@@ -1,4 +1,4 @@
-"""Compaction by this process (Kafka: LogCleaner)."""
+"""Compact logs in this process (Kafka: LogCleaner)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import REMOTE_LOG_METADATA_TOPIC
 from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, update_partition_checkpoints
-from native_log.compaction import statistics
-from native_log.compaction.delete_policy import delete_old_segments, with_deletion
+from native_log.compaction.delete_policy import add_planned_deletions, delete_old_segments
 from native_log.compaction.rewrite import rewrite_group
-from native_log.compaction.rounds import find_cleanable
+from native_log.compaction.rounds import find_cleanable_range
+from native_log.compaction.statistics import (
+    cleaned_partition,
+    failed_partition,
+    skipped_partition,
+    statistics_table,
+)
 from native_log.compaction.survivors import plan_and_find_survivors
 from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import InvalidTopicError, KafkaLogError, error_message
@@ -34,8 +39,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.compaction.eligibility import Cleanable
+    from native_log.compaction.eligibility import CleanableRange
     from native_log.compaction.rounds import Group
+    from native_log.compaction.statistics import GroupStatistics, PartitionStatistics
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
     from native_log.policies import CompactionPolicy
@@ -43,9 +49,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_SAVE_EVERY_SECONDS = 1.0
-_LEAST_MAP_BYTES = 8 << 10
-"""Of less than this no thread makes use."""
+_SAVE_INTERVAL_SECONDS = 1.0
+_MIN_MAP_BYTES = 8 << 10
+"""The least memory of one thread's map. With less memory in total, fewer threads run."""
 
 
 def compact(
@@ -58,62 +64,67 @@ def compact(
     exclude_topics: str | Iterable[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
-    """Compacts logs as a broker's cleaner does: of each key only the newest record is left.
+    """Compact logs as a broker's log cleaner does: keep only the newest record of each key.
 
-    A topic is compacted if `topics` names it, or if its stored policy contains compact. If no policy is
-    stored, it is compacted if a cleaner has compacted it before (cleaner-offset-checkpoint), or if `config`
-    gives a cleanup.policy that contains compact. All others are skipped.
+    A topic is compacted if `topics` names it, or if its stored cleanup.policy contains compact. If no policy
+    is stored, it is compacted if a broker has compacted it before (cleaner-offset-checkpoint), or if `config`
+    gives a cleanup.policy that contains compact. All other topics are skipped.
 
-    Then, as the cleaner does, deletes old segments of these topics as `native_log.retain` does: with
-    `cleanup.policy` compact,delete all that retention deletes; with compact alone, what lies below the log
-    start offset. Of a log that is not worth cleaning, too; not of one that failed.
+    After that, old segments of these topics are deleted, as a log cleaner does: with cleanup.policy
+    compact,delete the same segments that `native_log.retain` deletes, with compact alone the segments below
+    the log start offset. This includes logs that were not worth compacting, but not those that failed.
 
     Args:
-        path: log directories, or single partition directories. No broker may run on them.
-        topics: which; None: all but Kafka's internal ones.
-        config: settings by the names of topics or brokers (see native_log.config). They override a topic's
-            stored ones, except that compact,delete deletes old segments only of topics that `topics` names,
-            or whose stored policy it is; retention.ms and retention.bytes count then (7 days and no limit,
-            unless given or stored). log.cleaner.threads (one a core, unless given) share the memory of
-            log.cleaner.dedupe.buffer.size.
-        now_ms: the time that delete horizons and lags are measured from; None: now.
-        dry_run: change nothing, only say what would be.
-        exclude_topics: leave these alone, whether `topics` names them or not.
-        on_progress: called with (steps done, of how many), from any thread.
+        path: log directories, or single partition directories. No broker may be running on them.
+        topics: the topics to compact; None: all except Kafka's internal topics.
+        config: settings by the names of topic or broker settings (see native_log.config). They override a
+            topic's stored settings, with one exception: compact,delete deletes old segments only of topics
+            that `topics` names or whose stored policy it is. Then retention.ms (default: 7 days) and
+            retention.bytes (default: no limit) apply. log.cleaner.threads (default: one for each core) share
+            the memory log.cleaner.dedupe.buffer.size.
+        now_ms: the time from which delete horizons and lags are measured, in epoch ms; None: now.
+        dry_run: change nothing, and report what would be done.
+        exclude_topics: topics to leave out, even if `topics` names them.
+        on_progress: called with (steps done, total steps), from any thread.
 
     Returns:
-        One row a partition (STATISTICS_SCHEMA), also for partitions of topics that are skipped. A partition
-        that cannot be cleaned has status "failed" and is as it was; others go on. In a dry run bytesAfter is
-        approximate: it depends on the compressor and, through timestamps that are written, on the time.
+        One row for each partition (STATISTICS_SCHEMA), including partitions of skipped topics. A partition
+        that cannot be compacted has the status "failed" and is not changed; the others are still compacted.
+        In a dry run, bytesAfter is approximate: it depends on the compressor and, through the timestamps that
+        are written, on the time.
 
     Raises:
-        LogDirInUseError: a broker, or another writer, works on the directory.
-        InvalidConfigError: a setting that cannot be meant.
+        LogDirInUseError: a broker or another writer is using the directory.
+        InvalidConfigError: an invalid setting.
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
     request = compaction_request(topics, config)
     now = int(time.time() * 1000) if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
-        chosen = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = decide_policies(log_dir, chosen, partial(compaction_policy, request=request))
-        found = skipped(chosen, decided)
-        to_compact = [(one, p) for one, p in zip(chosen, decided, strict=True) if p.skipped is None]
-        given = LogConfig.parse(request.config)
-        buffer_bytes = given.log_cleaner_dedupe_buffer_size
-        wanted = given.log_cleaner_threads or cores()
-        threads = max(1, min(wanted, len(to_compact), buffer_bytes // _LEAST_MAP_BYTES))
-        run = _Run(now, dry_run, buffer_bytes // threads, Progress(on_progress, len(to_compact)))
+        selected = select_partitions(log_dir, request.topics, exclude_topics)
+        decided = decide_policies(log_dir, selected, partial(compaction_policy, request=request))
+        skipped = skipped_partitions(selected, decided)
+        to_compact = [
+            (directory, policy)
+            for directory, policy in zip(selected, decided, strict=True)
+            if policy.skipped is None
+        ]
+        settings = LogConfig.parse(request.config)
+        buffer_bytes = settings.log_cleaner_dedupe_buffer_size
+        max_threads = settings.log_cleaner_threads or cores()
+        threads = max(1, min(max_threads, len(to_compact), buffer_bytes // _MIN_MAP_BYTES))
+        run = _CompactionRun(now, dry_run, buffer_bytes // threads, Progress(on_progress, len(to_compact)))
         checkpoints = CleanerCheckpoints()
         pool = ThreadPoolExecutor(threads, "log-cleaner")
-        done = []
+        results = []
         try:
-            for (directory, _), result in zip(
-                to_compact, pool.map(partial(_clean_or_tell, log_dir, run), to_compact), strict=True
+            for (directory, _), stats in zip(
+                to_compact, pool.map(partial(_compact_partition, log_dir, run), to_compact), strict=True
             ):
-                done.append(result)
-                if result.status == "cleaned" and result.end_offset is not None and not dry_run:
-                    checkpoints.add(directory, result.end_offset)
+                results.append(stats)
+                if stats.status == "cleaned" and stats.end_offset is not None and not dry_run:
+                    checkpoints.add(directory, stats.end_offset)
         except BaseException:
             run.progress.stop()
             raise
@@ -121,14 +132,23 @@ def compact(
             pool.shutdown(cancel_futures=True)
             checkpoints.save()
         if not dry_run:
-            places = ((str(one.path), log_dir.checkpoints(one), policy.config) for one, policy in to_compact)
-            done = delete_old_segments([(d, *p) for d, p in zip(done, places, strict=True)], now)
-        return statistics.table(found + done)
+            results = delete_old_segments(
+                [
+                    (stats, str(directory.path), log_dir.checkpoints(directory), policy.config)
+                    for stats, (directory, policy) in zip(results, to_compact, strict=True)
+                ],
+                now,
+            )
+        return statistics_table(skipped + results)
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """What all threads of a run work by. `map_bytes`: of one thread's map."""
+class _CompactionRun:
+    """What the threads of a run share.
+
+    Attributes:
+        map_bytes: the memory limit of one thread's map.
+    """
 
     now_ms: int
     dry_run: bool
@@ -137,20 +157,22 @@ class _Run:
 
 
 def cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def compaction_request(topics: str | Iterable[str] | None, config: Mapping[str, object] | None) -> Request:
     """Return the request for a compaction.
 
-    Raises InvalidConfigError for settings that are not valid, or a cleanup.policy without compact;
-    InvalidTopicError for a topic whose records have no keys, all of which compaction would drop.
+    Raises:
+        InvalidConfigError: an invalid setting, or a cleanup.policy without compact.
+        InvalidTopicError: a topic whose records have no keys. Compaction would drop all of them.
     """
     request = Request.of(topics, config)
     if request.names(REMOTE_LOG_METADATA_TOPIC):
         raise InvalidTopicError(
-            f"{REMOTE_LOG_METADATA_TOPIC} is never compacted: its records have no keys, and without them the "
-            "segments in remote storage are lost. It is left alone"
+            f"{REMOTE_LOG_METADATA_TOPIC} cannot be compacted: its records have no keys, so compaction would "
+            "drop them all, and the segments in remote storage would be lost. It is left alone"
         )
     if request.policy is not None and "compact" not in request.policy:
         raise InvalidConfigError(
@@ -159,29 +181,31 @@ def compaction_request(topics: str | Iterable[str] | None, config: Mapping[str, 
     return request
 
 
-def skipped(
-    chosen: Iterable[PartitionDir], decided: Iterable[CompactionPolicy]
-) -> list[statistics.PartitionStatistics]:
-    """Return the rows of the partitions that are not compacted."""
+def skipped_partitions(
+    selected: Iterable[PartitionDir], decided: Iterable[CompactionPolicy]
+) -> list[PartitionStatistics]:
+    """Return the rows of the partitions whose policy says that they are not compacted."""
     return [
-        statistics.skipped(one.topic, one.partition, policy.skipped)
-        for one, policy in zip(chosen, decided, strict=True)
+        skipped_partition(directory.topic, directory.partition, policy.skipped)
+        for directory, policy in zip(selected, decided, strict=True)
         if policy.skipped is not None
     ]
 
 
 class CleanerCheckpoints:
-    """What is saved in cleaner-offset-checkpoint: at once, but for many small partitions only now and then.
-    What is not saved after a crash is cleaned once more, to no effect.
+    """Saves first dirty offsets in cleaner-offset-checkpoint.
+
+    With many small partitions, it saves only once in a while. After a crash, partitions whose offset was not
+    saved are compacted again, without effect.
     """
 
     def __init__(self) -> None:
         self._unsaved: dict[Path, tuple[str, int, int]] = {}
-        self._saved_at = -_SAVE_EVERY_SECONDS
+        self._saved_at = -_SAVE_INTERVAL_SECONDS
 
     def add(self, directory: PartitionDir, first_dirty_offset: int) -> None:
         self._unsaved[directory.path] = directory.topic, directory.partition, first_dirty_offset
-        if time.monotonic() - self._saved_at >= _SAVE_EVERY_SECONDS:
+        if time.monotonic() - self._saved_at >= _SAVE_INTERVAL_SECONDS:
             self.save()
 
     def save(self) -> None:
@@ -190,70 +214,70 @@ class CleanerCheckpoints:
         self._saved_at = time.monotonic()
 
 
-def _clean_or_tell(
-    log_dir: LogDir, run: _Run, to_compact: tuple[PartitionDir, CompactionPolicy]
-) -> statistics.PartitionStatistics:
+def _compact_partition(
+    log_dir: LogDir, run: _CompactionRun, to_compact: tuple[PartitionDir, CompactionPolicy]
+) -> PartitionStatistics:
     directory, policy = to_compact
     progress = run.progress.partition()
     try:
         if not run.dry_run:
             finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         log = log_dir.partition(directory.topic, directory.partition)
-        return clean(log, policy, run, progress)
+        return _compact_log(log, policy, run, progress)
     except (KafkaLogError, OSError) as error:
-        logger.warning("%s-%d is not cleaned: %s", directory.topic, directory.partition, error_message(error))
+        logger.warning(
+            "compaction of %s-%d failed: %s", directory.topic, directory.partition, error_message(error)
+        )
         if not run.dry_run:
             tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
-        return statistics.PartitionStatistics(
-            directory.topic, directory.partition, "failed", error_message(error)
-        )
+        return failed_partition(directory.topic, directory.partition, error_message(error))
     finally:
         progress.end()
 
 
-def clean(
-    log: PartitionLog, policy: CompactionPolicy, run: _Run, progress: PartitionProgress
-) -> statistics.PartitionStatistics:
-    """One round over `log`, if a broker would do one."""
+def _compact_log(
+    log: PartitionLog, policy: CompactionPolicy, run: _CompactionRun, progress: PartitionProgress
+) -> PartitionStatistics:
+    """Carry out one round over `log`, if a broker would do so."""
     config = policy.config
-    found = find_cleanable(log, config, run.now_ms)
-    if not found.is_candidate(config):
-        return with_deletion(skip_uncleanable(log, found, policy), log, config, run.now_ms)
+    cleanable = find_cleanable_range(log, config, run.now_ms)
+    if not cleanable.is_candidate(config):
+        return add_planned_deletions(skip_ineligible(log, cleanable, policy), log, config, run.now_ms)
     progress.begin(2 * log.size_bytes)
     round, survivors, null_keys = plan_and_find_survivors(
-        log, found, config, run.now_ms, run.map_bytes, progress.add
+        log, cleanable, config, run.now_ms, run.map_bytes, progress.add
     )
-    done: list[statistics.GroupStatistics] = []
+    results: list[GroupStatistics] = []
     directory = None if run.dry_run else log.path
-    with ThreadPoolExecutor(1, "log-cleaner-flush") as flushing:  # the disk's time is not waited for
-        flushed = []
+    with ThreadPoolExecutor(1, "log-cleaner-flush") as pool:  # the next group is rewritten during a flush
+        installations = []
         for group in round.groups:
-            done.append(rewrite_group(round, group, survivors, directory, flush=False))
+            results.append(rewrite_group(round, group, survivors, directory, flush=False))
             if directory is not None:
-                flushed.append(flushing.submit(_put_in_place, directory, group))
+                installations.append(pool.submit(_install, directory, group))
             progress.add(group.size_bytes)
-        for one in flushed:
-            one.result()
+        for installation in installations:
+            installation.result()
     was_cleaned = log.checkpoints.first_dirty_offset is not None
-    told = statistics.cleaned(
-        round, found, sum(done, statistics.GroupStatistics()), null_keys, was_cleaned, policy.note
-    )
-    return with_deletion(told, log, config, run.now_ms, zip(round.groups, done, strict=True))
+    stats = cleaned_partition(round, cleanable, results, null_keys, was_cleaned, policy.note)
+    return add_planned_deletions(stats, log, config, run.now_ms, zip(round.groups, results, strict=True))
 
 
-def _put_in_place(directory: Path, group: Group) -> None:
+def _install(directory: Path, group: Group) -> None:
+    """Replace the segments of a group by its rewritten segment, after flushing that to disk."""
     flush_cleaned_segment(directory, group.base_offset)
     swap_in(directory, group.base_offsets)
 
 
-def skip_uncleanable(
-    log: PartitionLog, found: Cleanable, policy: CompactionPolicy
-) -> statistics.PartitionStatistics:
+def skip_ineligible(
+    log: PartitionLog, cleanable: CleanableRange, policy: CompactionPolicy
+) -> PartitionStatistics:
+    """Return the row of a log that a broker would not compact now, with the reason."""
     reason = (
-        "nothing to clean below the active segment and the last stable offset"
-        if found.cleanable_bytes == 0
-        else f"dirty ratio {found.dirty_ratio:.2f}, not above min.cleanable.dirty.ratio "
+        "nothing to compact below the active segment and the last stable offset"
+        if cleanable.cleanable_bytes == 0
+        else f"dirty ratio {cleanable.dirty_ratio:.2f} is not above min.cleanable.dirty.ratio "
         f"{policy.config.min_cleanable_dirty_ratio}"
     )
     reason = "; ".join(filter(None, (reason, policy.note)))
-    return statistics.skipped(log.topic, log.partition, reason, found)
+    return skipped_partition(log.topic, log.partition, reason, cleanable)

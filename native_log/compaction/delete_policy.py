@@ -1,8 +1,9 @@
-"""Old segments of compacted logs, deleted once the log is cleaned (Kafka: LogCleaner.cleanFilthiestLog,
+"""Delete old segments of compacted logs (Kafka: LogCleaner.cleanFilthiestLog,
 LogCleanerManager.deletableLogs).
 
-A cleaner does it to every compacted log that it could clean or had no reason to: with cleanup.policy
-compact,delete all that retention does, with compact alone what lies below the log start offset.
+A broker's log cleaner does this for each log that it compacted, or that was not worth compacting. With
+cleanup.policy compact,delete it applies all rules of retention. With compact alone it deletes only the
+segments below the log start offset.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from native_log.policies import RetentionPolicy
-from native_log.retention.execution import apply
-from native_log.retention.plan import CleanedSegment, RetentionPlan, judged, look
+from native_log.retention.execution import execute_plans
+from native_log.retention.plan import CompactedSegment, decide_segments, plan_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,30 +22,33 @@ if TYPE_CHECKING:
     from native_log.compaction.statistics import GroupStatistics, PartitionStatistics
     from native_log.config import LogConfig
     from native_log.log import PartitionCheckpoints, PartitionLog
+    from native_log.retention.plan import RetentionPlan
 
 
-def with_deletion(
-    told: PartitionStatistics,
+def add_planned_deletions(
+    stats: PartitionStatistics,
     log: PartitionLog,
     config: LogConfig,
     now_ms: int,
-    cleaned: Iterable[tuple[Group, GroupStatistics]] = (),
+    compacted: Iterable[tuple[Group, GroupStatistics]] = (),
 ) -> PartitionStatistics:
-    """The statistics of a log that is cleaned, or would be, with what retention would delete of it then.
+    """Add to the statistics what the delete policy would delete once the log is compacted.
 
     Args:
-        log: as it was before.
-        cleaned: its groups, and what each came to.
+        log: the log before compaction.
+        compacted: the groups of the round, and the result of rewriting each.
     """
-    policy = RetentionPolicy(config, is_explicit=True)  # what is compacted cannot have remote storage
-    after = [_cleaned_segment(group, stats) for group, stats in cleaned]
-    gone = [segment for segment in judged(log, policy, now_ms, after) if segment.is_deleted]
-    return replace(told, segments_deleted=len(gone), bytes_deleted=sum(one.size_bytes for one in gone))
+    policy = RetentionPolicy(config, is_explicit=True)  # a compacted topic cannot have remote storage
+    segments = [_compacted_segment(group, group_stats) for group, group_stats in compacted]
+    deleted = [segment for segment in decide_segments(log, policy, now_ms, segments) if segment.is_deleted]
+    return replace(
+        stats, segments_deleted=len(deleted), bytes_deleted=sum(segment.size_bytes for segment in deleted)
+    )
 
 
-def _cleaned_segment(group: Group, stats: GroupStatistics) -> CleanedSegment:
+def _compacted_segment(group: Group, stats: GroupStatistics) -> CompactedSegment:
     largest = stats.largest_timestamp_ms
-    return CleanedSegment(
+    return CompactedSegment(
         group.base_offset,
         group.end_offset,
         stats.rewritten.bytes_kept,
@@ -53,29 +57,33 @@ def _cleaned_segment(group: Group, stats: GroupStatistics) -> CleanedSegment:
 
 
 def delete_old_segments(
-    cleaned: Sequence[tuple[PartitionStatistics, str, PartitionCheckpoints, LogConfig]], now_ms: int
+    partitions: Sequence[tuple[PartitionStatistics, str, PartitionCheckpoints, LogConfig]], now_ms: int
 ) -> list[PartitionStatistics]:
-    """Delete what `with_deletion` reported, and report the outcome. Hold the log directories' locks.
+    """Delete what `add_planned_deletions` announced, and return the statistics with the outcome.
+
+    Hold the locks of the log directories.
 
     Args:
-        cleaned: statistics, path, checkpoints and settings of each partition.
+        partitions: the statistics, directory, checkpoints and settings of each partition.
     """
     plans = {
-        index: look(
-            path, told.topic, told.partition, checkpoints, RetentionPolicy(config, is_explicit=True), now_ms
+        index: plan_partition(
+            path, stats.topic, stats.partition, checkpoints, RetentionPolicy(config, is_explicit=True), now_ms
         )
-        for index, (told, path, checkpoints, config) in enumerate(cleaned)
-        if told.segments_deleted
+        for index, (stats, path, checkpoints, config) in enumerate(partitions)
+        if stats.segments_deleted
     }
-    done = dict(zip(plans, apply(plans.values(), now_ms), strict=True))
-    return [_told(told, done.get(index)) for index, (told, *_) in enumerate(cleaned)]
+    executed = dict(zip(plans, execute_plans(plans.values(), now_ms), strict=True))
+    return [_add_outcome(stats, executed.get(index)) for index, (stats, *_) in enumerate(partitions)]
 
 
-def _told(told: PartitionStatistics, plan: RetentionPlan | None) -> PartitionStatistics:
+def _add_outcome(stats: PartitionStatistics, plan: RetentionPlan | None) -> PartitionStatistics:
     if plan is None:
-        return told
+        return stats
     if plan.error is not None:
-        reason = f"{told.status}, but its old segments are not all deleted: {plan.error}"
-        return replace(told, status="failed", reason=reason, segments_deleted=0, bytes_deleted=0)
-    gone = [segment for segment in plan.segments if segment.is_deleted]
-    return replace(told, segments_deleted=len(gone), bytes_deleted=sum(one.size_bytes for one in gone))
+        reason = f"{stats.status}, but not all of its old segments were deleted: {plan.error}"
+        return replace(stats, status="failed", reason=reason, segments_deleted=0, bytes_deleted=0)
+    deleted = [segment for segment in plan.segments if segment.is_deleted]
+    return replace(
+        stats, segments_deleted=len(deleted), bytes_deleted=sum(segment.size_bytes for segment in deleted)
+    )

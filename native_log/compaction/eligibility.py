@@ -1,6 +1,6 @@
-"""What of a log may be cleaned, and whether it is worth it (Kafka: LogCleanerManager, LogToClean).
+"""Decide which part of a log can be compacted, and whether that is worth it (Kafka: LogCleanerManager).
 
-Decisions only: nothing is opened here.
+These functions are pure: they open no file.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSegment:
-    """What the decisions ask of a segment; sizes in bytes, before cleaning."""
+class SegmentSizes:
+    """The sizes of a segment's files in bytes, before compaction."""
 
     base_offset: int
     size_bytes: int
     index_bytes: int = 0
     time_index_bytes: int = 0
-    mtime_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Cleanable:
-    """The part of a log that a round cleans.
+class CleanableRange:
+    """The part of a log that a round compacts (Kafka: LogToClean).
 
     Attributes:
-        first_dirty_offset: what is below was cleaned before.
-        end_offset: the round's end, exclusive: always a segment's base offset.
-        clean_bytes: of segments that begin below the first dirty offset.
-        cleanable_bytes: of those that the dirty part lies in. The one in which it begins counts in both.
-        is_overdue: max.compaction.lag.ms is over for the oldest dirty segment.
+        first_dirty_offset: the records below this offset were compacted before.
+        end_offset: the end of the round, exclusive; always the base offset of a segment.
+        clean_bytes: the size of the segments that begin below the first dirty offset.
+        cleanable_bytes: the size of the segments that contain dirty records. A segment that contains the
+            first dirty offset and begins below it counts in both sizes.
+        is_overdue: whether the oldest dirty segment is older than max.compaction.lag.ms.
     """
 
     first_dirty_offset: int
@@ -52,13 +52,16 @@ class Cleanable:
         return self.cleanable_bytes / total if total else 0.0
 
     def is_candidate(self, config: LogConfig) -> bool:
-        """Whether a broker would clean it now. (Kafka: LogCleanerManager.grabFilthiestCompactedLog)"""
+        """Return whether a broker would compact the log now.
+
+        (Kafka: LogCleanerManager.grabFilthiestCompactedLog)
+        """
         worth_it = self.dirty_ratio > config.min_cleanable_dirty_ratio or self.is_overdue
         return self.cleanable_bytes > 0 and worth_it
 
 
-def cleanable(
-    segments: Sequence[SourceSegment],
+def cleanable_range(
+    segments: Sequence[SegmentSizes],
     *,
     checkpoint: int | None,
     log_start_offset: int,
@@ -68,14 +71,18 @@ def cleanable(
     now_ms: int,
     largest_timestamp_ms: Callable[[int], int],
     first_timestamp_ms: Callable[[int], int],
-) -> Cleanable:
-    """What may be cleaned of the log with these segments, the last of which is active.
+) -> CleanableRange:
+    """Return the part of a log that can be compacted.
 
     Args:
-        checkpoint: the log's entry in cleaner-offset-checkpoint. None, or one that lies outside of the log:
-            all is dirty.
-        largest_timestamp_ms, first_timestamp_ms: of the segment with that index (the file's mtime, resp. -1,
-            where it has none). Asked only where min. resp. max.compaction.lag.ms needs them.
+        segments: all segments of the log; the last one is the active segment.
+        checkpoint: the log's entry in cleaner-offset-checkpoint. If it is None or outside the log, all
+            records are dirty.
+        largest_timestamp_ms: returns the largest timestamp of the segment with the given index, or the
+            modification time of its file if its records have no timestamps. Called only if
+            min.compaction.lag.ms is greater than 0.
+        first_timestamp_ms: returns the timestamp of the first batch of the segment with the given index, or
+            -1 if there is none. Called only if max.compaction.lag.ms is less than `now_ms`.
 
     (Kafka: LogCleanerManager.cleanableOffsets, maxCompactionDelay)
     """
@@ -90,11 +97,11 @@ def cleanable(
         too_young = now_ms - config.min_compaction_lag_ms
         limits += [bases[index] for index in dirty if largest_timestamp_ms(index) > too_young][:1]
     limit = max(first_dirty, min(limits))
-    # Cleaning ends at a segment's border, at or below the limit.
+    # A round ends at the beginning of a segment, at or below the limit.
     end_index = active if limit >= bases[active] else max(0, bisect_right(bases, limit) - 1)
     end_offset = bases[end_index]
     start_index = max(0, bisect_right(bases, min(first_dirty, end_offset)) - 1)
-    return Cleanable(
+    return CleanableRange(
         first_dirty,
         end_offset,
         sum(segment.size_bytes for segment in segments if segment.base_offset < first_dirty),
@@ -106,20 +113,24 @@ def cleanable(
 def _is_overdue(
     dirty: range, config: LogConfig, now_ms: int, first_timestamp_ms: Callable[[int], int]
 ) -> bool:
-    must_be_cleaned = now_ms - config.max_compaction_lag_ms
-    if must_be_cleaned <= 0:
+    latest_overdue_ms = now_ms - config.max_compaction_lag_ms
+    if latest_overdue_ms <= 0:
         return False
     times = [time for time in map(first_timestamp_ms, dirty) if time > 0]
-    return bool(times) and must_be_cleaned > min(times)
+    return bool(times) and min(times) < latest_overdue_ms
 
 
 def group_segments(
-    segments: Sequence[SourceSegment], end_offset: int, config: LogConfig
+    segments: Sequence[SegmentSizes], end_offset: int, config: LogConfig
 ) -> list[tuple[int, int]]:
-    """The segments below `end_offset`, in groups that become one segment each: index ranges, end exclusive.
+    """Divide the segments below `end_offset` into groups. A round merges each group into one segment.
 
-    Greedy, by sizes before cleaning, so that the output keeps within the limits of a segment. (Kafka:
+    A group takes as many consecutive segments as segment.bytes and segment.index.bytes allow. Their sizes
+    before compaction count, so the merged segment stays within the limits. (Kafka:
     Cleaner.groupSegmentsBySize)
+
+    Returns:
+        An index range (start, end) of `segments` for each group; the end is exclusive.
     """
     chosen = [segment for segment in segments if segment.base_offset < end_offset]
     groups = []

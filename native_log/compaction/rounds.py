@@ -1,4 +1,8 @@
-"""A round over one log: looked into once, then plain values that can be sent to whoever does the work."""
+"""Plan a round: one compaction of one log.
+
+Planning reads the log's headers. The plan consists of plain values, so it can be sent to the process that
+carries it out.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from native_log.compaction.eligibility import Cleanable, SourceSegment, cleanable, group_segments
-from native_log.compaction.survey import Survey, survey
-from native_log.compaction.verdicts import AbortedRange, GroupContext, ProducerEnd
+from native_log.compaction.eligibility import CleanableRange, SegmentSizes, cleanable_range, group_segments
+from native_log.compaction.survey import Survey, survey_log
+from native_log.compaction.verdicts import AbortedRange, GroupContext, LastRecord
 from native_log.log.largest_timestamp import largest_timestamp_ms
 from native_log.log.producers.transactions import pack_ranges
 from native_log.log.reading.log_range import LogRange
@@ -24,13 +28,16 @@ if TYPE_CHECKING:
     from native_log.log import PartitionLog
     from native_log.segment.segment import LogSegment
 
-
 _LAST_TIME_MS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A segment to be rewritten."""
+    """A segment to rewrite.
+
+    Attributes:
+        legacy_tombstones_kept: whether tombstones of magic 0 and 1, which have no delete horizon, are kept.
+    """
 
     segment: LogSegment
     legacy_tombstones_kept: bool
@@ -38,15 +45,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Segments that become one, of the first one's base offset."""
+    """Consecutive segments that a round merges into one. The new segment has the first one's base offset.
+
+    Attributes:
+        end_offset: the base offset of the segment that follows the group.
+        aborted_transactions: the entries of the new segment's transaction index.
+        context: what the verdicts on the batches depend on; None: the verdict on every batch is FILTER.
+    """
 
     sources: tuple[Source, ...]
     end_offset: int
-    """Exclusive: the base offset of what follows."""
     aborted_transactions: tuple[AbortedTxn, ...]
-    """Entries of the new segment's transaction index."""
     context: GroupContext | None
-    """None: all of its batches are just filtered."""
 
     @property
     def base_offset(self) -> int:
@@ -63,12 +73,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All that it takes to clean a log once. Plain values.
+    """The plan of one compaction of one log. Plain values.
 
     Attributes:
-        first_dirty_offset, end_offset: keys of records in between shadow all before them.
-        delete_horizon_ms: what batches with new tombstones are given.
-        aborted: the aborted transactions with data in the round, as `records.decode` takes them.
+        path: the partition directory.
+        first_dirty_offset, end_offset: the dirty range, end exclusive. A record in it replaces all earlier
+            records with the same key.
+        now_ms: the time from which ages are measured.
+        delete_horizon_ms: the delete horizon for batches with tombstones that have none yet.
+        aborted: the aborted transactions that have data in the round, packed as for `records.decode`.
+        groups: all segments below `end_offset`, in offset order.
     """
 
     path: str
@@ -83,17 +97,17 @@ class Round:
     aborted: bytes
     groups: tuple[Group, ...]
 
-    def dirty_part(self) -> LogRange:
-        return self.part(self.first_dirty_offset, self.end_offset)
+    def dirty_range(self) -> LogRange:
+        return self.log_range(self.first_dirty_offset, self.end_offset)
 
-    def clean_part(self) -> LogRange:
-        return self.part(0, self.first_dirty_offset)
+    def clean_range(self) -> LogRange:
+        return self.log_range(0, self.first_dirty_offset)
 
-    def part(self, start_offset: int, end_offset: int) -> LogRange:
-        """Whole segments: those that hold records from `start_offset` to before `end_offset`."""
+    def log_range(self, start_offset: int, end_offset: int) -> LogRange:
+        """Return the records in [start_offset, end_offset), located in slices that are whole segments."""
         sources = [source for group in self.groups for source in group.sources]
         ends = [source.segment.base_offset for source in sources[1:]] + [self.end_offset]
-        pieces = tuple(
+        slices = tuple(
             SegmentSlice.of(s, 0, s.size_bytes, start_offset, end_offset)
             for s, end in zip((source.segment for source in sources), ends, strict=True)
             if s.size_bytes and s.base_offset < end_offset and end > start_offset
@@ -105,16 +119,16 @@ class Round:
             start_offset,
             end_offset,
             "read_uncommitted",
-            pieces,
+            slices,
             self.max_batch_bytes,
         )
 
 
-def find_cleanable(log: PartitionLog, config: LogConfig, now_ms: int) -> Cleanable:
-    """See `eligibility.cleanable`. Raises CorruptRecordError."""
+def find_cleanable_range(log: PartitionLog, config: LogConfig, now_ms: int) -> CleanableRange:
+    """Return the part of the log that can be compacted (see `cleanable_range`). Raises CorruptRecordError."""
 
     def first_timestamp_ms(index: int) -> int:
-        """The first batch's greatest. (Kafka: LogSegment.getFirstBatchTimestamp)"""
+        """Return the greatest timestamp of the first batch (Kafka: LogSegment.getFirstBatchTimestamp)."""
         segment = log.segments[index]
         if segment.size_bytes:
             for _, scanned in log.headers(segment.base_offset, DamagedRange.refuse):
@@ -122,8 +136,8 @@ def find_cleanable(log: PartitionLog, config: LogConfig, now_ms: int) -> Cleanab
                     return greatest_timestamp_ms(scanned.batches.slice(0, 1))
         return -1
 
-    return cleanable(
-        [source_segment(segment) for segment in log.segments],
+    return cleanable_range(
+        [segment_sizes(segment) for segment in log.segments],
         checkpoint=log.checkpoints.first_dirty_offset,
         log_start_offset=log.local_log_start_offset,
         log_end_offset=log.log_end_offset,
@@ -137,84 +151,83 @@ def find_cleanable(log: PartitionLog, config: LogConfig, now_ms: int) -> Cleanab
     )
 
 
-def source_segment(segment: LogSegment) -> SourceSegment:
+def segment_sizes(segment: LogSegment) -> SegmentSizes:
     def size(name: str | None) -> int:
         return 0 if name is None else Path(segment.directory, name).stat().st_size
 
-    return SourceSegment(
-        segment.base_offset,
-        segment.size_bytes,
-        size(segment.index),
-        size(segment.time_index),
-        segment.mtime_ms,
+    return SegmentSizes(
+        segment.base_offset, segment.size_bytes, size(segment.index), size(segment.time_index)
     )
 
 
 def plan_round(
     log: PartitionLog,
-    found: Cleanable,
+    cleanable: CleanableRange,
     config: LogConfig,
     now_ms: int,
-    surveyed: Survey | None = None,
+    survey: Survey | None = None,
 ) -> Round:
-    """Raises CorruptRecordError.
+    """Plan the round that compacts the cleanable range of the log.
 
     Args:
-        surveyed: what the headers of the whole log tell; None: this passes over them.
+        survey: the survey of the whole log; None: survey the log now.
+
+    Raises:
+        CorruptRecordError: a batch is damaged.
     """
-    surveyed = survey(log) if surveyed is None else surveyed
+    survey = survey_log(log) if survey is None else survey
     aborted = [
         AbortedTxn(t.producer_id, t.first_offset, t.last_offset, t.last_stable_offset)
-        for t in surveyed.transactions()
-        if t.state == "aborted" and t.first_offset < found.end_offset
+        for t in survey.transactions()
+        if t.state == "aborted" and t.first_offset < cleanable.end_offset
         if t.last_offset is not None and t.last_stable_offset is not None
     ]
-    legacy_horizon = _legacy_horizon(log, found.first_dirty_offset, config)
-    bounds = group_segments([source_segment(s) for s in log.segments], found.end_offset, config)
-    borders = [log.segments[first].base_offset for first, _ in bounds]
+    legacy_horizon = _legacy_horizon(log, cleanable.first_dirty_offset, config)
+    bounds = group_segments([segment_sizes(s) for s in log.segments], cleanable.end_offset, config)
+    starts = [log.segments[first].base_offset for first, _ in bounds]
     ends = [log.segments[end].base_offset for _, end in bounds]
-    active = surveyed.producers.active(now_ms - config.producer_id_expiration_ms)
+    active = survey.producers.active(now_ms - config.producer_id_expiration_ms)
     groups = tuple(
         Group(
             tuple(Source(s, s.mtime_ms > legacy_horizon) for s in log.segments[first:end]),
             group_end,
-            _as_indexed(
-                [one for one in aborted if start <= one.last_offset < group_end], log.segments[first:end]
+            _index_entries(
+                [txn for txn in aborted if start <= txn.last_offset < group_end], log.segments[first:end]
             ),
-            _surroundings(start, group_end, aborted, open_producers, active, found.end_offset)
-            if surveyed.producers.by_id or start < found.end_offset <= group_end
+            _group_context(start, group_end, aborted, open_producers, active, cleanable.end_offset)
+            if survey.producers.by_id or start < cleanable.end_offset <= group_end
             else None,
         )
         for (first, end), start, group_end, open_producers in zip(
-            bounds, borders, ends, surveyed.open_at(borders), strict=True
+            bounds, starts, ends, survey.open_producers(starts), strict=True
         )
     )
     return Round(
         str(log.path),
         log.topic,
         log.partition,
-        found.first_dirty_offset,
-        found.end_offset,
+        cleanable.first_dirty_offset,
+        cleanable.end_offset,
         now_ms,
         min(now_ms + config.delete_retention_ms, _LAST_TIME_MS),
         config.index_interval_bytes,
         log.max_batch_bytes,
-        pack_ranges(sorted(map(_range, aborted))),
+        pack_ranges(sorted(map(_aborted_range, aborted))),
         groups,
     )
 
 
-def _surroundings(
+def _group_context(
     start: int,
     end: int,
     aborted: Sequence[AbortedTxn],
     open_producers: frozenset[int],
-    active: Mapping[int, ProducerEnd],
+    active: Mapping[int, LastRecord],
     round_end: int,
 ) -> GroupContext:
-    """Of the group that has the offsets from `start` to before `end`."""
+    """Return the context of the group with the offsets [start, end)."""
     return GroupContext(
-        tuple(_range(one) for one in aborted if one.first_offset < end and one.last_offset >= start),
+        tuple(_aborted_range(txn) for txn in aborted if txn.first_offset < end and txn.last_offset >= start),
         open_producers,
         {
             producer_id: last
@@ -225,25 +238,28 @@ def _surroundings(
     )
 
 
-def _as_indexed(aborted: Sequence[AbortedTxn], segments: Sequence[LogSegment]) -> tuple[AbortedTxn, ...]:
-    """The entries that these transactions have in the segments' own indexes, as brokers keep them: of one
-    whose first batches an earlier round took they still tell where it began."""
+def _index_entries(aborted: Sequence[AbortedTxn], segments: Sequence[LogSegment]) -> tuple[AbortedTxn, ...]:
+    """Return the transaction index entries of the aborted transactions.
+
+    An earlier round may have removed the first batches of a transaction. The entry in the segments' own index
+    still has the original first offset, and a broker keeps that entry.
+    """
     if not aborted:
         return ()
     indexed = (entry for segment in segments for entry in segment.load_transaction_index().all_entries())
-    known = {(entry.producer_id, entry.last_offset): entry for entry in indexed}
-    entries = [known.get((one.producer_id, one.last_offset), one) for one in aborted]
+    by_marker = {(entry.producer_id, entry.last_offset): entry for entry in indexed}
+    entries = [by_marker.get((txn.producer_id, txn.last_offset), txn) for txn in aborted]
     return tuple(
-        entry if entry.first_offset <= one.first_offset else one
-        for one, entry in zip(aborted, entries, strict=True)
+        entry if entry.first_offset <= txn.first_offset else txn
+        for txn, entry in zip(aborted, entries, strict=True)
     )
 
 
-def _range(aborted: AbortedTxn) -> AbortedRange:
-    return aborted.producer_id, aborted.first_offset, aborted.last_offset
+def _aborted_range(transaction: AbortedTxn) -> AbortedRange:
+    return transaction.producer_id, transaction.first_offset, transaction.last_offset
 
 
 def _legacy_horizon(log: PartitionLog, first_dirty_offset: int, config: LogConfig) -> int:
-    """Tombstones of magic 0 and 1 are needed in files younger than this."""
+    """Return the file modification time after which tombstones of magic 0 and 1 are kept, in ms."""
     clean = [segment for segment in log.segments if segment.base_offset < first_dirty_offset]
     return clean[-1].mtime_ms - config.delete_retention_ms if clean else 0

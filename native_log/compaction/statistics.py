@@ -1,4 +1,4 @@
-"""What a cleaning did to a partition, as a row."""
+"""The result of a compaction: one row for each partition."""
 
 from __future__ import annotations
 
@@ -12,29 +12,33 @@ from native_log.records import RewriteStats
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from native_log.compaction.eligibility import Cleanable
+    from native_log.compaction.eligibility import CleanableRange
     from native_log.compaction.rounds import Round
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatistics:
-    """One partition of a run. Sizes are of .log files.
+    """The result for one partition. Byte sizes are those of .log files.
 
     Attributes:
-        status: "cleaned" (in a dry run: would be), "skipped" or "failed"; `reason` says why, or what was
-            asked for of a cleaned log and not done.
-        bytes_after: approximate in a dry run: it depends on the compressor and on the time of the run.
-        first_dirty_offset, end_offset: of what was dirty. The end is the next round's first dirty offset.
-        null_keys: records without key in the dirty part. Compaction drops them.
-        live_keys, dead_keys: keys in the part that is clean now: whose newest record has a value, or is a
-            tombstone (be it dropped by now).
-        first_expiry_ms, last_expiry_ms: when tombstones and transaction markers expire that have a delete
-            horizon: they go in the first cleaning after that.
-        was_cleaned: cleaner-offset-checkpoint has the partition.
-        last_cleaned_ms: when an earlier cleaning set a delete horizon last, if delete.retention.ms was then
-            what it is now. None: nothing tells.
-        segments_deleted, bytes_deleted: what retention deleted of the log as the cleaning left it, be it
-            skipped. (All other figures are of before.)
+        status: "cleaned" (in a dry run: would be), "skipped" or "failed".
+        reason: why the partition was skipped or failed, or what was requested for a cleaned partition and not
+            done.
+        first_dirty_offset, end_offset: the dirty range, end exclusive. The end is the first dirty offset of
+            the next round.
+        bytes_after: approximate in a dry run, because it depends on the compressor and on the time of the
+            run.
+        null_keys: the number of dirty records without a key. Compaction drops them.
+        live_keys: the number of keys in the range that is clean now whose newest record has a value.
+        dead_keys: the number of keys in that range whose newest record is a tombstone, whether the round kept
+            or dropped the tombstone.
+        first_expiry_ms, last_expiry_ms: the smallest and the greatest delete horizon of the batches that are
+            left. The first compaction after its delete horizon drops a tombstone or transaction marker.
+        was_cleaned: whether cleaner-offset-checkpoint had an entry for the partition.
+        last_cleaned_ms: the time at which an earlier compaction last set a delete horizon, provided that
+            delete.retention.ms has not changed since; None if no batch has such a horizon.
+        segments_deleted, bytes_deleted: the segments that the delete policy removed after compaction, also
+            from a skipped log. The other figures do not include this.
     """
 
     topic: str
@@ -68,13 +72,15 @@ class PartitionStatistics:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
-    """What rewriting a group of segments came to; sums are of several groups.
+    """The result of rewriting one group of segments, or the sum of several groups.
 
     Attributes:
-        keys: whose newest record lies there.
-        horizons: (first, last) of the delete horizons that are left there, in epoch ms.
-        last_set_before_ms: the last of those horizons that an earlier round set.
-        largest_timestamp_ms: of the batches that are left; -1 if none has one.
+        keys: the number of keys whose newest record is in the group.
+        horizons: the smallest and the greatest delete horizon of the batches that are left, in epoch ms; None
+            if no batch has one.
+        last_set_before_ms: the greatest of those horizons that an earlier round set, in epoch ms.
+        largest_timestamp_ms: the largest timestamp of the batches that are left, in epoch ms; -1 if no batch
+            has one.
     """
 
     rewritten: RewriteStats = field(default_factory=RewriteStats)
@@ -84,8 +90,9 @@ class GroupStatistics:
     largest_timestamp_ms: int = -1
 
     def __add__(self, other: GroupStatistics) -> GroupStatistics:
-        horizons = [one.horizons for one in (self, other) if one.horizons is not None]
-        before = [one.last_set_before_ms for one in (self, other) if one.last_set_before_ms is not None]
+        both = (self, other)
+        horizons = [stats.horizons for stats in both if stats.horizons is not None]
+        before = [stats.last_set_before_ms for stats in both if stats.last_set_before_ms is not None]
         return GroupStatistics(
             self.rewritten + other.rewritten,
             self.keys + other.keys,
@@ -114,43 +121,62 @@ STATISTICS_SCHEMA = pa.schema(
         for f in fields(PartitionStatistics)
     ]
 )
-"""One row a partition: the fields of PartitionStatistics in camelCase."""
+"""One row for each partition: the fields of PartitionStatistics in camelCase."""
 
 
-def table(statistics: Iterable[PartitionStatistics]) -> pa.Table:
-    ordered = sorted(statistics, key=lambda one: (one.topic, one.partition))
-    columns = [[getattr(one, f.name) for one in ordered] for f in fields(PartitionStatistics)]
+def statistics_table(partitions: Iterable[PartitionStatistics]) -> pa.Table:
+    """Return the rows (STATISTICS_SCHEMA), sorted by topic and partition."""
+    ordered = sorted(partitions, key=lambda stats: (stats.topic, stats.partition))
+    columns = [[getattr(stats, f.name) for stats in ordered] for f in fields(PartitionStatistics)]
     return pa.table(columns, schema=STATISTICS_SCHEMA)
 
 
-def skipped(topic: str, partition: int, reason: str, found: Cleanable | None = None) -> PartitionStatistics:
-    if found is None:
+def skipped_partition(
+    topic: str, partition: int, reason: str, cleanable: CleanableRange | None = None
+) -> PartitionStatistics:
+    if cleanable is None:
         return PartitionStatistics(topic, partition, "skipped", reason)
     return PartitionStatistics(
-        topic, partition, "skipped", reason, found.first_dirty_offset, found.end_offset, found.dirty_ratio
+        topic,
+        partition,
+        "skipped",
+        reason,
+        cleanable.first_dirty_offset,
+        cleanable.end_offset,
+        cleanable.dirty_ratio,
     )
 
 
-def cleaned(
+def failed_partition(topic: str, partition: int, reason: str) -> PartitionStatistics:
+    return PartitionStatistics(topic, partition, "failed", reason)
+
+
+def cleaned_partition(
     round: Round,
-    found: Cleanable,
-    groups: GroupStatistics,
+    cleanable: CleanableRange,
+    groups: Iterable[GroupStatistics],
     null_keys: int,
     was_cleaned: bool,
     note: str | None = None,
 ) -> PartitionStatistics:
-    """Of a round that was carried out, or would be; `groups`: the sum of all."""
-    rewritten = groups.rewritten
+    """Return the row of a partition whose round was carried out or, in a dry run, would be.
+
+    Args:
+        groups: the results of all groups of the round.
+        note: what was requested and not done.
+    """
+    total = sum(groups, GroupStatistics())
+    rewritten = total.rewritten
     dead_keys = rewritten.tombstones_kept + rewritten.tombstones_dropped
-    before, retention_ms = groups.last_set_before_ms, round.delete_horizon_ms - round.now_ms
+    before, retention_ms = total.last_set_before_ms, round.delete_horizon_ms - round.now_ms
     return PartitionStatistics(
         round.topic,
         round.partition,
         "cleaned",
         note,
-        found.first_dirty_offset,
+        cleanable.first_dirty_offset,
         round.end_offset,
-        found.dirty_ratio,
+        cleanable.dirty_ratio,
         sum(len(group.sources) for group in round.groups),
         len(round.groups),
         rewritten.bytes_read,
@@ -163,10 +189,10 @@ def cleaned(
         rewritten.tombstones_dropped,
         rewritten.horizons_set,
         null_keys,
-        groups.keys - dead_keys,
+        total.keys - dead_keys,
         dead_keys,
-        None if groups.horizons is None else groups.horizons[0],
-        None if groups.horizons is None else groups.horizons[1],
+        None if total.horizons is None else total.horizons[0],
+        None if total.horizons is None else total.horizons[1],
         was_cleaned,
         None if before is None else before - retention_ms,
     )

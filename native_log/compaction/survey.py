@@ -1,7 +1,7 @@
-"""What the headers of a log tell a round of cleaning: who wrote it, and which transactions it has.
+"""A pass over the batch headers of a log that collects its producers and transactions.
 
-A survey grows with producers and transactions, not with batches. Parts of a log can be surveyed apart and
-put together in their order.
+The size of a survey grows with the number of producers and transactions, not with the number of batches.
+Parts of a log can be surveyed separately and joined in offset order.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from native_log.compaction.header_checks import check_crcs
-from native_log.compaction.verdicts import ProducerEnds
+from native_log.compaction.verdicts import ProducerTable
+from native_log.errors import CorruptRecordError
 from native_log.log.producers.open_transactions import (
     ABORT,
     COMMIT,
@@ -21,10 +21,11 @@ from native_log.log.producers.open_transactions import (
     has_transactions,
     transactional_rows,
 )
-from native_log.segment.damage import DamagedRange
+from native_log.segment.damage import LEFT_ALONE, DamagedRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -35,98 +36,116 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Survey:
-    """What consecutive segments tell.
+    """The producers and transactions of consecutive segments.
 
     Attributes:
-        turns: of the transactional batches those that change what is open: each transaction's first one (of
-            this part of the log) and the markers.
+        producers: the last record of each producer.
+        boundaries: the transactional batches that begin or end a transaction: its first batch in these
+            segments, and its marker. In offset order.
     """
 
-    producers: ProducerEnds = field(default_factory=ProducerEnds)
-    turns: list[TransactionalRow] = field(default_factory=list)
+    producers: ProducerTable = field(default_factory=ProducerTable)
+    boundaries: list[TransactionalRow] = field(default_factory=list)
     _open: set[int] = field(default_factory=set)
 
-    def apply(self, batches: pa.RecordBatch) -> None:
-        """Takes the batches (BATCH_SCHEMA) that follow."""
+    def add_batches(self, batches: pa.RecordBatch) -> None:
+        """Add the headers of the batches (BATCH_SCHEMA) that follow in the log."""
         greatest_id = pc.max(batches.column("producerId")).as_py()
         if greatest_id is None or greatest_id < 0:
             return
-        self.producers.apply(batches)
-        for turn in transactional_rows(batches):
-            producer_id, _, _, is_control, control_type = turn
+        self.producers.add_batches(batches)
+        for row in transactional_rows(batches):
+            producer_id, _, _, is_control, control_type = row
             if is_control:
                 if control_type in (ABORT, COMMIT):
                     self._open.discard(producer_id)
-                    self.turns.append(turn)
+                    self.boundaries.append(row)
             elif producer_id not in self._open:
                 self._open.add(producer_id)
-                self.turns.append(turn)
+                self.boundaries.append(row)
 
-    def add(self, following: Survey) -> None:
-        """Takes what is known of the segments that follow."""
-        self.producers.add(following.producers)
-        self.turns += following.turns
+    def extend(self, following: Survey) -> None:
+        """Append the survey of the segments that follow."""
+        self.producers.extend(following.producers)
+        self.boundaries += following.boundaries
         self._open = following._open
 
     def transactions(self) -> list[Transaction]:
-        """Those that ended, in the order of their markers."""
-        return OpenTransactions().apply_rows(self.turns)
+        """Return the transactions that ended, in the order of their markers."""
+        return OpenTransactions().apply_rows(self.boundaries)
 
-    def open_at(self, offsets: list[int]) -> Iterator[frozenset[int]]:
-        """The producers with a transaction open at each of these (ascending) offsets."""
+    def open_producers(self, offsets: list[int]) -> Iterator[frozenset[int]]:
+        """Yield the ids of the producers with an open transaction at each of these ascending offsets."""
         open_transactions = OpenTransactions()
         start = 0
         for offset in offsets:
             end = start
-            while end < len(self.turns) and self.turns[end][2] < offset:
+            while end < len(self.boundaries) and self.boundaries[end][2] < offset:
                 end += 1
-            open_transactions.apply_rows(self.turns[start:end])
+            open_transactions.apply_rows(self.boundaries[start:end])
             start = end
             yield frozenset(open_transactions.first_offsets)
 
 
-class TransactionMetError(Exception):
-    """Headers were looked at as those of a log without transactions, which it is not."""
+class UnexpectedTransactionError(Exception):
+    """A log that was assumed to have no transactions has one."""
 
 
-class PlainSurvey:
-    """A survey of a log that is taken to have no transactions, made while its keys are gathered.
+class OptimisticSurvey:
+    """A survey that assumes that the log has no transactions.
+
+    Without transactions the headers can be surveyed in the same pass that reads the keys.
 
     Attributes:
-        survey: what was told so far.
+        survey: the headers added so far.
     """
 
     def __init__(self) -> None:
         self.survey = Survey()
 
     def __call__(self, batches: pa.RecordBatch) -> None:
-        """Takes the batches (BATCH_SCHEMA) that follow. Raises TransactionMetError."""
+        """Add the headers of the batches (BATCH_SCHEMA) that follow. Raises UnexpectedTransactionError."""
         if has_transactions(batches):
-            raise TransactionMetError
-        self.survey.apply(batches)
+            raise UnexpectedTransactionError
+        self.survey.add_batches(batches)
 
 
-def survey(log: PartitionLog, first: int = 0, end: int | None = None) -> Survey:
-    """Passes over the headers of `log.segments[first:end]`.
+def survey_log(log: PartitionLog, first: int = 0, end: int | None = None) -> Survey:
+    """Survey the headers of `log.segments[first:end]`.
+
+    If the segments contain transactions, verify every CRC: compaction then decides on whole batches by their
+    headers alone.
 
     Raises:
-        CorruptRecordError: they cannot be believed. Where there are transactions these are judged by headers
-            alone, so that then every CRC is looked at.
+        CorruptRecordError: a batch is damaged.
     """
-    found = Survey()
+    survey = Survey()
     for _, batches in _headers(log, first, end, False):
-        found.apply(batches)
-    if found.turns:
+        survey.add_batches(batches)
+    if survey.boundaries:
         for segment, batches in _headers(log, first, end, True):
-            check_crcs(batches, segment.path)
-    return found
+            _check_crcs(batches, segment.path)
+    return survey
 
 
 def _headers(
-    log: PartitionLog, first: int, end: int | None, with_crcs: bool
+    log: PartitionLog, first: int, end: int | None, check_crcs: bool
 ) -> Iterator[tuple[LogSegment, pa.RecordBatch]]:
-    chosen = {segment.base_offset for segment in log.segments[first:end]}
-    for segment, scanned in log.headers(min(chosen, default=None), DamagedRange.refuse, check_crcs=with_crcs):
-        if segment.base_offset not in chosen:
+    base_offsets = {segment.base_offset for segment in log.segments[first:end]}
+    start = min(base_offsets, default=None)
+    for segment, scanned in log.headers(start, DamagedRange.refuse, check_crcs=check_crcs):
+        if segment.base_offset not in base_offsets:
             break
         yield segment, scanned.batches
+
+
+def _check_crcs(batches: pa.RecordBatch, path: Path) -> None:
+    """Raise CorruptRecordError if one of the batches, scanned with check_crcs, has a wrong CRC."""
+    wrong = pc.index(batches.column("isValid"), False).as_py()
+    if wrong >= 0:
+        raise CorruptRecordError(
+            f"expected a batch that matches its CRC, found one that does not. {LEFT_ALONE}",
+            path=path,
+            position=batches.column("position")[wrong].as_py(),
+            offset=batches.column("baseOffset")[wrong].as_py(),
+        )

@@ -1,4 +1,4 @@
-"""Which records of a round survive."""
+"""Find the offsets that survive a round, within a memory limit."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from native_log.compaction.rewrite import gather
 from native_log.compaction.rounds import plan_round
-from native_log.compaction.survey import PlainSurvey, Survey, TransactionMetError, survey
+from native_log.compaction.survey import OptimisticSurvey, Survey, UnexpectedTransactionError, survey_log
 from native_log.errors import KafkaLogError
 from native_log.records import OffsetMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from native_log.compaction.eligibility import Cleanable
+    from native_log.compaction.eligibility import CleanableRange
     from native_log.compaction.rounds import Round
     from native_log.config import LogConfig
     from native_log.log import PartitionLog
@@ -22,68 +22,90 @@ if TYPE_CHECKING:
     from native_log.records.compaction import PutBatches, Survivors
 
 
-def _no_one(_: int) -> None:
+def _ignore_progress(_: int) -> None:
     pass
 
 
 def plan_and_find_survivors(
     log: PartitionLog,
-    found: Cleanable,
+    cleanable: CleanableRange,
     config: LogConfig,
     now_ms: int,
     max_bytes: int,
-    advance: Callable[[int], None] = _no_one,
+    on_bytes: Callable[[int], None] = _ignore_progress,
     *,
-    most_maps: int | None = None,
+    max_maps: int | None = None,
 ) -> tuple[Round, Survivors, int]:
-    """The round over `log`, the offsets that survive in it, and how many dirty records have no key.
+    """Plan the round over `log` and find the offsets that survive it.
 
-    As a rule there are no transactions, and one map has room: then one pass tells both. Where not, the log is
-    surveyed first. Raises TooManyKeysError: they take more than `most_maps`.
+    Most logs have no transactions, and their keys fit into one map. Then one pass reads both headers and
+    keys. Otherwise the log is surveyed first, and read again for the keys.
+
+    Args:
+        max_bytes: the memory limit of a map.
+        on_bytes: called with the number of bytes processed since the last call.
+        max_maps: how many maps the keys may take; None: any number.
+
+    Returns:
+        The round, the offsets that survive, and the number of dirty records without a key.
+
+    Raises:
+        TooManyKeysError: the keys take more than `max_maps` maps.
+        CorruptRecordError: a batch is damaged.
     """
     bases = [segment.base_offset for segment in log.segments]
-    dirty, clean = PlainSurvey(), PlainSurvey()
-    plain = plan_round(log, found, config, now_ms, Survey())
+    dirty, clean = OptimisticSurvey(), OptimisticSurvey()
+    provisional = plan_round(log, cleanable, config, now_ms, Survey())
     try:
-        with_one_map = _with_one_map(plain, max_bytes, advance, dirty, clean)
-    except TransactionMetError:
-        with_one_map = None
-    if with_one_map is None:
-        round = plan_round(log, found, config, now_ms)
-        return round, *find_survivors(round, max_bytes, advance, most_maps=most_maps)
-    whole = Survey()
-    for part in (clean.survey, dirty.survey, survey(log, bases.index(found.end_offset))):
-        whole.add(part)
-    return plan_round(log, found, config, now_ms, whole), *with_one_map
+        result = _find_with_one_map(provisional, max_bytes, on_bytes, dirty, clean)
+    except UnexpectedTransactionError:
+        result = None
+    if result is None:
+        round = plan_round(log, cleanable, config, now_ms)
+        return round, *find_survivors(round, max_bytes, on_bytes, max_maps=max_maps)
+    survey = Survey()
+    for part in (clean.survey, dirty.survey, survey_log(log, bases.index(cleanable.end_offset))):
+        survey.extend(part)
+    return plan_round(log, cleanable, config, now_ms, survey), *result
 
 
 def find_survivors(
     round: Round,
     max_bytes: int,
-    advance: Callable[[int], None] = _no_one,
+    on_bytes: Callable[[int], None] = _ignore_progress,
     *,
-    most_maps: int | None = None,
+    max_maps: int | None = None,
 ) -> tuple[Survivors, int]:
-    """The offsets that survive, and how many dirty records have no key.
+    """Find the offsets that survive the round.
 
-    Where the keys take more than `max_bytes`, one map after the other takes a part of the dirty records each;
-    what survived before is passed over again, and what a later map shadows goes. (A broker cleans that far,
-    rewrites, and goes on in another round: to the same survivors.)
+    If the keys take more than `max_bytes`, several maps are filled in turn, each with the keys of a part of
+    the dirty range. For each map the records before its part are read again, and those with a key in the map
+    do not survive. (A broker compacts up to where its map is full, and compacts the rest in another round.
+    The survivors are the same.)
 
     Args:
-        advance: told the bytes gone over.
+        max_bytes: the memory limit of a map.
+        on_bytes: called with the number of bytes processed since the last call.
+        max_maps: how many maps the keys may take; None: any number.
+
+    Returns:
+        The offsets that survive, and the number of dirty records without a key.
 
     Raises:
-        TooManyKeysError: they take more than `most_maps`.
+        TooManyKeysError: the keys take more than `max_maps` maps.
+        KafkaLogError: one key takes more than `max_bytes`.
+        CorruptRecordError: a batch is damaged.
     """
     survivors: Survivors | None = None
     null_keys, start, maps = 0, round.first_dirty_offset, 0
     while start < round.end_offset or survivors is None:
-        if maps == most_maps:
+        if maps == max_maps:
             raise TooManyKeysError
         offsets, maps = OffsetMap(max_bytes), maps + 1
         dirty = gather(
-            round.part(start, round.end_offset), round.aborted, _told(advance, offsets.put_batches)
+            round.log_range(start, round.end_offset),
+            round.aborted,
+            _with_progress(offsets.put_batches, on_bytes),
         )
         end = round.end_offset if dirty.full_at is None else dirty.full_at
         if not len(offsets) and dirty.full_at is not None:
@@ -92,42 +114,53 @@ def find_survivors(
                 path=round.path,
                 offset=start,
             )
-        found = offsets.survivors()
-        gather(round.part(0, start), round.aborted, _told(advance, partial(_mark, offsets, found)))
-        if survivors is not None:  # below `start` only what survived the maps before
-            found = found.difference(found.between(0, start).difference(survivors))
-        survivors, start = found, end
+        newest = offsets.survivors()
+        mark = _with_progress(partial(_mark, offsets, newest), on_bytes)
+        gather(round.log_range(0, start), round.aborted, mark)
+        if survivors is not None:  # below `start`, only offsets that survived the earlier maps survive
+            newest = newest.difference(newest.between(0, start).difference(survivors))
+        survivors, start = newest, end
         null_keys += dirty.null_keys
     return survivors, null_keys
 
 
 class TooManyKeysError(Exception):
-    """For as many maps as are allowed."""
+    """The keys of a round take more maps than allowed."""
 
 
-def _with_one_map(
-    round: Round, max_bytes: int, advance: Callable[[int], None], dirty: PlainSurvey, clean: PlainSurvey
+def _find_with_one_map(
+    round: Round,
+    max_bytes: int,
+    on_bytes: Callable[[int], None],
+    dirty_survey: OptimisticSurvey,
+    clean_survey: OptimisticSurvey,
 ) -> tuple[Survivors, int] | None:
-    """None: it has no room for all keys. Raises TransactionMetError."""
+    """Find the survivors as `find_survivors` does, and survey the headers in the same pass.
+
+    Returns None if one map cannot hold all keys. Raises UnexpectedTransactionError.
+    """
     offsets = OffsetMap(max_bytes)
-    put = _told(advance, offsets.put_batches)
+    put = _with_progress(offsets.put_batches, on_bytes)
     start = round.first_dirty_offset
-    gathered = gather(round.part(start, round.end_offset), b"", put, dirty)
-    if gathered.full_at is not None:
+    dirty = gather(round.log_range(start, round.end_offset), b"", put, dirty_survey)
+    if dirty.full_at is not None:
         return None
-    found = offsets.survivors()
-    gather(round.part(0, start), b"", _told(advance, partial(_mark, offsets, found)), clean)
-    return found, gathered.null_keys
+    survivors = offsets.survivors()
+    mark = _with_progress(partial(_mark, offsets, survivors), on_bytes)
+    gather(round.log_range(0, start), b"", mark, clean_survey)
+    return survivors, dirty.null_keys
 
 
-def _mark(offsets: OffsetMap, survivors: Survivors, buffer: memoryview, **where: Any) -> MapProgress:
-    return offsets.mark(buffer, survivors, **where)
+def _mark(offsets: OffsetMap, survivors: Survivors, buffer: memoryview, **options: Any) -> MapProgress:
+    return offsets.mark(buffer, survivors, **options)
 
 
-def _told(advance: Callable[[int], None], put: PutBatches) -> PutBatches:
-    def call(buffer: memoryview, *, base_position: int, **where: Any) -> MapProgress:
-        found = put(buffer, base_position=base_position, **where)
-        advance(found.position - base_position)
-        return found
+def _with_progress(put: PutBatches, on_bytes: Callable[[int], None]) -> PutBatches:
+    """Return `put`, extended to report the number of bytes it processed."""
 
-    return call
+    def put_and_report(buffer: memoryview, *, base_position: int, **options: Any) -> MapProgress:
+        progress = put(buffer, base_position=base_position, **options)
+        on_bytes(progress.position - base_position)
+        return progress
+
+    return put_and_report

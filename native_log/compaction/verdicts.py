@@ -1,8 +1,8 @@
-"""What becomes of each batch of a round, from the headers alone (Kafka: CleanedTransactionMetadata,
-Cleaner.cleanInto's RecordFilter).
+"""Decide what a round does with each batch, from the batch's header alone.
 
-Transactions run across segments and groups: what a group must know of the log around it comes with the plan,
-so that groups can be rewritten apart. A verdict is one byte a batch, for the kernel.
+Transactions can extend over several segments and groups. The plan of a round gives each group what it must
+know about the rest of the log (GroupContext), so groups can be rewritten independently. The kernel gets one
+byte, a Verdict, for each batch. (Kafka: CleanedTransactionMetadata; the RecordFilter in Cleaner.cleanInto)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AbortedRange = tuple[int, int, int]
 """(producer id, first offset, offset of the ABORT marker)."""
 
-_ASKED = (
+_COLUMNS = (
     "producerId",
     "producerEpoch",
     "baseOffset",
@@ -37,8 +37,14 @@ _ASKED = (
 
 
 @dataclass(slots=True)
-class ProducerEnd:
-    """The last that a log tells of a producer. A new epoch forgets the data of the one before."""
+class LastRecord:
+    """The last batch of a producer in a log (Kafka: LastRecord).
+
+    Attributes:
+        last_data_offset: the last offset of its last batch that is not a control batch; None if there is none
+            with this epoch.
+        timestamp_ms: the greatest timestamp of its last batch.
+    """
 
     epoch: int
     last_data_offset: int | None
@@ -46,14 +52,14 @@ class ProducerEnd:
 
 
 @dataclass(slots=True)
-class ProducerEnds:
-    """Moved along the log header by header; what the broker knows of producers at its end."""
+class ProducerTable:
+    """The last record of each producer, by producer id, at a point of the log."""
 
-    by_id: dict[int, ProducerEnd] = field(default_factory=dict)
+    by_id: dict[int, LastRecord] = field(default_factory=dict)
 
-    def apply(self, batches: pa.RecordBatch) -> None:
-        """Takes the batches (BATCH_SCHEMA) that follow."""
-        if _is_of_one_producer(batches):  # as a rule: then the last of them says it all
+    def add_batches(self, batches: pa.RecordBatch) -> None:
+        """Add the headers of the batches (BATCH_SCHEMA) that follow in the log."""
+        if _have_one_producer(batches):  # the usual case: only the last batch counts
             batches = batches.slice(batches.num_rows - 1)
         names = ("producerId", "producerEpoch", "lastOffset", "isControl", "maxTimestamp")
         for producer_id, epoch, last_offset, is_control, timestamp_ms in zip(
@@ -61,26 +67,28 @@ class ProducerEnds:
         ):
             if producer_id < 0:
                 continue
-            found = self.by_id.get(producer_id)
-            if found is None or found.epoch != epoch:
-                found = self.by_id[producer_id] = ProducerEnd(epoch, None, timestamp_ms)
+            last = self.by_id.get(producer_id)
+            if last is None or last.epoch != epoch:
+                last = self.by_id[producer_id] = LastRecord(epoch, None, timestamp_ms)
             if not is_control:
-                found.last_data_offset = last_offset
-            found.timestamp_ms = timestamp_ms
+                last.last_data_offset = last_offset
+            last.timestamp_ms = timestamp_ms
 
-    def add(self, following: ProducerEnds) -> None:
-        """Takes what is known of the part of the log that follows."""
-        for producer_id, end in following.by_id.items():
-            found = self.by_id.get(producer_id)
-            if found is not None and found.epoch == end.epoch and end.last_data_offset is None:
-                end = ProducerEnd(end.epoch, found.last_data_offset, end.timestamp_ms)
-            self.by_id[producer_id] = end
+    def extend(self, following: ProducerTable) -> None:
+        """Append the table of the part of the log that follows."""
+        for producer_id, last in following.by_id.items():
+            before = self.by_id.get(producer_id)
+            if before is not None and before.epoch == last.epoch and last.last_data_offset is None:
+                last = LastRecord(last.epoch, before.last_data_offset, last.timestamp_ms)
+            self.by_id[producer_id] = last
 
-    def active(self, expired_before_ms: int) -> dict[int, ProducerEnd]:
-        return {id: end for id, end in self.by_id.items() if end.timestamp_ms >= expired_before_ms}
+    def active(self, expired_before_ms: int) -> dict[int, LastRecord]:
+        """Return the last records with a timestamp at or after `expired_before_ms`."""
+        return {id: last for id, last in self.by_id.items() if last.timestamp_ms >= expired_before_ms}
 
 
-def _is_of_one_producer(batches: pa.RecordBatch) -> bool:
+def _have_one_producer(batches: pa.RecordBatch) -> bool:
+    """Return whether all batches have the same producer id and epoch, and none is a control batch."""
     ids, epochs = (pc.min_max(batches.column(name)) for name in ("producerId", "producerEpoch"))
     return (
         ids["min"] == ids["max"]
@@ -91,29 +99,29 @@ def _is_of_one_producer(batches: pa.RecordBatch) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """What a group's batches are judged by, beside what their headers say. Plain values.
+    """What the verdicts on a group's batches depend on besides the batches' headers. Plain values.
 
     Attributes:
-        aborted: the aborted transactions with data or their marker in the group.
-        open_producers: those with a transaction open at the group's beginning.
-        producers: what the log's end tells of producers that are not expired; of those whose last data lies
-            outside of the group nothing is asked.
-        round_end: the offset at which the round ends. The batch that ends there is kept, if empty
-            (KAFKA-17076).
+        aborted: the aborted transactions that have data or their marker in the group.
+        open_producers: the ids of the producers with an open transaction at the beginning of the group.
+        producers: the last records of the producers that have not expired at the end of the log, unless their
+            last data batch is outside the group.
+        round_end: the end offset of the round, exclusive. The batch that ends there is kept, even if no
+            record of it survives (KAFKA-17076).
     """
 
     aborted: tuple[AbortedRange, ...]
     open_producers: frozenset[int]
-    producers: Mapping[int, ProducerEnd]
+    producers: Mapping[int, LastRecord]
     round_end: int
 
 
 class GroupVerdicts:
-    """The verdicts of one group, asked for its batches in the order of the log.
+    """Decides on the batches of one group. The batches must be given in the order of the log.
 
     Attributes:
-        retained: last offsets, ascending, of the batches that may have to be retained. Other batches, if they
-            are of no transaction and no control batches, are just filtered.
+        retained: ascending last offsets of the batches that may have to be kept although they are empty. All
+            other batches that belong to no transaction and are no control batches have the verdict FILTER.
     """
 
     def __init__(self, context: GroupContext, now_ms: int) -> None:
@@ -124,30 +132,36 @@ class GroupVerdicts:
         self._open = set(context.open_producers)
         self._producers = context.producers
         self._round_end = context.round_end
-        ends = (end.last_data_offset for end in context.producers.values())
-        self.retained = sorted([offset for offset in ends if offset is not None] + [self._round_end - 1])
+        last_offsets = (last.last_data_offset for last in context.producers.values())
+        self.retained = sorted(
+            [offset for offset in last_offsets if offset is not None] + [self._round_end - 1]
+        )
         self._now_ms = now_ms
 
     def of(self, batches: pa.RecordBatch) -> bytes | None:
-        """A byte (Verdict) for each of `batches` (BATCH_SCHEMA); None: FILTER for all."""
-        if not self._has_more_than_data(batches):
+        """Return one byte (Verdict) for each of `batches` (BATCH_SCHEMA), or None if all are FILTER."""
+        if not self._need_verdicts(batches):
             return None
-        columns = (batches.column(name).to_pylist() for name in _ASKED)
+        columns = (batches.column(name).to_pylist() for name in _COLUMNS)
         return bytes(self._verdict(*row) for row in zip(*columns, strict=True))
 
-    def _has_more_than_data(self, batches: pa.RecordBatch) -> bool:
-        """Batches of a transaction, or one that is retained. A look at columns, for there are seldom any."""
+    def _need_verdicts(self, batches: pa.RecordBatch) -> bool:
+        """Return whether a verdict may differ from FILTER. Looks at whole columns, since that is rare."""
         if has_transactions(batches):
             return True
-        found = pc.min_max(batches.column("lastOffset")).as_py()
-        return self.retains_one_of(None if found["min"] is None else (found["min"], found["max"]))
+        limits = pc.min_max(batches.column("lastOffset")).as_py()
+        return self.retains_one_of(None if limits["min"] is None else (limits["min"], limits["max"]))
 
     def retains_one_of(self, last_offsets: tuple[int, int] | None) -> bool:
-        """Whether a batch that ends within these offsets, the last one included, may have to be retained."""
+        """Return whether a batch may have to be kept although it is empty.
+
+        Args:
+            last_offsets: the least and the greatest last offset of the batches; None if there is no batch.
+        """
         if last_offsets is None:
             return False
-        at = bisect_left(self.retained, last_offsets[0])
-        return at < len(self.retained) and self.retained[at] <= last_offsets[1]
+        index = bisect_left(self.retained, last_offsets[0])
+        return index < len(self.retained) and self.retained[index] <= last_offsets[1]
 
     def _verdict(
         self,
@@ -162,26 +176,28 @@ class GroupVerdicts:
     ) -> Verdict:
         verdict = Verdict.FILTER
         if is_control:
-            verdict = self._control(producer_id, last_offset, control_type, horizon_ms)
+            verdict = self._control_verdict(producer_id, last_offset, control_type, horizon_ms)
         elif is_transactional:
-            verdict = self._data(producer_id, base_offset)
+            verdict = self._data_verdict(producer_id, base_offset)
         if self._is_retained(producer_id, epoch, last_offset, is_control):
             verdict |= Verdict.RETAIN_EMPTY
         return verdict
 
-    def _data(self, producer_id: int, base_offset: int) -> Verdict:
+    def _data_verdict(self, producer_id: int, base_offset: int) -> Verdict:
         self._open.add(producer_id)
         is_aborted = any(first <= base_offset <= last for first, last in self._aborted.get(producer_id, ()))
         return Verdict.DISCARD if is_aborted else Verdict.FILTER
 
-    def _control(self, producer_id: int, offset: int, kind: int | None, horizon_ms: int | None) -> Verdict:
-        if kind == ABORT:
+    def _control_verdict(
+        self, producer_id: int, offset: int, control_type: int | None, horizon_ms: int | None
+    ) -> Verdict:
+        if control_type == ABORT:
             is_needed = (producer_id, offset) in self._markers
-        elif kind == COMMIT:
+        elif control_type == COMMIT:
             is_needed = producer_id in self._open
-        else:  # emptied by an earlier round; other types are never removed
-            is_needed = kind is not None
-        if kind in (ABORT, COMMIT):
+        else:  # None: an earlier round removed the marker. Markers of other types are never removed.
+            is_needed = control_type is not None
+        if control_type in (ABORT, COMMIT):
             self._open.discard(producer_id)
         if is_needed:
             return Verdict.FILTER
@@ -192,9 +208,9 @@ class GroupVerdicts:
     def _is_retained(self, producer_id: int, epoch: int, last_offset: int, is_control: bool) -> bool:
         if last_offset + 1 == self._round_end:
             return True
-        end = self._producers.get(producer_id) if producer_id >= 0 else None
-        if end is None:
+        last = self._producers.get(producer_id) if producer_id >= 0 else None
+        if last is None:
             return False
-        if end.last_data_offset is None:
-            return is_control and end.epoch == epoch
-        return end.last_data_offset == last_offset
+        if last.last_data_offset is None:
+            return is_control and last.epoch == epoch
+        return last.last_data_offset == last_offset

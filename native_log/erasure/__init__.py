@@ -1,12 +1,12 @@
-"""Erasure: records that were asked to be forgotten, taken out of logs.
+"""Erasure: remove selected records from logs, for example after a request to be forgotten.
 
-| module | |
+| module | what it contains |
 |---|---|
-| selection | which records: by key, beginning of the key, or header |
-| search | where they lie in a log, and what the report says of them |
-| rewriting | segments written without them, all other offsets kept |
-| copies | where else they may lie |
-| local | `erase` |
+| eraser | `erase`. |
+| selection | Selects records by key, key prefix or header. |
+| search | Searches a log for the selected records, and produces the report's rows. |
+| rewrite | Rewrites a segment without the selected records. All other records keep their offsets. |
+| copies | Lists other places in the log directories that may contain copies. |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where else in log directories copies of erased records may lie."""
+"""Find other places in log directories that may contain copies of erased records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT
-from native_log.checkpoints.names import BROKER_TOPICS, MAX_NAME_LENGTH, PartitionKind, parse_partition_name
+from native_log.checkpoints.names import (
+    BROKER_TOPICS,
+    MAX_NAME_LENGTH,
+    REMOTE_LOG_METADATA_TOPIC,
+    PartitionKind,
+    parse_partition_name,
+)
 from native_log.checkpoints.partition_metadata import PARTITION_METADATA
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.logdir.discovery import REMOTE_INDEX_CACHE, ROOT_FILES, PartitionDir
@@ -22,18 +28,17 @@ if TYPE_CHECKING:
 
     from native_log.logdir import LogDir
 
-_REMOTE_LOG_METADATA = "__remote_log_metadata"
-_OWN_FILES = ".kafkalog-"
-_NO_RECORDS = {*ROOT_FILES, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
+_OWN_PREFIX = ".kafkalog-"
+_FILES_WITHOUT_RECORDS = {*ROOT_FILES, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
 
 
 @dataclass(frozen=True, slots=True)
 class PossibleCopy:
-    """A directory or file that was not searched.
+    """A directory or file that was not searched and may contain copies.
 
     Attributes:
-        partition: the partition it belongs to; None if the name does not tell.
-        reason: why it may hold copies, and what to do.
+        partition: the partition to which it belongs; None if its name does not say.
+        reason: why it may contain copies, and what to do.
     """
 
     partition: PartitionDir | None
@@ -42,131 +47,149 @@ class PossibleCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The topics whose copies matter.
+class RelevantTopics:
+    """The topics whose copies are reported.
 
     Attributes:
-        topics: None: all but Kafka's internal ones.
-        excluded: left out in any case.
+        topics: None: all except Kafka's internal topics.
+        excluded: topics to leave out, even if `topics` names them.
     """
 
     topics: frozenset[str] | None
     excluded: frozenset[str]
 
-    def holds(self, one: PartitionDir) -> bool:
-        if one.topic in self.excluded:
+    def __contains__(self, partition: PartitionDir) -> bool:
+        if partition.topic in self.excluded:
             return False
         if self.topics is None:
-            return one.topic not in BROKER_TOPICS
-        # The directory's name may have only the beginning of the topic's.
-        is_cut = len(one.path.name) >= MAX_NAME_LENGTH
-        return one.topic in self.topics or (is_cut and any(t.startswith(one.topic) for t in self.topics))
+            return partition.topic not in BROKER_TOPICS
+        # A broker truncates the topic in the name of a directory that would be too long.
+        is_truncated = len(partition.path.name) >= MAX_NAME_LENGTH
+        return partition.topic in self.topics or (
+            is_truncated and any(topic.startswith(partition.topic) for topic in self.topics)
+        )
 
 
 def leftovers(directory: Path) -> list[str]:
-    """Return what is removed from a partition's directory: files of segments that left the log or were to
-    replace others (`.deleted`, `.cleaned`, `.swap`), and what an interrupted compaction staged."""
+    """Return the paths that an erasure removes from a partition directory.
+
+    These are files of segments that left the log or were written to replace others (`.deleted`, `.cleaned`,
+    `.swap`), and the staging directories of an interrupted compaction.
+    """
     staging = directory / STAGING_DIRECTORY
-    found = [str(folder) for folder in (staging, gone_name(staging)) if folder.exists()]
+    folders = [str(folder) for folder in (staging, gone_name(staging)) if folder.exists()]
     with os.scandir(directory) as entries:
         files = [parse_file_name(entry.name) for entry in entries]
-    return sorted(found + [str(directory / file.name) for file in files if file is not None and file.state])
+    return sorted(folders + [str(directory / file.name) for file in files if file is not None and file.state])
 
 
-def set_aside(log_dir: LogDir) -> list[PartitionDir]:
+def list_renamed_partitions(log_dir: LogDir) -> list[PartitionDir]:
     """Return the `-delete`, `-stray` and `-future` directories in the log directories."""
     return [
-        one
+        partition
         for directory in log_dir.directories
-        for one in _by_name(_entries(directory.path)[0])[0]
-        if one.kind is not PartitionKind.NORMAL
+        for partition in _split_by_name(_list_entries(directory.path)[0])[0]
+        if partition.kind is not PartitionKind.NORMAL
     ]
 
 
-def other_places(log_dir: LogDir, chosen: Sequence[PartitionDir], wanted: Wanted) -> Iterator[PossibleCopy]:
-    """Return the places in the log directories, besides the chosen partitions, that may hold copies."""
-    keys, paths = {one.key for one in chosen}, {one.path for one in chosen}
+def find_possible_copies(
+    log_dir: LogDir, searched: Sequence[PartitionDir], relevant: RelevantTopics
+) -> Iterator[PossibleCopy]:
+    """Yield the places in the log directories, besides the searched partitions, that may contain copies."""
+    keys, paths = {partition.key for partition in searched}, {partition.path for partition in searched}
     for directory in log_dir.directories:
         root = directory.path
-        directories, files = _entries(root)
-        # A partition that is given by its own path may lie beside anything.
+        directories, files = _list_entries(root)
+        # If a partition directory was given by its own path, the files next to it are not the user's concern.
         is_whole = root in log_dir.paths
-        named, unknown = _by_name(path for path in directories if path not in paths)
-        for one in named:
-            if one.kind is PartitionKind.NORMAL:
-                if one.key in keys:
+        partitions, others = _split_by_name(path for path in directories if path not in paths)
+        for partition in partitions:
+            if partition.kind is PartitionKind.NORMAL:
+                if partition.key in keys:
                     yield PossibleCopy(
-                        one, one.path, "another directory of the partition: erase there by its own path"
+                        partition,
+                        partition.path,
+                        "another directory of the partition; give its own path to erase there",
                     )
-            elif wanted.holds(one) and (is_whole or one.key in keys):
+            elif partition in relevant and (is_whole or partition.key in keys):
                 yield PossibleCopy(
-                    one, one.path, f"a -{one.kind} directory: erase there by its own path, or remove it"
+                    partition,
+                    partition.path,
+                    f"a -{partition.kind} directory; give its own path to erase there, or remove it",
                 )
-        if _is_tiered(named, unknown):
-            reason = "the broker used tiered storage: remote segments of these topics may hold copies"
+        if _uses_tiered_storage(partitions, others):
+            reason = "the broker used tiered storage; remote segments of these topics may contain copies"
             yield PossibleCopy(None, root, reason)
         if is_whole:
-            for path in unknown:
+            for path in others:
                 if path.name != REMOTE_INDEX_CACHE and path not in log_dir.paths:
                     yield from _unknown_directory(path)
             yield from _unknown_files(None, files)
-    for one in chosen:
-        yield from _within_partition(log_dir, one)
+    for partition in searched:
+        yield from _check_partition(log_dir, partition)
 
 
-def _by_name(directories: Iterable[Path]) -> tuple[list[PartitionDir], list[Path]]:
-    """Return the directories with a partition's name, and the others."""
-    named, unknown = [], []
+def _split_by_name(directories: Iterable[Path]) -> tuple[list[PartitionDir], list[Path]]:
+    """Return the partition directories, recognized by their names, and the other directories."""
+    partitions, others = [], []
     for path in directories:
         name = parse_partition_name(path.name)
         if name is None:
-            unknown.append(path)
+            others.append(path)
         else:
-            named.append(PartitionDir.named(path, name))
-    return named, unknown
+            partitions.append(PartitionDir.named(path, name))
+    return partitions, others
 
 
-def _is_tiered(named: Iterable[PartitionDir], unknown: Iterable[Path]) -> bool:
-    return any(one.topic == _REMOTE_LOG_METADATA for one in named) or any(
-        path.name == REMOTE_INDEX_CACHE for path in unknown
+def _uses_tiered_storage(partitions: Iterable[PartitionDir], others: Iterable[Path]) -> bool:
+    return any(partition.topic == REMOTE_LOG_METADATA_TOPIC for partition in partitions) or any(
+        path.name == REMOTE_INDEX_CACHE for path in others
     )
 
 
-def _within_partition(log_dir: LogDir, one: PartitionDir) -> Iterator[PossibleCopy]:
-    directories, files = _entries(one.path)
-    staging = one.path / STAGING_DIRECTORY
+def _check_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[PossibleCopy]:
+    directories, files = _list_entries(partition.path)
+    staging = partition.path / STAGING_DIRECTORY
     for path in directories:
         if path not in (staging, gone_name(staging)):
             yield PossibleCopy(
-                one, path, "a directory within a partition's, as an unfinished write leaves it"
+                partition, path, "a directory inside a partition directory, as an unfinished write leaves it"
             )
-    yield from _unknown_files(one, files)
-    start, first = log_dir.checkpoints(one).log_start_offset, _first_offset(files)
+    yield from _unknown_files(partition, files)
+    start, first = log_dir.checkpoints(partition).log_start_offset, _first_offset(files)
     if start is not None and first is not None and start < first:
-        where = f"the log starts at offset {start}, its local files at {first}"
-        yield PossibleCopy(one, one.path, f"{where}: earlier segments may lie in tiered storage")
+        reason = (
+            f"the log starts at offset {start}, its local files at {first}; earlier segments may be in "
+            "tiered storage"
+        )
+        yield PossibleCopy(partition, partition.path, reason)
 
 
 def _unknown_directory(path: Path) -> Iterator[PossibleCopy]:
     try:
         if next(path.iterdir(), None) is not None:
-            yield PossibleCopy(None, path, "not a partition's directory: look what it holds")
+            yield PossibleCopy(None, path, "not a partition directory; check what it contains")
     except OSError as error:
-        yield PossibleCopy(None, path, f"cannot be listed: {error.strerror}")
+        yield PossibleCopy(None, path, f"it cannot be listed: {error.strerror}")
 
 
-def _unknown_files(one: PartitionDir | None, files: Iterable[Path]) -> Iterator[PossibleCopy]:
+def _unknown_files(partition: PartitionDir | None, files: Iterable[Path]) -> Iterator[PossibleCopy]:
     for path in files:
         name = path.name.removesuffix(".tmp")
-        is_known = name in _NO_RECORDS or name.startswith(_OWN_FILES) or parse_file_name(name) is not None
+        is_known = (
+            name in _FILES_WITHOUT_RECORDS
+            or name.startswith(_OWN_PREFIX)
+            or parse_file_name(name) is not None
+        )
         if not is_known and _has_bytes(path):
-            yield PossibleCopy(one, path, "not one of Kafka's files: look what it holds")
+            yield PossibleCopy(partition, path, "not one of Kafka's files; check what it contains")
 
 
 def _has_bytes(path: Path) -> bool:
     try:
         return path.stat().st_size > 0
-    except OSError as error:  # a link that leads nowhere, or to itself
+    except OSError as error:  # a symbolic link without a target, or to itself
         return error.errno not in (errno.ENOENT, errno.ELOOP)
 
 
@@ -175,9 +198,9 @@ def _first_offset(paths: Iterable[Path]) -> int | None:
     return min((f.offset for f in files if f is not None and f.kind == LOG and not f.state), default=None)
 
 
-def _entries(directory: Path) -> tuple[list[Path], list[Path]]:
+def _list_entries(directory: Path) -> tuple[list[Path], list[Path]]:
     """Return the directories and the files in a directory, sorted by name."""
     with os.scandir(directory) as entries:
-        found = sorted((entry.name, is_directory(entry)) for entry in entries)
-    directories = [directory / name for name, is_directory in found if is_directory]
-    return directories, [directory / name for name, is_directory in found if not is_directory]
+        names = sorted((entry.name, is_directory(entry)) for entry in entries)
+    directories = [directory / name for name, is_directory in names if is_directory]
+    return directories, [directory / name for name, is_directory in names if not is_directory]

@@ -1,4 +1,4 @@
-"""Erasure by this process."""
+"""Erase records from logs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ import pyarrow.compute as pc
 
 from native_log.arguments import topic_names
 from native_log.compaction.compactor import cores
-from native_log.compaction.survey import survey
-from native_log.erasure.copies import Wanted, leftovers, other_places, set_aside
+from native_log.compaction.survey import survey_log
+from native_log.erasure.copies import (
+    RelevantTopics,
+    find_possible_copies,
+    leftovers,
+    list_renamed_partitions,
+)
 from native_log.erasure.rewrite import erase_records, roll
-from native_log.erasure.search import ERASURE_SCHEMA, check_end, search
+from native_log.erasure.search import ERASURE_SCHEMA, check_end, search_log
 from native_log.erasure.selection import Selection
 from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
 from native_log.log.replacing.interrupted import finish_interrupted, tidy_up
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HOW = ("drop", "tombstone")
+"""The values of `how`: remove the records, or replace them by tombstones."""
 
 
 def erase(
@@ -50,130 +56,149 @@ def erase(
     dry_run: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
-    """Rewrites logs without the records that meet any of the conditions, wherever in the logs' files these
-    lie: also below the log start, in aborted transactions, in the active segment (a new one is rolled first).
+    """Rewrite logs without the records that meet at least one of the conditions.
 
-    Offsets, timestamps and transactions of all other records stay, and so does each batch's place in its
-    producer's sequence. What is erased is gone from these partitions' directories once this returns, with
-    the files that segments deleted before left (`.deleted`).
+    All records in the logs' files are searched, including those below the log start offset, of aborted
+    transactions, and in the active segment. (If the active segment contains selected records, an empty one is
+    rolled first.)
 
-    Copies elsewhere are not touched. Those that may lie in the log directories are rows of the report, also
-    of topics that are otherwise gone: -delete, -stray and -future directories, further directories of a
-    partition, what unfinished writes and recovery left, files that are not Kafka's, tiered storage. Other
-    replicas, backups and log directories that `path` does not name cannot be known here.
+    All other records keep their offsets, timestamps and transactions, and batches keep their producer
+    sequence numbers. When this returns, the erased records are gone from these partition directories, and so
+    are the leftover files of deleted segments (`.deleted`).
+
+    Copies elsewhere are not changed. The report lists places in the log directories that may contain copies:
+    -delete, -stray and -future directories, further directories of a partition, leftovers of unfinished
+    writes and of recovery, files that are not Kafka's, and tiered storage. It does so even if a topic has no
+    other directory. Other replicas, backups and log directories that `path` does not name are not known here.
 
     Args:
-        path: log directories, or single partition directories, also -delete, -stray and -future ones. No
-            broker may run on them.
-        topics: which; None: all but Kafka's internal ones.
-        exclude_topics: leave these alone, whether `topics` names them or not.
-        keys: whole keys: text or bytes, an iterable of such, an Arrow array, or the one column of a table or
-            DataFrame (of pyarrow, pandas, polars, Spark, ...). Nulls are passed over.
-        key_prefix: what keys begin with; one or several.
-        header: the name of a header, or (name, value); one or several.
-        how: "drop": the records go. "tombstone": key and offset stay, value and headers go, as if the record
-            had been deleted: consumers and compaction learn that it is gone, but the key is still to be read.
-            Records that are like this already are not touched, nor reported.
-        dry_run: change nothing, only say what would be erased.
-        on_progress: called with (steps done, of how many), from any thread.
+        path: log directories, or single partition directories, including -delete, -stray and -future
+            directories. No broker may be running on them.
+        topics: the topics to search; None: all except Kafka's internal topics.
+        exclude_topics: topics to leave out, even if `topics` names them.
+        keys: whole keys as text or bytes: a single key, an iterable, an Arrow array, or a table or DataFrame
+            with one column (pyarrow, pandas, polars, Spark, ...). Nulls are ignored.
+        key_prefix: one key prefix or several.
+        header: a header name or (name, value), or several of them.
+        how: "drop" removes the records. "tombstone" keeps their offsets and keys, and removes their values
+            and headers, as if the records had been deleted. Consumers and compaction then see the deletion,
+            but the keys can still be read. Records without value and headers are not changed or reported.
+        dry_run: change nothing, and report what would be erased.
+        on_progress: called with (steps done, total steps), from any thread.
 
     Returns:
-        The report, as ERASURE_SCHEMA. It holds no key, only the keys' SHA-256.
+        The report (ERASURE_SCHEMA). It contains the SHA-256 of keys, but no keys.
 
     Raises:
-        ValueError: no condition, or one that cannot be meant, or an unknown `how`.
-        LogDirInUseError: a broker, or another writer, works on the directory.
+        ValueError: no condition, an invalid condition, or an invalid `how`.
+        LogDirInUseError: a broker or another writer is using the directory.
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
     if how not in HOW:
-        raise ValueError(f"how is drop or tombstone, not {how!r}")
-    run = _Run(Selection.of(keys, key_prefix, header), how == "tombstone", dry_run)
+        raise ValueError(f"how: expected drop or tombstone, found {how!r}")
+    run = _ErasureRun(Selection.of(keys, key_prefix, header), how == "tombstone", dry_run)
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks, allow_empty=True)
-        chosen, wanted = _chosen(log_dir, topics, exclude_topics)
-        progress = Progress(on_progress, len(chosen))
-        pool = ThreadPoolExecutor(max(1, min(cores(), len(chosen))), "erase")
+        selected, relevant = _select(log_dir, topics, exclude_topics)
+        progress = Progress(on_progress, len(selected))
+        pool = ThreadPoolExecutor(max(1, min(cores(), len(selected))), "erase")
         try:
-            found = list(pool.map(partial(_erased, log_dir, run, progress), chosen))
+            reports = list(pool.map(partial(_erase_partition, log_dir, run, progress), selected))
         except BaseException:
             progress.stop()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
-        others = [
-            _row(one.partition, segment=str(one.path), status="copy", reason=one.reason)
-            for one in other_places(log_dir, chosen, wanted)
+        copies = [
+            _row(copy.partition, segment=str(copy.path), status="copy", reason=copy.reason)
+            for copy in find_possible_copies(log_dir, selected, relevant)
         ]
-    if not chosen and not others and not log_dir.partitions():
+    if not selected and not copies and not log_dir.partitions():
         paths = ", ".join(map(str, log_dir.paths))
         raise EmptyLogDirError("expected partitions to erase records from, found none", path=paths)
-    return pa.concat_tables([*found, _table(others)])
+    return pa.concat_tables([*reports, _table(copies)])
 
 
-def _chosen(
+def _select(
     log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
-) -> tuple[list[PartitionDir], Wanted]:
-    """Return the partitions to search, and whose copies matter: of a topic, too, that is only set aside."""
+) -> tuple[list[PartitionDir], RelevantTopics]:
+    """Return the partitions to search, and the topics whose copies are reported.
+
+    A topic that has only -delete, -stray or -future directories is relevant, although it cannot be searched.
+    """
     names = None if topics is None else frozenset(topic_names(topics))
     excluded = frozenset(topic_names(exclude_topics, "exclude_topics"))
-    gone = {one.topic for one in set_aside(log_dir)} - log_dir.topics().keys()
-    chosen = select_partitions(
-        log_dir, None if names is None else names - gone, excluded - gone, any_kind=True
+    unreadable = {partition.topic for partition in list_renamed_partitions(log_dir)} - log_dir.topics().keys()
+    selected = select_partitions(
+        log_dir, None if names is None else names - unreadable, excluded - unreadable, any_kind=True
     )
-    return chosen, Wanted(names, excluded)
+    return selected, RelevantTopics(names, excluded)
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ErasureRun:
     selection: Selection
-    nulled: bool
+    tombstone: bool
     dry_run: bool
 
 
-def _erased(log_dir: LogDir, run: _Run, progress: Progress, directory: PartitionDir) -> pa.Table:
-    mine = progress.partition()
-    found, removed, erased = _table([]), _table([]), set[str]()
+def _erase_partition(
+    log_dir: LogDir, run: _ErasureRun, progress: Progress, directory: PartitionDir
+) -> pa.Table:
+    """Erase the selected records of one partition. Return its part of the report."""
+    partition_progress = progress.partition()
+    records, removed, rewritten = _table([]), _table([]), set[str]()
     try:
-        left = leftovers(directory.path)
+        paths = leftovers(directory.path)
         if not run.dry_run:
             finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         removed = _table(
-            _row(directory, segment=one, status="removed", reason="left of a segment") for one in left
+            _row(directory, segment=path, status="removed", reason="leftover file of a segment")
+            for path in paths
         )
         log = log_dir.partition(directory.topic, directory.partition)
-        mine.begin(log.size_bytes)
+        partition_progress.begin(log.size_bytes)
         check_end(log)
-        found = pa.Table.from_batches(search(log, run.selection, run.nulled, mine.add), ERASURE_SCHEMA)
-        if found.num_rows:
-            survey(log)  # no header is believed that cannot be right
-        if found.num_rows and not run.dry_run:
-            _rewrite(log, found, run.nulled, erased.add)
-        return pa.concat_tables([found, removed])
+        records = pa.Table.from_batches(
+            search_log(log, run.selection, run.tombstone, partition_progress.add), ERASURE_SCHEMA
+        )
+        if records.num_rows:
+            survey_log(log)  # raises an error if a header is damaged
+        if records.num_rows and not run.dry_run:
+            _rewrite_segments(log, records, run.tombstone, rewritten.add)
+        return pa.concat_tables([records, removed])
     except (KafkaLogError, OSError) as error:
         logger.warning(
-            "%s-%d is not erased from: %s", directory.topic, directory.partition, error_message(error)
+            "erasure from %s-%d failed: %s", directory.topic, directory.partition, error_message(error)
         )
         if not run.dry_run:
             tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
-        gone = found.filter(pc.is_in(found.column("segment"), pa.array(erased, pa.string())))
+        erased = records.filter(pc.is_in(records.column("segment"), pa.array(rewritten, pa.string())))
         failed = _table([_row(directory, status="failed", reason=error_message(error))])
-        return pa.concat_tables([gone, removed, failed])
+        return pa.concat_tables([erased, removed, failed])
     finally:
-        mine.end()
+        partition_progress.end()
 
 
-def _rewrite(log: PartitionLog, found: pa.Table, nulled: bool, done: Callable[[str], None]) -> None:
-    """`done` is told the segments that are rewritten."""
+def _rewrite_segments(
+    log: PartitionLog, records: pa.Table, tombstone: bool, on_rewritten: Callable[[str], None]
+) -> None:
+    """Rewrite the segments that contain the records.
+
+    Args:
+        records: ERASURE_SCHEMA.
+        on_rewritten: called with the file name of each segment that was rewritten.
+    """
     offsets: dict[str, list[int]] = {}
-    rows = (found.column(name).to_pylist() for name in ("segment", "offset"))
+    rows = (records.column(name).to_pylist() for name in ("segment", "offset"))
     for name, offset in zip(*rows, strict=True):
         offsets.setdefault(name, []).append(offset)
     if log.segments[-1].log in offsets:
         roll(log)
     for segment in log.segments:
         if segment.log in offsets:
-            erase_records(log, segment, offsets[segment.log], nulled)
-            done(segment.log)
+            erase_records(log, segment, offsets[segment.log], tombstone)
+            on_rewritten(segment.log)
 
 
 def _row(directory: PartitionDir | None, **values: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where the selected records lie in a log."""
+"""Search a log for the selected records."""
 
 from __future__ import annotations
 
@@ -33,23 +33,28 @@ ERASURE_SCHEMA = pa.schema(
         "reason": pa.string(),
     }
 )
-"""One row a record that was erased (in a dry run: would be): `segment` is the file it lay in, keySha256 is in
-hex, it and keyBytes are null where there is no key; `status` is "erased". Besides, the others null, a row
+"""The report of an erasure. The column `status` tells the kind of a row:
 
-- for each file that was left of other segments, its path as `segment`: "removed" (would be);
-- for each place in the log directories that may hold copies and was not searched, its path as `segment`:
-  "copy", `reason` says what it is and what to do. `topic` and `partition` are null where they are not known;
-- for a partition that could not be dealt with: "failed", with `reason`. Nothing is erased of it but what is
-  told to be.
+- "erased": a record that was erased (in a dry run: would be). `segment` is the name of the file that
+  contained it. `keySha256` (in hex) and `keyBytes` are null if the record has no key.
+- "removed": a leftover file of a segment that was removed (in a dry run: would be). `segment` is its path.
+- "copy": a place in the log directories that may contain copies and was not searched. `segment` is its path,
+  and `reason` says what it is and what to do. `topic` and `partition` are null if they are not known.
+- "failed": a partition that could not be processed, with the `reason`. Only the records that are reported as
+  erased were erased from it.
+
+All other columns of these rows are null.
 """
 
 
-_MOST_BYTES = 64 << 20
+_MAX_JOINED_BYTES = 64 << 20
 
 
 def check_end(log: PartitionLog) -> None:
-    """Raises LogNeedsRecoveryError where a torn write lies behind the last whole batch: it may hold records,
-    too, and is not to be thrown away unseen."""
+    """Raise LogNeedsRecoveryError if the log ends with an incomplete batch.
+
+    The incomplete batch may contain selected records, and must not be dropped without a report.
+    """
     if not log.segments:
         return
     last = log.segments[-1]
@@ -57,84 +62,94 @@ def check_end(log: PartitionLog) -> None:
     with DataFile(str(last.path)) as file:
         if not file.is_zero(end, file.size_bytes):
             raise LogNeedsRecoveryError(
-                f"expected a log that ends with a whole batch, found {file.size_bytes - end} bytes that are "
-                "none, as a crash leaves them: run kafkalog recover, and erase then",
+                f"expected a log that ends with a whole batch, found {file.size_bytes - end} bytes after the "
+                "last batch, as a crash leaves them; run kafkalog recover, then erase again",
                 path=last.path,
                 position=end,
                 offset=log.log_end_offset,
             )
 
 
-def search(
-    log: PartitionLog, selection: Selection, nulled: bool, advance: Callable[[int], None] = lambda _: None
+def search_log(
+    log: PartitionLog,
+    selection: Selection,
+    tombstone: bool,
+    on_bytes: Callable[[int], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The selected records as rows of ERASURE_SCHEMA, batch by batch.
+    """Yield the selected records as rows of ERASURE_SCHEMA, in offset order.
 
-    All that lies in the log's files is looked at: also below the log start offset, above the high watermark,
-    and of aborted transactions. Raises CorruptRecordError.
+    All records in the log's files are searched, including those below the log start offset, above the high
+    watermark, and of aborted transactions.
 
     Args:
-        nulled: but for those that are tombstones without headers.
+        tombstone: whether records are replaced by tombstones; then tombstones without headers are left out.
+        on_bytes: called with the number of bytes searched since the last call.
+
+    Raises:
+        CorruptRecordError: a batch is damaged.
     """
     columns = [*selection.columns, "offset", "timestamp", "segment"]
-    if nulled:
+    if tombstone:
         columns += {"value", "headers"}.difference(columns)
     for segment in log.segments:
         end = log.end_position(segment)
         if end == 0:
             continue
-        piece = SegmentSlice.of(segment, 0, end)
-        whole = LogRange(
+        whole_segment = LogRange(
             str(log.path),
             log.topic,
             log.partition,
             segment.base_offset,
             log.log_end_offset,
             "read_uncommitted",
-            (piece,),
+            (SegmentSlice.of(segment, 0, end),),
             log.max_batch_bytes,
         )
-        for records in _joined(_read(whole, columns), len(selection.keys)):
+        for records in _join_batches(_read(whole_segment, columns), len(selection.keys)):
             mask = selection.mask(records)
-            if nulled:
-                mask = pc.and_not(mask, _is_nulled(records))
-            found = records.filter(mask)
-            if found.num_rows:
-                yield _rows(log, found)
-        advance(end)
+            if tombstone:
+                mask = pc.and_not(mask, _is_bare_tombstone(records))
+            selected = records.filter(mask)
+            if selected.num_rows:
+                yield _report_rows(log, selected)
+        on_bytes(end)
 
 
 def _read(range: LogRange, columns: list[str]) -> Iterator[pa.RecordBatch]:
     return range.read(columns, mode="dropMalformed", on_damage=DamagedRange.refuse, first_rows=None)
 
 
-def _joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The batches, put together to about so many rows: to look for many keys takes as long as they are many,
-    whatever they are looked for in."""
-    held: list[pa.RecordBatch] = []
+def _join_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Join consecutive batches to batches of about `rows` rows.
+
+    `pc.is_in` builds a hash table of all selected keys in each call. Larger batches need fewer calls.
+    """
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= rows or sum(one.nbytes for one in held) >= _MOST_BYTES:
-            yield pa.concat_batches(held)
-            held.clear()
-    if held:
-        yield pa.concat_batches(held)
+        pending.append(batch)
+        is_large = sum(b.nbytes for b in pending) >= _MAX_JOINED_BYTES
+        if is_large or sum(b.num_rows for b in pending) >= rows:
+            yield pa.concat_batches(pending)
+            pending.clear()
+    if pending:
+        yield pa.concat_batches(pending)
 
 
-def _is_nulled(records: pa.RecordBatch) -> pa.BooleanArray:
+def _is_bare_tombstone(records: pa.RecordBatch) -> pa.BooleanArray:
+    """Return for each record whether it has neither a value nor headers."""
     headers = pc.list_value_length(records.column("headers"))
     return pc.and_(pc.is_null(records.column("value")), pc.equal(headers.fill_null(0), 0))
 
 
-def _rows(log: PartitionLog, found: pa.RecordBatch) -> pa.RecordBatch:
-    count, keys = found.num_rows, found.column("key")
+def _report_rows(log: PartitionLog, records: pa.RecordBatch) -> pa.RecordBatch:
+    count, keys = records.num_rows, records.column("key")
     digests = [None if key is None else hashlib.sha256(key).hexdigest() for key in keys.to_pylist()]
     columns = [
         pa.array([log.topic] * count, pa.string()),
         pa.array([log.partition] * count, pa.int32()),
-        found.column("segment").cast(pa.string()),
-        found.column("offset"),
-        found.column("timestamp"),
+        records.column("segment").cast(pa.string()),
+        records.column("offset"),
+        records.column("timestamp"),
         pa.array(digests, pa.string()),
         pc.binary_length(keys).cast(pa.int64()),
         pa.array(["erased"] * count, pa.string()),

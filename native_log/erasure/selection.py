@@ -1,4 +1,4 @@
-"""Which records are to be erased."""
+"""Select the records to erase."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """Records that meet any of these.
+    """The records that meet at least one of these conditions.
 
     Attributes:
-        keys: whole keys (binary).
-        key_prefixes: what a key begins with.
-        headers: (name, value) of a header; value None: whatever it is.
-        header_prefixes: (name, what its value begins with).
+        keys: the record's key is one of these (binary).
+        key_prefixes: the record's key begins with one of these.
+        headers: the record has a header with this (name, value); value None: any value.
+        header_prefixes: the record has a header with this name whose value begins with this prefix.
     """
 
     keys: pa.Array
@@ -39,71 +39,87 @@ class Selection:
         header: Header | Iterable[Header],
         header_prefix: Iterable[tuple[Text, Text | None]] = (),
     ) -> Selection:
-        """Text stands for its UTF-8. Raises ValueError: nothing is selected, or all would be, or what was
-        given is no key."""
+        """Return a selection. Text is encoded as UTF-8.
+
+        Args:
+            keys: text or bytes, an iterable of them, an Arrow array, or a table or DataFrame with one column.
+            key_prefix: one key prefix or several.
+            header: a header name or (name, value), or several of them.
+            header_prefix: pairs of a header name and the prefix of its value.
+
+        Raises:
+            ValueError: no condition is given, a prefix is empty, or `keys` are neither text nor bytes.
+        """
         prefixes = [key_prefix] if isinstance(key_prefix, str | bytes) else list(key_prefix)
-        is_one = isinstance(header, str | bytes | tuple) and len(header) > 0
-        headers = cast("list[Header]", [header] if is_one else list(header))
-        found = cls(
-            _keys(keys),
-            tuple(map(_bytes, prefixes)),
-            tuple(_header(one) for one in headers),
-            tuple(_header_prefix(one) for one in header_prefix),
+        is_single = isinstance(header, str | bytes | tuple) and len(header) > 0
+        headers = cast("list[Header]", [header] if is_single else list(header))
+        selection = cls(
+            _key_array(keys),
+            tuple(map(_to_bytes, prefixes)),
+            tuple(map(_header, headers)),
+            tuple(map(_header_prefix, header_prefix)),
         )
-        if not (len(found.keys) or found.key_prefixes or found.headers or found.header_prefixes):
-            raise ValueError("expected keys, a beginning of keys or a header to select by, found none")
-        if b"" in found.key_prefixes:
-            raise ValueError("expected the beginning of keys, found an empty one: every key begins with that")
-        return found
+        if not (
+            len(selection.keys) or selection.key_prefixes or selection.headers or selection.header_prefixes
+        ):
+            raise ValueError(
+                "expected keys, a key prefix or a header, found none; give at least one condition"
+            )
+        if b"" in selection.key_prefixes:
+            raise ValueError("expected a key prefix, found an empty one, which every key begins with")
+        return selection
 
     @property
     def columns(self) -> list[str]:
-        """Those of RECORD_SCHEMA that `mask` asks for."""
+        """The columns of RECORD_SCHEMA that `mask` needs."""
         return ["key", "headers"] if self.headers or self.header_prefixes else ["key"]
 
     def mask(self, records: pa.RecordBatch) -> pa.BooleanArray:
-        """Which of the records are selected; no nulls."""
-        key = records.column("key")
-        mask = pc.is_in(key, value_set=self.keys)
+        """Return for each record whether it is selected, without nulls.
+
+        Args:
+            records: the columns of RECORD_SCHEMA that `columns` names, or more.
+        """
+        keys = records.column("key")
+        mask = pc.is_in(keys, value_set=self.keys)
         for prefix in self.key_prefixes:
-            mask = pc.or_(mask, pc.starts_with(key, prefix).fill_null(False))
+            mask = pc.or_(mask, pc.starts_with(keys, prefix).fill_null(False))
         if self.headers or self.header_prefixes:
-            mask = pc.or_(mask, self._with_header(records.column("headers")))
+            mask = pc.or_(mask, self._header_mask(records.column("headers")))
         return mask
 
-    def _with_header(self, headers: pa.ListArray) -> pa.BooleanArray:
+    def _header_mask(self, headers: pa.ListArray) -> pa.BooleanArray:
         entries, parents = pc.list_flatten(headers), pc.list_parent_indices(headers)
         names, values = pc.struct_field(entries, "key"), pc.struct_field(entries, "value")
-        hits = pa.array([False] * len(entries), pa.bool_())
+        matches = pa.array([False] * len(entries), pa.bool_())
         for name, value in self.headers:
-            hit = pc.equal(names, name)
+            match = pc.equal(names, name)
             if value is not None:
-                hit = pc.and_(hit, pc.equal(values, pa.scalar(value, pa.binary())))
-            hits = pc.or_(hits, hit.fill_null(False))
+                match = pc.and_(match, pc.equal(values, pa.scalar(value, pa.binary())))
+            matches = pc.or_(matches, match.fill_null(False))
         for name, prefix in self.header_prefixes:
-            hit = pc.and_(pc.equal(names, name), pc.starts_with(values, prefix))
-            hits = pc.or_(hits, hit.fill_null(False))
+            match = pc.and_(pc.equal(names, name), pc.starts_with(values, prefix))
+            matches = pc.or_(matches, match.fill_null(False))
         rows = pa.array(range(len(headers)), pa.int64())
-        return pc.is_in(rows, value_set=parents.filter(hits).cast(pa.int64()))
+        return pc.is_in(rows, value_set=parents.filter(matches).cast(pa.int64()))
 
 
-def _keys(keys: Any) -> pa.Array | pa.ChunkedArray:
-    """As binary, without nulls: of an Arrow array, a table with one column, a DataFrame likewise, or of
-    texts."""
+def _key_array(keys: Any) -> pa.Array | pa.ChunkedArray:
+    """Return the keys as a binary array without nulls. Raises ValueError."""
     if isinstance(keys, str | bytes):
         keys = [keys]
-    if hasattr(keys, "toArrow"):  # a DataFrame of Spark's
+    if hasattr(keys, "toArrow"):  # a Spark DataFrame
         keys = keys.toArrow()
     if hasattr(keys, "__arrow_c_stream__"):
         keys = pa.chunked_array(keys)
     elif hasattr(keys, "__arrow_c_array__"):
         keys = pa.array(keys)
     else:
-        keys = pa.array([_bytes(key) for key in keys if key is not None], pa.binary())
+        keys = pa.array([_to_bytes(key) for key in keys if key is not None], pa.binary())
     if pa.types.is_struct(keys.type):
         if keys.type.num_fields != 1:
             names = ", ".join(field.name for field in keys.type)
-            raise ValueError(f"expected one column, of keys, found {keys.type.num_fields}: {names}")
+            raise ValueError(f"expected one column with keys, found {keys.type.num_fields}: {names}")
         keys = pc.struct_field(keys, 0)
     value_type = keys.type.value_type if pa.types.is_dictionary(keys.type) else keys.type
     if not (_is_text(value_type) or pa.types.is_null(value_type)):
@@ -122,7 +138,7 @@ def _is_text(type: pa.DataType) -> bool:
     )
 
 
-def _bytes(text: Text) -> bytes:
+def _to_bytes(text: Text) -> bytes:
     if not isinstance(text, str | bytes | bytearray | memoryview):
         raise ValueError(f"expected text or bytes, found {text!r}")
     return text.encode() if isinstance(text, str) else bytes(text)
@@ -130,11 +146,11 @@ def _bytes(text: Text) -> bytes:
 
 def _header(header: Header) -> tuple[str, bytes | None]:
     name, value = header if isinstance(header, tuple) else (header, None)
-    return name if isinstance(name, str) else name.decode(), None if value is None else _bytes(value)
+    return name if isinstance(name, str) else name.decode(), None if value is None else _to_bytes(value)
 
 
 def _header_prefix(header: tuple[Text, Text | None]) -> tuple[str, bytes]:
     name, prefix = _header(header)
     if not prefix:
-        raise ValueError(f"expected what the value of header {name} begins with, found nothing")
+        raise ValueError(f"expected a prefix of the value of header {name}, found an empty one")
     return name, prefix

@@ -1,13 +1,12 @@
-"""Retention: old segments deleted by size, time and log start offset, and records deleted before an offset.
+"""Retention: delete old segments by log start offset, size and time, and delete records before an offset.
 
-| module | |
+| module | what it contains |
 |---|---|
-| decisions | which segments go, and why the others stay: decisions |
-| timestamps | a segment's largest timestamp, from its time index if that can be believed |
-| plan | what retention comes to in one partition, looked at without a change, as plain values |
-| removal | plans carried out: files renamed to `.deleted`, later unlinked; what must be saved before |
-| local | `retain`, by this process |
-| deletion | `delete_records` |
+| decisions | Decisions: which segments are deleted, and why the others are kept. |
+| plan | The plan for one partition, as plain values, and the result: one row for each segment. |
+| execution | Carries plans out: segments are renamed to `.deleted` and removed later. |
+| enforcement | `retain`, in this process. `kafkalog_spark.retain` does the same with Spark. |
+| record_deletion | `delete_records`: moves the log start offset forward. |
 """
 
 from __future__ import annotations

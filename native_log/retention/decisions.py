@@ -1,6 +1,6 @@
-"""Which segments of a log retention deletes (Kafka: UnifiedLog.deleteOldSegments).
+"""Decide which segments of a log retention deletes (Kafka: UnifiedLog.deleteOldSegments).
 
-Decisions only: nothing is opened here.
+These functions are pure: they open no file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ _UNITS = (
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What the rules ask of a segment. It ends where the next one begins, the last at the log's end."""
+    """A segment, as the rules see it.
+
+    Attributes:
+        end_offset: the base offset of the next segment; for the last segment, the log end offset.
+    """
 
     base_offset: int
     end_offset: int
@@ -37,12 +41,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a segment.
+    """Whether a segment is deleted, and why.
 
     Attributes:
-        is_deleted: whether the segment is deleted.
-        rule: the rule that deletes it, or that keeps the whole log; None if no rule applies.
-        reason: the figures, in words.
+        rule: the rule that deletes the segment, or that keeps the whole log; None if no rule applies.
+        reason: the figures on which the decision is based, in words.
     """
 
     is_deleted: bool
@@ -60,46 +63,49 @@ def decide(
     largest_timestamp_ms: Callable[[int], int],
     kept: Exemption | None = None,
 ) -> list[Decision]:
-    """A decision for each of the segments, by ascending base offset, the last of which is active.
+    """Return a decision for each of the segments.
 
-    Each rule goes on where the one before it stopped, and stops at the first segment that it does not delete:
-    only a log's beginning goes. If all go, a new active segment must be there first.
+    The rules apply in turn. Each rule begins at the first segment that the previous rules keep, and ends at
+    the first segment that it keeps itself, so only segments at the beginning of a log are deleted. If all
+    segments are deleted, the caller must create a new active segment first.
 
     Args:
-        largest_timestamp_ms: of the segment with that index. Asked only where retention.ms needs it.
-        kept: why neither size nor time deletes anything; None: `config` says.
+        segments: all segments of the log by ascending base offset; the last one is the active segment.
+        largest_timestamp_ms: returns the largest timestamp of the segment with the given index. Called only
+            if retention.ms applies.
+        kept: why the rules for size and time do not apply to the log; None: `config` decides.
     """
     decisions: list[Decision] = []
-    stopped: list[tuple[int, str]] = []  # index of the segment at which a rule stopped, and why
+    stops: list[tuple[int, str]] = []  # index of the segment at which a rule ended, and why
 
-    def go_on(rule: str, judged: Iterator[tuple[bool, str]]) -> None:
-        for deletable, reason in judged:
-            held = _held(segments, len(decisions), high_watermark) if deletable else reason
-            if held is not None:
-                stopped.append((len(decisions), held))
+    def apply_rule(rule: str, segments_from_here: Iterator[tuple[bool, str]]) -> None:
+        for is_deletable, reason in segments_from_here:
+            obstacle = _obstacle(segments, len(decisions), high_watermark) if is_deletable else reason
+            if obstacle is not None:
+                stops.append((len(decisions), obstacle))
                 return
             decisions.append(Decision(True, rule, reason))
 
-    go_on(START_OFFSET, _by_start_offset(segments, log_start_offset))
+    apply_rule(START_OFFSET, _by_start_offset(segments, log_start_offset))
     if kept is not None:
         return decisions + [Decision(False, kept.rule, kept.reason)] * (len(segments) - len(decisions))
     if "delete" in config.cleanup_policy:
         if config.retention_bytes >= 0:
-            go_on(SIZE, _by_size(segments, len(decisions), config.retention_bytes))
+            apply_rule(SIZE, _by_size(segments, len(decisions), config.retention_bytes))
         if config.retention_ms >= 0:
             ages = (now_ms - largest_timestamp_ms(i) for i in range(len(decisions), len(segments)))
-            go_on(TIME, _by_time(ages, config.retention_ms))
+            apply_rule(TIME, _by_time(ages, config.retention_ms))
     first_kept = len(decisions)
-    reasons = dict.fromkeys(reason for index, reason in stopped if index == first_kept)
-    stays = [Decision(False, None, "; ".join(reasons))]
-    stays += [Decision(False, None, "behind a segment that is kept")] * len(segments)
-    return (decisions + stays)[: len(segments)]
+    reasons = dict.fromkeys(reason for index, reason in stops if index == first_kept)
+    decisions.append(Decision(False, None, "; ".join(reasons)))
+    decisions += [Decision(False, None, "after a segment that is kept")] * len(segments)
+    return decisions[: len(segments)]
 
 
 def _by_start_offset(segments: Sequence[Candidate], log_start_offset: int) -> Iterator[tuple[bool, str]]:
     for segment in segments[:-1]:
-        words = f"ends at {segment.end_offset}, the log starts at {log_start_offset}"
-        yield segment.end_offset <= log_start_offset, words
+        reason = f"ends at {segment.end_offset}, the log starts at {log_start_offset}"
+        yield segment.end_offset <= log_start_offset, reason
     yield False, "active"
 
 
@@ -112,12 +118,12 @@ def _by_size(segments: Sequence[Candidate], first: int, limit: int) -> Iterator[
 
 def _by_time(ages_ms: Iterator[int], limit: int) -> Iterator[tuple[bool, str]]:
     for age in ages_ms:
-        words = f"{duration(age)} old" if age >= 0 else f"dated {duration(-age)} into the future"
+        words = f"{duration(age)} old" if age >= 0 else f"dated {duration(-age)} in the future"
         yield age > limit, f"{words}, {TIME} is {limit} ({duration(limit)})"
 
 
 def duration(ms: int) -> str:
-    """A time span in its two largest units: `8 d 3 h`, `59 min 10 s`, `999 ms`."""
+    """Return a time span in its two largest units: `8 d 3 h`, `59 min 10 s`, `999 ms`."""
     for unit, size, smaller, part in _UNITS:
         if ms >= size:
             rest = ms % size // part
@@ -125,8 +131,8 @@ def duration(ms: int) -> str:
     return f"{ms} ms"
 
 
-def _held(segments: Sequence[Candidate], index: int, high_watermark: int) -> str | None:
-    """Why no rule may delete this segment."""
+def _obstacle(segments: Sequence[Candidate], index: int, high_watermark: int) -> str | None:
+    """Return why no rule may delete the segment, or None if a rule may delete it."""
     segment = segments[index]
     if segment.end_offset > high_watermark:
         return f"ends at {segment.end_offset}, above the high watermark {high_watermark}"

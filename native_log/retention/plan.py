@@ -1,5 +1,7 @@
-"""What retention comes to in one partition: looked at where the partition is seen, then plain values that can
-be sent to whoever does it.
+"""Plan the retention of one partition.
+
+Planning opens the log. The plan consists of plain values, so it can be sent to the process that carries it
+out.
 """
 
 from __future__ import annotations
@@ -43,16 +45,26 @@ RETENTION_SCHEMA = pa.schema(
         "reason": pa.string(),
     }
 )
-"""One row a segment. endOffset is exclusive; largestTimestampMs is null where no rule asked for it; decision
-is "deleted" (in a dry run: would be), "kept", or, with what went wrong in `reason`, "failed", one row for the
-partition. `rule` is the rule that deletes a segment: logStartOffset, retention.bytes or retention.ms; or the
-one that keeps the whole log: compacted, cleanup.policy (nothing known asks for deletion) or
-remote.storage.enable; else null."""
+"""One row for each segment; a partition that failed has a single row.
+
+- `endOffset` is exclusive.
+- `largestTimestampMs` is null if no rule needed it.
+- `decision` is "deleted" (in a dry run: would be), "kept" or "failed".
+- `rule` is the rule that deletes the segment (logStartOffset, retention.bytes or retention.ms), or the rule
+  that keeps the whole log: compacted, cleanup.policy (no known policy asks for deletion) or
+  remote.storage.enable. Otherwise it is null.
+- `reason` says why: the figures on which the decision is based, or the error.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class CleanedSegment:
-    """A segment as a cleaning leaves it. `largest_timestamp_ms`: the file's mtime where no record has one."""
+class CompactedSegment:
+    """A segment as compaction will leave it.
+
+    Attributes:
+        end_offset: the base offset of the next segment.
+        largest_timestamp_ms: the file's modification time if no record has a timestamp.
+    """
 
     base_offset: int
     end_offset: int
@@ -61,8 +73,12 @@ class CleanedSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedSegment:
-    """A segment and what becomes of it. `largest_timestamp_ms` is None where no rule asked for it."""
+class PlannedSegment:
+    """A segment, and the decision whether to delete it.
+
+    Attributes:
+        largest_timestamp_ms: None if no rule needed it.
+    """
 
     base_offset: int
     end_offset: int
@@ -77,17 +93,20 @@ class JudgedSegment:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """What is to be done to one partition. Plain values; `table` makes rows of it.
+    """What retention does to one partition. Plain values; `retention_table` turns plans into rows.
 
     Attributes:
+        path: the partition directory.
         config: the topic's settings.
-        log_start_offset: the log's start when it is done.
-        segments: all of the log's, oldest first; those to be deleted come first.
-        deleted: the files of those to be deleted.
-        new_segment_offset: base offset of the empty segment to be put there first, where none would be left.
-        expired: names of `.deleted` files whose time has come.
-        is_interrupted: a cleaning was not finished here; that is to be settled, and looked at again.
-        error: why the partition cannot be looked at, or what went wrong since; None if nothing did.
+        log_start_offset: the log start offset after the deletion.
+        segments: all segments of the log in offset order. The segments to delete come first.
+        deleted: the files of the segments to delete.
+        new_segment_offset: the base offset of the empty active segment that must be created first, because
+            all segments are deleted; None if a segment is kept.
+        expired: the names of `.deleted` files that can be removed.
+        is_interrupted: whether a compaction of the partition was interrupted. It must be finished, and the
+            partition planned again, before the plan can be carried out.
+        error: why planning or carrying out failed; None if it did not.
     """
 
     path: str
@@ -95,7 +114,7 @@ class RetentionPlan:
     partition: int
     config: LogConfig = field(default_factory=LogConfig)
     log_start_offset: int = 0
-    segments: tuple[JudgedSegment, ...] = ()
+    segments: tuple[PlannedSegment, ...] = ()
     deleted: tuple[LogSegment, ...] = ()
     new_segment_offset: int | None = None
     expired: tuple[str, ...] = ()
@@ -107,7 +126,7 @@ class RetentionPlan:
         return not (self.deleted or self.expired)
 
 
-def look(
+def plan_partition(
     path: str,
     topic: str,
     partition: int,
@@ -115,73 +134,75 @@ def look(
     policy: RetentionPolicy,
     now_ms: int,
 ) -> RetentionPlan:
-    """What retention comes to in the partition directory `path`. Changes nothing, needs no lock.
+    """Plan the retention of the partition directory `path`. Changes nothing and needs no lock.
 
-    A time index is read where a rule asks for a segment's age; of the records, only headers of those segments
-    that would go by it. What cannot be read makes a plan with `error`, nothing is raised.
+    If a rule needs a segment's age, its time index is read. Batch headers are read only of segments that
+    would be deleted by age. If the partition cannot be read, return a plan with `error`; nothing is raised.
 
     Args:
-        checkpoints: of the partition, as LogDir.checkpoints tells them, with `live` set: nothing above the
-            checkpointed high watermark goes.
+        checkpoints: the partition's entries as LogDir.checkpoints returns them, with `live` set: nothing
+            above the checkpointed high watermark is deleted.
     """
     try:
         log = PartitionLog.open(path, topic=topic, partition=partition, checkpoints=checkpoints)
-        return _look(log, policy, now_ms)
+        return _plan_log(log, policy, now_ms)
     except (KafkaLogError, OSError) as error:
-        return failed(path, topic, partition, error)
+        return failed_plan(path, topic, partition, error)
 
 
-def failed(path: str, topic: str, partition: int, error: Exception) -> RetentionPlan:
+def failed_plan(path: str, topic: str, partition: int, error: Exception) -> RetentionPlan:
+    """Log the error, and return a plan that reports it."""
     logger.warning("%s-%d: retention failed: %s", topic, partition, error)
     return RetentionPlan(path, topic, partition, error=error_message(error))
 
 
-def _look(log: PartitionLog, policy: RetentionPolicy, now_ms: int) -> RetentionPlan:
-    elsewhere = log.missing_start
-    if elsewhere is not None and policy.exemption is None and not policy.is_explicit:
-        # The log's start would move, and a broker would then delete the older segments in remote storage.
-        policy = replace(policy, exemption=Exemption(REMOTE, f"{elsewhere}; {OVERRIDE}"))
-    expired, is_interrupted = _left_over(str(log.path), now_ms - policy.config.file_delete_delay_ms)
-    segments = judged(log, policy, now_ms)
+def _plan_log(log: PartitionLog, policy: RetentionPolicy, now_ms: int) -> RetentionPlan:
+    no_local_segments = log.missing_start
+    if no_local_segments is not None and policy.exemption is None and not policy.is_explicit:
+        # The log start offset would move. Then a broker would delete the older segments in remote storage.
+        policy = replace(policy, exemption=Exemption(REMOTE, f"{no_local_segments}; {OVERRIDE}"))
+    expired, is_interrupted = _scan_leftovers(str(log.path), now_ms - policy.config.file_delete_delay_ms)
+    segments = decide_segments(log, policy, now_ms)
     count = sum(segment.is_deleted for segment in segments)
-    is_any_left = count < len(segments)
-    first_left = log.segments[count].base_offset if is_any_left else log.log_end_offset
+    keeps_any = count < len(segments)
+    new_start = log.segments[count].base_offset if keeps_any else log.log_end_offset
     return RetentionPlan(
         str(log.path),
         log.topic,
         log.partition,
         policy.config,
-        max(first_left, log.log_start_offset),
+        max(new_start, log.log_start_offset),
         segments,
         log.segments[:count],
-        log.log_end_offset if count and not is_any_left else None,
+        log.log_end_offset if count and not keeps_any else None,
         expired,
         is_interrupted,
     )
 
 
-def judged(
-    log: PartitionLog, policy: RetentionPolicy, now_ms: int, cleaned: Sequence[CleanedSegment] = ()
-) -> tuple[JudgedSegment, ...]:
-    """The log's segments and what becomes of each.
+def decide_segments(
+    log: PartitionLog, policy: RetentionPolicy, now_ms: int, compacted: Sequence[CompactedSegment] = ()
+) -> tuple[PlannedSegment, ...]:
+    """Return the segments of the log, each with its decision.
 
     Args:
-        cleaned: what a cleaning puts in the place of the log's segments that begin before the end of these.
+        compacted: the segments that a planned compaction will put in place of those that begin before their
+            end.
     """
-    left = [s for s in log.segments if not cleaned or s.base_offset >= cleaned[-1].end_offset]
-    replaced = len(log.segments) - len(left)
-    ends = [segment.base_offset for segment in left[1:]] + [log.log_end_offset]
-    candidates = [Candidate(one.base_offset, one.end_offset, one.size_bytes) for one in cleaned] + [
-        Candidate(s.base_offset, end, s.size_bytes) for s, end in zip(left, ends, strict=False)
+    remaining = [s for s in log.segments if not compacted or s.base_offset >= compacted[-1].end_offset]
+    replaced = len(log.segments) - len(remaining)
+    ends = [segment.base_offset for segment in remaining[1:]] + [log.log_end_offset]
+    candidates = [Candidate(s.base_offset, s.end_offset, s.size_bytes) for s in compacted] + [
+        Candidate(s.base_offset, end, s.size_bytes) for s, end in zip(remaining, ends, strict=False)
     ]
     timestamps: dict[int, int] = {}
 
     def largest(index: int) -> int:
-        in_log = index - len(cleaned) + replaced
+        index_in_log = index - len(compacted) + replaced
         timestamps[index] = (
-            cleaned[index].largest_timestamp_ms
-            if index < len(cleaned)
-            else largest_timestamp_ms(log, in_log, now_ms - policy.config.retention_ms)
+            compacted[index].largest_timestamp_ms
+            if index < len(compacted)
+            else largest_timestamp_ms(log, index_in_log, now_ms - policy.config.retention_ms)
         )
         return timestamps[index]
 
@@ -195,13 +216,20 @@ def judged(
         kept=policy.exemption,
     )
     return tuple(
-        JudgedSegment(one.base_offset, one.end_offset, one.size_bytes, timestamps.get(index), decision)
-        for index, (one, decision) in enumerate(zip(candidates, decisions, strict=True))
+        PlannedSegment(
+            segment.base_offset, segment.end_offset, segment.size_bytes, timestamps.get(index), decision
+        )
+        for index, (segment, decision) in enumerate(zip(candidates, decisions, strict=True))
     )
 
 
-def _left_over(directory: str, expired_before_ms: int) -> tuple[tuple[str, ...], bool]:
-    """The `.deleted` files renamed at or before that time, and whether a cleaning was interrupted."""
+def _scan_leftovers(directory: str, expired_before_ms: int) -> tuple[tuple[str, ...], bool]:
+    """Find leftover files of segments.
+
+    Returns:
+        The names of the `.deleted` files that were renamed at or before that time, and whether a compaction
+        was interrupted.
+    """
     expired, is_interrupted = [], False
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -212,19 +240,19 @@ def _left_over(directory: str, expired_before_ms: int) -> tuple[tuple[str, ...],
                 continue
             if file.state != DELETED:
                 is_interrupted = True
-            # A rename sets the time of the inode's change.
+            # The inode's change time is the time of the rename.
             elif entry.stat().st_ctime_ns // 1_000_000 <= expired_before_ms:
                 expired.append(entry.name)
     return tuple(sorted(expired)), is_interrupted
 
 
-def kept_whole(told: pa.Table) -> str:
-    """Return which topics no rule may delete from, by the rule that keeps them, in words: `compacted: a, b`.
+def list_kept_topics(rows: pa.Table) -> str:
+    """Return the topics from which no rule may delete, by the rule that keeps them: `compacted: a, b`.
 
     Args:
-        told: rows of RETENTION_SCHEMA.
+        rows: RETENTION_SCHEMA.
     """
-    kept = told.filter(pc.equal(told["decision"], "kept")).filter(pc.field("rule").is_valid())
+    kept = rows.filter(pc.equal(rows["decision"], "kept")).filter(pc.field("rule").is_valid())
     pairs = (
         kept.group_by(["rule", "topic"])
         .aggregate([])
@@ -236,8 +264,8 @@ def kept_whole(told: pa.Table) -> str:
     return "; ".join(f"{rule}: {join_names(names)}" for rule, names in topics.items())
 
 
-def table(plans: Iterable[RetentionPlan]) -> pa.Table:
-    """The plans' segments as rows, RETENTION_SCHEMA; one row for a partition with an error."""
+def retention_table(plans: Iterable[RetentionPlan]) -> pa.Table:
+    """Return the plans' segments as rows (RETENTION_SCHEMA). A plan with an error has one row."""
     columns = list(zip(*(row for plan in plans for row in _rows(plan)), strict=True))
     if not columns:
         return RETENTION_SCHEMA.empty_table()
@@ -250,7 +278,15 @@ def _rows(plan: RetentionPlan) -> Iterator[tuple[object, ...]]:
     if plan.error is not None:
         yield (*key, None, None, None, None, "failed", None, plan.error)
         return
-    for one in plan.segments:
-        figures = one.base_offset, one.end_offset, one.size_bytes, one.largest_timestamp_ms
-        rule, reason = one.decision.rule, one.decision.reason
-        yield (*key, *figures, "deleted" if one.is_deleted else "kept", rule, reason)
+    for segment in plan.segments:
+        decision = "deleted" if segment.is_deleted else "kept"
+        yield (
+            *key,
+            segment.base_offset,
+            segment.end_offset,
+            segment.size_bytes,
+            segment.largest_timestamp_ms,
+            decision,
+            segment.decision.rule,
+            segment.decision.reason,
+        )

@@ -1,4 +1,4 @@
-"""Records deleted before an offset (Kafka: DeleteRecords)."""
+"""Delete the records before an offset (Kafka: DeleteRecords)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DELETION_SCHEMA = pa.schema(
         "highWatermark": pa.int64(),
     }
 )
-"""One row a partition whose records were deleted."""
+"""One row for each partition. The offsets say where the log starts before and after the deletion."""
 
 
 def delete_records(
@@ -40,52 +40,59 @@ def delete_records(
     offsets: Mapping[tuple[str, int], int],
     dry_run: bool = False,
 ) -> pa.Table:
-    """Deletes the records below an offset: the log start moves there, in the middle of a batch or segment if
-    need be. No data file changes; segments that lie wholly below go with the next `retain`.
+    """Delete the records below an offset of each partition by moving its log start offset there.
+
+    The new log start offset may lie inside a batch or a segment. No data file is changed. The next `retain`
+    deletes the segments that are completely below the log start offset.
 
     Args:
-        path: log directories, or single partition directories. No broker may run on them.
-        offsets: by (topic, partition), the first offset that stays; -1: the high watermark. A start that is
-            there already, or lies beyond, stays.
-        dry_run: change nothing, only say what would be.
+        path: log directories, or single partition directories. No broker may be running on them.
+        offsets: by (topic, partition), the first offset to keep; -1: the high watermark. A log that already
+            starts there, or later, is not changed.
+        dry_run: change nothing, and report what would be done.
 
     Returns:
-        One row a partition, as DELETION_SCHEMA.
+        One row for each partition (DELETION_SCHEMA).
 
     Raises:
-        OffsetOutOfRangeError: an offset above the high watermark; nothing is changed.
-        LogDirInUseError, FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError.
+        ValueError: a key of `offsets` is not a pair (topic, partition).
+        TypeError: an offset is not an integer.
+        InvalidTopicError: the log of the cluster's metadata (__cluster_metadata).
+        OffsetOutOfRangeError: an offset is above the high watermark. Nothing is changed.
+        LogDirInUseError: a broker or another writer is using the directory.
+        FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
     for key in offsets:
         if not (isinstance(key, tuple) and len(key) == 2):
             raise ValueError(
-                f'expected offsets as {{("orders", 0): 5}}, by topic and partition, found {key!r}'
+                f'expected offsets as {{("orders", 0): 5}}, by (topic, partition), found {key!r}'
             )
-    wanted = {key: integer(f"offset of {key}", offset) for key, offset in offsets.items()}
-    check_changeable(topic for topic, _ in wanted)
+    requested = {key: integer(f"offset of {key}", offset) for key, offset in offsets.items()}
+    check_changeable(topic for topic, _ in requested)
     rows: list[tuple[object, ...]] = []
-    moved: dict[Path, tuple[str, int, int]] = {}
+    new_starts: dict[Path, tuple[str, int, int]] = {}
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
-        for (topic, partition), offset in sorted(wanted.items()):
+        for (topic, partition), offset in sorted(requested.items()):
             log = log_dir.partition(topic, partition)
-            start = max(log.log_start_offset, _checked_offset(log, offset))
+            start = max(log.log_start_offset, _resolve_offset(log, offset))
             if start > log.log_start_offset:
-                moved[log.path] = topic, partition, start
+                new_starts[log.path] = topic, partition, start
             rows.append((topic, partition, log.log_start_offset, start, log.high_watermark))
         if not dry_run:
-            update_partition_checkpoints(LOG_START_OFFSET_CHECKPOINT, moved)
-            for directory, (_, _, start) in moved.items():
+            update_partition_checkpoints(LOG_START_OFFSET_CHECKPOINT, new_starts)
+            for directory, (_, _, start) in new_starts.items():
                 truncate_epochs(directory, start)
     names = DELETION_SCHEMA.names
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=DELETION_SCHEMA)
 
 
-def _checked_offset(log: PartitionLog, offset: int) -> int:
+def _resolve_offset(log: PartitionLog, offset: int) -> int:
+    """Return the first offset to keep. Raises OffsetOutOfRangeError."""
     if not -1 <= offset <= log.high_watermark:
         raise OffsetOutOfRangeError(
             f"{log.topic}-{log.partition}: expected an offset up to the high watermark {log.high_watermark}, "
-            f"or -1 for that, found {offset}",
+            f"or -1 for the high watermark, found {offset}",
             path=log.path,
             offset=offset,
         )

@@ -1,4 +1,4 @@
-"""The rounds that brokers' cleaners did, before and after each, and how to do them again."""
+"""Rounds of compaction that brokers carried out: the logs before and after, and how to repeat them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from native_log.records import scan
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 ALWAYS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
-FORGOTTEN = {"kafka-3.9-compact-idem-round1"}
-"""Where the broker had forgotten the producers, whose records were old."""
+EXPIRED_PRODUCERS = {"kafka-3.9-compact-idem-round1"}
+"""Rounds in which the broker had expired the producers, because their records were old."""
 
 
 @dataclass(frozen=True)
-class BrokersRound:
+class BrokerRound:
+    """A round of a broker: the fixtures with its log directory before and after."""
+
     before: Path
     after: Path
 
@@ -33,24 +35,25 @@ class BrokersRound:
 
     @property
     def now_ms(self) -> int:
-        """When the broker did it, from the delete horizons it gave; else a time before any horizon."""
-        given = _horizons(self.after, self.topic) - _horizons(self.before, self.topic)
-        some_time = 1 << 41 if round_id(self) in FORGOTTEN else 1 << 40
-        return min(given, default=some_time) - LogConfig.parse(self.config).delete_retention_ms
+        """The time of the round, from the delete horizons that it set; else a time before any horizon."""
+        new_horizons = _horizons(self.after, self.topic) - _horizons(self.before, self.topic)
+        any_time = 1 << 41 if round_id(self) in EXPIRED_PRODUCERS else 1 << 40
+        return min(new_horizons, default=any_time) - LogConfig.parse(self.config).delete_retention_ms
 
     def copy(self, to: Path) -> Path:
-        """The log directory before the round, with the files' times."""
+        """Copy the log directory before the round, with the modification times of its files."""
         return Path(shutil.copytree(self.before / "data", to, copy_function=shutil.copy2))
 
 
-def rounds() -> list[BrokersRound]:
-    """Of the brokers that know delete horizons. (3.0 and older: by the age of files)"""
-    found = sorted(GOLDEN.glob("kafka-[34]*/compact-*/round*-before"))
-    return [BrokersRound(path, path.with_name(path.name.replace("before", "after"))) for path in found]
+def broker_rounds() -> list[BrokerRound]:
+    """Return the rounds of brokers that set delete horizons. (3.0 and older use the age of files instead.)"""
+    paths = sorted(GOLDEN.glob("kafka-[34]*/compact-*/round*-before"))
+    return [BrokerRound(path, path.with_name(path.name.replace("before", "after"))) for path in paths]
 
 
-def round_id(one: BrokersRound) -> str:
-    return f"{one.before.parents[1].name}-{one.topic}-{one.before.name[:6]}"
+def round_id(broker_round: BrokerRound) -> str:
+    before = broker_round.before
+    return f"{before.parents[1].name}-{broker_round.topic}-{before.name[:6]}"
 
 
 def batches(path: Path) -> list[dict[str, Any]]:
@@ -62,7 +65,7 @@ def logs(partition: Path) -> dict[str, bytes]:
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    """All files below a directory but the lock."""
+    """Return the content of all files below a directory, except the lock file."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))

@@ -1,4 +1,4 @@
-"""What brokers clean, and when."""
+"""Which part of a log brokers compact, and when."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import native_log
-from native_log.compaction.eligibility import SourceSegment, cleanable
-from native_log.compaction.rounds import find_cleanable
+from native_log.compaction.eligibility import CleanableRange, SegmentSizes, cleanable_range
+from native_log.compaction.rounds import find_cleanable_range
 from native_log.config import LogConfig
 
 if TYPE_CHECKING:
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from native_log.log import PartitionLog
 
 MINUTE_MS = 60_000
-SEGMENTS = [SourceSegment(base, 100) for base in (0, 10, 20, 30)]
+SEGMENTS = [SegmentSizes(base, 100) for base in (0, 10, 20, 30)]
 NOW_MS = 1000
 
 
-def found(config: dict[str, Any] | None = None, **how: Any) -> Any:
-    """Of a log with segments of 10 offsets, the i-th of which has the times i * 100 to i * 100 + 50."""
-    what: dict[str, Any] = {
+def cleanable(config: dict[str, Any] | None = None, **options: Any) -> CleanableRange:
+    """Return the range for a log with segments of 10 offsets. Segment i has timestamps i * 100 to i * 100 +
+    50."""
+    arguments: dict[str, Any] = {
         "checkpoint": None,
         "log_start_offset": 0,
         "log_end_offset": 40,
@@ -32,61 +33,64 @@ def found(config: dict[str, Any] | None = None, **how: Any) -> Any:
         "largest_timestamp_ms": lambda index: index * 100 + 50,
         "first_timestamp_ms": lambda index: index * 100,
     }
-    return cleanable(SEGMENTS, config=LogConfig.parse(config or {}), now_ms=NOW_MS, **what | how)
+    arguments |= options
+    return cleanable_range(SEGMENTS, config=LogConfig.parse(config or {}), now_ms=NOW_MS, **arguments)
 
 
 @pytest.mark.parametrize(
-    ("how", "first_dirty", "end", "sizes"),
+    ("options", "first_dirty", "end", "sizes"),
     [
         ({}, 0, 30, (0, 300)),
         ({"checkpoint": 10}, 10, 30, (100, 200)),
-        ({"checkpoint": 15}, 15, 30, (200, 200)),  # the segment it lies in counts in both
+        ({"checkpoint": 15}, 15, 30, (200, 200)),  # the segment that contains it counts in both
         ({"checkpoint": 30}, 30, 30, (300, 0)),
-        ({"checkpoint": 41}, 0, 30, (0, 300)),  # beyond the log
-        ({"checkpoint": 5, "log_start_offset": 12}, 12, 30, (200, 200)),  # before it
+        ({"checkpoint": 41}, 0, 30, (0, 300)),  # after the end of the log
+        ({"checkpoint": 5, "log_start_offset": 12}, 12, 30, (200, 200)),  # before the start of the log
         ({"last_stable_offset": 25}, 0, 20, (0, 200)),
         ({"last_stable_offset": 20}, 0, 20, (0, 200)),
         ({"last_stable_offset": 3}, 0, 0, (0, 0)),
         ({"checkpoint": 25, "last_stable_offset": 12}, 25, 20, (300, 0)),
     ],
 )
-def test_what_is_dirty(how: dict[str, int], first_dirty: int, end: int, sizes: tuple[int, int]) -> None:
-    one = found(**how)
-    assert (one.first_dirty_offset, one.end_offset) == (first_dirty, end)
-    assert (one.clean_bytes, one.cleanable_bytes) == sizes
+def test_the_cleanable_range(
+    options: dict[str, int], first_dirty: int, end: int, sizes: tuple[int, int]
+) -> None:
+    result = cleanable(**options)
+    assert (result.first_dirty_offset, result.end_offset) == (first_dirty, end)
+    assert (result.clean_bytes, result.cleanable_bytes) == sizes
 
 
 @pytest.mark.parametrize(("lag_ms", "end"), [(0, 30), (750, 30), (751, 20), (850, 20), (851, 10), (951, 0)])
-def test_the_youngest_records_that_are_cleaned(lag_ms: int, end: int) -> None:
-    assert found({"min.compaction.lag.ms": lag_ms}).end_offset == end
+def test_min_compaction_lag(lag_ms: int, end: int) -> None:
+    assert cleanable({"min.compaction.lag.ms": lag_ms}).end_offset == end
 
 
 @pytest.mark.parametrize(
-    ("how", "lag_ms", "is_overdue"),
+    ("options", "lag_ms", "is_overdue"),
     [
         ({"checkpoint": 10}, 899, True),
         ({"checkpoint": 10}, 900, False),
         ({"checkpoint": 20}, 899, False),
-        ({}, 899, True),  # a time of 0 says nothing, the next one does
-        ({"checkpoint": 30}, 1, False),  # nothing but the active segment
+        ({}, 899, True),  # a timestamp of 0 does not count, the next does
+        ({"checkpoint": 30}, 1, False),  # only the active segment is dirty
         ({}, 2**63 - 1, False),
     ],
 )
-def test_the_oldest_records_that_are_not_cleaned(how: dict[str, int], lag_ms: int, is_overdue: bool) -> None:
-    assert found({"max.compaction.lag.ms": lag_ms}, **how).is_overdue == is_overdue
+def test_max_compaction_lag(options: dict[str, int], lag_ms: int, is_overdue: bool) -> None:
+    assert cleanable({"max.compaction.lag.ms": lag_ms}, **options).is_overdue == is_overdue
 
 
-def test_a_ratio_has_to_be_exceeded() -> None:
-    one = found(checkpoint=20)
-    assert one.dirty_ratio == 100 / 300
-    assert one.is_candidate(LogConfig(min_cleanable_dirty_ratio=0.33))
-    assert not one.is_candidate(LogConfig(min_cleanable_dirty_ratio=100 / 300))
-    assert not found(checkpoint=30).is_candidate(LogConfig(min_cleanable_dirty_ratio=0))
+def test_the_dirty_ratio_must_be_exceeded() -> None:
+    result = cleanable(checkpoint=20)
+    assert result.dirty_ratio == 100 / 300
+    assert result.is_candidate(LogConfig(min_cleanable_dirty_ratio=0.33))
+    assert not result.is_candidate(LogConfig(min_cleanable_dirty_ratio=100 / 300))
+    assert not cleanable(checkpoint=30).is_candidate(LogConfig(min_cleanable_dirty_ratio=0))
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> PartitionLog:
-    """Segments of one batch each, with records of the minutes 1 to 10, 11 to 20, 21 to 30."""
+    """A log with three segments of one batch: records of the minutes 1 to 10, 11 to 20 and 21 to 30."""
     logs = native_log.LogDir.create(tmp_path / "logs")
     logs.create_topic("t", 1)
     with native_log.LogDir(tmp_path / "logs").partition("t", 0, config={"segment.bytes": 300}) as log:
@@ -99,28 +103,31 @@ def log(tmp_path: Path) -> PartitionLog:
 
 def is_overdue(log: PartitionLog, minute: int) -> bool:
     config = LogConfig.parse({"max.compaction.lag.ms": MINUTE_MS})
-    return find_cleanable(log, config, minute * MINUTE_MS + 1).is_overdue
+    return find_cleanable_range(log, config, minute * MINUTE_MS + 1).is_overdue
 
 
-def test_a_segments_first_time_is_the_greatest_of_its_first_batch(log: PartitionLog) -> None:
-    """As brokers have it: they know no more of a batch than what its header says."""
+def test_the_first_timestamp_of_a_segment_is_the_greatest_of_its_first_batch(log: PartitionLog) -> None:
+    """As in a broker, which reads only the batch's header."""
     assert len(log.segments) == 3
     assert [is_overdue(log, minute) for minute in (2, 10, 11)] == [False, False, True]
 
 
-def test_an_empty_segment_has_no_first_time(log: PartitionLog) -> None:
-    """Also where the one behind it, which is active, has."""
+def test_an_empty_segment_has_no_first_timestamp(log: PartitionLog) -> None:
+    """Even if the active segment after it has one."""
     for segment in log.segments[:2]:
         segment.path.write_bytes(b"")
     emptied = native_log.LogDir(log.path.parent).partition("t", 0)
     assert not is_overdue(emptied, 100)
 
 
-def test_without_its_time_index_a_segment_is_as_old_as_its_records(log: PartitionLog) -> None:
-    """Not as its file, which may be a copy."""
+def test_without_a_time_index_the_records_tell_the_age_of_a_segment(log: PartitionLog) -> None:
+    """Not the modification time of its file, which may be a copy."""
     config = LogConfig.parse({"min.compaction.lag.ms": MINUTE_MS})
     for segment in log.segments:
         (log.path / f"{segment.path.stem}.timeindex").unlink()
-    bare = native_log.LogDir(log.path.parent).partition("t", 0)
-    ends = [find_cleanable(bare, config, minute * MINUTE_MS).end_offset for minute in (10, 11, 20, 21)]
+    without_index = native_log.LogDir(log.path.parent).partition("t", 0)
+    ends = [
+        find_cleanable_range(without_index, config, minute * MINUTE_MS).end_offset
+        for minute in (10, 11, 20, 21)
+    ]
     assert ends == [0, 10, 10, 20]

@@ -1,4 +1,4 @@
-"""Rounds of brokers' cleaners, done again."""
+"""Repeat the rounds of brokers, and compare the results."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import native_log
 from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, read_offset_checkpoint
 from tests.records.build import ABORT, marker
 
-from .support import ALWAYS, BrokersRound, batches, files, logs, round_id, rounds
+from .support import ALWAYS, BrokerRound, batches, broker_rounds, files, logs, round_id
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROUNDS = rounds()
-COMPRESSORS_DIFFER = ("position", "sizeInBytes", "crc")
+ROUNDS = broker_rounds()
+DIFFERENT_WITH_COMPRESSION = ("position", "sizeInBytes", "crc")
 
 
 def test_there_are_rounds() -> None:
     assert len(ROUNDS) > 15
 
 
-@pytest.mark.parametrize("one", ROUNDS, ids=round_id)
-def test_rounds(one: BrokersRound, tmp_path: Path) -> None:
-    data = one.copy(tmp_path / "data")
+@pytest.mark.parametrize("case", ROUNDS, ids=round_id)
+def test_rounds(case: BrokerRound, tmp_path: Path) -> None:
+    data = case.copy(tmp_path / "data")
 
-    (row,) = native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms).to_pylist()
+    (row,) = native_log.compact(data, case.topic, config=case.config, now_ms=case.now_ms).to_pylist()
 
     assert row["status"] == "cleaned", row
-    partition, expected = data / f"{one.topic}-0", one.after / "data" / f"{one.topic}-0"
+    partition, expected = data / f"{case.topic}-0", case.after / "data" / f"{case.topic}-0"
     assert list(logs(partition)) == list(logs(expected))
     for name in logs(expected):
         theirs, ours = batches(expected / name), batches(partition / name)
@@ -40,11 +40,11 @@ def test_rounds(one: BrokersRound, tmp_path: Path) -> None:
             assert (partition / name).read_bytes() == (expected / name).read_bytes()
         for batch in (*theirs, *ours):
             assert batch["isValid"]
-            for column in COMPRESSORS_DIFFER if batch["compression"] != "none" else ("position",):
+            for column in DIFFERENT_WITH_COMPRESSION if batch["compression"] != "none" else ("position",):
                 del batch[column]
         assert ours == theirs
     end = row["endOffset"]
-    assert read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT)[one.topic, 0] == end
+    assert read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT)[case.topic, 0] == end
     cleaned = [name for name in files(expected) if name[:20].isdigit() and int(name[:20]) < end]
     assert [name for name in files(partition) if name[:20].isdigit() and int(name[:20]) < end] == cleaned
     for name in cleaned:
@@ -52,57 +52,59 @@ def test_rounds(one: BrokersRound, tmp_path: Path) -> None:
             assert (partition / name).read_bytes() == (expected / name).read_bytes()
 
 
-@pytest.mark.parametrize("one", ROUNDS, ids=round_id)
-def test_a_dry_run_tells_the_same_and_writes_nothing(one: BrokersRound, tmp_path: Path) -> None:
-    data = one.copy(tmp_path / "data")
+@pytest.mark.parametrize("case", ROUNDS, ids=round_id)
+def test_a_dry_run_returns_the_same_and_writes_nothing(case: BrokerRound, tmp_path: Path) -> None:
+    data = case.copy(tmp_path / "data")
     before = files(data)
 
-    told = native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms, dry_run=True)
+    planned = native_log.compact(data, case.topic, config=case.config, now_ms=case.now_ms, dry_run=True)
 
     assert files(data) == before
-    assert told == native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms)
+    assert planned == native_log.compact(data, case.topic, config=case.config, now_ms=case.now_ms)
 
 
 def test_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
-    one = next(one for one in ROUNDS if one.topic == "compact-txn")
-    data = one.copy(tmp_path / "data")
-    native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms)
+    case = next(case for case in ROUNDS if case.topic == "compact-txn")
+    data = case.copy(tmp_path / "data")
+    native_log.compact(data, case.topic, config=case.config, now_ms=case.now_ms)
     before = files(data)
 
-    (row,) = native_log.compact(data, one.topic, config=one.config, now_ms=one.now_ms).to_pylist()
+    (row,) = native_log.compact(data, case.topic, config=case.config, now_ms=case.now_ms).to_pylist()
 
     assert row["status"] == "skipped"
     assert files(data) == before
 
 
 @pytest.mark.parametrize("map_bytes", [1024, 2000, 5000])
-@pytest.mark.parametrize("one", ROUNDS, ids=round_id)
-def test_keys_that_one_map_has_no_room_for_make_no_difference(
-    one: BrokersRound, map_bytes: int, tmp_path: Path
+@pytest.mark.parametrize("case", ROUNDS, ids=round_id)
+def test_the_result_does_not_depend_on_the_number_of_maps(
+    case: BrokerRound, map_bytes: int, tmp_path: Path
 ) -> None:
-    whole, parts = one.copy(tmp_path / "whole"), one.copy(tmp_path / "parts")
+    whole, parts = case.copy(tmp_path / "whole"), case.copy(tmp_path / "parts")
     small = {"log.cleaner.dedupe.buffer.size": map_bytes, "log.cleaner.threads": 1}
 
-    told = native_log.compact(whole, one.topic, config=one.config, now_ms=one.now_ms)
+    expected = native_log.compact(whole, case.topic, config=case.config, now_ms=case.now_ms)
 
-    assert native_log.compact(parts, one.topic, config={**one.config, **small}, now_ms=one.now_ms) == told
+    assert (
+        native_log.compact(parts, case.topic, config={**case.config, **small}, now_ms=case.now_ms) == expected
+    )
     assert files(parts) == files(whole)
 
 
 def test_threads_share_the_work_and_the_memory(tmp_path: Path) -> None:
-    one, other = ROUNDS[0], tmp_path / "other"
-    data = one.copy(tmp_path / "data")
+    case, other = ROUNDS[0], tmp_path / "other"
+    data = case.copy(tmp_path / "data")
     for number in range(1, 20):
-        shutil.copytree(data / f"{one.topic}-0", data / f"{one.topic}-{number}", copy_function=shutil.copy2)
+        shutil.copytree(data / f"{case.topic}-0", data / f"{case.topic}-{number}", copy_function=shutil.copy2)
     shutil.copytree(data, other, copy_function=shutil.copy2)
     steps: list[tuple[int, int]] = []
 
     alone = native_log.compact(
-        data, one.topic, config={**one.config, "log.cleaner.threads": 1}, now_ms=one.now_ms
+        data, case.topic, config={**case.config, "log.cleaner.threads": 1}, now_ms=case.now_ms
     )
-    config = {**one.config, "log.cleaner.threads": 7, "log.cleaner.dedupe.buffer.size": 70_000}
+    config = {**case.config, "log.cleaner.threads": 7, "log.cleaner.dedupe.buffer.size": 70_000}
     together = native_log.compact(
-        other, one.topic, config=config, now_ms=one.now_ms, on_progress=lambda *told: steps.append(told)
+        other, case.topic, config=config, now_ms=case.now_ms, on_progress=lambda *step: steps.append(step)
     )
 
     assert alone.num_rows == 20
@@ -112,10 +114,11 @@ def test_threads_share_the_work_and_the_memory(tmp_path: Path) -> None:
     assert steps[-1] == (20_000, 20_000)
 
 
-def test_an_aborted_transaction_is_known_by_where_it_began(tmp_path: Path) -> None:
-    """Also once its first batches are gone, and others are left that no round has come to: as brokers do."""
+def test_the_transaction_index_keeps_the_first_offset_of_a_transaction(tmp_path: Path) -> None:
+    """Even if compaction has removed its first batches, and later ones are not compacted yet: as in a
+    broker."""
     native_log.LogDir.create(tmp_path / "logs").create_topic("t", 1)
-    how = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    transaction = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
 
     def write(segment_bytes: int, *abort_at: int) -> None:
         config = {"segment.bytes": segment_bytes}
@@ -125,31 +128,31 @@ def test_an_aborted_transaction_is_known_by_where_it_began(tmp_path: Path) -> No
                 if number in abort_at:
                     log.append_batches(marker(0, 7, ABORT), origin="coordinator")
                 elif abort_at and number < abort_at[0]:
-                    log.append(key, base_sequence=number, **how)
+                    log.append(key, base_sequence=number, **transaction)
                 else:
                     log.append(key)
 
-    write(250, 5)  # three segments, the last of which has data of the transaction and its marker
-    entry = {"first": 0, "last": 5}
+    write(250, 5)  # three segments; the last one has data of the transaction and its marker
+    expected = {"first": 0, "last": 5}
     for _ in range(2):
         (row,) = native_log.compact(tmp_path / "logs", "t", config=ALWAYS).to_pylist()
         assert row["status"] == "cleaned"
         log = native_log.LogDir(tmp_path / "logs").partition("t", 0)
-        found = [one for segment in log.segments for one in segment.load_transaction_index().entries]
-        assert [{"first": one.first_offset, "last": one.last_offset} for one in found] == [entry]
+        entries = [entry for segment in log.segments for entry in segment.load_transaction_index().entries]
+        assert [{"first": entry.first_offset, "last": entry.last_offset} for entry in entries] == [expected]
         write(100)
 
 
-@pytest.mark.parametrize("when", [{"config": {"delete.retention.ms": 2**63 - 1}}, {"now_ms": 2**63 - 1}])
-def test_tombstones_may_stay_for_ever(when: dict[str, Any], tmp_path: Path) -> None:
-    one = next(one for one in ROUNDS if one.topic == "compact-tomb-keep")
-    data = one.copy(tmp_path / "data")
+@pytest.mark.parametrize("options", [{"config": {"delete.retention.ms": 2**63 - 1}}, {"now_ms": 2**63 - 1}])
+def test_a_delete_horizon_does_not_overflow(options: dict[str, Any], tmp_path: Path) -> None:
+    case = next(case for case in ROUNDS if case.topic == "compact-tomb-keep")
+    data = case.copy(tmp_path / "data")
     for _ in range(2):
-        config = one.config | when.get("config", {})
+        config = case.config | options.get("config", {})
         (row,) = native_log.compact(
-            data, one.topic, config=config, now_ms=when.get("now_ms", one.now_ms)
+            data, case.topic, config=config, now_ms=options.get("now_ms", case.now_ms)
         ).to_pylist()
         (data / CLEANER_OFFSET_CHECKPOINT).unlink()
     assert row["status"] == "cleaned"
-    if "config" in when:
+    if "config" in options:
         assert (row["tombstonesKept"] > 0, row["lastExpiryMs"]) == (True, 2**63 - 1)

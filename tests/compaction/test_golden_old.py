@@ -1,6 +1,6 @@
-"""Rounds of the cleaner of Kafka 2.8, by format: the records that survive are the same.
+"""Repeat the rounds of Kafka 2.8 with each message format. The records that survive are the same.
 
-It knows no delete horizons: of format 2, too, tombstones and markers went by the age of files.
+Kafka 2.8 sets no delete horizons. In format 2, too, it drops tombstones and markers by the age of the file.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ROUNDS = sorted(GOLDEN.glob("kafka-2.8/compact-*/round*-before"))
 
 
 def expected(fixture: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((fixture / "expected.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((fixture / "expected.json").read_text())
+    return content
 
 
 def rows(data: Path, topic: str) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Records taken out of logs that brokers wrote; all others as they were."""
+"""Erase records from logs that brokers wrote. All other records stay as they were."""
 
 from __future__ import annotations
 
@@ -56,17 +56,17 @@ def copy(name: str, tmp_path: Path) -> Path:
 
 
 def rows(data: Path, isolation_level: str = "read_uncommitted") -> dict[tuple[Any, ...], dict[str, Any]]:
-    """All records by topic, partition and offset, but for where they lie."""
-    found = {}
+    """Return all records by topic, partition and offset, without their position and segment."""
+    records = {}
     log_dir = native_log.LogDir(data, high_watermark="ignore")
-    for one in log_dir.partitions():
-        log = log_dir.partition(one.topic, one.partition)
+    for directory in log_dir.partitions():
+        log = log_dir.partition(directory.topic, directory.partition)
         for batch in log.read(isolation_level=isolation_level):
             for row in batch.to_pylist():
-                for where in ("position", "segment"):
-                    del row[where]
-                found[row["topic"], row["partition"], row["offset"]] = row
-    return found
+                for column in ("position", "segment"):
+                    del row[column]
+                records[row["topic"], row["partition"], row["offset"]] = row
+    return records
 
 
 def some_keys(data: Path) -> list[bytes]:
@@ -80,55 +80,55 @@ def check_files(data: Path) -> None:
     assert not list(data.rglob("*.deleted")) + list(data.rglob("*.cleaned")) + list(data.rglob("*.swap"))
 
 
-def held(data: Path, needles: list[bytes]) -> set[bytes]:
+def contained(data: Path, needles: list[bytes]) -> set[bytes]:
     content = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
     return {needle for needle in needles if needle in content}
 
 
 def ends(data: Path) -> list[tuple[int, int, int]]:
     log_dir = native_log.LogDir(data, high_watermark="ignore")
-    logs = [log_dir.partition(one.topic, one.partition) for one in log_dir.partitions()]
+    logs = [log_dir.partition(*directory.key) for directory in log_dir.partitions()]
     return [(log.log_start_offset, log.log_end_offset, log.last_stable_offset) for log in logs]
 
 
-def test_records_of_keys_are_dropped_and_all_others_stay(data: Path) -> None:
+def test_records_with_the_keys_are_dropped_and_all_others_stay(data: Path) -> None:
     keys = some_keys(data)
     committed, before, sizes = rows(data, "read_committed"), rows(data), ends(data)
-    gone = {where for where, row in before.items() if row["key"] in keys}
-    assert 0 < len(gone) < len(before)
+    erased = {where for where, row in before.items() if row["key"] in keys}
+    assert 0 < len(erased) < len(before)
 
-    told = native_log.erase(data, keys=keys, dry_run=True)
+    planned = native_log.erase(data, keys=keys, dry_run=True)
     assert rows(data) == before
-    done = native_log.erase(data, keys=keys)
+    table = native_log.erase(data, keys=keys)
 
-    assert done == told
-    report = [row for row in done.to_pylist() if row["status"] == "erased"]
-    assert {(row["topic"], row["partition"], row["offset"]) for row in report} == gone
+    assert table == planned
+    report = [row for row in table.to_pylist() if row["status"] == "erased"]
+    assert {(row["topic"], row["partition"], row["offset"]) for row in report} == erased
     for row in report:
         key = before[row["topic"], row["partition"], row["offset"]]["key"]
         assert (row["keySha256"], row["keyBytes"]) == (hashlib.sha256(key).hexdigest(), len(key))
-    left = rows(data)
+    after = rows(data)
     legacy = any(row["magic"] < 2 for row in before.values())
     for where, row in before.items():
-        if where not in gone:
-            if legacy:  # a wrapper's first offset is that of its first record
-                row["batchOffset"] = left[where]["batchOffset"]
-            assert left[where] == row
-    assert left.keys() == before.keys() - gone
-    assert rows(data, "read_committed").keys() == committed.keys() - gone
+        if where not in erased:
+            if legacy:  # the base offset of a wrapper is the offset of its first record
+                row["batchOffset"] = after[where]["batchOffset"]
+            assert after[where] == row
+    assert after.keys() == before.keys() - erased
+    assert rows(data, "read_committed").keys() == committed.keys() - erased
     assert ends(data) == sizes
     check_files(data)
     assert native_log.erase(data, keys=keys, dry_run=True).num_rows == 0
 
 
-def test_tombstones_take_the_place_of_records(data: Path) -> None:
+def test_tombstones_replace_the_records(data: Path) -> None:
     keys, before = some_keys(data), rows(data)
 
     native_log.erase(data, keys=keys, how="tombstone")
 
-    left = rows(data)
-    assert left.keys() == before.keys()
-    for where, row in left.items():
+    after = rows(data)
+    assert after.keys() == before.keys()
+    for where, row in after.items():
         if row["key"] in keys:
             assert (row["value"], row["headers"]) == (None, None)
         else:
@@ -139,23 +139,23 @@ def test_tombstones_take_the_place_of_records(data: Path) -> None:
 
 def test_no_byte_of_a_dropped_key_is_left(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
-    every = {row["key"] for row in rows(data).values()} - {None}
-    keys = [key for key in some_keys(data) if len(key) > 4 and sum(key in other for other in every) == 1]
+    all_keys = {row["key"] for row in rows(data).values()} - {None}
+    keys = [key for key in some_keys(data) if len(key) > 4 and sum(key in other for other in all_keys) == 1]
     assert len(keys) > 3
-    assert held(data, keys) == set(keys)
+    assert contained(data, keys) == set(keys)
     native_log.erase(data, keys=keys)
-    assert held(data, keys) == set()
+    assert contained(data, keys) == set()
 
 
 @pytest.mark.parametrize("prefix", ["k1", b"\xd0"])
-def test_the_beginning_of_keys(prefix: str | bytes, tmp_path: Path) -> None:
+def test_key_prefixes(prefix: str | bytes, tmp_path: Path) -> None:
     data = copy("plain-lz4", tmp_path)
     before = rows(data)
-    wanted = prefix.encode() if isinstance(prefix, str) else prefix
-    gone = {where for where, row in before.items() if (row["key"] or b"").startswith(wanted)}
-    assert gone
+    prefix_bytes = prefix.encode() if isinstance(prefix, str) else prefix
+    erased = {where for where, row in before.items() if (row["key"] or b"").startswith(prefix_bytes)}
+    assert erased
     native_log.erase(data, key_prefix=prefix)
-    assert rows(data).keys() == before.keys() - gone
+    assert rows(data).keys() == before.keys() - erased
 
 
 def test_headers_by_name_and_by_value(tmp_path: Path) -> None:
@@ -165,28 +165,29 @@ def test_headers_by_name_and_by_value(tmp_path: Path) -> None:
     header = with_headers[0]["headers"][0]
     name, value = header["key"], header["value"]
 
-    def having(*wanted: Any) -> set[tuple[Any, ...]]:
+    def expected(*name_and_value: Any) -> set[tuple[Any, ...]]:
         return {
             where
             for where, row in before.items()
-            for one in row["headers"] or []
-            if (one["key"], one["value"])[: len(wanted)] == wanted
+            for header in row["headers"] or []
+            if (header["key"], header["value"])[: len(name_and_value)] == name_and_value
         }
 
-    def offsets(**how: Any) -> set[tuple[Any, ...]]:
-        found = native_log.erase(data, dry_run=True, **how).to_pylist()
-        return {(row["topic"], row["partition"], row["offset"]) for row in found}
+    def selected(**conditions: Any) -> set[tuple[Any, ...]]:
+        report = native_log.erase(data, dry_run=True, **conditions).to_pylist()
+        return {(row["topic"], row["partition"], row["offset"]) for row in report}
 
-    assert offsets(header=name) == having(name) != set()
+    assert selected(header=name) == expected(name) != set()
     if value is not None:
-        assert offsets(header=(name, value)) == having(name, value)
-    assert offsets(header=[(name, b"no such value"), "no such name"]) == set()
-    some = some_keys(data)[0]
-    assert offsets(header=name, keys=[some]) == having(name) | {w for w in before if before[w]["key"] == some}
+        assert selected(header=(name, value)) == expected(name, value)
+    assert selected(header=[(name, b"no such value"), "no such name"]) == set()
+    key = some_keys(data)[0]
+    with_key = {where for where, row in before.items() if row["key"] == key}
+    assert selected(header=name, keys=[key]) == expected(name) | with_key
 
 
-def test_records_that_no_one_reads_go_too(tmp_path: Path) -> None:
-    """Below the log start, and of aborted transactions."""
+def test_records_that_consumers_do_not_see_are_erased_too(tmp_path: Path) -> None:
+    """Records below the log start offset, and of aborted transactions."""
     data = copy("txn", tmp_path)
     before = rows(data)
     (topic, partition, _), *_ = before
@@ -201,7 +202,7 @@ def test_records_that_no_one_reads_go_too(tmp_path: Path) -> None:
     assert {(row["topic"], row["partition"], row["offset"]) for row in report} == expected
 
 
-def test_keys_may_come_as_arrow() -> None:
+def test_keys_as_an_arrow_array() -> None:
     data = FIXTURES["plain-none"] / "data"
     keys = some_keys(data)
     expected = native_log.erase(data, keys=keys, dry_run=True)
@@ -211,7 +212,7 @@ def test_keys_may_come_as_arrow() -> None:
 
 
 class SparkDataFrame:
-    """As far as it matters."""
+    """The part of a Spark DataFrame that `erase` uses."""
 
     def __init__(self, columns: dict[str, Any]) -> None:
         self._table = pa.table(columns)
@@ -221,7 +222,7 @@ class SparkDataFrame:
 
 
 @pytest.mark.parametrize("table", [pa.table, pa.record_batch, SparkDataFrame])
-def test_keys_may_come_as_a_table_of_one_column(table: Callable[[dict[str, Any]], Any]) -> None:
+def test_keys_as_a_table_of_one_column(table: Callable[[dict[str, Any]], Any]) -> None:
     data = FIXTURES["plain-none"] / "data"
     keys = sorted(some_keys(data))
     expected = native_log.erase(data, keys=keys, dry_run=True)
@@ -230,20 +231,20 @@ def test_keys_may_come_as_a_table_of_one_column(table: Callable[[dict[str, Any]]
         native_log.erase(data, keys=table({"id": keys, "name": keys}), dry_run=True)
 
 
-NO_KEYS = [[17], pa.array([17]), pa.table({"id": [17]}), [None], [1.5, "k1"]]
+INVALID_KEYS = [[17], pa.array([17]), pa.table({"id": [17]}), [None], [1.5, "k1"]]
 
 
 @pytest.mark.parametrize(
-    "how",
+    "arguments",
     [{}, {"keys": []}, {"key_prefix": ""}, {"keys": ["a"], "how": "forget"}, {"key_prefix": ["a", ""]}]
-    + [{"keys": keys} for keys in NO_KEYS],
+    + [{"keys": keys} for keys in INVALID_KEYS],
 )
-def test_what_cannot_be_meant(how: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"expected|how is"):
-        native_log.erase(FIXTURES["plain-none"] / "data", **how)
+def test_invalid_conditions_are_rejected(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        native_log.erase(FIXTURES["plain-none"] / "data", **arguments)
 
 
-def test_copies_are_named_and_leftovers_removed(tmp_path: Path) -> None:
+def test_copies_are_reported_and_leftover_files_removed(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     (topic, *_) = native_log.LogDir(data).topics()
     partition = data / f"{topic}-0"
@@ -267,22 +268,24 @@ def test_copies_are_named_and_leftovers_removed(tmp_path: Path) -> None:
 MARK = "0123456789abcdef0123456789abcdef"
 
 
-def test_topics_that_are_otherwise_gone_are_named(tmp_path: Path) -> None:
+def test_topics_with_only_deleted_or_stray_directories_are_reported(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
-    gone = [data / f"{name}.{MARK}-{kind}" for name in ("gone-0", "gone-1") for kind in ("delete", "stray")]
-    for path in gone:
+    renamed = [
+        data / f"{name}.{MARK}-{kind}" for name in ("gone-0", "gone-1") for kind in ("delete", "stray")
+    ]
+    for path in renamed:
         shutil.copytree(data / "plain-none-0", path)
 
-    def copies(*topics: str, **how: Any) -> set[str]:
-        rows = native_log.erase(data, list(topics) or None, keys=["no such key"], **how).to_pylist()
+    def copies(*topics: str, **options: Any) -> set[str]:
+        rows = native_log.erase(data, list(topics) or None, keys=["no such key"], **options).to_pylist()
         assert {row["topic"] for row in rows} <= {"gone"}
         return {row["segment"] for row in rows if row["status"] == "copy"}
 
-    assert copies() == copies("gone") == copies("plain-none", "gone") == set(map(str, gone))
+    assert copies() == copies("gone") == copies("plain-none", "gone") == set(map(str, renamed))
     assert copies("plain-none") == copies(exclude_topics="gone") == set()
 
 
-def test_a_directory_with_nothing_but_what_is_set_aside(tmp_path: Path) -> None:
+def test_a_directory_with_only_stray_partitions(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     keys, before = some_keys(data), rows(data)
     for partition in data.glob("plain-none-*"):
@@ -291,26 +294,26 @@ def test_a_directory_with_nothing_but_what_is_set_aside(tmp_path: Path) -> None:
     report = native_log.erase(data, keys=keys).to_pylist()
 
     assert {row["status"] for row in report} == {"copy"}
-    assert all("erase there by its own path" in row["reason"] for row in report)
+    assert all("give its own path to erase there" in row["reason"] for row in report)
     for row in report:
         erased = native_log.erase(row["segment"], keys=keys).to_pylist()
-        assert {one["status"] for one in erased} == {"erased"}
-    left = native_log.LogDir([row["segment"] for row in report])
-    found = {
+        assert {row["status"] for row in erased} == {"erased"}
+    log_dir = native_log.LogDir([row["segment"] for row in report])
+    remaining = {
         row["key"]
-        for one in left.partitions()
-        for row in left.partition(*one.key).read().read_all().to_pylist()
+        for directory in log_dir.partitions()
+        for row in log_dir.partition(*directory.key).read().read_all().to_pylist()
     }
-    assert found == {row["key"] for row in before.values()} - set(keys)
+    assert remaining == {row["key"] for row in before.values()} - set(keys)
 
 
-def test_a_directory_without_anything_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_without_partitions_is_an_error(tmp_path: Path) -> None:
     native_log.LogDir.create(tmp_path / "logs")
     with pytest.raises(native_log.EmptyLogDirError, match="partitions to erase records from"):
         native_log.erase(tmp_path / "logs", keys=["k1"])
 
 
-def test_whatever_is_not_kafkas_is_named(tmp_path: Path) -> None:
+def test_files_that_are_not_kafka_s_are_reported(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     (data / "lost+found").mkdir()
     (data / "orders.bak").touch()
@@ -328,10 +331,10 @@ def test_whatever_is_not_kafkas_is_named(tmp_path: Path) -> None:
     assert {(row["status"], row["segment"]) for row in report} == {("copy", str(path)) for path in others}
     assert {row["topic"] for row in report} == {None, "plain-none"}
     alone = native_log.erase(data / "plain-none-1", keys=["no such key"], dry_run=True)
-    assert alone.num_rows == 0  # it may lie beside anything
+    assert alone.num_rows == 0  # the files next to a partition do not count if its own path was given
 
 
-def test_a_topic_whose_name_was_cut_is_recognized(tmp_path: Path) -> None:
+def test_a_truncated_topic_name_is_recognized(tmp_path: Path) -> None:
     topic = "t" * 249
     with native_log.LogDir.create(tmp_path) as logs:
         logs.create_topic(topic)
@@ -342,7 +345,7 @@ def test_a_topic_whose_name_was_cut_is_recognized(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sign", ["remote-log-index-cache", "__remote_log_metadata-3"])
-def test_tiered_storage_may_hold_copies(sign: str, tmp_path: Path) -> None:
+def test_tiered_storage_is_reported(sign: str, tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     (data / sign).mkdir()
     (row,) = native_log.erase(data, "plain-none", keys=["no such key"], dry_run=True).to_pylist()
@@ -350,7 +353,7 @@ def test_tiered_storage_may_hold_copies(sign: str, tmp_path: Path) -> None:
     assert "tiered storage" in row["reason"]
 
 
-def test_what_an_interrupted_compaction_staged_is_removed(tmp_path: Path) -> None:
+def test_staged_files_of_an_interrupted_compaction_are_removed(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     staging = data / "plain-none-0" / STAGING_DIRECTORY
     staging.mkdir()
@@ -360,20 +363,20 @@ def test_what_an_interrupted_compaction_staged_is_removed(tmp_path: Path) -> Non
         assert staging.exists() == dry_run
 
 
-def test_of_copies_of_a_partition_the_others_are_named(tmp_path: Path) -> None:
+def test_other_directories_of_a_partition_are_reported(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     shutil.copytree(data, tmp_path / "other")
-    chosen = [data / "plain-none-0", tmp_path / "other" / "plain-none-0"]
+    paths = [data / "plain-none-0", tmp_path / "other" / "plain-none-0"]
 
-    alone = native_log.erase(chosen[:1], keys=["no such key"], dry_run=True)
-    both = native_log.erase(chosen, keys=["no such key"], dry_run=True).to_pylist()
+    alone = native_log.erase(paths[:1], keys=["no such key"], dry_run=True)
+    both = native_log.erase(paths, keys=["no such key"], dry_run=True).to_pylist()
 
-    assert alone.num_rows == 0  # the topic's other partition is no copy
-    assert [row["segment"] for row in both] == [str(chosen[1])]
+    assert alone.num_rows == 0  # the other partition of the topic is not a copy
+    assert [row["segment"] for row in both] == [str(paths[1])]
 
 
-def test_a_log_that_begins_elsewhere_is_told_of(tmp_path: Path) -> None:
-    """As where segments went to tiered storage."""
+def test_a_log_without_its_first_segments_is_reported(tmp_path: Path) -> None:
+    """They may be in tiered storage."""
     data = copy("plain-none", tmp_path)
     partition = data / "plain-none-0"
     first = min(partition.glob("*.log"))
@@ -381,15 +384,15 @@ def test_a_log_that_begins_elsewhere_is_told_of(tmp_path: Path) -> None:
         path.unlink()
     write_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT, {("plain-none", 0): 0})
 
-    (told,) = native_log.erase(data, keys=["no such key"], dry_run=True).to_pylist()
+    (row,) = native_log.erase(data, keys=["no such key"], dry_run=True).to_pylist()
 
-    assert (told["status"], told["segment"]) == ("copy", str(partition))
-    assert "tiered storage" in told["reason"]
+    assert (row["status"], row["segment"]) == ("copy", str(partition))
+    assert "tiered storage" in row["reason"]
 
 
 @pytest.mark.parametrize("byte", [-3, 6], ids=["record", "base-offset"])
 @pytest.mark.parametrize("which", [0, -1])
-def test_damage_stops_its_partition_and_no_other(which: int, byte: int, tmp_path: Path) -> None:
+def test_damage_fails_only_its_partition(which: int, byte: int, tmp_path: Path) -> None:
     data = copy("compact-idem", tmp_path)
     shutil.copytree(data / "compact-idem-0", data / "compact-idem-1")
     keys = some_keys(data)
@@ -399,19 +402,21 @@ def test_damage_stops_its_partition_and_no_other(which: int, byte: int, tmp_path
     log.write_bytes(content)
     before = files(data / "compact-idem-0")
 
-    foretold = native_log.erase(data, keys=keys, dry_run=True).to_pylist()
+    planned = native_log.erase(data, keys=keys, dry_run=True).to_pylist()
     report = native_log.erase(data, keys=keys).to_pylist()
 
-    assert foretold == report
+    assert planned == report
     (failed,) = (row for row in report if row["partition"] == 0)
     assert failed["status"] == "failed"
     assert f"{log}, position" in failed["reason"]
-    assert failed["reason"].endswith(("left as it was: take the file from another replica", "and erase then"))
+    assert failed["reason"].endswith(
+        ("left as it was: take the file from another replica", "then erase again")
+    )
     assert files(data / "compact-idem-0") == before
     assert {row["status"] for row in report if row["partition"] == 1} == {"erased"}
 
 
-def test_killed_at_any_change_a_record_is_there_or_not_and_the_next_run_finishes(
+def test_a_kill_at_any_change_leaves_a_readable_log_and_the_next_run_finishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
@@ -420,43 +425,43 @@ def test_killed_at_any_change_a_record_is_there_or_not_and_the_next_run_finishes
     erase = partial(native_log.erase, keys=keys)
     for step in itertools.count(0, 3):
         data = shutil.copytree(original, tmp_path / "killed", copy_function=shutil.copy2)
-        came_through = survives(partial(erase, data), step)
-        found = rows(data)
-        assert found.keys() <= before.keys()
-        assert {where for where, row in before.items() if row["key"] not in keys} <= found.keys()
+        completed = survives(partial(erase, data), step)
+        current = rows(data)
+        assert current.keys() <= before.keys()
+        assert {where for where, row in before.items() if row["key"] not in keys} <= current.keys()
         erase(data)
         assert {row["key"] for row in rows(data).values()}.isdisjoint(keys)
         check_files(data)
-        if came_through:
+        if completed:
             break
         shutil.rmtree(data)
     assert step > 10
 
 
-def test_what_is_stopped_half_way_is_reported_as_far_as_it_came(
+def test_an_erasure_that_fails_reports_what_it_has_erased(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = copy("plain-none", tmp_path)
     keys, before = some_keys(data), rows(data)
     append = SegmentWriter.append
 
-    def full(output: SegmentWriter, content: memoryview, batches: pa.RecordBatch) -> None:
+    def fail_later(output: SegmentWriter, content: memoryview, batches: pa.RecordBatch) -> None:
         if batches.column("lastOffset")[-1].as_py() > 200:
             raise OSError(28, "No space left on device")
         append(output, content, batches)
 
-    monkeypatch.setattr(SegmentWriter, "append", full)
+    monkeypatch.setattr(SegmentWriter, "append", fail_later)
 
     report = native_log.erase(data, keys=keys).to_pylist()
 
     assert [row["partition"] for row in report if row["status"] == "failed"] == [0, 1]
-    gone = {(row["topic"], row["partition"], row["offset"]) for row in report if row["status"] == "erased"}
-    assert 0 < len(gone) < sum(row["key"] in keys for row in before.values())
-    assert rows(data).keys() == before.keys() - gone
+    erased = {(row["topic"], row["partition"], row["offset"]) for row in report if row["status"] == "erased"}
+    assert 0 < len(erased) < sum(row["key"] in keys for row in before.values())
+    assert rows(data).keys() == before.keys() - erased
     check_files(data)
 
 
-def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     script = (
         "import sys; from pathlib import Path; from native_log.checkpoints.lock import LogDirLock\n"

@@ -1,4 +1,4 @@
-"""Which segments go, at the borders of each rule."""
+"""Which segments are deleted, at the limits of each rule."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def rules(
     high_watermark: int = 30,
     ages: tuple[int, ...] = (0, 0, 0),
 ) -> list[str | None]:
-    """Return the rule by which each segment goes; `ages` in ms."""
-    found = decide(
+    """Return the rule that deletes each segment, or None. The ages are in ms."""
+    decisions = decide(
         segments,
         log_start_offset=start,
         high_watermark=high_watermark,
@@ -29,56 +29,58 @@ def rules(
         now_ms=NOW,
         largest_timestamp_ms=lambda index: NOW - ages[index],
     )
-    assert all(decision.is_deleted == (decision.rule is not None) for decision in found)
-    return [decision.rule for decision in found]
+    assert all(decision.is_deleted == (decision.rule is not None) for decision in decisions)
+    return [decision.rule for decision in decisions]
 
 
-@pytest.mark.parametrize(("start", "gone"), [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (30, 2)])
-def test_what_lies_below_the_log_start_goes_but_never_the_active_segment(start: int, gone: int) -> None:
-    assert rules({}, start=start) == ["logStartOffset"] * gone + [None] * (3 - gone)
+@pytest.mark.parametrize(("start", "deleted"), [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (30, 2)])
+def test_segments_below_the_log_start_offset_are_deleted_but_never_the_active_one(
+    start: int, deleted: int
+) -> None:
+    assert rules({}, start=start) == ["logStartOffset"] * deleted + [None] * (3 - deleted)
 
 
 @pytest.mark.parametrize(
-    ("limit", "gone"), [(-1, 0), (0, 3), (100, 2), (101, 1), (200, 1), (201, 0), (300, 0)]
+    ("limit", "deleted"), [(-1, 0), (0, 3), (100, 2), (101, 1), (200, 1), (201, 0), (300, 0)]
 )
-def test_a_log_never_becomes_smaller_than_its_limit(limit: int, gone: int) -> None:
-    assert rules({"retention.bytes": limit}) == ["retention.bytes"] * gone + [None] * (3 - gone)
+def test_a_log_never_becomes_smaller_than_its_limit(limit: int, deleted: int) -> None:
+    assert rules({"retention.bytes": limit}) == ["retention.bytes"] * deleted + [None] * (3 - deleted)
 
 
-@pytest.mark.parametrize(("age", "is_gone"), [(999, False), (1000, False), (1001, True)])
-def test_only_what_is_older_than_the_limit_goes(age: int, is_gone: bool) -> None:
-    assert (rules({"retention.ms": 1000}, ages=(age, 0, 0))[0] is not None) == is_gone
+@pytest.mark.parametrize(("age", "is_deleted"), [(999, False), (1000, False), (1001, True)])
+def test_only_segments_older_than_the_limit_are_deleted(age: int, is_deleted: bool) -> None:
+    assert (rules({"retention.ms": 1000}, ages=(age, 0, 0))[0] is not None) == is_deleted
 
 
-def test_a_record_from_the_future_holds_all_behind_it() -> None:
+def test_a_timestamp_in_the_future_keeps_all_segments_after_it() -> None:
     assert rules({"retention.ms": 1000}, ages=(-5000, 9000, 9000)) == [None] * 3
 
 
-@pytest.mark.parametrize(("high_watermark", "gone"), [(0, 0), (9, 0), (10, 1), (29, 2), (30, 3)])
-def test_nothing_at_or_above_the_high_watermark_goes(high_watermark: int, gone: int) -> None:
-    found = rules({"retention.ms": 0}, ages=(1, 1, 1), high_watermark=high_watermark)
-    assert found == ["retention.ms"] * gone + [None] * (3 - gone)
+@pytest.mark.parametrize(("high_watermark", "deleted"), [(0, 0), (9, 0), (10, 1), (29, 2), (30, 3)])
+def test_nothing_at_or_above_the_high_watermark_is_deleted(high_watermark: int, deleted: int) -> None:
+    result = rules({"retention.ms": 0}, ages=(1, 1, 1), high_watermark=high_watermark)
+    assert result == ["retention.ms"] * deleted + [None] * (3 - deleted)
 
 
-def test_each_rule_goes_on_where_the_one_before_stopped() -> None:
+def test_each_rule_begins_where_the_previous_rule_ended() -> None:
     config = {"retention.bytes": 100, "retention.ms": 1000}
     assert rules(config, start=10, ages=(0, 0, 2000)) == ["logStartOffset", "retention.bytes", "retention.ms"]
 
 
-def test_an_empty_active_segment_stays() -> None:
+def test_an_empty_active_segment_is_kept() -> None:
     segments = [LOG[0], Candidate(10, 10, 0)]
-    found = rules({"retention.ms": 1}, segments=segments, high_watermark=10, ages=(9, 9))
-    assert found == ["retention.ms", None]
+    result = rules({"retention.ms": 1}, segments=segments, high_watermark=10, ages=(9, 9))
+    assert result == ["retention.ms", None]
 
 
-def test_a_log_that_is_only_compacted_loses_what_lies_below_its_start() -> None:
+def test_a_policy_of_compact_alone_deletes_only_below_the_log_start_offset() -> None:
     config = {"cleanup.policy": "compact", "retention.bytes": 0, "retention.ms": 0}
     assert rules(config, start=10, ages=(9, 9, 9)) == ["logStartOffset", None, None]
     assert rules({**config, "cleanup.policy": "compact,delete"}, ages=(9, 9, 9)) == ["retention.bytes"] * 3
 
 
-def test_a_log_that_is_kept_loses_what_lies_below_its_start() -> None:
-    found = decide(
+def test_a_kept_log_loses_only_segments_below_the_log_start_offset() -> None:
+    decisions = decide(
         LOG,
         log_start_offset=10,
         high_watermark=30,
@@ -87,20 +89,20 @@ def test_a_log_that_is_kept_loses_what_lies_below_its_start() -> None:
         largest_timestamp_ms=lambda _: 0,
         kept=Exemption("compacted", "why"),
     )
-    assert [(one.is_deleted, one.rule) for one in found] == [
+    assert [(decision.is_deleted, decision.rule) for decision in decisions] == [
         (True, "logStartOffset"),
         (False, "compacted"),
         (False, "compacted"),
     ]
-    assert found[1].reason == "why"
+    assert decisions[1].reason == "why"
 
 
-def test_timestamps_are_not_asked_for_in_vain() -> None:
-    def never(index: int) -> int:
+def test_timestamps_are_not_read_without_need() -> None:
+    def fail(index: int) -> int:
         raise AssertionError(index)
 
     decide(LOG, log_start_offset=0, high_watermark=30, config=LogConfig(retention_ms=-1), now_ms=NOW,
-           largest_timestamp_ms=never)  # fmt: skip
+           largest_timestamp_ms=fail)  # fmt: skip
 
 
 @pytest.mark.parametrize(

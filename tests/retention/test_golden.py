@@ -1,4 +1,4 @@
-"""What brokers' retention and DeleteRecords did, done again."""
+"""Repeat the retention and DeleteRecords of brokers, and compare the results."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def run_id(before: Path) -> str:
 
 
 def expected(fixture: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((fixture / "expected.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((fixture / "expected.json").read_text())
+    return content
 
 
 def copy(before: Path, to: Path) -> Path:
-    """The log directory, with the files' times that the broker saw."""
+    """Copy the log directory, with the modification times that the broker saw."""
     shutil.copytree(before / "data", to)
     for file in expected(before)["files"]:
         os.utime(to / file["path"], ns=(file["mtimeMs"] * 1_000_000,) * 2)
@@ -66,20 +66,20 @@ def files(directory: Path) -> dict[str, bytes]:
 
 
 def segment_files(directory: Path) -> dict[str, bytes]:
-    """But for snapshots: 2.8 leaves those of deleted segments."""
-    found = {path.name: path.read_bytes() for path in directory.iterdir() if path.name[:20].isdigit()}
-    return {name: data for name, data in found.items() if ".snapshot" not in name}
+    """Return the files of segments except snapshots: Kafka 2.8 keeps the snapshots of deleted segments."""
+    contents = {path.name: path.read_bytes() for path in directory.iterdir() if path.name[:20].isdigit()}
+    return {name: data for name, data in contents.items() if ".snapshot" not in name}
 
 
 @pytest.mark.parametrize("before", RUNS, ids=run_id)
 def test_runs(before: Path, tmp_path: Path) -> None:
     data, after, topic = copy(before, tmp_path / "data"), before.with_name("after"), before.parent.name
 
-    told = native_log.retain(data, **arguments(before), dry_run=True)
+    planned = native_log.retain(data, **arguments(before), dry_run=True)
     assert files(data) == files(before / "data")
     table = native_log.retain(data, **arguments(before))
 
-    assert told == table
+    assert planned == table
     assert segment_files(data / f"{topic}-0") == segment_files(after / "data" / f"{topic}-0")
     start = expected(after)["partitions"][0]["earliest"]
     assert read_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT)[topic, 0] == start
@@ -88,7 +88,7 @@ def test_runs(before: Path, tmp_path: Path) -> None:
     if "kafka-2.8" not in run_id(before):
         names = {path.name for path in (data / f"{topic}-0").iterdir()}
         assert names == {path.name for path in (after / "data" / f"{topic}-0").iterdir()}
-        # The broker has since been elected once more, which is an entry of its own.
+        # The broker was elected again afterwards, which added an entry.
         theirs = read_leader_epochs(after / "data" / f"{topic}-0")
         ours = read_leader_epochs(data / f"{topic}-0")
         assert ours[0].start_offset == start == theirs[0].start_offset
@@ -98,7 +98,7 @@ def test_there_are_runs() -> None:
     assert len(RUNS) == 8
 
 
-def test_delete_records_then_retention_does_what_the_broker_did(tmp_path: Path) -> None:
+def test_delete_records_and_retain_have_the_broker_s_result(tmp_path: Path) -> None:
     before, after = V41 / "delete-records/before", V41 / "delete-records/after"
     data = copy(before, tmp_path / "data")
 
@@ -114,7 +114,7 @@ def test_delete_records_then_retention_does_what_the_broker_did(tmp_path: Path) 
     assert starts == {key: offset for key, offset in theirs.items() if key[0] == "delete-records"}
 
 
-def test_delete_records_up_to_the_high_watermark_and_no_further(tmp_path: Path) -> None:
+def test_delete_records_rejects_offsets_above_the_high_watermark(tmp_path: Path) -> None:
     data = copy(V41 / "delete-records/before", tmp_path / "data")
     before = files(data)
     log = native_log.LogDir(data).partition("delete-records", 0)
@@ -128,11 +128,11 @@ def test_delete_records_up_to_the_high_watermark_and_no_further(tmp_path: Path) 
     assert files(data) == before
 
     native_log.delete_records(data, {key: -1})
-    native_log.delete_records(data, {key: 3})  # never back
+    native_log.delete_records(data, {key: 3})  # the log start offset never moves back
     assert native_log.LogDir(data).partition(*key).log_start_offset == log.high_watermark
 
 
-def test_deleted_files_go_when_their_time_has_come(tmp_path: Path) -> None:
+def test_deleted_files_are_removed_after_the_delay(tmp_path: Path) -> None:
     before = V41 / "ret-time/before"
     data, partition = copy(before, tmp_path / "data"), tmp_path / "data/ret-time-0"
     native_log.retain(data, **arguments(before))
@@ -147,7 +147,7 @@ def test_deleted_files_go_when_their_time_has_come(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "torn", "zero", "too old"])
-def test_an_index_that_lies_deletes_nothing(damage: str, tmp_path: Path) -> None:
+def test_a_wrong_time_index_does_not_change_the_result(damage: str, tmp_path: Path) -> None:
     before = V41 / "ret-time/before"
     data, partition = copy(before, tmp_path / "data"), tmp_path / "data/ret-time-0"
     for index in partition.glob("*.timeindex"):
@@ -165,7 +165,7 @@ def test_an_index_that_lies_deletes_nothing(damage: str, tmp_path: Path) -> None
     assert table.column("decision").to_pylist() == ["deleted"] * 2 + ["kept"] * 3
 
 
-def test_after_a_kill_at_any_change_the_log_is_before_or_after_and_the_next_run_finishes(
+def test_a_kill_at_any_change_leaves_a_readable_log_and_the_next_run_finishes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
@@ -173,34 +173,34 @@ def test_after_a_kill_at_any_change_the_log_is_before_or_after_and_the_next_run_
     starts = set()
     for step in itertools.count():
         data = copy(before, tmp_path / f"data{step}")
-        came_through = survives(partial(native_log.retain, data, **arguments(before)), step)
+        completed = survives(partial(native_log.retain, data, **arguments(before)), step)
         log = native_log.LogDir(data).partition("ret-time", 0)
         starts.add(log.log_start_offset)
         assert sum(batch.num_rows for batch in log.read(columns=["offset"])) == 345 - log.log_start_offset
         native_log.retain(data, **arguments(before))
         names = {path.name for path in (data / "ret-time-0").iterdir()}
         assert names == {path.name for path in (before.with_name("after") / "data/ret-time-0").iterdir()}
-        if came_through:
+        if completed:
             break
     assert starts == {0, 162}
     assert step > 10
 
 
-def test_a_log_without_timestamps_goes_by_the_age_of_its_files(tmp_path: Path) -> None:
-    """Format 0."""
+def test_files_tell_the_age_of_a_log_without_timestamps(tmp_path: Path) -> None:
+    """Message format 0 has no timestamps."""
     before = GOLDEN / "kafka-2.8/compact-v0/round1-before"
     data = copy(before, tmp_path / "data")
     times = sorted(path.stat().st_mtime_ns // 1_000_000 for path in data.glob("compact-v0-0/*.log"))
     assert len(set(times)) > 1
 
-    for age, gone in ((times[-1] - times[0], 0), (times[-1] - times[0] - 1, 1)):
+    for age, deleted in ((times[-1] - times[0], 0), (times[-1] - times[0] - 1, 1)):
         config = {"retention.ms": age}
         rows = native_log.retain(data, config=config, now_ms=times[-1], dry_run=True).to_pylist()
-        assert [row["largestTimestampMs"] for row in rows][: gone + 1] == times[: gone + 1]
-        assert [row["decision"] for row in rows].count("deleted") == gone
+        assert [row["largestTimestampMs"] for row in rows][: deleted + 1] == times[: deleted + 1]
+        assert [row["decision"] for row in rows].count("deleted") == deleted
 
 
-def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected(tmp_path: Path) -> None:
     before = V41 / "ret-time/before"
     data = copy(before, tmp_path / "data")
     script = (
@@ -211,7 +211,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", script, str(data)], **pipes) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        held = files(data)
+        content = files(data)
         calls: list[Callable[[], object]] = [
             lambda: native_log.retain(data, **arguments(before)),
             lambda: native_log.delete_records(data, {("ret-time", 0): 1}),
@@ -219,16 +219,16 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         for call in calls:
             with pytest.raises(native_log.LogDirInUseError, match=str(holder.pid)):
                 call()
-        assert files(data) == held
+        assert files(data) == content
         assert native_log.retain(data, **arguments(before), dry_run=True).num_rows == 5
         holder.communicate()
 
 
-def test_a_cleaning_that_was_interrupted_is_settled_first(tmp_path: Path) -> None:
+def test_an_interrupted_compaction_is_finished_first(tmp_path: Path) -> None:
     before = V41 / "ret-time/before"
     data, partition = copy(before, tmp_path / "data"), tmp_path / "data/ret-time-0"
     first = min(partition.glob("*.log"))
-    first.rename(first.with_name(f"{first.name}.swap"))  # all but put in place
+    first.rename(first.with_name(f"{first.name}.swap"))  # a crash before the last rename
     (partition / f"{'9' * 18}.log.cleaned").touch()
 
     table = native_log.retain(data, **arguments(before))
@@ -238,7 +238,7 @@ def test_a_cleaning_that_was_interrupted_is_settled_first(tmp_path: Path) -> Non
     assert (partition / f"{first.name}.deleted").exists()
 
 
-def test_a_partition_that_cannot_be_looked_at_is_named_and_others_go_on(tmp_path: Path) -> None:
+def test_a_partition_that_cannot_be_read_fails_alone(tmp_path: Path) -> None:
     before = V41 / "delete-records/before"
     data = copy(before, tmp_path / "data")
     first = min((data / "delete-records-0").glob("*.log"))
@@ -254,17 +254,19 @@ def test_a_partition_that_cannot_be_looked_at_is_named_and_others_go_on(tmp_path
     assert any(row["decision"] == "deleted" for row in rows if row["partition"] == 1)
 
 
-@pytest.mark.parametrize("how", [{}, {"topics": "compact-codecs"}, {"config": {"cleanup.policy": "delete"}}])
-def test_a_topic_that_was_compacted_keeps_its_records(how: dict[str, Any], tmp_path: Path) -> None:
-    """It has no entry in the cleaner's checkpoint until it is compacted."""
+@pytest.mark.parametrize(
+    "options", [{}, {"topics": "compact-codecs"}, {"config": {"cleanup.policy": "delete"}}]
+)
+def test_size_and_time_delete_nothing_from_a_compacted_topic(options: dict[str, Any], tmp_path: Path) -> None:
+    """The topic has no entry in cleaner-offset-checkpoint until it is compacted."""
     data = copy(V41 / "compact-codecs/round1-before", tmp_path / "data")
     assert native_log.compact(data, "compact-codecs", {"min.cleanable.dirty.ratio": 0}).num_rows == 1
     before = files(data)
 
-    asked = {**how, "config": {"retention.ms": 86_400_000, **how.get("config", {})}}
-    told = native_log.retain(data, **asked).to_pylist()
+    config = {"retention.ms": 86_400_000, **options.get("config", {})}
+    rows = native_log.retain(data, **{**options, "config": config}).to_pylist()
 
-    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "compacted")}
+    assert {(row["decision"], row["rule"]) for row in rows} == {("kept", "compacted")}
     assert files(data) == before
 
     native_log.retain(data, "compact-codecs", {"retention.ms": 86_400_000, "cleanup.policy": "delete"})
@@ -275,9 +277,9 @@ def test_a_topic_that_was_compacted_keeps_its_records(how: dict[str, Any], tmp_p
 def test_without_a_policy_and_settings_nothing_is_deleted(tmp_path: Path) -> None:
     data = copy(V41 / "ret-time/before", tmp_path / "data")
     before = files(data)
-    told = native_log.retain(data).to_pylist()
-    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "cleanup.policy")}
-    assert "set retention.ms or retention.bytes" in told[0]["reason"]
+    rows = native_log.retain(data).to_pylist()
+    assert {(row["decision"], row["rule"]) for row in rows} == {("kept", "cleanup.policy")}
+    assert "set retention.ms or retention.bytes" in rows[0]["reason"]
     assert files(data) == before
 
 
@@ -287,9 +289,9 @@ def test_the_brokers_own_topics_are_left_alone_unless_they_are_named(topic: str,
     (data / "ret-time-0").rename(data / f"{topic}-0")
     before = files(data)
     assert native_log.retain(data, config={"retention.ms": 1}).num_rows == 0
-    told = native_log.retain(data, topic, config={"retention.ms": 1}).to_pylist()
-    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "cleanup.policy")}
-    assert "the topic is internal to Kafka; to delete from it anyway, name" in told[0]["reason"]
+    rows = native_log.retain(data, topic, config={"retention.ms": 1}).to_pylist()
+    assert {(row["decision"], row["rule"]) for row in rows} == {("kept", "cleanup.policy")}
+    assert "the topic is internal to Kafka; to delete from it anyway, name" in rows[0]["reason"]
     assert native_log.compact(data).num_rows == 0
     if topic == "__remote_log_metadata":
         with pytest.raises(native_log.InvalidTopicError, match="no keys"):
@@ -297,29 +299,29 @@ def test_the_brokers_own_topics_are_left_alone_unless_they_are_named(topic: str,
     assert files(data) == before
 
 
-def test_a_log_with_older_segments_elsewhere_keeps_its_start_unless_it_is_named(tmp_path: Path) -> None:
-    """Where its start is, a broker with remote storage looks up."""
+def test_the_start_of_a_log_with_remote_segments_is_kept_unless_the_topic_is_named(tmp_path: Path) -> None:
+    """A broker deletes the remote segments below the log start offset."""
     data = copy(V41 / "ret-time/before", tmp_path / "data")
     for file in (data / "ret-time-0").glob(f"{0:020}.*"):
         file.unlink()
     write_offset_checkpoint(data / LOG_START_OFFSET_CHECKPOINT, {("ret-time", 0): 0})
     before = files(data)
 
-    told = native_log.retain(data, config={"retention.ms": 1, "cleanup.policy": "delete"}).to_pylist()
+    rows = native_log.retain(data, config={"retention.ms": 1, "cleanup.policy": "delete"}).to_pylist()
 
-    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "remote.storage.enable")}
-    assert "tiered storage" in told[0]["reason"]
+    assert {(row["decision"], row["rule"]) for row in rows} == {("kept", "remote.storage.enable")}
+    assert "tiered storage" in rows[0]["reason"]
     assert files(data) == before
-    told = native_log.retain(data, "ret-time", {"retention.ms": 1, "cleanup.policy": "delete"}).to_pylist()
-    assert {row["decision"] for row in told} == {"deleted"}
+    rows = native_log.retain(data, "ret-time", {"retention.ms": 1, "cleanup.policy": "delete"}).to_pylist()
+    assert {row["decision"] for row in rows} == {"deleted"}
 
 
-def test_what_is_out_of_order_may_be_as_new_as_the_file(tmp_path: Path) -> None:
-    """As all that cannot be read: the segment is not deleted for the times of the batches around it."""
-    twice = batch(0, base_timestamp=1000, max_timestamp=1000)
-    path = write_log(tmp_path / "t-0", {0: [twice, twice], 3: [batch(3)]})
+def test_a_segment_with_offsets_out_of_order_is_as_new_as_its_file(tmp_path: Path) -> None:
+    """A damaged segment is not deleted because of the timestamps of its other batches."""
+    same = batch(0, base_timestamp=1000, max_timestamp=1000)
+    path = write_log(tmp_path / "t-0", {0: [same, same], 3: [batch(3)]})
     os.utime(path / f"{0:020d}.log", (5000, 5000))
     log = PartitionLog.open(path)
     assert largest_timestamp_ms(log, 0, 9_000_000) == 5_000_000
-    (path / f"{0:020d}.log").write_bytes(twice)
+    (path / f"{0:020d}.log").write_bytes(same)
     assert largest_timestamp_ms(PartitionLog.open(path), 0, 9_000_000) == 1000

@@ -1,8 +1,8 @@
-"""A small cluster: a driver in a process of its own, and two executors on hosts of their own.
+"""A small Spark cluster: a driver in a separate process, and two executors on separate hosts.
 
-The hosts are two addresses of the loopback device, since Spark runs a second attempt at a slow task on
-another host only. What lies in HIDDEN below the cluster's directory is seen by the driver, but not by the
-executors' Python: that has mounts of its own, where the system allows it.
+The hosts are two addresses of the loopback device, because Spark runs a second attempt of a slow task only on
+another host. The directory HIDDEN below the cluster's directory is visible to the driver, but not to the
+Python workers of the executors. These have a mount namespace of their own, if the system allows it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CONFIG = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.executorEnv.PYTHONPATH": str(ROOT),
-    # A task is slow if it takes some tenths of a second, and others are done.
+    # A task is slow if it takes more than half a second after other tasks have finished.
     "spark.speculation": "true",
     "spark.speculation.interval": "50ms",
     "spark.speculation.quantile": "0.1",
@@ -57,11 +57,11 @@ fi
 exec {python} "$@"
 """
 _REPLY = "reply: "
-_LONGEST_SECONDS = 120
+_TIMEOUT_SECONDS = 120
 
 
 class Driver:
-    """The driver's process, seen from the tests' one. It is started when it is needed."""
+    """Controls the driver's process from the test process. Starts it when it is needed."""
 
     def __init__(self, path: Path, master: str = "") -> None:
         self.path = path
@@ -69,9 +69,10 @@ class Driver:
         self._process: subprocess.Popen[str] | None = None
 
     def call(self, function: FunctionType, *arguments: Any) -> Any:
-        """What `function(spark, *arguments)` returns there: all of it plain, paths as strings.
+        """Call `function(spark, *arguments)` in the driver, and return its result.
 
-        Raises RuntimeError with what was raised.
+        Arguments and result are passed as JSON, and paths as strings. Raises RuntimeError with the traceback
+        if the function raises an error.
         """
         self.begin(function, *arguments)
         process = self._running()
@@ -85,7 +86,7 @@ class Driver:
         raise AssertionError("the driver died")
 
     def begin(self, function: FunctionType, *arguments: Any) -> None:
-        """The call, without waiting for its end."""
+        """Start the call without waiting for its result."""
         process = self._running()
         assert process.stdin is not None
         module = _module(function.__code__.co_filename)
@@ -93,11 +94,12 @@ class Driver:
         process.stdin.write("\n")
         process.stdin.flush()
 
-    def kill_when(self, is_time: Callable[[], bool]) -> None:
+    def kill_when(self, condition: Callable[[], bool]) -> None:
+        """Wait until `condition()` is true, then kill the driver."""
         process = self._running()
-        until = time.monotonic() + _LONGEST_SECONDS
-        while not is_time():
-            assert process.poll() is None and time.monotonic() < until
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while not condition():
+            assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.02)
         self.kill()
 
@@ -123,32 +125,32 @@ class Driver:
 
 
 def _module(file: str) -> str:
-    """Its name below ROOT, which is where the cluster's processes look for modules."""
+    """Return the dotted name of the module. The processes of the cluster import modules from ROOT."""
     return ".".join(Path(file).relative_to(ROOT).with_suffix("").parts)
 
 
 def unshare() -> str | None:
-    """The command that gives a process mounts of its own, if that is allowed."""
+    """Return the command that gives a process its own mount namespace; None if that is not allowed."""
     for command in ("unshare -m", "unshare -rm"):
         try:
-            found = subprocess.run(
+            result = subprocess.run(
                 [*command.split(), "mount", "-t", "tmpfs", "none", "/proc"], capture_output=True, check=False
             )
         except FileNotFoundError:
             return None
-        if found.returncode == 0:
+        if result.returncode == 0:
             return command
     return None
 
 
 def _python(path: Path) -> Path:
-    """A Python that does not see everything on an executor."""
+    """Return a Python executable that does not see HIDDEN when an executor runs it."""
     hidden, python = path / HIDDEN, path / "python"
     hidden.mkdir(exist_ok=True)
-    how = unshare()
-    if how is None:
+    command = unshare()
+    if command is None:
         return Path(sys.executable)
-    python.write_text(PYTHON.format(unshare=how, hidden=hidden, python=sys.executable))
+    python.write_text(PYTHON.format(unshare=command, hidden=hidden, python=sys.executable))
     python.chmod(0o755)
     return python
 
@@ -156,7 +158,7 @@ def _python(path: Path) -> Path:
 def _session(path: Path, master: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    # Of a data source that Spark finds by itself, tasks run with the driver's Python.
+    # Tasks of a data source that Spark discovers by itself run with the driver's Python.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(_python(path))
     builder = SparkSession.builder.config(map=CONFIG).appName("kafkalog tests")
     session = builder.master(master or _begin_cluster(path)).getOrCreate()
@@ -165,7 +167,10 @@ def _session(path: Path, master: str) -> SparkSession:
 
 
 def _begin_cluster(path: Path) -> str:
-    """As Spark's master "local-cluster", but on two hosts. In the driver's JVM, with which they end."""
+    """Start a master and workers, as Spark's master "local-cluster" does, but on two hosts.
+
+    They run in the driver's JVM and end with it.
+    """
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized()

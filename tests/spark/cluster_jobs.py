@@ -1,4 +1,4 @@
-"""What the cluster of test_cluster does: in its driver, and in tasks. Paths are strings there."""
+"""Functions that test_cluster runs in the cluster's driver and tasks. Paths are passed as strings."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS = 24_000
-"""In four tasks: of 3 KB each, so that tasks stage files before they are done."""
+"""Rows of 3 KB in four tasks, so that tasks stage files before they finish."""
 SCHEMA = "key string, value string"
 
 
-def number_of_task() -> tuple[int, int]:
-    """Which task this is, and of which attempt at it."""
+def task_and_attempt() -> tuple[int, int]:
+    """Return the number of this task and of its attempt."""
     context = TaskContext.get()
     assert context is not None
     return context.partitionId(), context.attemptNumber()
 
 
 def is_first(flag: str) -> bool:
-    """Whether no one was here before."""
+    """Return whether this is the first call with this flag file."""
     try:
         Path(flag).touch(exist_ok=False)
     except FileExistsError:
@@ -43,7 +43,7 @@ def is_first(flag: str) -> bool:
 
 
 def kill_executor_once(flag: str) -> None:
-    """The JVM above this Python worker, and its parent."""
+    """Kill the executor's JVM, the parent of the parent of this Python worker, in the first call."""
     if is_first(flag):
         stat = Path(f"/proc/{os.getppid()}/stat").read_text()
         os.kill(int(stat[stat.rindex(")") + 2 :].split()[1]), signal.SIGKILL)
@@ -51,30 +51,31 @@ def kill_executor_once(flag: str) -> None:
 
 
 def be_slow_once(flag: str) -> None:
-    """The first attempt at the first task; others leave a flag, too."""
-    task, attempt = number_of_task()
+    """Make the first attempt of the first task slow. Further attempts of that task create another flag
+    file."""
+    task, attempt = task_and_attempt()
     if task == 0 and attempt == 0 and is_first(f"{flag}-0"):
         time.sleep(60)
     elif task == 0 and attempt > 0:
         Path(f"{flag}-1").touch()
 
 
-def dying(work: Callable[..., Iterator[pa.RecordBatch]], flag: str) -> Callable[..., Any]:
-    """The executor of one of the tasks dies when a part of the work is done."""
+def kill_during(work: Callable[..., Iterator[pa.RecordBatch]], flag: str) -> Callable[..., Any]:
+    """Return `work`, extended to kill the executor of one task after a part of the work."""
 
-    def run(batches: Iterator[pa.RecordBatch], **how: Any) -> Iterator[pa.RecordBatch]:
-        for batch in work(batches, **how):
+    def run(batches: Iterator[pa.RecordBatch], **arguments: Any) -> Iterator[pa.RecordBatch]:
+        for batch in work(batches, **arguments):
             yield batch
             kill_executor_once(flag)
 
     return run
 
 
-def slow(work: Callable[..., Iterator[pa.RecordBatch]], flag: str) -> Callable[..., Any]:
-    """One of the tasks does not come to its end until it was tried again."""
+def slow_down(work: Callable[..., Iterator[pa.RecordBatch]], flag: str) -> Callable[..., Any]:
+    """Return `work`, extended so that one task does not finish until Spark starts a second attempt."""
 
-    def run(batches: Iterator[pa.RecordBatch], **how: Any) -> Iterator[pa.RecordBatch]:
-        yield from work(batches, **how)
+    def run(batches: Iterator[pa.RecordBatch], **arguments: Any) -> Iterator[pa.RecordBatch]:
+        yield from work(batches, **arguments)
         be_slow_once(flag)
 
     return run
@@ -85,14 +86,14 @@ def some_rows(spark: SparkSession) -> DataFrame:
 
 
 def save(df: DataFrame, logs: str, **options: Any) -> None:
-    how = {"topic": "t", "partitions": 2, **options}
-    df.write.format("kafkalog").mode("append").options(**how).save(logs)
+    options = {"topic": "t", "partitions": 2, **options}
+    df.write.format("kafkalog").mode("append").options(**options).save(logs)
 
 
 def write_while_an_executor_dies(spark: SparkSession, logs: str, flag: str) -> None:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
-        task, _ = number_of_task()
+        task, _ = task_and_attempt()
         if task == 1:
             while not list(Path(logs).rglob(f"{task:06d}-*.batches")):
                 time.sleep(0.01)
@@ -102,7 +103,7 @@ def write_while_an_executor_dies(spark: SparkSession, logs: str, flag: str) -> N
 
 
 def write_with_a_slow_attempt(spark: SparkSession, logs: str, flag: str) -> None:
-    save(some_rows(spark).mapInArrow(slow(iter, flag), SCHEMA), logs)
+    save(some_rows(spark).mapInArrow(slow_down(iter, flag), SCHEMA), logs)
 
 
 def read_rows(spark: SparkSession, data: str) -> list[Any]:
@@ -116,28 +117,30 @@ def count_segments(spark: SparkSession, data: str) -> int:
     return spark.read.format("kafkalog").option("view", "segments").load(data).count()
 
 
-def compact_in_parts(spark: SparkSession, data: str, how: dict[str, Any], flags: str) -> list[Any]:
+def compact_in_parts(spark: SparkSession, data: str, options: dict[str, Any], flags: str) -> list[Any]:
     with patch.multiple(
         large,
-        gather_keys=dying(large.gather_keys, f"{flags}-gather"),
-        decide=slow(large.decide, f"{flags}-decide"),
-        rewrite_groups=dying(large.rewrite_groups, f"{flags}-rewrite"),
+        collect_keys=kill_during(large.collect_keys, f"{flags}-collect"),
+        resolve=slow_down(large.resolve, f"{flags}-resolve"),
+        rewrite_groups=kill_during(large.rewrite_groups, f"{flags}-rewrite"),
     ):
-        told = compact(spark, data, **how, small_bytes=0, split_bytes=20_000)
-    return [list(row) for row in told.collect()]
+        rows = compact(spark, data, **options, small_bytes=0, split_bytes=20_000)
+    return [list(row) for row in rows.collect()]
 
 
-def compact_small(spark: SparkSession, data: str, how: dict[str, Any], flags: str) -> list[Any]:
-    with patch.object(job, "look", slow(dying(job.look, f"{flags}-killed"), flags)):
-        return [list(row) for row in compact(spark, data, **how).collect()]
+def compact_small(spark: SparkSession, data: str, options: dict[str, Any], flags: str) -> list[Any]:
+    with patch.object(
+        job, "inspect_partitions", slow_down(kill_during(job.inspect_partitions, f"{flags}-killed"), flags)
+    ):
+        return [list(row) for row in compact(spark, data, **options).collect()]
 
 
-def compact_interrupted(spark: SparkSession, data: str, how: dict[str, Any], flag: str) -> str:
-    """As by Ctrl-C, while a task has staged something."""
-    look = job.look
+def compact_interrupted(spark: SparkSession, data: str, options: dict[str, Any], flag: str) -> str:
+    """Interrupt the driver, as Ctrl-C does, after a task has staged files."""
+    inspect_partitions = job.inspect_partitions
 
-    def stops(batches: Iterator[pa.RecordBatch], **how: Any) -> Iterator[pa.RecordBatch]:
-        yield from list(look(batches, **how))
+    def stop(batches: Iterator[pa.RecordBatch], **arguments: Any) -> Iterator[pa.RecordBatch]:
+        yield from list(inspect_partitions(batches, **arguments))
         Path(flag).touch()
         time.sleep(60)
 
@@ -148,18 +151,21 @@ def compact_interrupted(spark: SparkSession, data: str, how: dict[str, Any], fla
 
     threading.Thread(target=interrupt, daemon=True).start()
     try:
-        with patch.object(job, "look", stops):
-            compact(spark, data, **how)
-    except BaseException as error:  # that, or the end of Spark's job, which PySpark waits for first
+        with patch.object(job, "inspect_partitions", stop):
+            compact(spark, data, **options)
+    except BaseException as error:
+        # This may be the error of the Spark job: PySpark waits for it before KeyboardInterrupt.
         return "interrupted" if KeyboardInterrupt in (type(error), type(error.__context__)) else str(error)
     return "done"
 
 
-def retain_old(spark: SparkSession, data: str, how: dict[str, Any], flags: str) -> list[Any]:
+def retain_old(spark: SparkSession, data: str, options: dict[str, Any], flags: str) -> list[Any]:
     with patch.object(
-        retention, "inspect_partition", slow(dying(retention.inspect_partition, f"{flags}-killed"), flags)
+        retention,
+        "plan_partitions",
+        slow_down(kill_during(retention.plan_partitions, f"{flags}-killed"), flags),
     ):
-        return [list(row) for row in retain(spark, data, **how).collect()]
+        return [list(row) for row in retain(spark, data, **options).collect()]
 
 
 def job_description(spark: SparkSession) -> str | None:
@@ -167,7 +173,7 @@ def job_description(spark: SparkSession) -> str | None:
 
 
 def stream(spark: SparkSession, path: str, stop_at: str = "") -> None:
-    """A micro-batch for each file; in that of a file called `stop_at` one of two tasks stops."""
+    """Write a micro-batch for each file. A task stops in the micro-batch that contains the key `stop_at`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -188,13 +194,13 @@ def stream(spark: SparkSession, path: str, stop_at: str = "") -> None:
     query.awaitTermination()
 
 
-def compact_plainly(spark: SparkSession, data: str) -> None:
+def compact_once(spark: SparkSession, data: str) -> None:
     compact(spark, data, "compact-idem", config={"min.cleanable.dirty.ratio": 0})
 
 
-def retain_plainly(spark: SparkSession, data: str) -> None:
+def retain_once(spark: SparkSession, data: str) -> None:
     retain(spark, data)
 
 
-def write_plainly(spark: SparkSession, data: str) -> None:
+def write_once(spark: SparkSession, data: str) -> None:
     save(some_rows(spark), data)

@@ -1,4 +1,4 @@
-"""On a cluster: two executors on hosts of their own, killed in the middle, with slow tasks tried twice."""
+"""Jobs on a cluster of two executors on separate hosts: executors are killed, and slow tasks run twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-HOW = {"config": CONFIG, "now_ms": NOW_MS}
+OPTIONS = {"config": CONFIG, "now_ms": NOW_MS}
 
 
 @pytest.fixture(scope="module")
@@ -38,50 +38,47 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     driver.kill()
 
 
-# What is left of it.
-
-
 def keys(logs: Path) -> list[str]:
-    """All keys in the log, which is sound."""
+    """Return all keys in the log, after checking that the log is valid."""
     directory = native_log.LogDir(logs)
-    found: list[str] = []
+    keys: list[str] = []
     for partition in directory.topics()["t"]:
         log = directory.partition("t", partition)
         offsets = []
         for batch in log.read(columns=["offset", "key"]):
             offsets += batch.column("offset").to_pylist()
-            found += [key.decode() for key in batch.column("key").to_pylist()]
+            keys += [key.decode() for key in batch.column("key").to_pylist()]
         assert offsets == list(range(log.log_end_offset))
         assert not list(verify_log(log))
-    return sorted(found)
+    return sorted(keys)
 
 
-def written(logs: Path) -> int:
-    """How many rows there are to be read."""
+def count_rows(logs: Path) -> int:
+    """Return the number of visible rows."""
     directory = native_log.LogDir(logs)
     return sum(directory.partition("t", partition).high_watermark for partition in directory.topics()["t"])
 
 
-def staged(logs: Path) -> list[str]:
-    """What is not a log's, nor a stream's record."""
+def staged_names(logs: Path) -> list[str]:
+    """Return the names of staging and temporary files."""
     names = [path.name for path in logs.rglob("*")]
     return [name for name in names if "kafkalog" in name or "-delete" in name]
 
 
-def test_an_executor_killed_while_it_writes(driver: Driver, tmp_path: Path) -> None:
+def test_an_executor_that_is_killed_while_it_writes(driver: Driver, tmp_path: Path) -> None:
     logs, flag = tmp_path / "logs", tmp_path / "killed"
     driver.call(jobs.write_while_an_executor_dies, logs, flag)
     assert flag.exists()
     assert keys(logs) == sorted(f"k{i}" for i in range(jobs.ROWS))
-    assert not staged(logs)
+    assert not staged_names(logs)
 
 
-def test_a_slow_write_tried_twice(driver: Driver, tmp_path: Path) -> None:
+def test_two_attempts_of_a_slow_write(driver: Driver, tmp_path: Path) -> None:
     logs, flag = tmp_path / "logs", tmp_path / "slow"
     driver.call(jobs.write_with_a_slow_attempt, logs, flag)
     assert Path(f"{flag}-1").exists()
     assert keys(logs) == sorted(f"k{i}" for i in range(jobs.ROWS))
-    assert not staged(logs)
+    assert not staged_names(logs)
 
 
 def test_reading(driver: Driver) -> None:
@@ -102,30 +99,30 @@ def test_reading(driver: Driver) -> None:
     assert driver.call(jobs.read_rows, DATA) == sorted(expected, key=lambda row: row[:3])
 
 
-def test_compacting_in_parts(driver: Driver, tmp_path: Path) -> None:
+def test_compaction_of_large_logs(driver: Driver, tmp_path: Path) -> None:
     local, data = (log_dir(tmp_path / name, "round1") for name in ("local", "data"))
-    flags, how = tmp_path / "flag", HOW | {"topics": topics(data)}
-    expected = native_log.compact(local, **how)
+    flags, options = tmp_path / "flag", OPTIONS | {"topics": topics(data)}
+    expected = native_log.compact(local, **options)
 
-    told = driver.call(jobs.compact_in_parts, data, how, flags)
+    rows = driver.call(jobs.compact_in_parts, data, options, flags)
 
-    assert all(Path(f"{flags}-{name}").exists() for name in ("gather", "rewrite", "decide-1"))
-    assert told == [list(row.values()) for row in expected.to_pylist()]
+    assert all(Path(f"{flags}-{name}").exists() for name in ("collect", "rewrite", "resolve-1"))
+    assert rows == [list(row.values()) for row in expected.to_pylist()]
     assert files(data) == files(local)
-    assert not staged(data)
+    assert not staged_names(data)
     assert driver.call(jobs.job_description) is None
 
 
-def test_compacting_small_logs(driver: Driver, tmp_path: Path) -> None:
+def test_compaction_of_small_logs(driver: Driver, tmp_path: Path) -> None:
     local, data = (log_dir(tmp_path / name, "round2") for name in ("local", "data"))
-    flags, how = tmp_path / "flag", HOW | {"topics": topics(data)}
-    native_log.compact(local, **how)
+    flags, options = tmp_path / "flag", OPTIONS | {"topics": topics(data)}
+    native_log.compact(local, **options)
 
-    driver.call(jobs.compact_small, data, how, flags)
+    driver.call(jobs.compact_small, data, options, flags)
 
     assert Path(f"{flags}-killed").exists() and Path(f"{flags}-1").exists()
     assert files(data) == files(local)
-    assert not staged(data)
+    assert not staged_names(data)
 
 
 def test_an_interrupted_compaction(driver: Driver, tmp_path: Path) -> None:
@@ -133,12 +130,12 @@ def test_an_interrupted_compaction(driver: Driver, tmp_path: Path) -> None:
     before = files(data)
 
     assert (
-        driver.call(jobs.compact_interrupted, data, HOW | {"topics": topics(data)}, tmp_path / "flag")
+        driver.call(jobs.compact_interrupted, data, OPTIONS | {"topics": topics(data)}, tmp_path / "flag")
         == "interrupted"
     )
 
     assert files(data) == before
-    assert not staged(data)
+    assert not staged_names(data)
     assert driver.call(jobs.job_description) is None
     with LogDirLock(data):
         pass
@@ -146,12 +143,12 @@ def test_an_interrupted_compaction(driver: Driver, tmp_path: Path) -> None:
 
 def test_retention(driver: Driver, tmp_path: Path) -> None:
     before = NEWEST[0]
-    how = arguments(before)
+    options = arguments(before)
     local, data = (copy(before, tmp_path / name) for name in ("local", "data"))
     flags = tmp_path / "flag"
-    native_log.retain(local, **how)
+    native_log.retain(local, **options)
 
-    driver.call(jobs.retain_old, data, how, flags)
+    driver.call(jobs.retain_old, data, options, flags)
 
     assert Path(f"{flags}-killed").exists()
     assert files(data) == files(local)
@@ -161,20 +158,20 @@ def test_retention(driver: Driver, tmp_path: Path) -> None:
 def test_a_path_that_executors_do_not_see(driver: Driver) -> None:
     data = log_dir(driver.path / HIDDEN / "logs", "round1", ("compact-idem",))
     before = files(data)
-    told = r"the executor on host \S+ does not see"
+    message = r"the executor on host \S+ does not see"
     reads = (jobs.read_rows, jobs.count_segments)
-    for what in (*reads, jobs.compact_plainly, jobs.retain_plainly, jobs.write_plainly):
-        with pytest.raises(RuntimeError, match=told):
-            driver.call(what, data)
+    for job in (*reads, jobs.compact_once, jobs.retain_once, jobs.write_once):
+        with pytest.raises(RuntimeError, match=message):
+            driver.call(job, data)
         assert files(data) == before
-        assert not staged(data)
+        assert not staged_names(data)
 
 
 def test_a_stream_whose_driver_is_killed(driver: Driver, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     rows = [[f"k{batch}-{i}" for i in range(20)] for batch in range(4)]
-    for batch, of_batch in enumerate(rows):
-        lines = [json.dumps({"key": key, "value": "v"}) for key in of_batch]
+    for batch, keys_of_batch in enumerate(rows):
+        lines = [json.dumps({"key": key, "value": "v"}) for key in keys_of_batch]
         file = tmp_path / "files" / f"{batch}.json"
         file.write_text("\n".join(lines))
         os.utime(file, (batch, batch))
@@ -188,9 +185,9 @@ def test_a_stream_whose_driver_is_killed(driver: Driver, tmp_path: Path) -> None
     other = Driver(driver.path, "local[2]")
     try:
         other.begin(jobs.stream, tmp_path)
-        other.kill_when(lambda: written(logs) >= 40)
+        other.kill_when(lambda: count_rows(logs) >= 40)
         other.call(jobs.stream, tmp_path)
     finally:
         other.kill()
     assert keys(logs) == sorted(chain(*rows))
-    assert [name[:17] for name in staged(logs)] == [".kafkalog-stream-"]
+    assert [name[:17] for name in staged_names(logs)] == [".kafkalog-stream-"]

@@ -1,4 +1,4 @@
-"""Compaction with Spark gives what the local cleaner gives, byte for byte."""
+"""Compaction with Spark has the same result as `native_log.compact`, byte for byte."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kafkalog_spark import cluster, compact
 from kafkalog_spark.cluster import DDL, SESSION_SETTINGS, collect_rows, task_rows, tuned_session
 from kafkalog_spark.compaction import large
 from kafkalog_spark.compaction.exchange import PackWriter
-from kafkalog_spark.compaction.inspection import staging
-from kafkalog_spark.compaction.messages import Settings
+from kafkalog_spark.compaction.inspection import create_attempt_directory
+from kafkalog_spark.compaction.messages import RunSettings
 from kafkalog_spark.errors import PathNotVisibleError
 from native_log.checkpoints.lock import LogDirLock
 from native_log.checkpoints.offset_checkpoints import (
@@ -30,7 +30,7 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.records import scan
-from tests.compaction.support import ALWAYS, files, rounds
+from tests.compaction.support import ALWAYS, broker_rounds, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,22 +47,22 @@ pytestmark = pytest.mark.spark
 
 
 def log_dir(to: Path, number: str, only: tuple[str, ...] = ()) -> Path:
-    """All partitions that brokers of one version were about to clean, in one log directory."""
+    """Create a log directory with all partitions that Kafka 4.1 compacted in this round, before the round."""
     to.mkdir()
     first_dirty = {}
-    for one in rounds():
-        if number in one.before.name and "4.1" in str(one.before) and (not only or one.topic in only):
-            data = one.before / "data"
-            shutil.copytree(data / f"{one.topic}-0", to / f"{one.topic}-0", copy_function=shutil.copy2)
-            saved = read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT).get((one.topic, 0))
+    for case in broker_rounds():
+        if number in case.before.name and "4.1" in str(case.before) and (not only or case.topic in only):
+            data = case.before / "data"
+            shutil.copytree(data / f"{case.topic}-0", to / f"{case.topic}-0", copy_function=shutil.copy2)
+            saved = read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT).get((case.topic, 0))
             if saved is not None:
-                first_dirty[one.topic, 0] = saved
+                first_dirty[case.topic, 0] = saved
     write_offset_checkpoint(to / CLEANER_OFFSET_CHECKPOINT, first_dirty)
     return to
 
 
 def topics(data: Path) -> list[str]:
-    """Return all topics: those that no cleaner has compacted are compacted only if they are named."""
+    """Return all topics. A topic that no broker has compacted must be named to be compacted."""
     return list(native_log.LogDir(data).topics())
 
 
@@ -75,43 +75,45 @@ def mtimes(directory: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("number", ["round1", "round2", "round3"])
-@pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
-def test_files_are_the_local_cleaners(
-    spark: SparkSession, tmp_path: Path, number: str, how: dict[str, int]
+@pytest.mark.parametrize("options", [{}, IN_PARTS], ids=["small", "in-parts"])
+def test_the_files_are_those_of_native_log(
+    spark: SparkSession, tmp_path: Path, number: str, options: dict[str, int]
 ) -> None:
     local, distributed = log_dir(tmp_path / "local", number), log_dir(tmp_path / "distributed", number)
     expected = native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS).to_pylist()
 
-    found = rows(compact(spark, distributed, topics(distributed), config=CONFIG, now_ms=NOW_MS, **how))
+    result = rows(compact(spark, distributed, topics(distributed), config=CONFIG, now_ms=NOW_MS, **options))
 
-    assert found == expected
-    assert {row["status"] for row in found} == {"cleaned"}
+    assert result == expected
+    assert {row["status"] for row in result} == {"cleaned"}
     assert files(distributed) == files(local)
     assert mtimes(distributed) == mtimes(local)
 
 
-@pytest.mark.parametrize("ratio", [0, 1], ids=["cleaned", "not-worth-it"])
-@pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
-def test_old_segments_go_as_the_local_cleaners_do(
-    spark: SparkSession, tmp_path: Path, how: dict[str, int], ratio: int
+@pytest.mark.parametrize("ratio", [0, 1], ids=["compacted", "not-worth-it"])
+@pytest.mark.parametrize("options", [{}, IN_PARTS], ids=["small", "in-parts"])
+def test_old_segments_are_deleted_as_by_native_log(
+    spark: SparkSession, tmp_path: Path, options: dict[str, int], ratio: int
 ) -> None:
     local, distributed = log_dir(tmp_path / "local", "round2"), log_dir(tmp_path / "distributed", "round2")
     limits = {"cleanup.policy": "compact,delete", "retention.bytes": 9000, "retention.ms": -1}
     config = CONFIG | limits | {"segment.bytes": 5000, "min.cleanable.dirty.ratio": ratio}
     expected = native_log.compact(local, topics(local), config=config, now_ms=NOW_MS).to_pylist()
 
-    foretold = rows(
-        compact(spark, distributed, topics(distributed), config=config, now_ms=NOW_MS, dry_run=True, **how)
+    planned = rows(
+        compact(
+            spark, distributed, topics(distributed), config=config, now_ms=NOW_MS, dry_run=True, **options
+        )
     )
-    found = rows(compact(spark, distributed, topics(distributed), config=config, now_ms=NOW_MS, **how))
+    result = rows(compact(spark, distributed, topics(distributed), config=config, now_ms=NOW_MS, **options))
 
-    assert foretold == found == expected
-    assert {row["status"] for row in found} == {"skipped" if ratio else "cleaned"}
-    assert sum(row["segmentsDeleted"] for row in found) > 5
+    assert planned == result == expected
+    assert {row["status"] for row in result} == {"skipped" if ratio else "cleaned"}
+    assert sum(row["segmentsDeleted"] for row in result) > 5
     assert files(distributed) == files(local)
 
 
-def test_keys_beyond_a_tasks_memory(spark: SparkSession, tmp_path: Path) -> None:
+def test_keys_that_exceed_the_memory_of_a_task(spark: SparkSession, tmp_path: Path) -> None:
     local, distributed = log_dir(tmp_path / "local", "round2"), log_dir(tmp_path / "distributed", "round2")
     native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS)
 
@@ -127,22 +129,22 @@ def test_keys_beyond_a_tasks_memory(spark: SparkSession, tmp_path: Path) -> None
     assert files(distributed) == files(local)
 
 
-@pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
-def test_a_dry_run_tells_the_same_and_writes_nothing(
-    spark: SparkSession, tmp_path: Path, how: dict[str, int]
+@pytest.mark.parametrize("options", [{}, IN_PARTS], ids=["small", "in-parts"])
+def test_a_dry_run_returns_the_same_and_writes_nothing(
+    spark: SparkSession, tmp_path: Path, options: dict[str, int]
 ) -> None:
     data = log_dir(tmp_path / "data", "round2", ("compact-txn", "compact-idem"))
     before = files(data)
 
-    told = rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, dry_run=True, **how))
+    planned = rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, dry_run=True, **options))
 
     assert files(data) == before
-    assert told == rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, **how))
+    assert planned == rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, **options))
 
 
-@pytest.mark.parametrize("how", [{}, IN_PARTS], ids=["small", "in-parts"])
-def test_a_corrupt_batch_stops_its_partition_alone(
-    spark: SparkSession, tmp_path: Path, how: dict[str, int]
+@pytest.mark.parametrize("options", [{}, IN_PARTS], ids=["small", "in-parts"])
+def test_a_corrupt_batch_fails_only_its_partition(
+    spark: SparkSession, tmp_path: Path, options: dict[str, int]
 ) -> None:
     data = log_dir(tmp_path / "data", "round1", ("compact-txn", "compact-idem"))
     partition = data / "compact-idem-0"
@@ -152,7 +154,7 @@ def test_a_corrupt_batch_stops_its_partition_alone(
     path.write_bytes(content)
     before = files(partition)
 
-    corrupt, other = rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, **how))
+    corrupt, other = rows(compact(spark, data, topics(data), config=CONFIG, now_ms=NOW_MS, **options))
 
     assert (corrupt["topic"], corrupt["status"]) == ("compact-idem", "failed")
     assert str(path) in corrupt["reason"]
@@ -162,18 +164,18 @@ def test_a_corrupt_batch_stops_its_partition_alone(
     assert list(read_offset_checkpoint(data / CLEANER_OFFSET_CHECKPOINT)) == [("compact-txn", 0)]
 
 
-def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    """As after a task that was tried again, or twice at a time, or a driver that was killed."""
+def test_files_of_failed_attempts_are_removed(spark: SparkSession, tmp_path: Path) -> None:
+    """Such files remain after a retried task, speculative execution, or a killed driver."""
     local, distributed = log_dir(tmp_path / "local", "round1"), log_dir(tmp_path / "distributed", "round1")
     native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS)
-    settings = Settings(0, NOW_MS, False)
+    settings = RunSettings(0, NOW_MS, False)
     for partition in distributed.glob("*-0"):
         (partition / STAGING_DIRECTORY).mkdir()
-        attempt = staging(str(partition), settings)
+        attempt = create_attempt_directory(str(partition), settings)
         assert attempt is not None
         (attempt / "00000000000000000000.log.cleaned").write_bytes(b"half a seg")
         with PackWriter(str(partition), 2) as keys:
-            assert len(list(keys.bundles([b"half ", b"a pack"]))) == 1
+            assert len(list(keys.write([b"half ", b"a pack"]))) == 1
         assert sorted(partition.glob(f"{STAGING_DIRECTORY}/*.keys"))
 
     compact(spark, distributed, topics(distributed), config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
@@ -181,7 +183,7 @@ def test_an_attempt_that_failed_leaves_nothing(spark: SparkSession, tmp_path: Pa
     assert files(distributed) == files(local)
 
 
-def test_a_run_that_fails_leaves_nothing(
+def test_a_failed_run_leaves_no_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -199,7 +201,7 @@ def test_a_run_that_fails_leaves_nothing(
 def test_transactions_late_in_a_log(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They are met when its keys are gathered already: it is begun again."""
+    """They are discovered while its keys are collected, and the log is compacted again from the start."""
     both = ("compact-idem", "compact-txn")
     local, distributed = (log_dir(tmp_path / name, "round1", both) for name in ("local", "distributed"))
     for data in (local, distributed):
@@ -207,32 +209,32 @@ def test_transactions_late_in_a_log(
     expected = native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS).to_pylist()
 
     with caplog.at_level(logging.INFO, "kafkalog_spark"):
-        found = rows(
+        result = rows(
             compact(spark, distributed, topics(distributed), config=CONFIG, now_ms=NOW_MS, **IN_PARTS)
         )
 
-    assert len([said for said in caplog.messages if said.startswith("surveying 1 ")]) == 2
-    assert found == expected
-    assert {row["status"] for row in found} == {"cleaned"}
+    assert len([message for message in caplog.messages if message.startswith("surveying 1 ")]) == 2
+    assert result == expected
+    assert {row["status"] for row in result} == {"cleaned"}
     assert files(distributed) == files(local)
 
 
 def append_log(partition: Path, other: Path) -> None:
-    """The segments of the other behind those of `partition`, under the offsets that follow."""
-    by = native_log.LogDir(partition.parent).partition(partition.name[:-2], 0).log_end_offset
+    """Append the segments of `other` to those of `partition`, with the offsets that follow."""
+    shift = native_log.LogDir(partition.parent).partition(partition.name[:-2], 0).log_end_offset
     for path in sorted(other.glob("*.log")):
         data = bytearray(path.read_bytes())
         batches = scan(bytes(data)).batches
         for position, offset in zip(
             batches.column("position").to_pylist(), batches.column("baseOffset").to_pylist(), strict=True
         ):
-            struct.pack_into(">q", data, position, offset + by)
-        new = partition / f"{int(path.stem) + by:020}.log"
+            struct.pack_into(">q", data, position, offset + shift)
+        new = partition / f"{int(path.stem) + shift:020}.log"
         new.write_bytes(data)
         shutil.copystat(path, new)
 
 
-def test_a_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
     hold = (
         "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); "
@@ -260,17 +262,17 @@ def test_a_path_that_executors_do_not_see(
 
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
 
-    def elsewhere(path: str, *others: Any) -> partitions.OpenablePartition:
+    def invisible(path: str, *others: Any) -> partitions.OpenablePartition:
         return partitions.OpenablePartition(f"/nowhere{path}", *others)
 
-    monkeypatch.setattr(job, "OpenablePartition", elsewhere)
+    monkeypatch.setattr(job, "OpenablePartition", invisible)
     before = files(data)
     with pytest.raises(PathNotVisibleError, match=r"/nowhere.*mount it"):
         compact(spark, data, topics(data))
     assert files(data) == before
 
 
-def test_only_the_topics_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_named_topics_are_compacted(spark: SparkSession, tmp_path: Path) -> None:
     data = log_dir(tmp_path / "data", "round1", ("compact-txn", "compact-idem"))
     before = files(data / "compact-txn-0")
 
@@ -283,13 +285,13 @@ def test_only_the_topics_asked_for(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_each_value_is_a_task(spark: SparkSession) -> None:
-    def of_one(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        values = [pickle.loads(one.payload) for one in cluster.rows(batches)]
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        values = [pickle.loads(row.payload) for row in cluster.rows(batches)]
         yield cluster.row_batch(values[0], pickle.dumps(values))
 
     with tuned_session(spark):
-        found = list(collect_rows(task_rows(spark, range(40)).mapInArrow(of_one, DDL)))
-    assert sorted((one.number, pickle.loads(one.payload)) for one in found) == [(i, [i]) for i in range(40)]
+        result = list(collect_rows(task_rows(spark, range(40)).mapInArrow(work, DDL)))
+    assert sorted((row.number, pickle.loads(row.payload)) for row in result) == [(i, [i]) for i in range(40)]
 
 
 @pytest.mark.parametrize(
@@ -308,13 +310,13 @@ def test_each_value_is_a_task(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_cores_that_are_still_to_come(settings: dict[str, str], expected: int) -> None:
-    """At first an application has few executors, and gets as many as its tasks want."""
+def test_cores_with_dynamic_allocation(settings: dict[str, str], expected: int) -> None:
+    """An application starts with few executors, and gets more for its tasks."""
     context = SimpleNamespace(defaultParallelism=2, getConf=lambda: settings)
     assert cluster.cores(SimpleNamespace(sparkContext=context)) == expected  # type: ignore[arg-type]
 
 
-def test_the_sessions_settings_stay(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_settings_of_the_session_are_restored(spark: SparkSession, tmp_path: Path) -> None:
     before = {name: spark.conf.get(name) for name in SESSION_SETTINGS}
     assert before != SESSION_SETTINGS
     compact(spark, log_dir(tmp_path / "data", "round1", ("compact-idem",)), "compact-idem", dry_run=True)

@@ -1,4 +1,4 @@
-"""The compaction as a program, by spark-submit."""
+"""The spark-submit program for compaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 
 def submit(job: str, *arguments: str | Path, master: str = "local[2]") -> subprocess.CompletedProcess[str]:
-    """Runs a program of kafkalog_spark/jobs, or one of an absolute path."""
+    """Run a program of kafkalog_spark/jobs, or one given by its absolute path, with spark-submit."""
     home = Path(pyspark.__file__).parent
     settings = {
         "spark.ui.enabled": "false",
@@ -67,22 +67,23 @@ def test_compact(tmp_path: Path) -> None:
     assert files(data) == files(local)
 
 
-def test_what_is_wrong_is_said(tmp_path: Path) -> None:
-    nothing = submit("compact.py", tmp_path / "nothing")
-    assert nothing.returncode == 1
-    (said,) = [line for line in nothing.stdout.splitlines() if line.startswith("compact: ")]
-    assert "there is no such directory" in said
-    assert "Traceback" not in nothing.stdout
+def test_errors_are_printed(tmp_path: Path) -> None:
+    missing = submit("compact.py", tmp_path / "nothing")
+    assert missing.returncode == 1
+    (message,) = [line for line in missing.stdout.splitlines() if line.startswith("compact: ")]
+    assert "there is no such directory" in message
+    assert "Traceback" not in missing.stdout
 
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
-    slip = submit("compact.py", data, "--conf", "min.cleanable.dirty.ration=0.1")
-    assert slip.returncode == 2
-    assert "did you mean 'min.cleanable.dirty.ratio'?" in slip.stdout
+    misspelled = submit("compact.py", data, "--conf", "min.cleanable.dirty.ration=0.1")
+    assert misspelled.returncode == 2
+    assert "did you mean 'min.cleanable.dirty.ratio'?" in misspelled.stdout
 
 
 def test_the_annotated_defaults_are_the_defaults() -> None:
     lines = (ROOT / "conf" / "compact.properties").read_text().splitlines()
-    assert all(line.startswith("#") for line in lines if line)  # each would override a topic's stored one
+    # A setting in the file would override the stored setting of a topic.
+    assert all(line.startswith("#") for line in lines if line)
     settings = dict(line[1:].split("=", 1) for line in lines if re.match("#[a-z.]+=", line))
     assert len(settings) > 10
     assert LogConfig.parse(settings) == LogConfig.parse({"cleanup.policy": "compact"})

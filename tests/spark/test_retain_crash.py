@@ -1,4 +1,4 @@
-"""Retention with Spark that is cut short: killed drivers, tasks tried again; and as a program."""
+"""Retention with Spark when the driver is killed or tasks are retried; and its spark-submit program."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 import native_log
 from kafkalog_spark.partitions import OpenablePartition
-from kafkalog_spark.retention import _seen
+from kafkalog_spark.retention import _plan_all
 from native_log.config import LogConfig
 from native_log.logdir.maintenance import open_for_maintenance, select_partitions
 from native_log.policies import Request, retention_policy
-from native_log.retention.execution import apply
+from native_log.retention.execution import execute_plans
 from tests.retention.test_golden import files
 
 from .test_compact_job import ROOT, submit
@@ -29,29 +29,32 @@ if TYPE_CHECKING:
 CHANGES = ("rename", "replace", "unlink", "remove", "open")
 
 
-def looked_and_applied(data: Path, how: dict[str, Any]) -> None:
-    """What the driver does, the tasks' part in this process."""
-    request = Request.of(None, how["config"])
-    with ExitStack() as held:
-        log_dir = open_for_maintenance(data, False, held)
+def plan_and_execute(data: Path, options: dict[str, Any]) -> None:
+    """Do the work of the driver and of its tasks in this process."""
+    request = Request.of(None, options["config"])
+    with ExitStack() as stack:
+        log_dir = open_for_maintenance(data, False, stack)
         directories = [
             (
-                OpenablePartition(str(one.path), one.topic, one.partition, log_dir.checkpoints(one)),
-                retention_policy(one.topic, log_dir.topic_facts(one), request),
+                OpenablePartition(str(d.path), d.topic, d.partition, log_dir.checkpoints(d)),
+                retention_policy(d.topic, log_dir.topic_facts(d), request),
             )
-            for one in select_partitions(log_dir, None)
+            for d in select_partitions(log_dir, None)
         ]
-        seen = _seen(directories, how["now_ms"], dry_run=False)
-        apply(seen.plans, how["now_ms"])
+        result = _plan_all(directories, options["now_ms"], dry_run=False)
+        execute_plans(result.plans, options["now_ms"])
 
 
-def killed_at(step: int, data: Path, how: dict[str, Any]) -> bool:
-    """Whether a process that does it came through before its `step`-th change to a directory."""
+def survives_step(step: int, data: Path, options: dict[str, Any]) -> bool:
+    """Enforce retention in a process that is killed at its `step`-th change to a directory.
+
+    Return whether the process finished before that.
+    """
     child = os.fork()
     if child == 0:
         left = step
 
-        def counted(real: Any) -> Any:
+        def count_and_kill(real: Any) -> Any:
             def change(*args: Any, **kwargs: Any) -> Any:
                 nonlocal left
                 if real.__name__ != "open" or args[1] & (os.O_WRONLY | os.O_RDWR):
@@ -64,8 +67,8 @@ def killed_at(step: int, data: Path, how: dict[str, Any]) -> bool:
 
         try:
             for name in CHANGES:
-                setattr(os, name, counted(getattr(os, name)))
-            looked_and_applied(data, how)
+                setattr(os, name, count_and_kill(getattr(os, name)))
+            plan_and_execute(data, options)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -74,9 +77,9 @@ def killed_at(step: int, data: Path, how: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("before", NEWEST[:3], ids=lambda before: before.parent.name)
 def test_a_driver_killed_at_any_change(tmp_path: Path, before: Path) -> None:
-    how = arguments(before)
+    options = arguments(before)
     whole = copy(before, tmp_path / "whole")
-    looked_and_applied(whole, how)
+    plan_and_execute(whole, options)
     topic = before.parent.name
 
     def offsets(data: Path) -> tuple[int, int]:
@@ -84,13 +87,13 @@ def test_a_driver_killed_at_any_change(tmp_path: Path, before: Path) -> None:
         return log.log_start_offset, log.log_end_offset
 
     as_before, as_after = offsets(before / "data"), offsets(whole)
-    step, through = 0, False
-    while not through:
+    step, completed = 0, False
+    while not completed:
         data = copy(before, tmp_path / "data")
-        through = killed_at(step, data, how)
+        completed = survives_step(step, data, options)
 
         assert offsets(data) in (as_before, as_after)
-        native_log.retain(data, **how)
+        native_log.retain(data, **options)
         assert offsets(data) == as_after
         assert {name for name in files(data) if name.endswith(".log")} == {
             name for name in files(whole) if name.endswith(".log")
@@ -107,16 +110,16 @@ from pyspark.sql import SparkSession
 from kafkalog_spark import retain, retention
 
 def flaky(work):
-    def first_in_vain(batches, **how):
+    def fail_first_attempt(batches, **options):
         first = TaskContext.get().attemptNumber() == 0
-        for batch in work(batches, **how):
+        for batch in work(batches, **options):
             yield batch
             if first:
-                raise RuntimeError("this attempt fails after it looked")
-    return first_in_vain
+                raise RuntimeError("this attempt fails after its work")
+    return fail_first_attempt
 
-retention.inspect_partition = flaky(retention.inspect_partition)
-config, how, kill_at = eval(sys.argv[2])
+retention.plan_partitions = flaky(retention.plan_partitions)
+config, options, kill_at = eval(sys.argv[2])
 real, renamed = os.rename, 0
 def rename(*args, **kwargs):
     global renamed
@@ -126,54 +129,55 @@ def rename(*args, **kwargs):
     return real(*args, **kwargs)
 os.rename = rename
 spark = SparkSession.builder.getOrCreate()
-retain(spark, sys.argv[1], config=config, **how).collect()
+retain(spark, sys.argv[1], config=config, **options).collect()
 """
 
 
 @pytest.mark.spark
-def test_tasks_that_fail_once_and_a_driver_that_is_killed(tmp_path: Path) -> None:
+def test_tasks_that_fail_once_and_a_killed_driver(tmp_path: Path) -> None:
     before = NEWEST[0]
-    how = arguments(before)
+    options = arguments(before)
     local, data = (copy(before, tmp_path / name) for name in ("local", "data"))
-    native_log.retain(local, **how)
+    native_log.retain(local, **options)
     program = tmp_path / "flaky.py"
     program.write_text(PROGRAM)
-    config = how.pop("config")
+    config = options.pop("config")
 
-    killed = submit(os.fspath(program), data, repr((config, how, 2)), master="local[2,3]")
+    killed = submit(os.fspath(program), data, repr((config, options, 2)), master="local[2,3]")
     assert killed.returncode != 0
     assert files(data) != files(local)
 
-    done = submit(os.fspath(program), data, repr((config, how, None)), master="local[2,3]")
+    done = submit(os.fspath(program), data, repr((config, options, None)), master="local[2,3]")
     assert done.returncode == 0, done.stdout
-    assert "this attempt fails after it looked" in done.stdout
+    assert "this attempt fails after its work" in done.stdout
     assert files(data) == files(local)
 
 
 @pytest.mark.spark
-def test_the_program(tmp_path: Path) -> None:
+def test_the_spark_submit_program(tmp_path: Path) -> None:
     before = NEWEST[0]
-    how = arguments(before)
+    options = arguments(before)
     local, data = (copy(before, tmp_path / name) for name in ("local", "data"))
-    told = native_log.retain(local, **how)
-    settings = [part for item in how["config"].items() for part in ("--conf", "=".join(item))]
-    asked = (data, "--now-ms", str(how["now_ms"]), *settings)
+    expected = native_log.retain(local, **options)
+    settings = [part for item in options["config"].items() for part in ("--conf", "=".join(item))]
+    command_line = (data, "--now-ms", str(options["now_ms"]), *settings)
 
-    dry = submit("retain.py", *asked, "--dry-run")
+    dry = submit("retain.py", *command_line, "--dry-run")
     assert dry.returncode == 0, dry.stdout
     assert files(data) == files(before / "data")
-    deleted = told.column("decision").to_pylist().count("deleted")
+    deleted = expected.column("decision").to_pylist().count("deleted")
     assert dry.stdout.count("|deleted |") + dry.stdout.count("|deleted|") == deleted
     assert f"{deleted} segments of 1 partitions would be deleted" in dry.stdout
 
-    done = submit("retain.py", *asked)
+    done = submit("retain.py", *command_line)
     assert done.returncode == 0, done.stdout
     assert files(data) == files(local)
 
 
 def test_the_annotated_defaults_are_the_defaults() -> None:
     lines = (ROOT / "conf" / "retain.properties").read_text().splitlines()
-    assert all(line.startswith("#") for line in lines if line)  # each would override a topic's stored one
+    # A setting in the file would override the stored setting of a topic.
+    assert all(line.startswith("#") for line in lines if line)
     settings = dict(line[1:].split("=", 1) for line in lines if re.match("#[a-z.]+=", line))
     assert len(settings) == 4
     assert LogConfig.parse(settings) == LogConfig()

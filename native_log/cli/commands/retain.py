@@ -61,7 +61,7 @@ def retain(
 
 
 def _show_retained(table: pa.Table, dry_run: bool) -> None:
-    from native_log.retention.plan import kept_whole
+    from native_log.retention.plan import list_kept_topics
 
     rows = table.to_pylist()
     changes.print_table(
@@ -86,6 +86,6 @@ def _show_retained(table: pa.Table, dry_run: bool) -> None:
         f"{'would be deleted' if dry_run else 'deleted'}, "
         f"{changes.size(sum(row['sizeInBytes'] for row in gone))}"
     )
-    kept = kept_whole(table)
+    kept = list_kept_topics(table)
     if kept:
         click.echo(f"kept: {kept}")
