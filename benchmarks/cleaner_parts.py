@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.corpus import COMPACT, Corpus, warm
 from benchmarks.measure import Measurement, Pass, in_turn
 from benchmarks.readers import fail_if, in_chunks, kernel_decode
-from native_log.records import OffsetMap, Survivors, rewrite_file
+from native_log.records import OffsetMap, RewriteOptions, Survivors, rewrite_file
 
 PARTS = "parts of a compaction"
 MAP_BYTES = 1 << 30
@@ -74,20 +74,12 @@ def _build_map(segments: Sequence[Path]) -> Callable[[], Pass]:
 def _rewrite(segments: Sequence[Path], survivors: Survivors, end: int) -> Callable[[], Pass]:
     def run() -> Pass:
         rows = written = 0
+        options = RewriteOptions(survivors, end, now_ms=0, delete_horizon_ms=None)
         for segment in segments:
             with segment.open("rb", buffering=0) as file:
                 position, size = 0, os.fstat(file.fileno()).st_size
                 while position < size:
-                    done = rewrite_file(
-                        file.fileno(),
-                        position,
-                        size,
-                        survivors=survivors,
-                        survivors_end=end,
-                        now_ms=0,
-                        delete_horizon_ms=None,
-                        max_bytes=OUTPUT_BYTES,
-                    )
+                    done = rewrite_file(file.fileno(), position, size, options, max_bytes=OUTPUT_BYTES)
                     fail_if(done.damage)
                     rows += done.stats.records_read
                     written += len(done.data)

@@ -15,7 +15,7 @@ from kafka.record import MemoryRecords as KafkaPythonRecords
 
 from benchmarks.jvm import Jvm
 from benchmarks.measure import Pass
-from native_log.records import Damage, decode_file, scan_headers
+from native_log.records import Damage, DecodeOptions, decode_file, scan_headers
 
 CHUNK_BYTES = 4 * 1024 * 1024
 SEVEN_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -23,6 +23,7 @@ SEVEN_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "t
 
 def kernel_decode(segments: Sequence[Path], columns: Sequence[str] = SEVEN_COLUMNS) -> Callable[[], Pass]:
     """The kernel alone, with a batch of rows for each chunk of the file."""
+    options = DecodeOptions(topic="t", partition=0)
 
     def run() -> Pass:
         rows = 0
@@ -31,7 +32,7 @@ def kernel_decode(segments: Sequence[Path], columns: Sequence[str] = SEVEN_COLUM
                 position, size = 0, os.fstat(file.fileno()).st_size
                 while position < size:
                     end = min(size, position + CHUNK_BYTES)
-                    decoded = decode_file(file.fileno(), position, end, columns, topic="t", partition=0)
+                    decoded = decode_file(file.fileno(), position, end, columns, options)
                     fail_if(decoded.damage)
                     if decoded.position == position:
                         raise AssertionError(f"{segment}: stuck at {position}")

@@ -16,7 +16,7 @@ from benchmarks.measure import Measurement, Pass, in_turn
 from benchmarks.places import HERE, scratch
 from benchmarks.spark import connector, in_session
 from native_log import LogDir
-from native_log.records import encode
+from native_log.records import EncodeOptions, encode
 from native_log.storage.writing import AppendFile
 
 ENCODE = "encode to batches of 64 KB"
@@ -135,11 +135,9 @@ def _kernel(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
 def _encoded(records: pa.RecordBatch, codec: str) -> Iterator[Buffer]:
     """About a MiB a call, as the writers do it."""
     step = max(1, records.num_rows * (1 << 20) // max(1, _content_bytes(records)))
-    ratio = 1.0
+    options, ratio = EncodeOptions(compression=codec, batch_size=BATCH_BYTES), 1.0
     for start in range(0, records.num_rows, step):
-        encoded = encode(
-            records.slice(start, step), compression=codec, batch_size=BATCH_BYTES, estimated_ratio=ratio
-        )
+        encoded = encode(records.slice(start, step), options, estimated_ratio=ratio)
         ratio = encoded.estimated_ratio
         yield encoded.data
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalog_spark.cluster import row_batch, rows
 from kafkalog_spark.compaction.exchange import PackWriter
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
+    from typing_extensions import Buffer
 
     from kafkalog_spark.compaction.exchange import Bundle
     from kafkalog_spark.compaction.messages import RunSettings
-    from native_log.records import MapProgress
+    from native_log.records import InputOptions, MapProgress, OffsetOrder
 
 
 def collect_keys(batches: Iterator[pa.RecordBatch], settings: RunSettings) -> Iterator[pa.RecordBatch]:
@@ -79,12 +80,11 @@ class _KeyCollector:
         self._keys = KeyBuckets(split.bundles * split.buckets, max_bytes, dirty=split.is_dirty)
 
     def put(
-        self, buffer: memoryview, *, base_position: int, start_offset: int | None, **options: Any
+        self, buffer: Buffer, options: InputOptions, *, base_position: int, order: OffsetOrder | None
     ) -> MapProgress:
         """Do the same as `KeyBuckets.put_batches`, but write the keys out instead of becoming "full"."""
-        progress = self._keys.put_batches(
-            buffer, base_position=base_position, start_offset=start_offset, **options
-        )
+        progress = self._keys.put_batches(buffer, options, base_position=base_position, order=order)
+        start_offset = options.start_offset
         while progress.status == "full":
             next_offset = start_offset if progress.next_offset is None else progress.next_offset
             if not len(self._keys):
@@ -95,10 +95,10 @@ class _KeyCollector:
                 )
             self.write()
             rest = self._keys.put_batches(
-                buffer[progress.position - base_position :],
+                memoryview(buffer)[progress.position - base_position :],
+                replace(options, start_offset=next_offset),
                 base_position=progress.position,
-                start_offset=next_offset,
-                **options,
+                order=order,
             )
             progress = _add_progress(progress, rest)
         return progress

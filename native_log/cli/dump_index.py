@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from native_log.errors import CorruptIndexError
 from native_log.log.producers.producer_state import parse_snapshot
-from native_log.records import decode
+from native_log.records import DecodeOptions, decode
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import INDEX, LOG
 from native_log.segment.scan import scan_file
@@ -172,7 +172,8 @@ class _Batches:
             if (last := self.last_offsets[number]) >= offset:
                 with DataFile(self.path) as file:
                     data = file.read(self.positions[number], self.sizes[number])
-                times = decode(data, ["timestamp"], control=True, check_crcs=False).batch.column(0)
+                options = DecodeOptions(control=True, check_crcs=False)
+                times = decode(data, ["timestamp"], options).batch.column(0)
                 greatest = pc.max(times.cast(pa.int64())).as_py()
                 return last, -1 if greatest is None else greatest // 1000
         return -1, -1

@@ -29,7 +29,7 @@ from native_log.messages.java_text import text_of
 from native_log.messages.remote_log import decode_remote_log_record
 from native_log.messages.share_groups import decode_share_record
 from native_log.messages.transaction_log import decode_transaction_record
-from native_log.records import MAX_BATCH_BYTES, decode
+from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.entry import MIN_SIZE, PREFIX_BYTES, parse_header
 from native_log.records.reference.legacy import crc_of, key_and_value, messages
@@ -50,6 +50,7 @@ Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | No
 _TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _CHECKPOINT = re.compile(r"([0-9]+)-([0-9]+)")
 _COLUMNS = ("offset", "timestamp", "sequence", "key", "value", "headers")
+_DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
 _CRC = struct.Struct(">I")
 
 
@@ -197,7 +198,7 @@ def _records(
     path: str, batch: dict[str, Any], data: memoryview, options: DumpOptions
 ) -> Iterator[tuple[int, str]]:
     """Offset and line of each record of a batch, whatever its checksum says."""
-    decoded = decode(data, list(_COLUMNS), control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
+    decoded = decode(data, _COLUMNS, _DECODE_OPTIONS)
     if decoded.damage is not None:
         raise _error(path, decoded.damage, batch["position"])
     rows = decoded.batch.set_column(1, "timestamp", decoded.batch.column("timestamp").cast(pa.int64()))

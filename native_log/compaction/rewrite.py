@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from native_log.compaction.statistics import GroupStatistics
 from native_log.compaction.verdicts import GroupVerdicts
@@ -13,7 +13,15 @@ from native_log.log.replacing.cleaned_segment import (
     finish_cleaned_segment,
     flush_cleaned_segment,
 )
-from native_log.records import Headers, Rewritten, rewrite, rewrite_file, scan
+from native_log.records import (
+    BatchHeaders,
+    InputOptions,
+    RewriteOptions,
+    Rewritten,
+    rewrite,
+    rewrite_file,
+    scan,
+)
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import reject_damage
 from native_log.segment.scan import greatest_timestamp_ms, whole_batches
@@ -71,20 +79,18 @@ def gather(
     window = Window(_GATHER_BYTES)
     records = null_keys = 0
     for piece in range.slices:
-        gathered = Headers()
+        gathered = BatchHeaders()
+        options = InputOptions(
+            start_offset=piece.min_offset,
+            end_offset=piece.max_offset,
+            aborted=aborted,
+            max_batch_bytes=range.max_batch_bytes,
+        )
         with piece.to_segment(range.path).open_unchanged() as file:
             cursor = BatchCursor(file, piece.start_position, piece.end_position, piece.order(file))
             while cursor.has_more:
                 view = cursor.view(window)
-                found = put(
-                    view,
-                    base_position=cursor.position,
-                    start_offset=piece.min_offset,
-                    end_offset=piece.max_offset,
-                    aborted=aborted,
-                    max_batch_bytes=range.max_batch_bytes,
-                    order=cursor.order,
-                )
+                found = put(view, options, base_position=cursor.position, order=cursor.order)
                 records += found.records
                 null_keys += found.null_keys
                 if headers is not None:
@@ -154,23 +160,23 @@ def _rewrite_source(
 ) -> GroupStatistics:
     segment = source.segment
     stats = GroupStatistics()
-    how: dict[str, Any] = {
-        "survivors": survivors,
-        "survivors_end": round.end_offset,
-        "now_ms": round.now_ms,
-        "delete_horizon_ms": round.delete_horizon_ms,
-        "legacy_tombstones_kept": source.legacy_tombstones_kept,
-        "max_batch_bytes": round.max_batch_bytes,
-    }
+    options = RewriteOptions(
+        survivors,
+        round.end_offset,
+        round.now_ms,
+        round.delete_horizon_ms,
+        legacy_tombstones_kept=source.legacy_tombstones_kept,
+        max_batch_bytes=round.max_batch_bytes,
+    )
     with segment.open_unchanged() as file:
         cursor = BatchCursor(file, 0, segment.size_bytes)
         while cursor.has_more:
             at = 0 if output is None else output.size_bytes
-            found = _filtered(cursor, verdicts, output_position=at, **how)
+            found = _filtered(cursor, verdicts, options, at)
             size_bytes = cursor.end - cursor.position
             if found is None:
                 view = cursor.view(window)
-                found = _judged(view, cursor.position, verdicts, output_position=at, **how)
+                found = _judged(view, cursor.position, verdicts, options, at)
                 size_bytes = len(view)
             if output is not None:
                 output.append(found.data, found.batches)
@@ -184,7 +190,9 @@ def _rewrite_source(
     return stats
 
 
-def _filtered(cursor: BatchCursor, verdicts: GroupVerdicts | None, **how: Any) -> Rewritten | None:
+def _filtered(
+    cursor: BatchCursor, verdicts: GroupVerdicts | None, options: RewriteOptions, output_position: int
+) -> Rewritten | None:
     """What comes of the batches from `position` on, as far as they are just filtered; None: not that one."""
     judged = None if verdicts is None else verdicts.retained
     try:
@@ -192,9 +200,10 @@ def _filtered(cursor: BatchCursor, verdicts: GroupVerdicts | None, **how: Any) -
             cursor.file.fileno(),
             cursor.position,
             cursor.end,
+            options,
             judged=judged,
             max_bytes=_OUTPUT_BYTES,
-            **how,
+            output_position=output_position,
         )
     except EOFError:
         return None
@@ -204,13 +213,17 @@ def _filtered(cursor: BatchCursor, verdicts: GroupVerdicts | None, **how: Any) -
 
 
 def _judged(
-    view: memoryview, position: int, verdicts: GroupVerdicts | None, *, max_batch_bytes: int, **how: Any
+    view: memoryview,
+    position: int,
+    verdicts: GroupVerdicts | None,
+    options: RewriteOptions,
+    output_position: int,
 ) -> Rewritten:
     """What comes of the batches in `view`, by the verdicts on those that are not just filtered."""
     codes, scanned = None, None
     if verdicts is not None:
-        codes, scanned = _verdicts(verdicts, view, position, max_batch_bytes)
-    found = rewrite(view, verdicts=codes, base_position=position, max_batch_bytes=max_batch_bytes, **how)
+        codes, scanned = _verdicts(verdicts, view, position, options.max_batch_bytes)
+    found = rewrite(view, options, verdicts=codes, base_position=position, output_position=output_position)
     if scanned is not None and found.status == "limit":
         return replace(found, status=scanned.status, needed_bytes=scanned.needed_bytes, damage=scanned.damage)
     return found
@@ -230,7 +243,7 @@ def _verdicts(
 ) -> tuple[bytes | None, Scanned | None]:
     """The verdicts of the batches that lie wholly in `view`, None if they are just filtered; and what ends
     those batches. Each is judged once: the next depends on it."""
-    headers = Headers()
+    headers = BatchHeaders()
     headers.add(view, base_position=position, max_batch_bytes=max_batch_bytes)
     if not headers.has_transactions and not verdicts.retains_one_of(headers.last_offsets):
         return None, None

@@ -14,11 +14,13 @@ from native_log.records import OffsetMap
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from typing_extensions import Buffer
+
     from native_log.compaction.eligibility import CleanableRange
     from native_log.compaction.rounds import Round
     from native_log.config import LogConfig
     from native_log.log import PartitionLog
-    from native_log.records import MapProgress
+    from native_log.records import InputOptions, MapProgress, OffsetOrder
     from native_log.records.compaction import PutBatches, Survivors
 
 
@@ -151,15 +153,19 @@ def _find_with_one_map(
     return survivors, dirty.null_keys
 
 
-def _mark(offsets: OffsetMap, survivors: Survivors, buffer: memoryview, **options: Any) -> MapProgress:
-    return offsets.mark(buffer, survivors, **options)
+def _mark(
+    offsets: OffsetMap, survivors: Survivors, buffer: Buffer, options: InputOptions, **position: Any
+) -> MapProgress:
+    return offsets.mark(buffer, survivors, options, **position)
 
 
 def _with_progress(put: PutBatches, on_bytes: Callable[[int], None]) -> PutBatches:
     """Return `put`, extended to report the number of bytes it processed."""
 
-    def put_and_report(buffer: memoryview, *, base_position: int, **options: Any) -> MapProgress:
-        progress = put(buffer, base_position=base_position, **options)
+    def put_and_report(
+        buffer: Buffer, options: InputOptions, *, base_position: int, order: OffsetOrder | None
+    ) -> MapProgress:
+        progress = put(buffer, options, base_position=base_position, order=order)
         on_bytes(progress.position - base_position)
         return progress
 

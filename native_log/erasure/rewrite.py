@@ -10,7 +10,7 @@ from native_log.log.replacing.cleaned_segment import (
     flush_cleaned_segment,
 )
 from native_log.log.replacing.swap import swap_in
-from native_log.records import Survivors, Verdict, rewrite
+from native_log.records import RewriteOptions, Survivors, Verdict, rewrite
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import reject_damage
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
@@ -51,6 +51,14 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
     kept.add_range(segment.base_offset, kept_end)
     if not nulled:
         kept = kept.difference(erased)
+    options = RewriteOptions(
+        kept,
+        kept_end,
+        now_ms=-1,  # before every delete horizon
+        delete_horizon_ms=None,
+        nulled=erased if nulled else None,
+        max_batch_bytes=log.max_batch_bytes,
+    )
     window = Window()
     with (
         segment.open_unchanged() as file,
@@ -61,15 +69,10 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
             view = cursor.view(window)
             found = rewrite(
                 view,
-                survivors=kept,
-                survivors_end=kept_end,
-                now_ms=-1,  # no tombstone's time is over
-                delete_horizon_ms=None,
+                options,
                 verdicts=bytes([Verdict.RETAIN_EMPTY]) * (len(view) // _SMALLEST_BATCH_BYTES + 1),
-                nulled=erased if nulled else None,
                 base_position=cursor.position,
                 output_position=output.size_bytes,
-                max_batch_bytes=log.max_batch_bytes,
             )
             output.append(found.data, found.batches)
             reject_damage(cursor, cursor.advance(found, len(view)), log.max_batch_bytes)

@@ -16,7 +16,7 @@ from native_log.log.epoch_check import EpochCheck
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
-from native_log.records import MAX_BATCH_BYTES, decode
+from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import (
     DELETED,
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
+
+_DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
 
 _SERVED = (
     "Brokers serve this batch of {} bytes, and consumers fail to read it. Take the file from another "
@@ -283,10 +285,8 @@ def _have_valid_records(data: memoryview, batches: pa.RecordBatch, last_offsets_
         batches: their headers.
         last_offsets_before: for each batch, the last offset of the batch before it.
     """
-    decoded = decode(
-        data, ["offset", "position"], base_position=int64s(batches, "position")[0],
-        control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES,
-    )  # fmt: skip
+    position = int64s(batches, "position")[0]
+    decoded = decode(data, ["offset", "position"], _DECODE_OPTIONS, base_position=position)
     if decoded.status != "end":
         return False
     offsets, positions = decoded.batch.column("offset"), decoded.batch.column("position")
@@ -304,7 +304,7 @@ def _records_problem(batch: memoryview, least: int, last_offset: int) -> str | N
 
     Their offsets must increase, from `least` at the lowest to `last_offset` at the highest.
     """
-    decoded = decode(batch, ["offset"], control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
+    decoded = decode(batch, ["offset"], _DECODE_OPTIONS)
     if decoded.damage is not None:
         return decoded.damage.message
     offsets = int64s(decoded.batch, "offset").tolist()

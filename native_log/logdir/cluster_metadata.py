@@ -14,7 +14,7 @@ from native_log.errors import CorruptRecordError, KafkaLogError, LogTruncatedErr
 from native_log.log import PartitionLog
 from native_log.messages.configs import ConfigsImage
 from native_log.messages.reading import MessageError
-from native_log.records import decode_file
+from native_log.records import DecodeOptions, decode_file
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _SNAPSHOT_FOOTER = b"\0\0\0\4"
 """The key of a control record: version and type."""
 
 _COLUMNS = ["offset", "key", "value"]
-_READ_BYTES = 4 << 20
+_OPTIONS = DecodeOptions(max_bytes=4 << 20, control=True)
 
 
 def read_configs(directory: Path) -> ConfigsImage:
@@ -84,9 +84,7 @@ def _snapshot_batches(path: Path) -> Iterator[pa.RecordBatch]:
     position, last_key = 0, None
     with DataFile(str(path)) as file:
         while position < file.size_bytes:
-            found = decode_file(
-                file.fileno(), position, file.size_bytes, _COLUMNS, max_bytes=_READ_BYTES, control=True
-            )
+            found = decode_file(file.fileno(), position, file.size_bytes, _COLUMNS, _OPTIONS)
             keys = found.batch.column("key")
             yield found.batch.filter(keys.is_null())  # only control records have keys
             position, last_key = found.position, keys[-1].as_py() if len(keys) else last_key

@@ -1,24 +1,28 @@
-"""Kafka's record formats: bytes <-> Arrow.
+"""Kafka's record formats: conversion between bytes and Arrow.
 
-Two implementations have the same functions and the same results: the compiled kernel, used where one can be
-loaded (see `loading`), and `native_log.records.reference` in plain Python, which is the readable
-specification and the fallback. `IMPLEMENTATION` says which one this process runs. The environment variable
-KAFKALOG_KERNEL chooses: `reference` runs the reference on purpose, `required` raises an ImportError instead
+There are two implementations with the same functions and the same results: the compiled kernel, used where
+one can be loaded (see `loading`), and `native_log.records.reference` in plain Python, which is the readable
+specification and the fallback. `IMPLEMENTATION` says which of them this process uses. The environment
+variable KAFKALOG_KERNEL selects one: `reference` uses the reference; `required` raises an ImportError instead
 of falling back.
 
-- `scan(buffer)`: one row a batch, from the headers alone.
-- `scan_headers(descriptor, ...)`: the same of an open file, of which nothing else is read.
-- `decode(buffer, columns)`: the records, with just the columns asked for.
-- `decode_file(descriptor, ...)`: the same of an open file's bytes.
-- `find_batch(buffer, start)`: where the next whole batch begins behind damaged bytes.
-- `encode(records)`: Arrow records, or rows of them, as batches sized as Kafka's producer sizes them.
+- `scan(buffer)`: one row for each batch, from its header alone.
+- `scan_headers(descriptor, ...)`: the same for an open file; reads only the headers.
+- `decode(buffer, columns, options)`: the records, with only the requested columns.
+- `decode_file(descriptor, ...)`: the same for a range of an open file.
+- `find_batch(buffer, start)`: where the next whole batch begins after damaged bytes.
+- `encode(records, options)`: Arrow records, or some of their rows, as batches sized like those of Kafka's
+  producer.
 - `encode_marker(...)`: the control batch that ends a transaction.
-- `patch(data, batches)`: encoded batches given the offsets they come to have in a log.
-- `write_prefixes(descriptor, batches)`: the same, where they lie in an open file.
+- `patch(data, batches)`: set the offsets and the leader epoch of encoded batches.
+- `write_prefixes(descriptor, batches)`: the same in an open file.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
 - `deal(partitions, count)`: the rows of each partition.
-- `Headers`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`, `rewrite_file`: what compaction
-  needs (see `cleaning`).
+- `BatchHeaders`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`, `rewrite_file`: the record-level
+  part of compaction (see `compaction`).
+
+The functions are documented in `native_log.records.reference`, the classes in `compaction`, the options in
+`options`.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from native_log.records.compaction import MapProgress, RewriteStats, Rewritten, 
 from native_log.records.control import encode_marker
 from native_log.records.encode import Encoded
 from native_log.records.loading import KernelNotFoundError
+from native_log.records.options import DecodeOptions, EncodeOptions, InputOptions, RewriteOptions
 from native_log.records.schema import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
@@ -63,7 +68,7 @@ if _wanted != "reference":
             write_prefixes,
         )
         from native_log.records.kernel_compaction import (
-            Headers,
+            BatchHeaders,
             KeyBuckets,
             OffsetMap,
             Survivors,
@@ -82,7 +87,7 @@ if _wanted != "reference":
 
 if IMPLEMENTATION == "reference":
     from native_log.records.reference import (  # type: ignore[assignment]
-        Headers,
+        BatchHeaders,
         KeyBuckets,
         OffsetMap,
         Survivors,
@@ -108,14 +113,18 @@ __all__ = [
     "IMPLEMENTATION",
     "MAX_BATCH_BYTES",
     "RECORD_SCHEMA",
+    "BatchHeaders",
     "Damage",
+    "DecodeOptions",
     "Decoded",
+    "EncodeOptions",
     "Encoded",
-    "Headers",
+    "InputOptions",
     "KeyBuckets",
     "MapProgress",
     "OffsetMap",
     "OffsetOrder",
+    "RewriteOptions",
     "RewriteStats",
     "Rewritten",
     "Scanned",

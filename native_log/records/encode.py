@@ -1,4 +1,4 @@
-"""What `encode` asks for and comes to: the same for both implementations."""
+"""What both implementations of `encode` share: checks of the arguments, the result, and the errors."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-LEVELS = {"none": None, "gzip": range(1, 10), "snappy": None, "lz4": range(1, 18), "zstd": range(-131072, 23)}
-"""The levels each compression has (KIP-390), gzip's -1 apart."""
+    from native_log.records.options import EncodeOptions
+
 _COLUMNS = ("key", "value", "headers", "timestamp")
 _BINARY = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.null())
-MOST_BYTES = 2**31 - 1
-"""No batch is larger."""
+MAX_ENCODED_BATCH_BYTES = 2**31 - 1
+"""The most bytes of a batch that can be written."""
 Part: TypeAlias = tuple[pa.RecordBatch, "pa.Array | None"]
-"""Records, and the numbers of those rows that are meant (uint32, no nulls), in that order; None: all."""
+"""Records, and the numbers of the rows to use (uint32, no nulls), in that order; None: all rows."""
 
 
 class Encoded:
-    """Records as batches.
+    """Result of `encode`.
 
     Attributes:
-        data: the bytes, batches one behind the other.
-        rows: how many records they hold.
-        estimated_ratio: how well records that come next may be compressed: what encoding them is to be given.
+        data: the bytes of the batches.
+        rows: the number of records in them.
+        estimated_ratio: the estimated compression ratio, to be passed to the next call of `encode`.
     """
 
     __slots__ = ("_batches", "data", "estimated_ratio", "rows")
 
     def __init__(self, data: Buffer, batches: Any, rows: int, estimated_ratio: float = 1.0) -> None:
-        """`batches`: anything that Arrow's PyCapsule interface takes a record batch of."""
+        """`batches`: a record batch, or any object with Arrow's PyCapsule interface for one."""
         self.data = data
         self.rows = rows
         self._batches = batches
@@ -43,8 +43,8 @@ class Encoded:
 
     @property
     def batches(self) -> pa.RecordBatch:
-        """What `scan` with check_crcs says of them (BATCH_SCHEMA)."""
-        # Importing its many columns takes as long as encoding some hundred KB, and not all ask for them.
+        """The result of `scan` with check_crcs (BATCH_SCHEMA)."""
+        # Imported on demand: importing the many columns takes as long as encoding some hundred KB.
         if not isinstance(self._batches, pa.RecordBatch):
             self._batches = pa.record_batch(self._batches)
         return self._batches
@@ -53,92 +53,57 @@ class Encoded:
         return f"Encoded({memoryview(self.data).nbytes} bytes, {self.batches.num_rows} batches)"
 
 
-def check_settings(
-    *,
-    magic: int,
-    compression: str,
-    level: int | None,
-    batch_size: int,
-    rows: int,
-    max_message_bytes: int | None,
-    base_offset: int,
-    leader_epoch: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    is_transactional: bool,
-    timestamp_type: int,
-    estimated_ratio: float,
+def check_position(
+    options: EncodeOptions, base_offset: int, base_sequence: int, rows: int, estimated_ratio: float
 ) -> None:
-    """Raises ValueError for what no records can be written with (Kafka: MemoryRecordsBuilder)."""
-    _expect(magic in (0, 1, 2), "magic 0, 1 or 2", magic)
-    check_compression(compression, level)
-    _expect(compression != "zstd" or magic == 2, "magic 2, which zstd needs", magic)
-    _expect(timestamp_type in (0, 1), "timestamp_type 0 (CreateTime) or 1 (LogAppendTime)", timestamp_type)
+    """Raise ValueError for arguments of `encode` that are out of range or contradict its options."""
     _expect(0 < estimated_ratio < 1e9, "an estimated_ratio above 0", estimated_ratio)
-    _expect(batch_size >= 0, "a batch_size of 0 bytes or more", batch_size)
     _expect(
         0 <= base_offset < 2**63 - rows,
         f"a base_offset of 0 or more, so that {rows} offsets are below 2^63",
         base_offset,
     )
-    _expect(max_message_bytes is None or max_message_bytes >= 0, "max_message_bytes >= 0", max_message_bytes)
-    _expect(-1 <= leader_epoch < 2**31, "a leader_epoch from -1 to 2^31 - 1", leader_epoch)
-    _expect(-1 <= producer_id < 2**63, "a producer_id from -1 to 2^63 - 1", producer_id)
-    _expect(-1 <= producer_epoch < 2**15, "a producer_epoch from -1 to 32767", producer_epoch)
     _expect(-1 <= base_sequence < 2**31, "a base_sequence from -1 to 2^31 - 1", base_sequence)
-    if producer_id >= 0:
-        _expect(magic == 2, "magic 2, which a producer_id needs", magic)
-        _expect(producer_epoch >= 0, "a producer_epoch from 0 on with a producer_id", producer_epoch)
-        _expect(base_sequence >= 0, "a base_sequence from 0 on with a producer_id", base_sequence)
-    else:
-        _expect(not is_transactional, "a producer_id, for the batches are transactional", producer_id)
+    if options.producer_id >= 0:
+        _expect(base_sequence >= 0, "a base_sequence of 0 or more with a producer_id", base_sequence)
 
 
-def _expect(fine: bool, what: str, found: object) -> None:
-    if not fine:
-        raise ValueError(f"expected {what}, found {found!r}")
-
-
-def check_compression(compression: str, level: int | None) -> None:
-    """Raises ValueError for a compression that there is not, or a level that it does not have."""
-    _expect(compression in LEVELS, f"a compression of {', '.join(LEVELS)}", compression)
-    if level is None or (compression == "gzip" and level == -1):
-        return
-    levels = LEVELS[compression]
-    if levels is None:
-        raise ValueError(f"expected no level, for compression {compression} has none, found {level}")
-    _expect(level in levels, f"a level from {levels[0]} to {levels[-1]} for {compression}", level)
+def _expect(is_valid: bool, expected: str, found: object) -> None:
+    if not is_valid:
+        raise ValueError(f"expected {expected}, found {found!r}")
 
 
 def known_parts(records: pa.RecordBatch | Sequence[Part]) -> list[Part]:
-    """What `encode` is given as parts of known columns. Raises ValueError: see known_columns."""
+    """Return the records as parts with known columns. Raise ValueError like known_columns."""
     if isinstance(records, pa.RecordBatch):
         return [(known_columns(records), None)]
     known: list[Part] = []
     schema = None
     for batch, rows in records:
         if rows is not None and (rows.type != pa.uint32() or rows.null_count):
-            raise ValueError(f"expected numbers of rows as uint32 without nulls, found {rows.type}")
+            raise ValueError(f"expected row numbers of type uint32 without nulls, found {rows.type}")
         if schema is not None and batch.schema.equals(schema):
             known.append((batch, rows))
             continue
         known.append((known_columns(batch), rows))
-        schema = batch.schema if known[-1][0] is batch else None  # the next ones are mostly as this one
+        schema = (
+            batch.schema if known[-1][0] is batch else None
+        )  # the next batches mostly have the same schema
     return known
 
 
 def count_rows(parts: Sequence[Part]) -> int:
-    """Of all parts."""
+    """Return the number of rows in all parts."""
     return sum(batch.num_rows if rows is None else len(rows) for batch, rows in parts)
 
 
 def known_columns(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Those of key, value, headers and timestamp that there are, of Arrow types both implementations know.
+    """Return the columns key, value, headers and timestamp, as far as present, with types that both
+    implementations know.
 
-    Those are, of key and value: (large) binary, (large) string, null; of headers: list of structs of two of
-    them, named key and value, null; of timestamp: timestamp of any unit, int64 (ms), null. Others are cast.
-    The same batch, if there is nothing to change.
+    These types are, for key and value: (large) binary, (large) string, null; for headers: a list of structs
+    with two such fields, key and value, or null; for timestamp: timestamp of any unit, int64 (ms), null.
+    Other types are cast. If nothing has to change, the batch itself is returned.
 
     Raises:
         ValueError: no column `value`, two columns of one name, or a type that cannot be cast.
@@ -158,12 +123,12 @@ def known_columns(records: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def known_binary(name: str, column: pa.Array) -> pa.Array:
-    """The column as (large) binary, (large) string or null. Raises ValueError naming it."""
+    """Return the column as (large) binary, (large) string or null. Raise ValueError with its name."""
     return _known(name, column)
 
 
 def known_timestamps(column: pa.Array) -> pa.Array:
-    """The column as timestamps, int64 (ms) or null. Raises ValueError."""
+    """Return the column as timestamp, int64 (ms) or null. Raise ValueError."""
     return _known("timestamp", column)
 
 
@@ -194,14 +159,14 @@ def _known_headers(column: pa.Array) -> pa.Array:
         return column
     if not isinstance(kind, pa.MapType):
         entry = getattr(kind, "value_type", kind)
-        # A cast would make nulls of a field that is not there.
+        # A cast would fill a missing field with nulls.
         if not pa.types.is_struct(entry) or {field.name for field in entry} != {"key", "value"}:
             raise pa.ArrowInvalid("no list of such structs")
     return column.cast(pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())])))
 
 
 def _is_header(entry: pa.DataType) -> bool:
-    """Whether an entry of a list of headers is as the kernel knows it."""
+    """Return whether the kernel knows this type of a header."""
     if not pa.types.is_struct(entry) or [field.name for field in entry] != ["key", "value"]:
         return False
     return all(field.type in _BINARY for field in entry)
@@ -216,26 +181,28 @@ def _as_list(lists: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, lists.flatten(), mask=is_null)
 
 
-def refuse(refused: tuple[str, int, int, int], first_row: int, max_message_bytes: int | None) -> NoReturn:
-    """Raises what tells of these rows: InvalidRecordError, or one of its kind.
+def raise_rejection(
+    rejection: tuple[str, int, int, int], first_row: int, max_message_bytes: int | None
+) -> NoReturn:
+    """Raise the InvalidRecordError, or its subclass, for rows that cannot be encoded.
 
     Args:
-        refused: kind, first row, last row (inclusive), what was found.
-        first_row: the number of what `refused` has as row 0.
+        rejection: kind, first row, last row (inclusive), the value found.
+        first_row: the number, in the message, of row 0 in `rejection`.
     """
-    kind, first, last, found = refused
+    kind, first, last, found = rejection
     rows = f"row {first_row + first}"
     if last > first:
         rows = f"rows {first_row + first} to {first_row + last}"
     if kind == "too-large":
-        limit = MOST_BYTES if max_message_bytes is None else max_message_bytes
+        limit = MAX_ENCODED_BATCH_BYTES if max_message_bytes is None else max_message_bytes
         raise RecordTooLargeError(
             f"{rows}: expected a batch of at most {limit} bytes (max.message.bytes), found {found}; "
             "raise that, or make batches or values smaller"
         )
     if kind == "timestamp":
         raise InvalidTimestampError(
-            f"{rows}: expected a timestamp from 0 on, or -1 for none, found {found} ms"
+            f"{rows}: expected a timestamp of 0 or more, or -1 for none, found {found} ms"
         )
     if kind == "headers":
         raise InvalidRecordError(f"{rows}: expected no headers with magic 0 or 1, found some")
@@ -243,7 +210,7 @@ def refuse(refused: tuple[str, int, int, int], first_row: int, max_message_bytes
 
 
 def batch_positions(batches: pa.RecordBatch | pa.Array | Sequence[int], base_position: int) -> pa.Array:
-    """Where batches begin (int64), counted from `base_position`."""
+    """Return the positions of batches (int64) relative to `base_position`."""
     if isinstance(batches, pa.RecordBatch):
         batches = batches.column("position")
     positions = batches if isinstance(batches, pa.Array) else pa.array(batches, pa.int64())
@@ -254,8 +221,8 @@ def batch_positions(batches: pa.RecordBatch | pa.Array | Sequence[int], base_pos
     return pc.subtract(positions.cast(pa.int64()), base_position)
 
 
-def no_batch_at(position: int, base_offset: int) -> NoReturn:
-    """Raises InvalidRecordError: a batch that cannot be patched."""
+def raise_no_batch(position: int, base_offset: int) -> NoReturn:
+    """Raise InvalidRecordError for a batch that cannot be patched."""
     raise InvalidRecordError(
         f"expected a batch of magic 2 whose offsets, {base_offset} more, are from 0 to 2^63 - 1; found none",
         position=position,

@@ -1,6 +1,5 @@
-"""The compiled kernel behind the interface of native_log.records: its tuples become Decoded and Scanned.
-
-What the functions do, take and raise is said where they can be read: in `native_log.records.reference`.
+"""Functions of the compiled kernel with the interface of `native_log.records.reference`, where they are
+documented. This module turns the kernel's tuples into values.
 """
 
 from __future__ import annotations
@@ -10,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from native_log.records.encode import (
-    MOST_BYTES,
+    MAX_ENCODED_BATCH_BYTES,
     Encoded,
     batch_positions,
-    check_settings,
+    check_position,
     count_rows,
     known_parts,
-    no_batch_at,
-    refuse,
+    raise_no_batch,
+    raise_rejection,
 )
 from native_log.records.loading import load_kernel
+from native_log.records.options import DEFAULT_DECODE, DEFAULT_ENCODE
 from native_log.records.partitioner import check_partitions, check_row_partitions, known_keys
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage, Decoded, Scanned
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from native_log import _kernel
     from native_log.records.encode import Part
+    from native_log.records.options import DecodeOptions, EncodeOptions
     from native_log.records.schema import OffsetOrder
 else:
     _kernel = load_kernel()
@@ -40,50 +41,36 @@ find_batch = _kernel.find_batch
 def decode(
     buffer: Buffer,
     columns: Sequence[str],
+    options: DecodeOptions = DEFAULT_DECODE,
     *,
     base_position: int = 0,
-    start_offset: int | None = None,
-    end_offset: int | None = None,
-    aborted: Buffer = b"",
-    max_rows: int | None = None,
-    max_bytes: int | None = None,
-    check_crcs: bool = True,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    control: bool = False,
-    topic: str | None = None,
-    partition: int | None = None,
-    segment: str | None = None,
     order: OffsetOrder | None = None,
 ) -> Decoded:
     """See native_log.records.reference.decode."""
     return _decoded(
-        _kernel.decode(
-            buffer,
-            columns,
-            base_position=base_position,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            aborted=aborted,
-            max_rows=max_rows,
-            max_bytes=max_bytes,
-            check_crcs=check_crcs,
-            max_batch_bytes=max_batch_bytes,
-            control=control,
-            topic=topic,
-            partition=partition,
-            segment=segment,
-            order=order,
-        )
+        _kernel.decode(buffer, columns, **_fields(options), base_position=base_position, order=order)
     )
 
 
-def decode_file(descriptor: int, position: int, end: int, columns: Sequence[str], **how: Any) -> Decoded:
+def decode_file(
+    descriptor: int,
+    position: int,
+    end: int,
+    columns: Sequence[str],
+    options: DecodeOptions = DEFAULT_DECODE,
+    *,
+    order: OffsetOrder | None = None,
+) -> Decoded:
     """See native_log.records.reference.decode_file."""
-    return _decoded(_kernel.decode((descriptor, position, end), columns, **how))
+    return _decoded(_kernel.decode((descriptor, position, end), columns, **_fields(options), order=order))
 
 
-def _decoded(found: tuple[Any, ...]) -> Decoded:
-    batch, status, position, next_offset, needed, damage = found
+def _fields(options: Any) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in options.__match_args__}
+
+
+def _decoded(result: tuple[Any, ...]) -> Decoded:
+    batch, status, position, next_offset, needed, damage = result
     return Decoded(pa.record_batch(batch), status, position, next_offset, needed, _damage(damage))
 
 
@@ -124,21 +111,10 @@ def scan_headers(
 
 def encode(
     records: pa.RecordBatch | Sequence[Part],
+    options: EncodeOptions = DEFAULT_ENCODE,
     *,
-    magic: int = 2,
-    compression: str = "none",
-    level: int | None = None,
-    batch_size: int = 16384,
-    max_message_bytes: int | None = None,
     base_offset: int = 0,
-    leader_epoch: int = -1,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
     base_sequence: int = -1,
-    is_transactional: bool = False,
-    timestamp_type: int = 0,
-    append_time_ms: int = -1,
-    now_ms: int = -1,
     base_position: int = 0,
     estimated_ratio: float = 1.0,
     first_row: int = 0,
@@ -146,43 +122,24 @@ def encode(
 ) -> Encoded:
     """See native_log.records.reference.encode."""
     parts = known_parts(records)
-    check_settings(
-        magic=magic,
-        compression=compression,
-        level=level,
-        batch_size=batch_size,
-        rows=count_rows(parts),
-        max_message_bytes=max_message_bytes,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        is_transactional=is_transactional,
-        timestamp_type=timestamp_type,
-        estimated_ratio=estimated_ratio,
-    )
-    encoded, refused = _kernel.encode(
+    check_position(options, base_offset, base_sequence, count_rows(parts), estimated_ratio)
+    fields = _fields(options)
+    fields["batch_size"] = min(options.batch_size, MAX_ENCODED_BATCH_BYTES)
+    if options.max_message_bytes is not None:
+        fields["max_message_bytes"] = min(options.max_message_bytes, MAX_ENCODED_BATCH_BYTES)
+    if not fields.pop("timestamp_type"):
+        fields["append_time_ms"] = None
+    encoded, rejection = _kernel.encode(
         [(batch, None if rows is None else _values(rows)) for batch, rows in parts],
-        magic=magic,
-        compression=compression,
-        level=level,
-        batch_size=min(batch_size, MOST_BYTES),
-        max_message_bytes=None if max_message_bytes is None else min(max_message_bytes, MOST_BYTES),
+        **fields,
         base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
         base_sequence=base_sequence,
-        is_transactional=is_transactional,
-        append_time_ms=append_time_ms if timestamp_type else None,
-        now_ms=now_ms,
         base_position=base_position,
         estimated_ratio=estimated_ratio,
         finish=finish,
     )
     if encoded is None:
-        refuse(refused, first_row, max_message_bytes)
+        raise_rejection(rejection, first_row, options.max_message_bytes)
     data, batches, encoded_rows, ratio = encoded
     return Encoded(memoryview(data), batches, encoded_rows, ratio)
 
@@ -197,9 +154,9 @@ def patch(
 ) -> None:
     """See native_log.records.reference.patch."""
     positions = batch_positions(batches, base_position)
-    refused = _kernel.patch(data, _values(positions), base_offset=base_offset, leader_epoch=leader_epoch)
-    if refused is not None:
-        no_batch_at(refused + base_position, base_offset)
+    rejected = _kernel.patch(data, _values(positions), base_offset=base_offset, leader_epoch=leader_epoch)
+    if rejected is not None:
+        raise_no_batch(rejected + base_position, base_offset)
 
 
 def write_prefixes(descriptor: int, batches: pa.RecordBatch, *, leader_epoch: int) -> None:
@@ -211,7 +168,7 @@ def write_prefixes(descriptor: int, batches: pa.RecordBatch, *, leader_epoch: in
 
 
 def _values(numbers: pa.Array) -> memoryview:
-    """The bytes of an array of integers."""
+    """Return the bytes of an array of integers without nulls."""
     width = numbers.type.byte_width
     start = numbers.offset * width
     return memoryview(numbers.buffers()[1] or b"").cast("B")[start : start + len(numbers) * width]
@@ -238,5 +195,5 @@ def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
     return by_partition
 
 
-def _damage(found: tuple[Any, ...] | None) -> Damage | None:
-    return None if found is None else Damage(*found)
+def _damage(fields: tuple[Any, ...] | None) -> Damage | None:
+    return None if fields is None else Damage(*fields)

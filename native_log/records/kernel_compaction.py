@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from native_log.records import compaction
 from native_log.records.compaction import MapProgress, RewriteStats, Rewritten
 from native_log.records.loading import load_kernel
+from native_log.records.options import DEFAULT_INPUT, InputOptions
 from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES, Damage
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log import _kernel
+    from native_log.records import compaction
+    from native_log.records.options import RewriteOptions
     from native_log.records.schema import OffsetOrder
 else:
     _kernel = load_kernel()
@@ -33,7 +35,7 @@ def damaged(found: tuple[Any, ...] | None) -> Damage | None:
     return None if found is None else Damage(*found)
 
 
-class Survivors(compaction.Survivors):
+class Survivors:
     def __init__(self, offsets: Iterable[int] = ()) -> None:
         self.kernel = _kernel.Survivors()
         values = list(offsets)
@@ -61,7 +63,7 @@ class Survivors(compaction.Survivors):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Survivors) and self.kernel == other.kernel
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def add_many(self, offsets: Buffer) -> None:
         self.kernel.add_many(memoryview(offsets).cast("B"))
@@ -89,7 +91,7 @@ class Survivors(compaction.Survivors):
         return cls.of(_kernel.Survivors.from_bytes(data))
 
 
-class Headers(compaction.Headers):
+class BatchHeaders:
     def __init__(self) -> None:
         self._headers = _kernel.Headers()
 
@@ -118,7 +120,7 @@ class Headers(compaction.Headers):
         return pa.record_batch(self._headers.take())
 
 
-class OffsetMap(compaction.OffsetMap):
+class OffsetMap:
     def __init__(self, max_bytes: int) -> None:
         self._map = _kernel.OffsetMap(max_bytes)
 
@@ -135,24 +137,16 @@ class OffsetMap(compaction.OffsetMap):
     def put_batches(
         self,
         buffer: Buffer,
+        options: InputOptions = DEFAULT_INPUT,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         order: OffsetOrder | None = None,
     ) -> MapProgress:
         return progress(
             self._map.put_batches(
                 buffer,
+                **input_fields(options),
                 base_position=base_position,
-                start_offset=start_offset,
-                end_offset=end_offset,
-                aborted=aborted,
-                check_crcs=check_crcs,
-                max_batch_bytes=max_batch_bytes,
                 order=order,
             )
         )
@@ -161,25 +155,17 @@ class OffsetMap(compaction.OffsetMap):
         self,
         buffer: Buffer,
         survivors: compaction.Survivors,
+        options: InputOptions = DEFAULT_INPUT,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         order: OffsetOrder | None = None,
     ) -> MapProgress:
         return progress(
             self._map.mark(
                 buffer,
                 own(survivors),
+                **input_fields(options),
                 base_position=base_position,
-                start_offset=start_offset,
-                end_offset=end_offset,
-                aborted=aborted,
-                check_crcs=check_crcs,
-                max_batch_bytes=max_batch_bytes,
                 order=order,
             )
         )
@@ -188,7 +174,7 @@ class OffsetMap(compaction.OffsetMap):
         return Survivors.of(self._map.survivors())
 
 
-class KeyBuckets(compaction.KeyBuckets):
+class KeyBuckets:
     def __init__(self, count: int, max_bytes: int, *, dirty: bool) -> None:
         self._buckets = _kernel.KeyBuckets(count, max_bytes, dirty=dirty)
 
@@ -202,24 +188,16 @@ class KeyBuckets(compaction.KeyBuckets):
     def put_batches(
         self,
         buffer: Buffer,
+        options: InputOptions = DEFAULT_INPUT,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         order: OffsetOrder | None = None,
     ) -> MapProgress:
         return progress(
             self._buckets.put_batches(
                 buffer,
+                **input_fields(options),
                 base_position=base_position,
-                start_offset=start_offset,
-                end_offset=end_offset,
-                aborted=aborted,
-                check_crcs=check_crcs,
-                max_batch_bytes=max_batch_bytes,
                 order=order,
             )
         )
@@ -234,33 +212,19 @@ def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors:
 
 def rewrite(
     buffer: Buffer,
+    options: RewriteOptions,
     *,
-    survivors: compaction.Survivors,
-    survivors_end: int,
-    now_ms: int,
-    delete_horizon_ms: int | None,
     verdicts: Buffer | None = None,
-    legacy_tombstones_kept: bool = True,
-    nulled: compaction.Survivors | None = None,
     base_position: int = 0,
     output_position: int = 0,
-    check_crcs: bool = True,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Rewritten:
     return _rewritten(
         _kernel.rewrite(
             buffer,
-            survivors=own(survivors),
-            survivors_end=survivors_end,
-            now_ms=now_ms,
-            delete_horizon_ms=delete_horizon_ms,
+            **_rewrite_fields(options),
             verdicts=verdicts,
-            legacy_tombstones_kept=legacy_tombstones_kept,
-            nulled=None if nulled is None else own(nulled),
             base_position=base_position,
             output_position=output_position,
-            check_crcs=check_crcs,
-            max_batch_bytes=max_batch_bytes,
         )
     )
 
@@ -269,33 +233,33 @@ def rewrite_file(
     descriptor: int,
     position: int,
     end: int,
+    options: RewriteOptions,
     *,
-    survivors: compaction.Survivors,
-    survivors_end: int,
-    now_ms: int,
-    delete_horizon_ms: int | None,
     judged: Sequence[int] | None = None,
     max_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-    legacy_tombstones_kept: bool = True,
     output_position: int = 0,
-    check_crcs: bool = True,
-    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Rewritten:
     return _rewritten(
         _kernel.rewrite(
             (descriptor, position, end),
-            survivors=own(survivors),
-            survivors_end=survivors_end,
-            now_ms=now_ms,
-            delete_horizon_ms=delete_horizon_ms,
+            **_rewrite_fields(options),
             judged=judged,
             max_bytes=max_bytes,
-            legacy_tombstones_kept=legacy_tombstones_kept,
             output_position=output_position,
-            check_crcs=check_crcs,
-            max_batch_bytes=max_batch_bytes,
         )
     )
+
+
+def _rewrite_fields(options: RewriteOptions) -> dict[str, Any]:
+    fields: dict[str, Any] = {name: getattr(options, name) for name in options.__match_args__}
+    return fields | {
+        "survivors": own(options.survivors),
+        "nulled": None if options.nulled is None else own(options.nulled),
+    }
+
+
+def input_fields(options: InputOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in InputOptions.__match_args__}
 
 
 def _rewritten(found: tuple[Any, ...]) -> Rewritten:

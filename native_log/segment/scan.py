@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from native_log.records import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
+    DecodeOptions,
     OffsetOrder,
     Scanned,
     decode,
@@ -170,7 +171,8 @@ def _whole_batch_at(
 
 def _wrapper_base(batch: memoryview, max_batch_bytes: int) -> int | None:
     """First offset in a compressed v0/v1 wrapper: only its records tell."""
-    inner = decode(batch, ["batchOffset"], check_crcs=False, max_batch_bytes=max_batch_bytes).batch
+    options = DecodeOptions(check_crcs=False, max_batch_bytes=max_batch_bytes)
+    inner = decode(batch, ["batchOffset"], options).batch
     return inner.column(0)[0].as_py() if inner.num_rows else None
 
 

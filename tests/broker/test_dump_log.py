@@ -15,7 +15,7 @@ from benchmarks.broker import Broker
 from native_log.cli.app import kafkalog
 from native_log.cli.control_records import MESSAGES as CONTROL_RECORDS
 from native_log.messages import cluster_metadata, groups, remote_log, share_groups, transaction_log
-from native_log.records import encode
+from native_log.records import EncodeOptions, encode
 from tests.cli.messages import unsigned_varint, versions_of, written
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ def log_of(path: Path, records: list[Record], *, control: bool = False) -> Path:
     data = bytearray()
     for first in range(0, len(rows), 1 if control else len(rows)):
         one = bytearray(
-            encode(rows[first : first + 1] if control else rows, base_offset=first, now_ms=5).data
+            encode(
+                rows[first : first + 1] if control else rows, EncodeOptions(now_ms=5), base_offset=first
+            ).data
         )
         if control:
             one[22] |= 0x20

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.jvm import Jvm, compiled
-from native_log.records import encode
+from native_log.records import EncodeOptions, encode
 from native_log.records.schema import HEADERS
 
 from .conftest import HERE
@@ -94,19 +94,24 @@ def read(java: Jvm, data: Any) -> list[list[Any]]:
     return found
 
 
+def encoded_at(base_offset: int, given: pa.RecordBatch, *, base_sequence: int = -1, **how: Any) -> bytes:
+    options = EncodeOptions(**how)
+    return bytes(encode(given, options, base_offset=base_offset, base_sequence=base_sequence).data)
+
+
 @pytest.mark.parametrize("batch_size", [0, 100, 1000, 16384, 1 << 20])
 @pytest.mark.parametrize("how", [CREATE, APPEND, PRODUCER | {"leader_epoch": 9}])
 def test_batches_are_kafka_s_to_the_byte(java: Jvm, batch_size: int, how: dict[str, Any]) -> None:
     given = records(500, has_headers=True, seed=batch_size)
     data, _ = written(java, given, batch_size=batch_size, base_offset=2**40, **how)
-    assert bytes(encode(given, batch_size=batch_size, base_offset=2**40, **how).data) == data
+    assert encoded_at(2**40, given, batch_size=batch_size, **how) == data
 
 
 @pytest.mark.parametrize(("magic", "how"), OLD)
 def test_messages_are_kafka_s_to_the_byte(java: Jvm, magic: int, how: dict[str, Any]) -> None:
     given = records(300, has_headers=False, seed=magic)
     data, _ = written(java, given, magic=magic, base_offset=2**40, batch_size=1 << 30, **how)
-    assert bytes(encode(given, magic=magic, base_offset=2**40, **how).data) == data
+    assert encoded_at(2**40, given, magic=magic, **how) == data
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -115,7 +120,7 @@ def test_kafka_reads_compressed_batches(java: Jvm, codec: str, level: str | None
     levels = {"gzip": (1, 9), "snappy": (None, None), "lz4": (1, 17), "zstd": (-131072, 19)}[codec]
     given = records(500, has_headers=True, seed=1)
     chosen = None if level is None else levels[level == "most"]
-    encoded = encode(given, compression=codec, level=chosen, base_offset=70)
+    encoded = encode(given, EncodeOptions(compression=codec, level=chosen), base_offset=70)
     assert read(java, encoded.data) == [[70 + i, *row] for i, row in enumerate(plain(given))]
 
 
@@ -139,7 +144,7 @@ def test_kafka_reads_records_that_are_alike(java: Jvm, codec: str, magic: int, b
             "headers": pa.array([[]] * 6000, HEADERS),
         }
     )
-    encoded = encode(given, magic=magic, compression=codec, batch_size=batch_size)
+    encoded = encode(given, EncodeOptions(magic=magic, compression=codec, batch_size=batch_size))
     expected = [[i, -1 if magic == 0 else time, *rest] for i, (time, *rest) in enumerate(plain(given))]
     assert read(java, encoded.data) == expected
 
@@ -148,7 +153,7 @@ def test_kafka_reads_records_that_are_alike(java: Jvm, codec: str, magic: int, b
 @pytest.mark.parametrize(("magic", "how"), OLD)
 def test_kafka_reads_wrappers(java: Jvm, codec: str, magic: int, how: dict[str, Any]) -> None:
     given = records(300, has_headers=False, seed=2)
-    encoded = encode(given, magic=magic, compression=codec, base_offset=70, **how)
+    encoded = encode(given, EncodeOptions(magic=magic, compression=codec, **how), base_offset=70)
     times = {"timestamp_type": T0 + 10**9}.get(next(iter(how), ""))
     expected = [
         [70 + i, -1 if magic == 0 else times or time, *rest] for i, (time, *rest) in enumerate(plain(given))
@@ -162,6 +167,6 @@ def test_compressed_batches_are_cut_about_where_kafka_cuts_them(java: Jvm, codec
     well those before were, and libraries differ."""
     given = records(5000, has_headers=False, seed=3)
     _, counts = written(java, given, compression=codec)
-    found = encode(given, compression=codec).batches["recordCount"].to_pylist()
+    found = encode(given, EncodeOptions(compression=codec)).batches["recordCount"].to_pylist()
     assert found[0] == counts[0]
     assert abs(len(found) - len(counts)) <= len(counts) // 50

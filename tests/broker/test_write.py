@@ -19,7 +19,7 @@ import pytest
 from native_log import LogDir
 from native_log.checkpoints.leader_epochs import parse_leader_epochs
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot
-from native_log.records import encode
+from native_log.records import EncodeOptions, encode
 from tests.log.support import golden
 
 from .cluster import Cluster, Consumed, Row
@@ -113,7 +113,7 @@ def with_levels(log: Written) -> None:
 def batches_of_producers(log: Written) -> None:
     """Bytes that other logs hold, one behind the other, each batch with offsets anew."""
     for codec in CODECS:
-        batches = encode(to_arrow(rows(log.end, 300)), compression=codec, batch_size=3000).data
+        batches = encode(to_arrow(rows(log.end, 300)), EncodeOptions(compression=codec, batch_size=3000)).data
         log.append_encoded(batches, rows(log.end, 300))
 
 

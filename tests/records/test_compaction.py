@@ -10,6 +10,7 @@ import pytest
 from native_log.records.compaction import KEY_OVERHEAD_BYTES
 
 from .build import CONTROL, FLAVOURS, TRANSACTIONAL, Rec, marker, message, v2, with_right_crc, wrapper
+from .keywords import mark, put_batches
 
 ROOM = 1 << 20
 
@@ -20,7 +21,7 @@ def keyed(*keys: bytes | None, value: bytes | None = b"v") -> list[Rec]:
 
 def mapped(impl, data: bytes, **how) -> dict[bytes, int]:
     offsets = impl.OffsetMap(ROOM)
-    progress = offsets.put_batches(data, **how)
+    progress = put_batches(offsets, data, **how)
     assert progress.status == "end"
     found = {key: offsets.get(key) for key in (b"a", b"b", b"c", b"") if offsets.get(key) is not None}
     assert len(offsets) == len(found)
@@ -42,8 +43,8 @@ def test_only_offsets_of_the_dirty_part(impl) -> None:
     data = v2(keyed(b"a", b"b", b"a")) + v2(keyed(b"b", b"c", b"a"), 3)
     assert mapped(impl, data, start_offset=1, end_offset=4) == {b"a": 2, b"b": 3}
     offsets = impl.OffsetMap(ROOM)
-    assert offsets.put_batches(data, start_offset=1, end_offset=4).next_offset == 4
-    assert offsets.put_batches(data, end_offset=2).next_offset == 2
+    assert put_batches(offsets, data, start_offset=1, end_offset=4).next_offset == 4
+    assert put_batches(offsets, data, end_offset=2).next_offset == 2
 
 
 def test_control_batches_and_aborted_ones_are_not_in_it(impl) -> None:
@@ -53,12 +54,12 @@ def test_control_batches_and_aborted_ones_are_not_in_it(impl) -> None:
     data += marker(2, 8) + marker(3, 7, 0) + v2(keyed(b"c"), 4, attributes=CONTROL)
     assert mapped(impl, data, aborted=aborted) == {b"b": 1}
     assert mapped(impl, data) == {b"a": 0, b"b": 1}
-    progress = impl.OffsetMap(ROOM).put_batches(data, aborted=aborted)
+    progress = put_batches(impl.OffsetMap(ROOM), data, aborted=aborted)
     assert (progress.records, progress.next_offset) == (1, 5)
 
 
 def test_null_keys_are_counted(impl) -> None:
-    progress = impl.OffsetMap(ROOM).put_batches(v2(keyed(None, b"a", None)), start_offset=1)
+    progress = put_batches(impl.OffsetMap(ROOM), v2(keyed(None, b"a", None)), start_offset=1)
     assert (progress.records, progress.null_keys, progress.next_offset) == (2, 1, 3)
 
 
@@ -75,22 +76,22 @@ def test_all_formats_and_codecs(impl, codec: str) -> None:
 def test_a_full_map_stops_in_the_middle_of_a_batch(impl) -> None:
     data = v2(keyed(b"a")) + v2(keyed(b"b", b"a", b"c", b"a"), 1) + v2(keyed(b"a"), 5)
     offsets = impl.OffsetMap(2 * (KEY_OVERHEAD_BYTES + 1))
-    progress = offsets.put_batches(data, base_position=100)
+    progress = put_batches(offsets, data, base_position=100)
     assert (progress.status, progress.position) == ("full", 100 + len(v2(keyed(b"a"))))
     assert (progress.next_offset, progress.records) == (3, 3)
     assert sorted(offsets.survivors()) == [1, 2]
     # Known keys still move on, and another map takes up where this one stopped.
-    assert offsets.put_batches(v2(keyed(b"a"), 9)).status == "end"
+    assert put_batches(offsets, v2(keyed(b"a"), 9)).status == "end"
     assert offsets.get(b"a") == 9
     other = impl.OffsetMap(ROOM)
-    progress = other.put_batches(data[progress.position - 100 :], start_offset=3)
+    progress = put_batches(other, data[progress.position - 100 :], start_offset=3)
     assert (progress.status, progress.next_offset) == ("end", 6)
     assert (other.get(b"c"), other.get(b"a"), len(other)) == (3, 5, 2)
 
 
 def test_a_key_larger_than_the_map(impl) -> None:
     offsets = impl.OffsetMap(100)
-    progress = offsets.put_batches(v2(keyed(b"k" * 100), 7))
+    progress = put_batches(offsets, v2(keyed(b"k" * 100), 7))
     assert (progress.status, progress.position, progress.next_offset, len(offsets)) == ("full", 0, 7, 0)
 
 
@@ -98,32 +99,32 @@ def test_damage_is_named_and_nothing_of_the_batch_is_put(impl) -> None:
     good, bad = v2(keyed(b"a")), bytearray(v2(keyed(b"b", b"c"), 1))
     bad[-1] ^= 1
     offsets = impl.OffsetMap(ROOM)
-    progress = offsets.put_batches(good + bad, base_position=10)
+    progress = put_batches(offsets, good + bad, base_position=10)
     assert (progress.status, progress.damage.kind) == ("damaged", "crc")
     assert progress.damage.position == progress.position == 10 + len(good)
     assert (progress.next_offset, len(offsets)) == (1, 1)
-    progress = offsets.put_batches(with_right_crc(bytes(bad)), check_crcs=False)
+    progress = put_batches(offsets, with_right_crc(bytes(bad)), check_crcs=False)
     assert (progress.damage.kind, len(offsets)) == ("records", 1)
 
 
 def test_partial_and_zeros(impl) -> None:
     data = v2(keyed(b"a"))
-    progress = impl.OffsetMap(ROOM).put_batches(data + data[:-1])
+    progress = put_batches(impl.OffsetMap(ROOM), data + data[:-1])
     assert (progress.status, progress.position, progress.needed_bytes) == ("partial", len(data), len(data))
-    assert impl.OffsetMap(ROOM).put_batches(data + bytes(50)).status == "zeros"
+    assert put_batches(impl.OffsetMap(ROOM), data + bytes(50)).status == "zeros"
 
 
 def test_mark_adds_what_the_dirty_part_does_not_shadow(impl) -> None:
     clean = v2(keyed(b"a", b"b", b"c", b"c", None))
     offsets = impl.OffsetMap(ROOM)
-    offsets.put_batches(v2(keyed(b"a", b"x"), 5))
+    put_batches(offsets, v2(keyed(b"a", b"x"), 5))
     survivors = offsets.survivors()
-    progress = offsets.mark(clean, survivors, end_offset=5)
+    progress = mark(offsets, clean, survivors, end_offset=5)
     assert (progress.status, progress.next_offset, progress.null_keys) == ("end", 5, 1)
     assert list(survivors) == [1, 2, 3, 5, 6]
     # A record that has just the map's offset is the newest itself.
     again = impl.Survivors()
-    offsets.mark(clean + v2(keyed(b"a", b"x"), 5), again)
+    mark(offsets, clean + v2(keyed(b"a", b"x"), 5), again)
     assert list(again) == [1, 2, 3, 5, 6]
 
 
@@ -136,7 +137,7 @@ def merged(impl, *packs) -> list[int]:
 
 
 def put(offsets, data: bytes, **how):
-    assert offsets.put_batches(data, **how).status == "end"
+    assert put_batches(offsets, data, **how).status == "end"
     return offsets
 
 
@@ -205,7 +206,7 @@ def test_memory_that_is_used_again(impl) -> None:
         [(3, 50, ROOM), (3, 9, ROOM), (5, 40, 900), (2, 30, 700), (3, 1, ROOM), (3, 50, 1500), (3, 20, ROOM)]
     ):
         buckets = impl.KeyBuckets(count, room, dirty=number % 2 == 0)
-        buckets.put_batches(v2(keyed(*(b"%d-%d" % (number, key) * 4 for key in range(keys))), 7))
+        put_batches(buckets, v2(keyed(*(b"%d-%d" % (number, key) * 4 for key in range(keys))), 7))
         entries = len(buckets)
         packs = buckets.take()
         del buckets
@@ -224,26 +225,26 @@ def test_how_many_buckets_there_can_be(impl, count: int) -> None:
 def test_buckets_are_bounded(impl) -> None:
     buckets = impl.KeyBuckets(1, 18 + 6 + 6, dirty=False)
     data = v2(keyed(b"a", b"a", b"a"), 5)
-    progress = buckets.put_batches(data)
+    progress = put_batches(buckets, data)
     assert (progress.status, progress.next_offset, len(buckets), buckets.size_bytes) == ("full", 7, 2, 30)
     first = buckets.take()
-    assert buckets.put_batches(data, start_offset=7).status == "end"
+    assert put_batches(buckets, data, start_offset=7).status == "end"
     assert merged(impl, first) == [5, 6]
     assert merged(impl, first, buckets.take()) == [5, 6, 7]
-    progress = impl.KeyBuckets(3, 23, dirty=True).put_batches(v2(keyed(b"a"), 5))
+    progress = put_batches(impl.KeyBuckets(3, 23, dirty=True), v2(keyed(b"a"), 5))
     assert (progress.status, progress.next_offset) == ("full", 5)
 
 
 def test_keys_that_come_again_make_room_for_others(impl) -> None:
     buckets = impl.KeyBuckets(1, 18 + 4 * 6, dirty=True)
     keys = [b"a", b"b", b"a", b"b", b"a", b"b", b"c", b"d", b"e"]
-    progress = buckets.put_batches(v2(keyed(*keys), 5))
+    progress = put_batches(buckets, v2(keyed(*keys), 5))
     # Where it would not leave at most half of them, it is full.
     assert (progress.status, progress.next_offset) == ("full", 13)
     assert len(buckets) == 4
     assert merged(impl, buckets.take()) == [9, 10, 11, 12]
     # Of the clean part all offsets are needed.
-    progress = impl.KeyBuckets(1, 18 + 4 * 6, dirty=False).put_batches(v2(keyed(*keys), 5))
+    progress = put_batches(impl.KeyBuckets(1, 18 + 4 * 6, dirty=False), v2(keyed(*keys), 5))
     assert (progress.status, progress.next_offset) == ("full", 9)
 
 

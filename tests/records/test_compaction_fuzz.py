@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .keywords import mark, put_batches
 from .test_fuzz import CORPUS, check_result, run
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ def test_maps(impl) -> None:
         max_bytes = chance.choice([0, 100, 1 << 30])
         offsets = impl.OffsetMap(max_bytes)
         dirty, clean = (impl.KeyBuckets(2, max_bytes, dirty=dirty) for dirty in (True, False))
-        check_result(offsets.put_batches(data, **how), data, {*STATUSES, "full"})
-        check_result(dirty.put_batches(data, **how), data, {*STATUSES, "full"})
-        check_result(clean.put_batches(data, **how), data, {*STATUSES, "full"})
+        check_result(put_batches(offsets, data, **how), data, {*STATUSES, "full"})
+        check_result(put_batches(dirty, data, **how), data, {*STATUSES, "full"})
+        check_result(put_batches(clean, data, **how), data, {*STATUSES, "full"})
         survivors = offsets.survivors()
-        check_result(offsets.mark(data, survivors, **how), data, STATUSES)
+        check_result(mark(offsets, data, survivors, **how), data, STATUSES)
         impl.merge(zip(dirty.take(), clean.take(), strict=True))
 
     run(check)
@@ -79,8 +80,8 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 def test_what_comes_from_other_processes(impl, what: str) -> None:
     offsets, buckets = impl.OffsetMap(1 << 20), impl.KeyBuckets(1, 1 << 20, dirty=True)
     for data in CORPUS:
-        offsets.put_batches(data)
-        buckets.put_batches(data)
+        put_batches(offsets, data)
+        put_batches(buckets, data)
     survivors = offsets.survivors()
     survivors.add_range(100, 200_000)
     good = bytes(buckets.take()[0]) if what == "pack" else survivors.to_bytes()

@@ -11,6 +11,7 @@ import pytest
 
 from native_log.records.compaction import Verdict
 
+from .keywords import mark, put_batches
 from .rows import SEVEN, rows
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
@@ -89,10 +90,10 @@ def test_rounds(impl, topic: Path, number: str) -> None:
 
     offsets = impl.OffsetMap(1 << 20)
     triples = b"".join(struct.pack("=qqq", *triple) for triple in transactions)
-    progress = offsets.put_batches(log, start_offset=first_dirty, end_offset=end, aborted=triples)
+    progress = put_batches(offsets, log, start_offset=first_dirty, end_offset=end, aborted=triples)
     assert progress.next_offset == end
     survivors = offsets.survivors()
-    offsets.mark(log, survivors, end_offset=first_dirty)
+    mark(offsets, log, survivors, end_offset=first_dirty)
     verdicts = bytes(verdict(row, kept.get(row["baseOffset"]), transactions) for row in batches)
     found = impl.rewrite(
         log,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from .build import T0, Rec, v2
 from .conftest import KERNEL, REFERENCE, needs_kernel
+from .keywords import mark, put_batches
 from .logs import PRODUCERS, Batch, logs, mutations
 from .rows import SEVEN, rows
 
@@ -54,14 +55,14 @@ def expected_survivors(records: list[tuple[int, bytes | None, bytes]], first_dir
 @given(few_keys(), st.data())
 def test_a_map_has_the_last_offset_of_each_key(impl, records, data: st.DataObject) -> None:
     offsets = impl.OffsetMap(ROOM)
-    offsets.put_batches(bytes_of(records))
+    put_batches(offsets, bytes_of(records))
     assert {key: offsets.get(key) for key in newest(records)} == newest(records)
     assert len(offsets) == len(newest(records))
     first_dirty = data.draw(st.sampled_from([0, *(offset for offset, _, _ in records)]))
     offsets = impl.OffsetMap(ROOM)
-    offsets.put_batches(bytes_of(records), start_offset=first_dirty)
+    put_batches(offsets, bytes_of(records), start_offset=first_dirty)
     survivors = offsets.survivors()
-    offsets.mark(bytes_of(records), survivors, end_offset=first_dirty)
+    mark(offsets, bytes_of(records), survivors, end_offset=first_dirty)
     assert list(survivors) == expected_survivors(records, first_dirty)
 
 
@@ -70,7 +71,7 @@ def test_a_map_has_the_last_offset_of_each_key(impl, records, data: st.DataObjec
 def test_a_full_map_is_right_up_to_where_it_stopped(impl, records, max_bytes: int) -> None:
     data, start = bytes_of(records), 0
     offsets = impl.OffsetMap(max_bytes)
-    progress = offsets.put_batches(data)
+    progress = put_batches(offsets, data)
     assert offsets.size_bytes <= max_bytes
     assert progress.status in ("end", "full")
     if records:
@@ -79,7 +80,7 @@ def test_a_full_map_is_right_up_to_where_it_stopped(impl, records, max_bytes: in
         assert sorted(offsets.survivors()) == sorted(before.values())
     if progress.status == "full":
         rest = impl.OffsetMap(ROOM)
-        rest.put_batches(data[progress.position :], start_offset=start)
+        put_batches(rest, data[progress.position :], start_offset=start)
         behind = newest([record for record in records if record[0] >= start])
         assert sorted(rest.survivors()) == sorted(behind.values())
 
@@ -112,7 +113,7 @@ def all_packs(buckets: Any, log: bytes, how: dict[str, Any]) -> list[list[Any]]:
     """Of a log, in as many parts as there is room for at a time."""
     found, position, start = [], 0, how.get("start_offset")
     while True:
-        progress = buckets.put_batches(log[position:], **how | {"start_offset": start})
+        progress = put_batches(buckets, log[position:], **how | {"start_offset": start})
         assert progress.status in ("end", "full")
         assert progress.records - progress.null_keys >= len(buckets)
         found.append(buckets.take())
@@ -139,9 +140,9 @@ def test_packs_of_either_are_merged_by_the_other(batches: list[Batch], data: st.
         buckets = impl.KeyBuckets(count, room, dirty=start >= first_dirty)
         packs += all_packs(buckets, log, {"start_offset": start, "end_offset": end, "aborted": aborted})
     expected = KERNEL.OffsetMap(ROOM)
-    expected.put_batches(log, start_offset=first_dirty, aborted=aborted)
+    put_batches(expected, log, start_offset=first_dirty, aborted=aborted)
     survivors = expected.survivors()
-    expected.mark(log, survivors, end_offset=first_dirty, aborted=aborted)
+    mark(expected, log, survivors, end_offset=first_dirty, aborted=aborted)
     for impl in (KERNEL, REFERENCE):
         assert list(impl.merge(zip(*packs, strict=True))) == list(survivors)
 
@@ -255,18 +256,18 @@ def check_maps(log: bytes, data: st.DataObject) -> None:
     is_dirty, count = data.draw(st.booleans()), data.draw(st.sampled_from([1, 3, 100]))
     buckets = [impl.KeyBuckets(count, max_bytes, dirty=is_dirty) for impl in (KERNEL, REFERENCE)]
     for kernel, reference in (maps, buckets):
-        one, two = kernel.put_batches(log, **how), reference.put_batches(log, **how)
+        one, two = put_batches(kernel, log, **how), put_batches(reference, log, **how)
         same_end(one, two)
         assert (one.records, one.null_keys) == (two.records, two.null_keys)
         assert (len(kernel), kernel.size_bytes) == (len(reference), reference.size_bytes)
     for _ in range(2):
         assert buckets[0].take() == buckets[1].take()
-        one, two = (of_impl.put_batches(log, **how) for of_impl in buckets)
+        one, two = (put_batches(of_impl, log, **how) for of_impl in buckets)
         same_end(one, two)
     survivors = [offsets.survivors() for offsets in maps]
     assert list(survivors[0]) == list(survivors[1])
     ends = [
-        offsets.mark(log, marked, **how | {"end_offset": None})
+        mark(offsets, log, marked, **how | {"end_offset": None})
         for offsets, marked in zip(maps, survivors, strict=True)
     ]
     same_end(*ends)

@@ -208,14 +208,14 @@ def peak_bytes():
 MEASURE = (
     PEAK
     + """
-from native_log.records import {name} as impl
+from native_log.records import DecodeOptions, {name} as impl
 from native_log.records.schema import RECORD_SCHEMA
 lies = [pathlib.Path(name).read_bytes() for name in sys.argv[1:]]
 impl.decode(lies[0], ["offset"])
 before = peak_bytes()
 for lie in lies:
     assert impl.decode(lie, RECORD_SCHEMA.names).damage or impl.scan(lie)
-    impl.decode(lie, RECORD_SCHEMA.names, check_crcs=False, max_batch_bytes=2**31)
+    impl.decode(lie, RECORD_SCHEMA.names, DecodeOptions(check_crcs=False, max_batch_bytes=2**31))
     impl.find_batch(lie)
 print(peak_bytes() - before)
 """
@@ -235,19 +235,21 @@ def test_memory_for_lies(impl, tmp_path: Path) -> None:
 MANY = (
     PEAK
     + """
-from native_log.records import kernel_compaction as impl
+from dataclasses import replace
+from native_log.records import RewriteOptions, kernel_compaction as impl
 data = pathlib.Path(sys.argv[1]).read_bytes()
-every = impl.Survivors([7])
-rules = dict(survivors=every, survivors_end=9, now_ms=0, delete_horizon_ms=None)
+every = impl.Survivors()
+every.add_range(1, 1 << 21)
+options = RewriteOptions(every, 1 << 21, 0, None)
 buckets = impl.KeyBuckets(1, 1 << 20, dirty=True)
 steps = dict(
     put=lambda: impl.OffsetMap(1 << 20).put_batches(data),
     mark=lambda: impl.OffsetMap(1 << 20).mark(data, every),
     pack=lambda: buckets.put_batches(data),
-    copy=lambda: impl.rewrite(data, **rules),
-    write=lambda: impl.rewrite(data, nulled=every, **rules),
+    copy=lambda: impl.rewrite(data, options),
+    write=lambda: impl.rewrite(data, replace(options, nulled=every)),
 )
-impl.rewrite(b"", **rules)
+impl.rewrite(b"", options)
 before = peak_bytes()
 for name, step in steps.items():
     found = step()

@@ -13,6 +13,7 @@ from native_log.records import OffsetOrder
 
 from .build import Rec, message, v2, wrapper
 from .conftest import KERNEL, REFERENCE, needs_kernel
+from .keywords import mark, put_batches
 from .logs import logs, mutations
 from .rows import offsets
 from .test_properties import joined, outcome, quick
@@ -46,9 +47,9 @@ def calls(impl: Any, data: bytes, end: int | None, order: tuple[int, int], **how
             impl.scan_headers(file.fileno(), 0, end, max_rows=1000, order=known, **how),
             impl.decode(data[:end], ["offset"], order=known, **how),
             impl.decode_file(file.fileno(), 0, end, ["offset"], order=known, **how),
-            impl.OffsetMap(1 << 20).put_batches(data[:end], order=known, **how),
-            impl.OffsetMap(1 << 20).mark(data[:end], impl.Survivors(), order=known, **how),
-            impl.KeyBuckets(2, 1 << 20, dirty=True).put_batches(data[:end], order=known, **how),
+            put_batches(impl.OffsetMap(1 << 20), data[:end], order=known, **how),
+            mark(impl.OffsetMap(1 << 20), data[:end], impl.Survivors(), order=known, **how),
+            put_batches(impl.KeyBuckets(2, 1 << 20, dirty=True), data[:end], order=known, **how),
         ]
 
 
@@ -168,7 +169,7 @@ def test_excluded_batches_are_judged_too(impl: Any) -> None:
             order = OffsetOrder(0, NO_END, file.fileno())
             for found in (
                 impl.decode(data, ["offset"], order=order, **how),
-                impl.OffsetMap(1000).put_batches(data, order=order, **how),
+                put_batches(impl.OffsetMap(1000), data, order=order, **how),
             ):
                 assert (found.status, found.position) == ("damaged", len(batch(0)))
 

@@ -106,7 +106,7 @@ def test_a_file_that_ends_too_early(impl) -> None:
         rewritten(impl, large(0), range(100), end=2 * len(large(0)))
     with pytest.raises(OSError, match="Bad file descriptor"):
         impl.rewrite_file(-1, 0, 1, survivors=impl.Survivors(), survivors_end=0, **HOW)
-    with pytest.raises(ValueError, match="delete horizon of at least 0"):
+    with pytest.raises(ValueError, match="expected a delete_horizon_ms of 0 or more, found -1"):
         rewritten(impl, large(0), range(0), delete_horizon_ms=-1)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from native_log.errors import CorruptIndexError
 from native_log.log.producers.open_transactions import ABORT, COMMIT
 from native_log.log.producers.producer_state import ProducerStateEntry, parse_snapshot, snapshot_bytes
-from native_log.records import decode
+from native_log.records import DecodeOptions, decode
 from native_log.segment.files import SNAPSHOT, file_name
 from native_log.segment.lookup import SegmentLookup
 from native_log.segment.scan import first_reaching
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 _NONE = -1
 _REMEMBERED = 5
 _MAGIC_AT = 16
+_DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False)
 _COLUMNS = (
     "producerId",
     "producerEpoch",
@@ -234,7 +235,7 @@ class _Marker(NamedTuple):
 def _read_marker(batch: memoryview, max_timestamp_ms: int) -> _Marker:
     if batch[_MAGIC_AT] > 2:  # recovery keeps such batches, and brokers read them as magic 2
         batch = memoryview(bytes(batch[:_MAGIC_AT]) + b"\2" + batch[_MAGIC_AT + 1 :])
-    found = decode(batch, ["timestamp", "value"], control=True, check_crcs=False).batch
+    found = decode(batch, ["timestamp", "value"], _DECODE_OPTIONS).batch
     if not found.num_rows:
         return _Marker(max_timestamp_ms, _NONE)
     value = found.column("value")[0].as_py() or b""

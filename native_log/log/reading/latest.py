@@ -7,18 +7,20 @@ rows and drops the others.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.log.reading.reader import DEFAULT_MAX_BYTES, READ_BYTES, Reader
 from native_log.log.reading.split import split_by_offsets
-from native_log.records import RECORD_SCHEMA, Decoded, MapProgress, OffsetMap, Survivors
+from native_log.records import RECORD_SCHEMA, Decoded, InputOptions, MapProgress, OffsetMap, Survivors
 from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from typing_extensions import Buffer
 
     from native_log.log.segment_slices import SegmentSlice, SlicedRange
     from native_log.records.compaction import PutBatches
@@ -72,12 +74,14 @@ class _KeyReader(Reader):
                 return found  # to be asked again, with the transactions that were aborted
         progress = self._put(
             self._window.at(cursor.file, cursor.position, stop, stop - cursor.position),
+            InputOptions(
+                start_offset=piece.min_offset,
+                end_offset=piece.max_offset,
+                aborted=self._aborted or b"",
+                check_crcs=self._check_crcs,
+                max_batch_bytes=self._range.max_batch_bytes,
+            ),
             base_position=cursor.position,
-            start_offset=piece.min_offset,
-            end_offset=piece.max_offset,
-            aborted=self._aborted or b"",
-            check_crcs=self._check_crcs,
-            max_batch_bytes=self._range.max_batch_bytes,
             order=cursor.order,
         )
         if progress.status == "full":
@@ -152,7 +156,7 @@ def _cut(range: SlicedRange, offset: int) -> tuple[SlicedRange | None, SlicedRan
 
 
 def _marking(newest: OffsetMap, kept: Survivors) -> PutBatches:
-    def mark(buffer: memoryview, **how: object) -> MapProgress:
-        return newest.mark(buffer, kept, **how)  # type: ignore[arg-type]
+    def mark(buffer: Buffer, options: InputOptions, **position: Any) -> MapProgress:
+        return newest.mark(buffer, kept, options, **position)
 
     return mark

@@ -13,7 +13,7 @@ from native_log.arguments import Mode
 from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.offset_lookup import locate
-from native_log.records import RECORD_SCHEMA, decode_file
+from native_log.records import RECORD_SCHEMA, DecodeOptions, decode_file
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import DamagedRange, damage_in, damaged_range
 from native_log.segment.files import parse_file_name
@@ -133,25 +133,23 @@ class Reader:
 
     def _decode(self, cursor: BatchCursor, stop: int, piece: SegmentSlice) -> Decoded:
         """Decode the batches from the cursor's position to `stop`."""
+        columns = self._decoded_columns if self._aborted is not None else self._watched_columns
+        options = DecodeOptions(
+            start_offset=piece.min_offset,
+            end_offset=piece.max_offset,
+            aborted=self._aborted or b"",
+            check_crcs=self._check_crcs,
+            max_batch_bytes=self._range.max_batch_bytes,
+            max_rows=self._limit_rows,
+            max_bytes=self._max_bytes,
+            topic=self._range.topic,
+            partition=self._range.partition,
+            segment=piece.segment,
+        )
+        position, order = cursor.position, cursor.order
         while True:
             try:
-                return decode_file(
-                    cursor.file.fileno(),
-                    cursor.position,
-                    stop,
-                    self._decoded_columns if self._aborted is not None else self._watched_columns,
-                    start_offset=piece.min_offset,
-                    end_offset=piece.max_offset,
-                    aborted=self._aborted or b"",
-                    max_rows=self._limit_rows,
-                    max_bytes=self._max_bytes,
-                    check_crcs=self._check_crcs,
-                    max_batch_bytes=self._range.max_batch_bytes,
-                    topic=self._range.topic,
-                    partition=self._range.partition,
-                    segment=piece.segment,
-                    order=cursor.order,
-                )
+                return decode_file(cursor.file.fileno(), position, stop, columns, options, order=order)
             except EOFError:
                 cursor.file.read(stop - 1, 1)  # says that the file was truncated, unless it has grown again
 

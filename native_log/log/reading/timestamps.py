@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.records import decode
+from native_log.records import DecodeOptions, decode
 from native_log.segment.lookup import SegmentLookup
 from native_log.segment.scan import row
 from native_log.storage import Window
@@ -58,10 +58,10 @@ def _first_in_batch(log: LocalLog, batch: memoryview, position: int, timestamp_m
     found = decode(
         batch,
         ["offset", "timestamp"],
+        DecodeOptions(
+            start_offset=log.local_log_start_offset, control=True, max_batch_bytes=log.max_batch_bytes
+        ),
         base_position=position,
-        start_offset=log.local_log_start_offset,
-        control=True,
-        max_batch_bytes=log.max_batch_bytes,
     )
     wanted = pa.scalar(max(-_MAX_MS, min(timestamp_ms, _MAX_MS)) * 1000)
     late = pc.greater_equal(found.batch.column("timestamp").cast(pa.int64()), wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.records import decode
+from native_log.records import DecodeOptions, decode
 from native_log.segment.files import LOG, file_name
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
@@ -63,6 +63,7 @@ def _records(segment: LogSegment, position: int) -> int:
                 strict=True,
             ):
                 if count is None:  # in a compressed v0/v1 wrapper
-                    count = decode(lookup.file.read(at, size), ["offset"], check_crcs=False).batch.num_rows
+                    batch = lookup.file.read(at, size)
+                    count = decode(batch, ["offset"], DecodeOptions(check_crcs=False)).batch.num_rows
                 found += count
     return found

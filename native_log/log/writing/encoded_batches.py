@@ -15,7 +15,7 @@ from crc32c import crc32c
 from native_log.errors import CorruptRecordError, InvalidRecordError
 from native_log.log.writing.sequences import new_batches
 from native_log.log.writing.validation import check_headers, check_order, check_timestamps
-from native_log.records import decode, encode, scan
+from native_log.records import DecodeOptions, EncodeOptions, decode, encode, scan
 from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _first_offset(data: memoryview, batches: pa.RecordBatch, index: int, context
     if first is not None:
         return int(first)
     part = _batch_bytes(data, batches, index)  # a compressed v0/v1 wrapper, which has only its last offset
-    inner = decode(part, ["offset"], check_crcs=False, max_batch_bytes=context.max_batch_bytes).batch
+    inner = decode(part, ["offset"], _decode_options(context)).batch
     return int(int64s(batches, "lastOffset")[index] - inner.num_rows + 1)
 
 
@@ -119,7 +119,7 @@ def _validate_records(data: memoryview, batches: pa.RecordBatch, index: int, con
     """
     columns = ["offset", "timestamp", *(["key"] if context.config.is_compacted else [])]
     part, base = _batch_bytes(data, batches, index), batches.column("baseOffset")[index].as_py()
-    decoded = decode(part, columns, control=True, check_crcs=False, max_batch_bytes=context.max_batch_bytes)
+    decoded = decode(part, columns, _decode_options(context, control=True))
     name = f"batch {index} of those to append"
     if decoded.damage is not None:
         raise CorruptRecordError(f"{name}: {decoded.damage.message}", path=context.path, offset=base)
@@ -193,22 +193,26 @@ def _reencode(
 ) -> EncodedBatches:
     """Encode the records of a batch again, with magic 2. Batches of magic 0 and 1 have no producer."""
     names = ["key", "value", "headers", "timestamp"]
-    records = decode(part, names, check_crcs=False, max_batch_bytes=context.max_batch_bytes).batch
+    records = decode(part, names, _decode_options(context)).batch
     has_producer = row["magic"] >= 2
-    done = encode(
-        records,
+    options = EncodeOptions(
         compression=codec,
         level=context.config.compression_level(codec),
         batch_size=2**31 - 1,
         max_message_bytes=context.config.max_message_bytes,
-        base_offset=offset,
         leader_epoch=context.leader_epoch,
         producer_id=row["producerId"] if has_producer else -1,
         producer_epoch=row["producerEpoch"] if has_producer else -1,
-        base_sequence=row["baseSequence"] if has_producer else -1,
         is_transactional=bool(row["isTransactional"]) if has_producer else False,
         timestamp_type=0 if context.append_time_ms is None else 1,
         append_time_ms=-1 if context.append_time_ms is None else context.append_time_ms,
         now_ms=context.now_ms,
     )
-    return done.data, done.batches
+    base_sequence = row["baseSequence"] if has_producer else -1
+    encoded = encode(records, options, base_offset=offset, base_sequence=base_sequence)
+    return encoded.data, encoded.batches
+
+
+def _decode_options(context: AppendContext, *, control: bool = False) -> DecodeOptions:
+    """Return options for batches whose checksums have been checked."""
+    return DecodeOptions(check_crcs=False, max_batch_bytes=context.max_batch_bytes, control=control)

@@ -11,7 +11,7 @@ from native_log.errors import InvalidRecordError, RecordTooLargeError
 from native_log.log.writing.sequences import MAX_SEQUENCE, check_producer
 from native_log.log.writing.validation import LOG_APPEND_TIME, check_columns, check_records, check_target
 from native_log.prefetch import prefetch
-from native_log.records import encode
+from native_log.records import EncodeOptions, encode
 from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
@@ -81,19 +81,21 @@ class RecordEncoder:
         try:
             done = encode(
                 records,
-                compression=codec,
-                level=config.compression_level(codec) if self.level is None else self.level,
-                batch_size=self.batch_size,
-                max_message_bytes=config.max_message_bytes,
+                EncodeOptions(
+                    compression=codec,
+                    level=config.compression_level(codec) if self.level is None else self.level,
+                    batch_size=self.batch_size,
+                    max_message_bytes=config.max_message_bytes,
+                    leader_epoch=leader_epoch,
+                    producer_id=self.producer_id,
+                    producer_epoch=self.producer_epoch,
+                    is_transactional=self.is_transactional,
+                    timestamp_type=1 if is_append_time else 0,
+                    append_time_ms=now_ms if is_append_time else -1,
+                    now_ms=now_ms,
+                ),
                 base_offset=base_offset,
-                leader_epoch=leader_epoch,
-                producer_id=self.producer_id,
-                producer_epoch=self.producer_epoch,
                 base_sequence=sequence if sequence < 0 else (sequence + first_row) % (MAX_SEQUENCE + 1),
-                is_transactional=self.is_transactional,
-                timestamp_type=1 if is_append_time else 0,
-                append_time_ms=now_ms if is_append_time else -1,
-                now_ms=now_ms,
                 estimated_ratio=estimated_ratio,
                 first_row=first_row,
                 finish=finish,

@@ -16,7 +16,7 @@ than the format, the comments say whom this one follows.
 from __future__ import annotations
 
 from native_log.records.reference.compaction import (
-    Headers,
+    BatchHeaders,
     KeyBuckets,
     OffsetMap,
     Survivors,
@@ -32,7 +32,7 @@ from native_log.records.reference.patch import patch, write_prefixes
 from native_log.records.reference.scan import scan, scan_headers
 
 __all__ = [
-    "Headers",
+    "BatchHeaders",
     "KeyBuckets",
     "OffsetMap",
     "Survivors",

@@ -6,7 +6,7 @@ import os
 import struct
 from typing import TYPE_CHECKING
 
-from native_log.records.encode import batch_positions, no_batch_at
+from native_log.records.encode import batch_positions, raise_no_batch
 from native_log.records.reference.entry import V2_HEADER
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def patch(
     found = []
     for position in batch_positions(batches, base_position).to_pylist():
         if position < 0 or position + V2_HEADER.size > len(view) or view[position + 16] != 2:
-            no_batch_at(position + base_position, base_offset)
+            raise_no_batch(position + base_position, base_offset)
         offset = _OFFSET.unpack_from(view, position)[0] + base_offset
         if not 0 <= offset < 2**63:
-            no_batch_at(position + base_position, base_offset)
+            raise_no_batch(position + base_position, base_offset)
         found.append((position, offset))
     for position, offset in found:
         _OFFSET.pack_into(view, position, offset)

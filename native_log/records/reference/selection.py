@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from native_log.records.options import InputOptions
     from native_log.records.reference.entry import BatchHeader
 
 TRIPLE = struct.Struct("=qqq")
@@ -46,6 +47,11 @@ class Selection:
     """Exclusive."""
     aborted: Aborted
     control: bool
+    """Whether control batches have rows."""
+
+    @classmethod
+    def of(cls, options: InputOptions, *, control: bool = False) -> Selection:
+        return cls(options.start_offset, options.end_offset, Aborted(options.aborted), control)
 
     def passes_by_offset(self, header: BatchHeader) -> bool:
         """Whether the header alone says that none of the batch's records are wanted."""

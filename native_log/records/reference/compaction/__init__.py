@@ -12,10 +12,10 @@
 from __future__ import annotations
 
 from native_log.records.reference.compaction.buckets import KeyBuckets
-from native_log.records.reference.compaction.headers import Headers
+from native_log.records.reference.compaction.headers import BatchHeaders
 from native_log.records.reference.compaction.offset_map import OffsetMap
 from native_log.records.reference.compaction.packs import merge
 from native_log.records.reference.compaction.rewrite import rewrite, rewrite_file
 from native_log.records.reference.compaction.survivors import Survivors
 
-__all__ = ["Headers", "KeyBuckets", "OffsetMap", "Survivors", "merge", "rewrite", "rewrite_file"]
+__all__ = ["BatchHeaders", "KeyBuckets", "OffsetMap", "Survivors", "merge", "rewrite", "rewrite_file"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from native_log.records import compaction
+from native_log.records.options import DEFAULT_INPUT
 from native_log.records.reference.compaction.keys import feed
 from native_log.records.reference.compaction.packs import (
     CLEAN,
@@ -16,12 +16,12 @@ from native_log.records.reference.compaction.packs import (
     entry,
     pack,
 )
-from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.records.compaction import MapProgress
+    from native_log.records.options import InputOptions
     from native_log.records.schema import OffsetOrder
 
 
@@ -51,7 +51,7 @@ class Bucket:
         self.size_bytes = sum((len(entry(self.base, *one)) for one in self.entries), start=HEADER.size)
 
 
-class KeyBuckets(compaction.KeyBuckets):
+class KeyBuckets:
     def __init__(self, count: int, max_bytes: int, *, dirty: bool) -> None:
         if not 1 <= count <= MOST_BUCKETS:
             raise ValueError(f"1 to {MOST_BUCKETS} buckets were expected, found {count}")
@@ -80,26 +80,12 @@ class KeyBuckets(compaction.KeyBuckets):
     def put_batches(
         self,
         buffer: Buffer,
+        options: InputOptions = DEFAULT_INPUT,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         order: OffsetOrder | None = None,
     ) -> MapProgress:
-        return feed(
-            self.put,
-            buffer,
-            base_position=base_position,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            aborted=aborted,
-            check_crcs=check_crcs,
-            max_batch_bytes=max_batch_bytes,
-            order=order,
-        )
+        return feed(self.put, buffer, options, base_position, order)
 
     def take(self) -> list[Buffer]:
         self._combine()

@@ -10,48 +10,50 @@ from native_log.records.reference import legacy, record_batch
 from native_log.records.reference.batch import check_crc
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.compaction import write
+from native_log.records.reference.compaction.survivors import Survivors, own
 from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import MAGIC_AT, BatchHeader, wrap64
 from native_log.records.reference.write import message as message_bytes
 
 if TYPE_CHECKING:
-    from native_log.records.reference.compaction.survivors import Survivors
+    from native_log.records.options import RewriteOptions
     from native_log.records.reference.record import Record
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The arguments of `rewrite` that are the same for all batches."""
+    """Which records the options of `rewrite` keep."""
 
+    options: RewriteOptions
     survivors: Survivors
-    survivors_end: int
-    now_ms: int
-    delete_horizon_ms: int | None
-    legacy_tombstones_kept: bool
     nulled: Survivors
-    check_crcs: bool
-    max_batch_bytes: int
+
+    @classmethod
+    def of(cls, options: RewriteOptions) -> Rules:
+        """Raise TypeError for survivors of the other implementation."""
+        nulled = Survivors() if options.nulled is None else own(options.nulled)
+        return cls(options, own(options.survivors), nulled)
 
     def may_keep(self, header: BatchHeader, verdict: Verdict) -> bool:
-        """Whether the header leaves it open that a record is kept."""
+        """Return whether a record of the batch may be kept, as far as its header tells."""
         if verdict & Verdict.DISCARD or header.record_count == 0:
             return False
         if header.is_control or header.is_wrapper or header.last_offset_delta < 0:
             return True
-        return header.last_offset >= self.survivors_end or self.survivors.has_any(
+        return header.last_offset >= self.options.survivors_end or self.survivors.has_any(
             header.offset, header.last_offset
         )
 
     def survives(self, offset: int) -> bool:
-        return offset >= self.survivors_end or offset in self.survivors
+        return offset >= self.options.survivors_end or offset in self.survivors
 
     def needs_tombstone(self, header: BatchHeader, offset: int) -> bool:
         """Of a survivor without a value."""
-        if offset >= self.survivors_end:
+        if offset >= self.options.survivors_end:
             return True
         if header.magic < 2:
-            return self.legacy_tombstones_kept
-        return not header.has_delete_horizon or self.now_ms < header.base_timestamp
+            return self.options.legacy_tombstones_kept
+        return not header.has_delete_horizon or self.options.now_ms < header.base_timestamp
 
 
 @dataclass(slots=True)
@@ -72,7 +74,7 @@ def batch_at(data: memoryview, index: int, header: BatchHeader, verdict: Verdict
         raise Stop("partial", header.size_bytes)
     batch = data[index : index + header.size_bytes]
     try:
-        if header.magic == 2 and rules.check_crcs:
+        if header.magic == 2 and rules.options.check_crcs:
             check_crc(header, batch)
         if not may_keep:
             return emptied(header)
@@ -94,7 +96,7 @@ def dropped(header: BatchHeader) -> Filtered:
 def v2_batch(header: BatchHeader, batch: memoryview, verdict: Verdict, rules: Rules) -> Filtered:
     found = Selected(header, rules)
     kept = []
-    for fields in record_batch.all_fields(header, batch, rules.max_batch_bytes):
+    for fields in record_batch.all_fields(header, batch, rules.options.max_batch_bytes):
         record = record_batch.read_record(header, fields)
         if not found.keeps(record):
             continue
@@ -108,21 +110,23 @@ def v2_batch(header: BatchHeader, batch: memoryview, verdict: Verdict, rules: Ru
         empty = write.empty_v2_batch(header) if verdict & Verdict.RETAIN_EMPTY else b""
         return Filtered(empty, found.stats(len(kept), empty, batches_emptied=int(bool(empty))), next_offset)
     has_new_tombstone = found.kept_tombstones > 0 or bool(verdict & Verdict.SET_HORIZON)
-    gets_horizon = rules.delete_horizon_ms is not None and has_new_tombstone and not header.has_delete_horizon
+    gets_horizon = (
+        rules.options.delete_horizon_ms is not None and has_new_tombstone and not header.has_delete_horizon
+    )
     if found.is_whole and not gets_horizon:
         return Filtered(batch, found.stats(len(kept), batch, batches_copied=1), next_offset)
     horizon = header.base_timestamp if header.has_delete_horizon and header.base_timestamp >= 0 else None
     if gets_horizon:
-        horizon = rules.delete_horizon_ms
+        horizon = rules.options.delete_horizon_ms
     written = write.v2_batch(header, kept, horizon)
     return Filtered(written, found.stats(len(kept), written, horizons_set=int(gets_horizon)), next_offset)
 
 
 def wrapper(header: BatchHeader, message: memoryview, rules: Rules) -> Filtered:
-    records = legacy.read_wrapper(header, message, rules.check_crcs, rules.max_batch_bytes)
+    records = legacy.read_wrapper(header, message, rules.options.check_crcs, rules.options.max_batch_bytes)
     _, value = legacy.key_and_value(header, message)
     assert value is not None
-    inner = legacy.messages(decompress(header, memoryview(value), rules.max_batch_bytes))
+    inner = legacy.messages(decompress(header, memoryview(value), rules.options.max_batch_bytes))
     found = Selected(header, rules)
     kept = []
     for record, entry in zip(records, inner, strict=True):
@@ -144,7 +148,7 @@ def wrapper(header: BatchHeader, message: memoryview, rules: Rules) -> Filtered:
 
 
 def plain_message(header: BatchHeader, message: memoryview, rules: Rules) -> Filtered:
-    record = legacy.read_message(header, message, rules.check_crcs)
+    record = legacy.read_message(header, message, rules.options.check_crcs)
     found = Selected(header, rules)
     written: bytes | memoryview = b""
     copied = 0

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.records import compaction
 from native_log.records.reference.scan import scan
 from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class Headers(compaction.Headers):
+class BatchHeaders:
     def __init__(self) -> None:
         self._batches: pa.Table = BATCH_SCHEMA.empty_table()
 

@@ -9,41 +9,39 @@ from native_log.records.reference.damage import Stop
 from native_log.records.reference.decode import batch_at
 from native_log.records.reference.entry import header_at, wrap64
 from native_log.records.reference.order import Order
-from native_log.records.reference.selection import Aborted, Selection
+from native_log.records.reference.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from typing_extensions import Buffer
 
+    from native_log.records.options import InputOptions
     from native_log.records.schema import OffsetOrder
 
 
 def feed(
     put: Callable[[bytes, int], bool],
     buffer: Buffer,
-    *,
+    options: InputOptions,
     base_position: int,
-    start_offset: int | None,
-    end_offset: int | None,
-    aborted: Buffer,
-    check_crcs: bool,
-    max_batch_bytes: int,
     order: OffsetOrder | None,
 ) -> MapProgress:
-    """Calls `put` with key and offset of each record that has a key, until it says that it is full. Arguments
-    and result: OffsetMap.put_batches."""
+    """Call `put` with the key and the offset of each record that has a key, until it returns False (full).
+
+    Arguments and result are those of OffsetMap.put_batches.
+    """
     data = memoryview(buffer).cast("B")
-    selection = Selection(start_offset, end_offset, Aborted(aborted), control=False)
+    selection = Selection.of(options)
     in_order = None if order is None else Order(order)
     index = records = null_keys = 0
     next_offset = None
     while True:
         try:
-            header = header_at(data, index, base_position, max_batch_bytes)
+            header = header_at(data, index, base_position, options.max_batch_bytes)
             if in_order is not None:
                 in_order.check(header, data[index:])
-            batch = batch_at(data, index, header, selection, check_crcs, max_batch_bytes)
+            batch = batch_at(data, index, header, selection, options)
             if in_order is not None and batch is not None and header.is_wrapper:
                 in_order.check_wrapped(header, batch.records[0].offset, batch.records[-1].offset)
         except Stop as stop:
@@ -63,7 +61,7 @@ def feed(
         behind = wrap64(header.last_offset + 1) if batch is None else batch.next_offset
         if in_order is not None:
             in_order.accept(behind)
-        if end_offset is not None:
-            behind = min(behind, end_offset)
+        if options.end_offset is not None:
+            behind = min(behind, options.end_offset)
         next_offset = behind if next_offset is None else max(next_offset, behind)
         index += header.size_bytes

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.records import compaction
 from native_log.records.compaction import KEY_OVERHEAD_BYTES, MapProgress
+from native_log.records.options import DEFAULT_INPUT
 from native_log.records.reference.compaction.keys import feed
 from native_log.records.reference.compaction.survivors import Survivors, own
-from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from native_log.records import compaction
+    from native_log.records.options import InputOptions
     from native_log.records.schema import OffsetOrder
 
 
-class OffsetMap(compaction.OffsetMap):
+class OffsetMap:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._offsets: dict[bytes, int] = {}
@@ -51,38 +52,20 @@ class OffsetMap(compaction.OffsetMap):
     def put_batches(
         self,
         buffer: Buffer,
+        options: InputOptions = DEFAULT_INPUT,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         order: OffsetOrder | None = None,
     ) -> MapProgress:
-        return feed(
-            self.put,
-            buffer,
-            base_position=base_position,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            aborted=aborted,
-            check_crcs=check_crcs,
-            max_batch_bytes=max_batch_bytes,
-            order=order,
-        )
+        return feed(self.put, buffer, options, base_position, order)
 
     def mark(
         self,
         buffer: Buffer,
         survivors: compaction.Survivors,
+        options: InputOptions = DEFAULT_INPUT,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer = b"",
-        check_crcs: bool = True,
-        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         order: OffsetOrder | None = None,
     ) -> MapProgress:
         found: list[int] = []
@@ -92,17 +75,7 @@ class OffsetMap(compaction.OffsetMap):
                 found.append(offset)
             return True
 
-        progress = feed(
-            put,
-            buffer,
-            base_position=base_position,
-            start_offset=start_offset,
-            end_offset=end_offset,
-            aborted=aborted,
-            check_crcs=check_crcs,
-            max_batch_bytes=max_batch_bytes,
-            order=order,
-        )
+        progress = feed(put, buffer, options, base_position, order)
         own(survivors).update(found)
         return progress
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.records import compaction
 from native_log.records.reference.compaction import roaring
 
 if TYPE_CHECKING:
@@ -12,12 +11,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from native_log.records import compaction
+
 BITS = 16
 MASK = (1 << BITS) - 1
 MOST = 1 << 63
 
 
-class Survivors(compaction.Survivors):
+class Survivors:
     def __init__(self, offsets: Iterable[int] = ()) -> None:
         self._bitmaps: dict[int, int] = {}
         """Offset >> 16 to an integer with bit n set for n the offset's lower 16 bits. None is 0."""
@@ -45,7 +46,7 @@ class Survivors(compaction.Survivors):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Survivors) and self._bitmaps == other._bitmaps
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def update(self, offsets: Iterable[int]) -> None:
         found: dict[int, bytearray] = {}

@@ -1,4 +1,4 @@
-"""How well batches will be compressed, as the producer guesses it."""
+"""The estimated compression ratio of the next batch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import struct
 
 
 class Ratio:
-    """How well batches will be compressed, as the producer guesses it, in 32-bit floating point as it does
-    (Kafka: CompressionRatioEstimator, MemoryRecordsBuilder.estimatedBytesWritten)."""
+    """The producer's estimate of the compression ratio, in 32-bit floating point like there (Kafka:
+    CompressionRatioEstimator, MemoryRecordsBuilder.estimatedBytesWritten)."""
 
     def __init__(self, value: float, *, compressed: bool) -> None:
         self.value = _float32(value)

@@ -1,4 +1,4 @@
-"""Arrow columns -> one row a record."""
+"""Arrow columns to one row for each record."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 _NO_TIMESTAMP = -1
-Headers: TypeAlias = list[tuple[bytes, bytes | None]]
+RecordHeaders: TypeAlias = list[tuple[bytes, bytes | None]]
 
 
-class RefusedError(Exception):
-    """Records that cannot be encoded: see native_log.records.encode.refuse."""
+class RejectedError(Exception):
+    """Records that cannot be encoded: see native_log.records.encode.raise_rejection."""
 
 
-def rows(parts: Sequence[Part], base_offset: int, now_ms: int) -> Iterator[tuple[Record, Headers]]:
-    """The records with their headers, whose names are bytes here."""
-    chosen = (batch if numbers is None else batch.take(numbers) for batch, numbers in parts)
-    of_all = chain.from_iterable(_of_one(batch, now_ms) for batch in chosen)
-    for number, (key, value, headers, timestamp) in enumerate(of_all):
+def rows(parts: Sequence[Part], base_offset: int, now_ms: int) -> Iterator[tuple[Record, RecordHeaders]]:
+    """Yield the records with their headers, whose names are bytes here."""
+    selected = (batch if numbers is None else batch.take(numbers) for batch, numbers in parts)
+    fields = chain.from_iterable(_fields(batch, now_ms) for batch in selected)
+    for number, (key, value, headers, timestamp) in enumerate(fields):
         if timestamp < _NO_TIMESTAMP:
-            raise RefusedError("timestamp", number, number, timestamp)
+            raise RejectedError("timestamp", number, number, timestamp)
         if any(name is None for name, _ in headers):
-            raise RefusedError("header-key", number, number, 0)
+            raise RejectedError("header-key", number, number, 0)
         yield Record(base_offset + number, timestamp, 0, key, value), headers
 
 
-def _of_one(
+def _fields(
     records: pa.RecordBatch, now_ms: int
-) -> Iterator[tuple[bytes | None, bytes | None, Headers, int]]:
-    """Key, value, headers and timestamp of each."""
+) -> Iterator[tuple[bytes | None, bytes | None, RecordHeaders, int]]:
+    """Yield key, value, headers and timestamp of each record."""
     return zip(
         _binary(records, "key"),
         _binary(records, "value"),
@@ -53,11 +53,11 @@ def _binary(records: pa.RecordBatch, name: str) -> list[bytes | None]:
         return [None] * records.num_rows
     column = records.column(name)
     null = pa.types.is_null(column.type)
-    found: list[bytes | None] = (column if null else column.cast(pa.large_binary())).to_pylist()
-    return found
+    values: list[bytes | None] = (column if null else column.cast(pa.large_binary())).to_pylist()
+    return values
 
 
-def _headers(records: pa.RecordBatch) -> list[Headers]:
+def _headers(records: pa.RecordBatch) -> list[RecordHeaders]:
     if "headers" not in records.schema.names:
         return [[]] * records.num_rows
 

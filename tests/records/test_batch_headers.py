@@ -24,7 +24,7 @@ LOG = (
 def test_of_several_buffers(impl) -> None:
     expected = impl.scan(LOG).batches
     second, third, _ = positions = expected.column("position").to_pylist()[1:]
-    headers = impl.Headers()
+    headers = impl.BatchHeaders()
     assert (len(headers), headers.has_transactions, headers.last_offsets) == (0, False, None)
     headers.add(LOG, end=second)
     headers.add(LOG[second:], base_position=second, end=positions[-1] + 1)
@@ -40,7 +40,7 @@ def test_of_several_buffers(impl) -> None:
     "transactional", [marker(11, 7, COMMIT), v2([Rec()], 11, producer_id=7, attributes=16)]
 )
 def test_transactions_are_told(impl, transactional: bytes) -> None:
-    headers = impl.Headers()
+    headers = impl.BatchHeaders()
     headers.add(LOG)
     headers.add(transactional, base_position=len(LOG))
     assert headers.has_transactions
@@ -55,7 +55,7 @@ def test_kernel_and_reference_agree_on_damaged_logs(blob: bytes, data: st.DataOb
     end = data.draw(st.none() | st.integers(0, len(blob)))
     found = []
     for impl in (KERNEL, REFERENCE):
-        headers = impl.Headers()
+        headers = impl.BatchHeaders()
         headers.add(blob, end=end)
         found.append(
             (len(headers), headers.has_transactions, headers.last_offsets, headers.take().to_pylist())

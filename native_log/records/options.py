@@ -1,0 +1,178 @@
+"""Options of the record functions. One value holds the arguments that stay the same from call to call.
+
+Each option is defined here once. The reference implementation reads the attributes, and so does the compiled
+kernel (structs of the same names in its Python binding). To add an option: add the field here, add it to the
+kernel's struct, and use it in both implementations.
+
+What changes from call to call stays an argument of the call: the bytes, their position in the file, and what
+is known of the order of their offsets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.codecs import CODECS
+from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from native_log.records.compaction import Survivors
+
+
+def _expect(is_valid: bool, expected: str, found: object) -> None:
+    if not is_valid:
+        raise ValueError(f"expected {expected}, found {found!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """Which records of the input to use, and what to check."""
+
+    start_offset: int | None = None
+    """Inclusive: skip records with smaller offsets. None: no lower bound."""
+    end_offset: int | None = None
+    """Exclusive: skip records from this offset on. None: no upper bound. Reading continues behind a skipped
+    batch, because offsets on disk need not increase."""
+    aborted: Buffer = b""
+    """Aborted transactions, whose records are skipped: triples of native int64 (producerId, firstOffset,
+    lastOffset inclusive), sorted by producerId and firstOffset."""
+    check_crcs: bool = True
+    """Check the CRC of each batch of magic 2, of each plain message, and of each message in a wrapper.
+    Batches that are skipped by their offsets, or as aborted, are not checked."""
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """The most bytes one batch may have, as stored and as decompressed. A larger batch is damaged (kind
+    "too-large")."""
+
+
+DEFAULT_INPUT = InputOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions(InputOptions):
+    """Options of `decode` and `decode_file`."""
+
+    max_rows: int | None = None
+    """Start no further batch once there are this many rows. At least one batch is decoded."""
+    max_bytes: int | None = None
+    """Start no further batch once the columns take this many bytes of Arrow memory. At least one batch is
+    decoded, and no more than 1 GiB and one batch."""
+    control: bool = False
+    """Whether to return the records of control batches (transaction markers) too."""
+    topic: str | None = None
+    """The value of the column `topic`."""
+    partition: int | None = None
+    """The value of the column `partition`."""
+    segment: str | None = None
+    """The value of the column `segment`: the name of the .log file."""
+
+
+DEFAULT_DECODE = DecodeOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeOptions:
+    """Options of `encode`.
+
+    Raises:
+        ValueError: an option is out of range, or two options contradict each other (Kafka:
+            MemoryRecordsBuilder).
+    """
+
+    magic: int = 2
+    """The format: 2; or 1 or 0, the formats before Kafka 0.11. Magic 0 and 1 have no headers, no producers
+    and no transactions, and compress several records within one wrapper message."""
+    compression: str = "none"
+    """none, gzip, snappy, lz4 or zstd (magic 2 only)."""
+    level: int | None = None
+    """Of the codec, see native_log.codecs. None: Kafka's default level."""
+    batch_size: int = 16384
+    """Bytes of a batch, like the producer's `batch.size`. 0: one batch for each record. A record larger than
+    this gets its own batch."""
+    max_message_bytes: int | None = None
+    """The most bytes of a batch, header included, after compression. None: no limit."""
+    leader_epoch: int = -1
+    """Of all batches. -1 is what a producer sends."""
+    producer_id: int = -1
+    """-1: no idempotent producer."""
+    producer_epoch: int = -1
+    is_transactional: bool = False
+    """Mark the batches as transactional. Requires a producer_id."""
+    timestamp_type: int = 0
+    """0 (CreateTime); 1 (LogAppendTime) marks the batches LogAppendTime, with `append_time_ms` as their
+    maximum timestamp. Their records keep their own timestamps, which readers then ignore."""
+    append_time_ms: int = -1
+    """Epoch ms. See timestamp_type."""
+    now_ms: int = -1
+    """Epoch ms: the timestamp of records that have none."""
+
+    def __post_init__(self) -> None:
+        _expect(self.magic in (0, 1, 2), "magic 0, 1 or 2", self.magic)
+        codec = CODECS.get(self.compression)
+        if codec is None:
+            raise ValueError(f"expected a compression of {', '.join(CODECS)}, found {self.compression!r}")
+        if self.level is not None and not codec.has_level(self.level):
+            if codec.default_level is None:
+                raise ValueError(
+                    f"expected no level, because compression {codec.name} has none, found {self.level}"
+                )
+            raise ValueError(f"expected a level {codec.levels} for {codec.name}, found {self.level}")
+        _expect(self.magic in codec.magics, f"magic 2, which {codec.name} needs", self.magic)
+        _expect(
+            self.timestamp_type in (0, 1),
+            "timestamp_type 0 (CreateTime) or 1 (LogAppendTime)",
+            self.timestamp_type,
+        )
+        _expect(self.batch_size >= 0, "a batch_size of 0 bytes or more", self.batch_size)
+        most = self.max_message_bytes
+        _expect(most is None or most >= 0, "max_message_bytes >= 0", most)
+        _expect(-1 <= self.leader_epoch < 2**31, "a leader_epoch from -1 to 2^31 - 1", self.leader_epoch)
+        _expect(-1 <= self.producer_id < 2**63, "a producer_id from -1 to 2^63 - 1", self.producer_id)
+        _expect(-1 <= self.producer_epoch < 2**15, "a producer_epoch from -1 to 32767", self.producer_epoch)
+        if self.producer_id >= 0:
+            _expect(self.magic == 2, "magic 2 for batches with a producer_id", self.magic)
+            _expect(
+                self.producer_epoch >= 0,
+                "a producer_epoch of 0 or more with a producer_id",
+                self.producer_epoch,
+            )
+        else:
+            _expect(not self.is_transactional, "a producer_id for transactional batches", self.producer_id)
+
+
+DEFAULT_ENCODE = EncodeOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteOptions:
+    """Options of `rewrite` and `rewrite_file`.
+
+    Raises:
+        ValueError: a negative delete_horizon_ms.
+    """
+
+    survivors: Survivors
+    """Offsets below survivors_end that are kept. Null keys are not checked here: their offsets must not be in
+    this set."""
+    survivors_end: int
+    """Records from this offset on are all kept (Kafka: OffsetMap.latestOffset + 1)."""
+    now_ms: int
+    """Epoch ms: the time of the compaction round."""
+    delete_horizon_ms: int | None
+    """Epoch ms: the delete horizon of batches with new tombstones, now + delete.retention.ms. None: set no
+    delete horizon."""
+    legacy_tombstones_kept: bool = True
+    """Whether tombstones of magic 0 and 1, which have no delete horizon, are still needed."""
+    nulled: Survivors | None = None
+    """Offsets of records that lose their value and headers if they are kept (erasure)."""
+    check_crcs: bool = True
+    """As in InputOptions; batches dropped by their headers are not checked. Without the check, a damaged
+    batch may be rewritten with a correct CRC."""
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """As in InputOptions."""
+
+    def __post_init__(self) -> None:
+        horizon = self.delete_horizon_ms
+        _expect(horizon is None or horizon >= 0, "a delete_horizon_ms of 0 or more", horizon)
