@@ -5,8 +5,7 @@ Small partitions are compacted by one task each (`inspection`). For large partit
 1. `key_collection`: a task reads one split of a log, and packs its keys and offsets into buckets.
 2. `exchange`: the packs travel through files in the partition's staging directory.
 3. `resolution`: a task merges one bundle of buckets into the offsets that survive. Another task plans the
-round
-   from the headers that the first step has read.
+   round from the headers that the first step has read.
 4. `rewrite`: a task rewrites one group of segments into one segment, in the staging directory.
 5. `install`: the driver puts the new segments in place and saves checkpoints.
 

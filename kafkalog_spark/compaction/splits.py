@@ -35,7 +35,7 @@ class ScheduledRound:
     Attributes:
         is_surveyed: whether the round was planned with a survey of the whole log. Otherwise it is
             provisional: it assumes that there are no transactions, and the headers are surveyed while keys
-                are collected.
+            are collected.
         first_bundle, bundles: the number of the first bundle, and how many there are. One task merges a
             bundle.
         buckets: the number of buckets in each bundle.

@@ -89,9 +89,10 @@ def compact(
 
     Returns:
         One row for each partition (STATISTICS_SCHEMA), including partitions of skipped topics. A partition
-        that cannot be compacted has the status "failed" and is not changed; the others are still compacted.
-        In a dry run, bytesAfter is approximate: it depends on the compressor and, through the timestamps that
-        are written, on the time.
+        that fails has the status "failed"; the others are still compacted. A damaged log is not changed. If a
+        file cannot be written, groups of segments that were replaced before that stay compacted. In a dry
+        run, bytesAfter is approximate: it depends on the compressor and, through the timestamps that are
+        written, on the time.
 
     Raises:
         LogDirInUseError: a broker or another writer is using the directory.

@@ -62,9 +62,7 @@ class Selection:
         if not (
             len(selection.keys) or selection.key_prefixes or selection.headers or selection.header_prefixes
         ):
-            raise ValueError(
-                "expected keys, a key prefix or a header, found none; give at least one condition"
-            )
+            raise ValueError("expected keys, a key prefix or a header to select records by, found none")
         if b"" in selection.key_prefixes:
             raise ValueError("expected a key prefix, found an empty one, which every key begins with")
         return selection
