@@ -27,7 +27,8 @@ from native_log.segment.files import (
     file_name,
     parse_file_name,
 )
-from native_log.segment.rebuild import ORDER, read_through
+from native_log.segment.indexing import ORDER
+from native_log.segment.rebuild import read_through
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import read_file
 

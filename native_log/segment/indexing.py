@@ -1,16 +1,24 @@
-"""Which batches of a segment get entries in its indexes: the append rule of Kafka 4.1 (KAFKA-806). Decisions
-only."""
+"""Decide which batches of a segment get entries in its indexes, by two rules of Kafka 4.1.
+
+`entries_of` is the rule of appending (Kafka: LogSegment.append, KAFKA-806), `IndexBuilder` that of recovery
+(Kafka: LogSegment.recover).
+"""
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from native_log.records import Damage
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ORDER = "order"
+"""Kind of Damage: a batch whose offsets do not follow those of the batches before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +84,87 @@ def entries_of(
         position += size
         since += size
     return bytes(entries), bytes(time_entries), IndexState(max_ms, max_offset, indexed_ms, since)
+
+
+class InvalidOffsetError(Exception):
+    """The offset of an index entry does not follow that of the entry before (Kafka: InvalidOffsetException).
+
+    Attributes:
+        damage: the batch of the entry.
+    """
+
+    def __init__(self, position: int, size_bytes: int, offset: int, previous: int) -> None:
+        super().__init__(position)
+        message = (
+            f"expected index entries with increasing offsets, found {offset} after {previous} for the batch "
+            f"at position {position}: offsets in this segment go back, for which brokers empty it"
+        )
+        self.damage = Damage(ORDER, position, size_bytes, offset, message)
+
+
+class IndexBuilder:
+    """Rebuild the indexes of a segment from all its batches.
+
+    A batch gets entries if it begins more than `interval_bytes` after the last batch that got entries.
+
+    Attributes:
+        offsets, positions: the entries of the offset index.
+    """
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self.offsets, self.positions = array("q"), array("q")
+        self._base_offset = base_offset
+        self._interval_bytes = interval_bytes
+        self._times, self._time_offsets = array("q"), array("q")
+        self._max_ms, self._max_offset, self._indexed_ms = -1, base_offset, -1
+        self._last_batch = 0, 0  # position and size
+
+    def add(self, batches: pa.RecordBatch) -> None:
+        """Add the batches (BATCH_SCHEMA) that follow. Raises InvalidOffsetError."""
+        positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
+        last_offsets, times = int64s(batches, "lastOffset"), int64s(batches, "maxTimestamp")
+        last_indexed = self.positions[-1] if self.positions else 0
+        for i in range(batches.num_rows):
+            if times[i] > self._max_ms:
+                self._max_ms, self._max_offset = times[i], last_offsets[i]
+            if positions[i] - last_indexed > self._interval_bytes:
+                self._last_batch = positions[i], sizes[i]
+                self._add_entry(last_offsets[i], positions[i])
+                self._add_time_entry()
+                last_indexed = positions[i]
+        if batches.num_rows:
+            self._last_batch = positions[i], sizes[i]
+
+    def finish(self) -> None:
+        """Add the last entry of the time index. Raises InvalidOffsetError."""
+        self._add_time_entry()
+
+    @property
+    def offset_index(self) -> bytes:
+        """The content of the offset index."""
+        content = bytearray()
+        for offset, position in zip(self.offsets, self.positions, strict=True):
+            content += OFFSET_ENTRY.pack(offset - self._base_offset, position)
+        return bytes(content)
+
+    @property
+    def time_index(self) -> bytes:
+        """The content of the time index."""
+        content = bytearray()
+        for timestamp_ms, offset in zip(self._times, self._time_offsets, strict=True):
+            content += TIME_ENTRY.pack(timestamp_ms, offset - self._base_offset)
+        return bytes(content)
+
+    def _add_entry(self, offset: int, position: int) -> None:
+        if self.offsets and offset <= self.offsets[-1]:
+            raise InvalidOffsetError(*self._last_batch, offset, self.offsets[-1])
+        self.offsets.append(offset)
+        self.positions.append(position)
+
+    def _add_time_entry(self) -> None:
+        if self._times and self._max_offset < self._time_offsets[-1]:
+            raise InvalidOffsetError(*self._last_batch, self._max_offset, self._time_offsets[-1])
+        if self._max_ms > self._indexed_ms:
+            self._indexed_ms = self._max_ms
+            self._times.append(self._max_ms)
+            self._time_offsets.append(self._max_offset)

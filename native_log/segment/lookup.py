@@ -5,6 +5,7 @@ Indexes are hints: checked before they are believed.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from native_log.segment.damage import (
     up_to_wrong_crc,
     wrong_crc,
 )
+from native_log.segment.indexing import IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import OffsetIndex, RebuiltOffsetIndex
 from native_log.segment.scan import Batch, first_reaching, int64s, row, scan_file, valid_batch_at
 from native_log.storage import DataFile, Window
@@ -269,14 +271,8 @@ class SegmentLookup:
 
     def _rebuilt_index(self) -> RebuiltOffsetIndex:
         """An index as a broker's recovery makes it (Kafka: LogSegment.recover)."""
-        offsets: list[int] = []
-        positions: list[int] = []
-        for found in self.batches(0, lambda _: None, only_valid=True):
-            for position, last_offset in zip(
-                int64s(found.batches, "position"), int64s(found.batches, "lastOffset"), strict=True
-            ):
-                far_enough = position - (positions[-1] if positions else 0) > INDEX_INTERVAL_BYTES
-                if far_enough and (not offsets or last_offset > offsets[-1]):
-                    offsets.append(last_offset)
-                    positions.append(position)
-        return RebuiltOffsetIndex(tuple(offsets), tuple(positions))
+        builder = IndexBuilder(self._segment.base_offset, INDEX_INTERVAL_BYTES)
+        with suppress(InvalidOffsetError):  # the entries before it are right
+            for found in self.batches(0, lambda _: None, only_valid=True):
+                builder.add(found.batches)
+        return RebuiltOffsetIndex(builder.offsets, builder.positions)

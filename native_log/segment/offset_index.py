@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from native_log.segment.entries import OFFSET_ENTRY, IndexFile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from native_log.segment.health import IndexHealth
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -66,8 +68,8 @@ class RebuiltOffsetIndex:
     believed.
     """
 
-    offsets: tuple[int, ...]
-    positions: tuple[int, ...]
+    offsets: Sequence[int]
+    positions: Sequence[int]
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from native_log.records import MAX_BATCH_BYTES, Damage, OffsetOrder, Scanned, scan
 from native_log.segment.damage import damage_of, damaged_range, wrong_crc
-from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
+from native_log.segment.indexing import ORDER, IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, row, scan_file
 from native_log.segment.transaction_index import transaction_index_bytes
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from native_log.segment.transaction_index import AbortedTxn
 
 _MAGIC_AT, _NEWEST_MAGIC = 16, 2
-ORDER = "order"
-"""Kind of damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ def rebuild(
         on_batches: called with the file and the good batches (BATCH_SCHEMA), in order.
     """
     base = segment.base_offset
-    indexes = _IndexBuilder(base, index_interval_bytes)
+    indexes = IndexBuilder(base, index_interval_bytes)
     valid, next_offset = 0, base
     damage = out_of_order = None
     with DataFile(str(segment.path)) as file:
@@ -118,7 +116,7 @@ def rebuild(
                 out_of_order = found.damage
             try:
                 indexes.add(good)
-            except _InvalidOffsetError as error:
+            except InvalidOffsetError as error:
                 return _emptied(segment, error.damage, out_of_order), SegmentIndexes(b"", b"")
             if good.num_rows:
                 on_batches(file, good)
@@ -130,69 +128,11 @@ def rebuild(
         if damage is None and valid < file.size_bytes:
             damage = damage_of(found, file.size_bytes)
     try:
-        content = indexes.finish()
-    except _InvalidOffsetError as error:
+        indexes.finish()
+    except InvalidOffsetError as error:
         return _emptied(segment, error.damage, out_of_order), SegmentIndexes(b"", b"")
+    content = SegmentIndexes(indexes.offset_index, indexes.time_index)
     return CheckedSegment(segment, valid, next_offset, damage, out_of_order), content
-
-
-class _InvalidOffsetError(Exception):
-    """An index entry has no greater offset than the one before it (Kafka: InvalidOffsetException)."""
-
-    def __init__(self, position: int, size_bytes: int, offset: int, previous: int) -> None:
-        super().__init__(position)
-        message = (
-            f"expected index entries with increasing offsets, found {offset} behind {previous} for the batch "
-            f"at position {position}: offsets in this segment go back, for which brokers empty it"
-        )
-        self.damage = Damage(ORDER, position, size_bytes, offset, message)
-
-
-class _IndexBuilder:
-    """The two indexes of a segment, batch by batch (Kafka: LogSegment.recover)."""
-
-    def __init__(self, base_offset: int, interval_bytes: int) -> None:
-        self._base_offset = base_offset
-        self._interval_bytes = interval_bytes
-        self._entries, self._time_entries = bytearray(), bytearray()
-        self._max_ms, self._max_offset, self._indexed_ms = -1, base_offset, -1
-        self._last_entry = self._last_time_entry = base_offset
-        self._last_indexed = 0
-        self._batch = 0, 0
-        """Position and size of the last one."""
-
-    def add(self, batches: pa.RecordBatch) -> None:
-        """Take the batches (BATCH_SCHEMA) that follow. Raises _InvalidOffsetError."""
-        positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
-        last_offsets, times = int64s(batches, "lastOffset"), int64s(batches, "maxTimestamp")
-        for i in range(batches.num_rows):
-            if times[i] > self._max_ms:
-                self._max_ms, self._max_offset = times[i], last_offsets[i]
-            if positions[i] - self._last_indexed > self._interval_bytes:
-                self._batch = positions[i], sizes[i]
-                self._add_entry(last_offsets[i], positions[i])
-                self._add_time_entry()
-                self._last_indexed = positions[i]
-        if batches.num_rows:
-            self._batch = positions[i], sizes[i]
-
-    def finish(self) -> SegmentIndexes:
-        """The last time index entry, and all that there are. Raises _InvalidOffsetError."""
-        self._add_time_entry()
-        return SegmentIndexes(bytes(self._entries), bytes(self._time_entries))
-
-    def _add_entry(self, offset: int, position: int) -> None:
-        if self._entries and offset <= self._last_entry:
-            raise _InvalidOffsetError(*self._batch, offset, self._last_entry)
-        self._last_entry = offset
-        self._entries += OFFSET_ENTRY.pack(offset - self._base_offset, position)
-
-    def _add_time_entry(self) -> None:
-        if self._time_entries and self._max_offset < self._last_time_entry:
-            raise _InvalidOffsetError(*self._batch, self._max_offset, self._last_time_entry)
-        if self._max_ms > self._indexed_ms:
-            self._indexed_ms, self._last_time_entry = self._max_ms, self._max_offset
-            self._time_entries += TIME_ENTRY.pack(self._max_ms, self._max_offset - self._base_offset)
 
 
 def read_through(

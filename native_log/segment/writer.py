@@ -320,7 +320,6 @@ class SegmentWriter:
             )
         if sum(int32s(batches, "sizeInBytes")) != size_bytes:
             raise ValueError(f"the batches' rows are not those of these {size_bytes} bytes")
-        batches = _with_timestamps(batches)
         before = self.mark()
         position = before.log_bytes if write_log is not None else 0
         self._check_offsets(batches)
@@ -401,12 +400,3 @@ def _first_max_timestamp(path: str) -> int:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _with_timestamps(batches: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows with timestamp -1 where there is none: batches of magic 0 have no timestamps."""
-    timestamps = batches.column("maxTimestamp")
-    if timestamps.null_count == 0:
-        return batches
-    index = batches.schema.get_field_index("maxTimestamp")
-    return batches.set_column(index, "maxTimestamp", timestamps.fill_null(-1))
