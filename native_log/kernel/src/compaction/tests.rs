@@ -128,7 +128,8 @@ fn options(selection: Selection) -> keys::Options<'static> {
 /// Miri can run this one: it calls no C library.
 #[test]
 fn a_log_without_compression_is_copied() {
-    for magic in [0, 1, 2] {
+    let magics = if cfg!(miri) { 2..=2 } else { 0..=2 };
+    for magic in magics {
         let buffer = log(magic, Codec::None);
         let mut map = KeyMap::new(1 << 20);
         feed(&buffer, &options(Selection::default()), &mut map);
