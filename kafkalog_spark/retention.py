@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +31,7 @@ from native_log.policies import Request, RetentionPolicy, retention_policy
 from native_log.retention.enforcement import finish_and_plan
 from native_log.retention.execution import execute_plans
 from native_log.retention.plan import RetentionPlan, plan_partition, retention_table
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     import os
@@ -79,7 +79,7 @@ def retain(
         LogDirInUseError and others: as for `native_log.retain`.
     """
     request = Request.of(topics, config)
-    now = int(time.time() * 1000) if now_ms is None else now_ms
+    now = current_ms() if now_ms is None else now_ms
     with ExitStack() as stack:
         log_dir = open_for_maintenance(path, dry_run, stack)
         selected = select_partitions(log_dir, request.topics, exclude_topics)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import time
 from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
@@ -34,6 +33,7 @@ from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_inter
 from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
 from native_log.policies import compaction_policy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ def compact(
     """
     request = compaction_request(topics, config)
     buffer_bytes = LogConfig.parse(request.config).log_cleaner_dedupe_buffer_size
-    settings = RunSettings(buffer_bytes, int(time.time() * 1000) if now_ms is None else now_ms, dry_run)
+    settings = RunSettings(buffer_bytes, current_ms() if now_ms is None else now_ms, dry_run)
     with ExitStack() as stack:
         log_dir = open_for_maintenance(path, dry_run, stack)
         selected = select_partitions(log_dir, request.topics, exclude_topics)

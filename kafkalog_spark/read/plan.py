@@ -31,6 +31,7 @@ from kafkalog_spark.read.splits import (
 )
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 from native_log.logdir.discovery import local_path
+from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -142,7 +143,7 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
         elif part.size > 0:
             located[tp] = logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
     max_bytes = target_bytes(
-        (r.size_bytes for r in located.values()), options.max_bytes_per_partition, os.cpu_count() or 1
+        (r.size_bytes for r in located.values()), options.max_bytes_per_partition, available_cores()
     )
     # The newest record of a key is known only after the whole range was read.
     stays_whole = options.view == "latest"

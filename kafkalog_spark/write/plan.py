@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from native_log.logdir.create import check_topic
 from native_log.logdir.discovery import find_partitions, local_path
 from native_log.publish.job import Owner, WriteJob, has_other_jobs
 from native_log.publish.staging import TaskAttempt
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -95,7 +95,7 @@ class WritePlan:
         job = WriteJob.begin(
             path, Owner.from_pid(_driver_pid()), name=stream, created_log_dir=created_log_dir
         )
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = current_ms()
         partitions = {topic: tuple(numbers) for topic, numbers in topics.items()}
         return cls(job, options, columns, partitions, configs, now_ms)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,7 +198,3 @@ def partition_name(row: dict[str, Any]) -> str:
 
 def time_text(time_ms: int | None) -> str | None:
     return None if time_ms is None else format_time_ms(time_ms)
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)

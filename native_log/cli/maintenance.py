@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from native_log.logdir.reindexing import PartitionReindexing, reindex
 from native_log.logdir.verification import check_partition
 from native_log.logdir.verification import row as problem_row
 from native_log.progress import Progress
+from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -36,7 +36,7 @@ def verify_all(
     count = 0
     with reporting("verifying") as report:
         progress = Progress(report, len(chosen))
-        pool = ThreadPoolExecutor(os.cpu_count(), "log-verification")
+        pool = ThreadPoolExecutor(available_cores(), "log-verification")
         try:
             found = pool.map(partial(_problems, log_dir, progress), chosen)
             for one, problems in zip(chosen, found, strict=True):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from datetime import UTC, datetime, timedelta
 
 import click
+
+from native_log.system import current_ms
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class TimeType(click.ParamType[int]):
         if isinstance(value, int):
             return value
         try:
-            time_ms = parse_time_ms(str(value), int(time.time() * 1000))
+            time_ms = parse_time_ms(str(value), current_ms())
         except (ValueError, OverflowError):
             expected = "an ISO 8601 time, epoch milliseconds, or a time before now such as -1h"
             self.fail(f"expected {expected}, found {value!r}", param, ctx)

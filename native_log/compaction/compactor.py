@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -32,8 +31,10 @@ from native_log.logdir.maintenance import decide_policies, open_for_maintenance,
 from native_log.policies import Request, compaction_policy, policy_text
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.system import available_cores, current_ms
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
@@ -100,7 +101,7 @@ def compact(
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
     request = compaction_request(topics, config)
-    now = int(time.time() * 1000) if now_ms is None else now_ms
+    now = current_ms() if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
         selected = select_partitions(log_dir, request.topics, exclude_topics)
@@ -113,7 +114,7 @@ def compact(
         ]
         settings = LogConfig.parse(request.config)
         buffer_bytes = settings.log_cleaner_dedupe_buffer_size
-        max_threads = settings.log_cleaner_threads or cores()
+        max_threads = settings.log_cleaner_threads or available_cores()
         threads = max(1, min(max_threads, len(to_compact), buffer_bytes // _MIN_MAP_BYTES))
         run = _CompactionRun(now, dry_run, buffer_bytes // threads, Progress(on_progress, len(to_compact)))
         checkpoints = CleanerCheckpoints()
@@ -155,11 +156,6 @@ class _CompactionRun:
     dry_run: bool
     map_bytes: int
     progress: Progress
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def compaction_request(topics: str | Iterable[str] | None, config: Mapping[str, object] | None) -> Request:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.arguments import topic_names
-from native_log.compaction.compactor import cores
 from native_log.compaction.survey import survey_log
 from native_log.erasure.copies import (
     RelevantTopics,
@@ -29,6 +28,7 @@ from native_log.log.replacing.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.maintenance import open_for_maintenance, select_partitions
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.system import available_cores
 
 if TYPE_CHECKING:
     import os
@@ -101,7 +101,7 @@ def erase(
         log_dir = open_for_maintenance(path, dry_run, locks, allow_empty=True)
         selected, relevant = _select(log_dir, topics, exclude_topics)
         progress = Progress(on_progress, len(selected))
-        pool = ThreadPoolExecutor(max(1, min(cores(), len(selected))), "erase")
+        pool = ThreadPoolExecutor(max(1, min(available_cores(), len(selected))), "erase")
         try:
             reports = list(pool.map(partial(_erase_partition, log_dir, run, progress), selected))
         except BaseException:

@@ -25,6 +25,7 @@ from native_log.log.reading.reader import check_mode, record_schema
 from native_log.log.tail import Tail
 from native_log.records import RECORD_SCHEMA
 from native_log.segment.damage import DamagedRange
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -334,8 +335,6 @@ class PartitionLog(LocalLog):
         """Flush all appended records to disk."""
         with self._append_lock_held():
             if self._writing is not None:
-                from native_log.log.writing.writable_log import current_ms
-
                 self._writing.appender.flush(current_ms())
 
     def owned_by(self, owner: LogOwner) -> Self:
@@ -391,7 +390,7 @@ class PartitionLog(LocalLog):
         leader_epoch: int | None,
         now_ms: int | None,
     ) -> int:
-        from native_log.log.writing.writable_log import WritableLog, current_ms
+        from native_log.log.writing.writable_log import WritableLog
 
         leader_epoch = optional_integer("leader_epoch", leader_epoch)
         now_ms = optional_integer("now_ms", now_ms)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,8 +27,10 @@ from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError, error
 from native_log.log.recovery.log_recovery import LogRecovery, recover_log
 from native_log.log.recovery.truncation import cut_records, save_cut
 from native_log.logdir.discovery import Discovery, PartitionDir, find_partitions, local_path
+from native_log.system import available_cores
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 logger = logging.getLogger(__name__)
@@ -194,7 +195,7 @@ class _Options:
     ) -> list[PartitionRecovery]:
         """Recover partitions in parallel. `saved`: the checkpoints of each log directory."""
         done = []
-        pool = ThreadPoolExecutor(self.threads or os.cpu_count(), "log-recovery")
+        pool = ThreadPoolExecutor(self.threads or available_cores(), "log-recovery")
         try:
             for result in pool.map(partial(self._recover, saved=saved, dry_run=dry_run), partitions):
                 self.on_partition(result)

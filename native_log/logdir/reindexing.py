@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,8 +20,10 @@ from native_log.logdir.discovery import PartitionDir, find_partitions, local_pat
 from native_log.logdir.recovery import recoverable_partitions
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.rebuild import rebuild
+from native_log.system import available_cores
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping
 
     from native_log.segment.transaction_index import AbortedTxn
@@ -102,7 +103,7 @@ def reindex(
             for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations):
                 locks.enter_context(WriteSession.exclusive(log_dir))
         wanted = recoverable_partitions([find_partitions(one) for one in locations], topics, exclude_topics)
-        pool = ThreadPoolExecutor(threads or os.cpu_count(), "log-reindexing")
+        pool = ThreadPoolExecutor(threads or available_cores(), "log-reindexing")
         try:
             for result in pool.map(partial(_reindexed, config=settings, dry_run=dry_run), wanted):
                 on_partition(result)

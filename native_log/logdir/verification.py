@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from native_log.errors import KafkaLogError
 from native_log.log.problems import Problem
 from native_log.log.verification import verify_log
 from native_log.logdir.logdir import LogDir
+from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,7 +77,7 @@ def verify(
     """
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
     partitions = _chosen(log_dir, topics, exclude_topics)
-    with ThreadPoolExecutor(threads or os.cpu_count(), "log-verification") as pool:
+    with ThreadPoolExecutor(threads or available_cores(), "log-verification") as pool:
         found = pool.map(partial(check_partition, log_dir), partitions)
         rows = [row(one, problem) for one, some in zip(partitions, found, strict=True) for problem in some]
     return pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA)

@@ -17,6 +17,7 @@ from native_log.logdir.create import random_uuid
 from native_log.publish.job import has_other_jobs, remove_abandoned_jobs
 from native_log.publish.partitions import ExistingPartition, NewPartition, Published
 from native_log.storage.writing import fsync_directory
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +59,7 @@ def commit(
             of partitions. If the number is the same, the records are appended.
         OSError: writing failed; the logs are as they were before.
     """
-    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now_ms = current_ms() if now_ms is None else now_ms
     log_dir = Path(job.log_dir)
     session = _enter_session(log_dir, job)
     try:

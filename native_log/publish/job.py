@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import socket
-import time
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.errors import KafkaLogError
 from native_log.storage import is_directory, read_file
 from native_log.storage.writing import gone_name, remove_file, remove_folder, replace_file
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from typing import Self
@@ -206,7 +206,7 @@ def remove_orphaned_staging(partition_dir: Path) -> None:
 
 def _is_dead(marker: Path) -> bool:
     try:
-        is_old = time.time() * 1000 - marker.stat().st_mtime * 1000 > _ABANDONED_MS
+        is_old = current_ms() - marker.stat().st_mtime * 1000 > _ABANDONED_MS
         owner = Owner(**json.loads(read_file(str(marker)))["owner"])
     except FileNotFoundError:
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from native_log.policies import Request, retention_policy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.retention.execution import execute_plans
 from native_log.retention.plan import failed_plan, plan_partition, retention_table
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     import os
@@ -69,7 +69,7 @@ def retain(
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
     request = Request.of(topics, config)
-    now = int(time.time() * 1000) if now_ms is None else now_ms
+    now = current_ms() if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
         selected = select_partitions(log_dir, request.topics, exclude_topics)

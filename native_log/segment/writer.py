@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from native_log.segment.scan import int32s, int64s, scan_file
 from native_log.segment.transaction_index import ABORTED_ENTRY, transaction_index_bytes
 from native_log.storage import DataFile, Window
 from native_log.storage.writing import AppendFile, remove_file
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,7 +108,7 @@ class SegmentWriter:
                 with contextlib.suppress(OSError):
                     remove_file(name)
             raise
-        return cls(directory, base_offset, config, state, files, _now_ms() if now_ms is None else now_ms)
+        return cls(directory, base_offset, config, state, files, current_ms() if now_ms is None else now_ms)
 
     @classmethod
     def open(cls, segment: LogSegment, config: LogConfig | None = None, *, now_ms: int | None = None) -> Self:
@@ -118,7 +118,7 @@ class SegmentWriter:
         entries, time_entries = index.health(segment.size_bytes).entries, times.health().entries
         sizes = (segment.size_bytes, entries * OFFSET_ENTRY.size, time_entries * TIME_ENTRY.size)
         files = _open_files(segment.directory, segment.base_offset, config, "", sizes)
-        created_ms = _now_ms() if now_ms is None else now_ms
+        created_ms = current_ms() if now_ms is None else now_ms
         writer = cls(segment.directory, segment.base_offset, config, "", files, created_ms)
         if time_entries:
             timestamp_ms, offset = times.entry(time_entries - 1)
@@ -396,7 +396,3 @@ def _first_max_timestamp(path: str) -> int:
         for found in scan_file(file, 0, file.size_bytes, Window()):
             return int64s(found.batches, "maxTimestamp")[0] if found.batches.num_rows else -1
     return -1
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -8,6 +8,7 @@ import click
 
 from native_log.cli import changes
 from native_log.cli.options import paths_argument, topics_options
+from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def compact(
     from native_log.compaction import compact as run
 
     config = changes.settings(conf, conf_file)
-    now = changes.now_ms() if now_ms is None else now_ms
+    now = current_ms() if now_ms is None else now_ms
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
         return run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -148,8 +147,3 @@ def _recover_indexes(log: LocalLog) -> None:
     # A crash damages the end of the log. So check the last segment first, before anything is changed.
     recover(recovery_point=max(recovery_point, last), dry_run=True)
     recover(recovery_point=recovery_point)
-
-
-def current_ms() -> int:
-    """Return the current time in epoch ms."""
-    return time.time_ns() // 1_000_000
