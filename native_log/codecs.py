@@ -3,7 +3,7 @@
 | id | name | levels | default level | magic |
 |---|---|---|---|---|
 | 0 | none | | | 0, 1, 2 |
-| 1 | gzip | -1 (zlib's default, 6), 1 to 9 | -1 | 0, 1, 2 |
+| 1 | gzip | 1 to 9; -1: zlib's default, 6 | -1 | 0, 1, 2 |
 | 2 | snappy | | | 0, 1, 2 |
 | 3 | lz4 | 1 to 17 | 9 | 0, 1, 2 |
 | 4 | zstd | -131072 to 22 | 3 | 2 |
@@ -24,27 +24,27 @@ class Codec:
     """Bits 0 to 2 of a batch's attributes."""
     name: str
     """Its name in `compression.type`."""
-    min_level: int | None = None
-    """Inclusive. None: the codec has no levels."""
-    max_level: int | None = None
+    min_level: int = 0
+    """Inclusive."""
+    max_level: int = 0
     """Inclusive."""
     default_level: int | None = None
+    """None: the codec has no levels."""
     magics: tuple[int, ...] = (0, 1, 2)
     """The batch formats that allow the codec."""
 
     def has_level(self, level: int) -> bool:
         """Return whether `level` is one of the codec's levels."""
-        if self.min_level is None or self.max_level is None:
+        if self.default_level is None or (self is GZIP and level == 0):
             return False
-        is_between = self.min_level <= level <= self.max_level
-        return is_between and not (self is GZIP and level == 0)
+        return self.min_level <= level <= self.max_level
 
     @property
     def levels(self) -> str:
         """The levels in words, for messages."""
         if self is GZIP:
-            return "from 1 to 9, or -1,"
-        return f"from {self.min_level} to {self.max_level}"
+            return "-1 or a number from 1 to 9"
+        return f"a number from {self.min_level} to {self.max_level}"
 
 
 NONE = Codec(0, "none")
@@ -56,4 +56,3 @@ ZSTD = Codec(4, "zstd", -131072, 22, 3, magics=(2,))
 CODECS = {codec.name: codec for codec in (NONE, GZIP, SNAPPY, LZ4, ZSTD)}
 """By name, in the order of their ids."""
 CODECS_BY_ID = {codec.id: codec for codec in CODECS.values()}
-CODECS_WITH_LEVELS = tuple(codec for codec in CODECS.values() if codec.default_level is not None)

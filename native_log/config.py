@@ -6,15 +6,19 @@ import difflib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from native_log.codecs import CODECS, GZIP, LZ4, ZSTD
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Self
+
+    from native_log.codecs import Codec
 
 _MAX_INT, _MAX_LONG = 2**31 - 1, 2**63 - 1
 _MS_PER_MINUTE = 60_000
 _MS_PER_HOUR = 60 * _MS_PER_MINUTE
 _POLICIES = ("compact", "delete")
-_CODECS = ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd")
+_COMPRESSION_TYPES = ("producer", "uncompressed", *CODECS)
 
 
 class InvalidConfigError(ValueError):
@@ -193,17 +197,20 @@ def _boolean(name: str, text: str, _: int) -> bool:
     return text.lower() == "true"
 
 
-def _codec(name: str, text: str, _: int) -> str:
-    if text.lower() not in _CODECS:
-        raise InvalidConfigError(f"{name}: expected one of {', '.join(_CODECS)}, found {text!r}")
+def _compression_type(name: str, text: str, _: int) -> str:
+    if text.lower() not in _COMPRESSION_TYPES:
+        raise InvalidConfigError(f"{name}: expected one of {', '.join(_COMPRESSION_TYPES)}, found {text!r}")
     return "none" if text.lower() == "uncompressed" else text.lower()
 
 
-def _gzip_level(name: str, text: str, unit: int) -> int:
-    level = _number(name, text, unit, -1, 9)
-    if level == 0:
-        raise InvalidConfigError(f"{name}: expected -1 or a number from 1 to 9, found 0")
-    return level
+def _level(codec: Codec) -> _Setting:
+    def parse(name: str, text: str, unit: int) -> int:
+        level = _number(name, text, unit, codec.min_level, codec.max_level)
+        if not codec.has_level(level):
+            raise InvalidConfigError(f"{name}: expected {codec.levels}, found {level}")
+        return level
+
+    return _Setting(((f"compression.{codec.name}.level", 1),), parse)
 
 
 def _ratio(name: str, text: str, _: int) -> float:
@@ -254,10 +261,10 @@ _SETTINGS: dict[str, _Setting] = {
         "log.message.timestamp.difference.max.ms",
     ),
     # In a broker's configuration, the setting of the same name is the default of all topics.
-    "compression_type": _Setting((("compression.type", 1),), _codec),
-    "compression_gzip_level": _Setting((("compression.gzip.level", 1),), _gzip_level),
-    "compression_lz4_level": _whole(1, 17, "compression.lz4.level"),
-    "compression_zstd_level": _whole(-131072, 22, "compression.zstd.level"),
+    "compression_type": _Setting((("compression.type", 1),), _compression_type),
+    "compression_gzip_level": _level(GZIP),
+    "compression_lz4_level": _level(LZ4),
+    "compression_zstd_level": _level(ZSTD),
     "flush_messages": _whole(1, _MAX_LONG, "flush.messages", "log.flush.interval.messages"),
     "flush_ms": _whole(0, _MAX_LONG, "flush.ms", "log.flush.interval.ms"),
     "cleanup_policy": _Setting((("cleanup.policy", 1), ("log.cleanup.policy", 1)), _policy),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.names import Option
 from kafkalog_spark.options.offset_json import parse_int
+from native_log.codecs import CODECS, GZIP, LZ4, ZSTD
 from native_log.errors import RecordTooLargeError
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafkalog_spark.options.raw import RawOptions
+    from native_log.codecs import Codec
 
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
+_CODECS_WITH_LEVELS = (GZIP, LZ4, ZSTD)
 _ACKS = ("all", "-1", "0", "1")
 _PACKAGE = "org.apache.kafka.clients.producer."
 _PARTITIONERS = {
@@ -45,7 +46,7 @@ _NUMBERS = {
 _BOOLEANS = ("enable.idempotence", "partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable")
 _OTHERS = (
     "compression.type",
-    *(f"compression.{codec}.level" for codec in _LEVELS),
+    *(f"compression.{codec.name}.level" for codec in _CODECS_WITH_LEVELS),
     "acks",
     "partitioner.class",
     "interceptor.classes",
@@ -116,8 +117,8 @@ class ProducerOptions:
         booleans = {name: _parse_boolean(raw, name) for name in _BOOLEANS}
         acks = _parse_choice(raw, "acks", _ACKS, "all")
         _check_combinations(numbers, booleans["enable.idempotence"], acks)
-        compression = _parse_choice(raw, "compression.type", _CODECS, "none")
-        levels = {codec: _parse_level(raw, codec) for codec in _LEVELS}
+        compression = _parse_choice(raw, "compression.type", tuple(CODECS), "none")
+        levels = {codec.name: _parse_level(raw, codec) for codec in _CODECS_WITH_LEVELS}
         partitioner = _parse_partitioner(raw)
         limits = [numbers[name] for name in ("max.request.size", "buffer.memory")]
         return cls(
@@ -183,14 +184,14 @@ def _parse_number(raw: RawOptions, name: str, kind: str, minimum: int, default: 
     return number
 
 
-def _parse_level(raw: RawOptions, codec: str) -> int | None:
-    name, (minimum, maximum) = f"compression.{codec}.level", _LEVELS[codec]
-    level = _parse_number(raw, name, "INT", minimum, None)
-    if level is not None and level > maximum:
-        raise _invalid_value(name, level, f"Value must be no more than {maximum}")
-    if codec == "gzip" and level == 0:
-        raise _invalid_value(name, level, "Value must be between 1 and 9 or equal to -1")
-    return level
+def _parse_level(raw: RawOptions, codec: Codec) -> int | None:
+    name = f"compression.{codec.name}.level"
+    level = _parse_number(raw, name, "INT", codec.min_level, None)
+    if level is None or codec.has_level(level):
+        return level
+    if level > codec.max_level:
+        raise _invalid_value(name, level, f"Value must be no more than {codec.max_level}")
+    raise _invalid_value(name, level, "Value must be between 1 and 9 or equal to -1")
 
 
 def _parse_boolean(raw: RawOptions, name: str) -> bool | None:

@@ -118,7 +118,7 @@ class EncodeOptions:
                 raise ValueError(
                     f"expected no level, because compression {codec.name} has none, found {self.level}"
                 )
-            raise ValueError(f"expected a level {codec.levels} for {codec.name}, found {self.level}")
+            raise ValueError(f"expected as level of {codec.name} {codec.levels}, found {self.level}")
         _expect(self.magic in codec.magics, f"magic 2, which {codec.name} needs", self.magic)
         _expect(
             self.timestamp_type in (0, 1),

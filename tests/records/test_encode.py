@@ -284,7 +284,7 @@ def test_a_column_of_values_there_has_to_be(impl) -> None:
     ("settings", "message"),
     [
         ({"compression": "brotli"}, "none, gzip, snappy, lz4, zstd, found 'brotli'"),
-        ({"compression": "gzip", "level": 0}, "from 1 to 9, or -1, for gzip, found 0"),
+        ({"compression": "gzip", "level": 0}, "gzip -1 or a number from 1 to 9, found 0"),
         ({"compression": "gzip", "level": 10}, "from 1 to 9"),
         ({"compression": "lz4", "level": 18}, "from 1 to 17"),
         ({"compression": "zstd", "level": 23}, "from -131072 to 22"),

@@ -1,4 +1,4 @@
-"""Payloads compressed as Kafka's Java client frames them."""
+"""Compress payloads with the framing of Kafka's Java client."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ import lz4.block
 import snappy
 import zstandard
 
-from native_log.records.reference.codec import NAMES
+from native_log.codecs import CODECS_BY_ID
 from native_log.records.reference.codec.xxhash import xxh32
 
 LZ4_FAST_LEVEL = 9
-"""Kafka takes lz4's fast compressor at this level, and at any other the slow one of high compression."""
+"""Kafka uses lz4's fast compressor at this level, and its high-compression one at every other."""
 XERIAL_HEADER = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 
 
 def compress(codec: int, magic: int, payload: bytes, level: int | None = None) -> bytes:
-    """`level`: None is the codec's default in Kafka."""
-    match NAMES[codec]:
+    """Compress with the codec of this id. `level`: None is Kafka's default of the codec."""
+    if level is None:
+        level = CODECS_BY_ID[codec].default_level or 0
+    match CODECS_BY_ID[codec].name:
         case "none":
             return payload
         case "gzip":
-            return gzip.compress(payload, 6 if level in (None, -1) else level, mtime=0)
+            return gzip.compress(payload, 6 if level == -1 else level, mtime=0)
         case "snappy":
             blocks = [
                 bytes(snappy.compress(payload[at : at + (32 << 10)]))
@@ -31,11 +33,9 @@ def compress(codec: int, magic: int, payload: bytes, level: int | None = None) -
             ]
             return XERIAL_HEADER + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
         case "lz4":
-            return lz4_frame(payload, magic, LZ4_FAST_LEVEL if level is None else level)
+            return lz4_frame(payload, magic, level)
         case _:
-            return zstandard.ZstdCompressor(
-                level=3 if level is None else level, write_content_size=False
-            ).compress(payload)
+            return zstandard.ZstdCompressor(level=level, write_content_size=False).compress(payload)
 
 
 def lz4_frame(payload: bytes, magic: int, level: int = LZ4_FAST_LEVEL) -> bytes:
