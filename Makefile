@@ -4,8 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYSPARK ?= pyspark==4.3.*
 STAMP := $(VENV)/.installed
-KERNEL := native_log/kernel
-KERNEL_SOURCES := $(shell find $(KERNEL) \( -name target -o -path $(KERNEL)/tests -o -path $(KERNEL)/fuzz \) -prune -o -type f -print)
+KERNEL := kernel
+KERNEL_SOURCES := $(shell find $(KERNEL) \( -name target -o -name tests -o -name benches -o -path $(KERNEL)/fuzz \) -prune -o -type f -print)
 CARGO_MANIFEST := $(KERNEL)/Cargo.toml
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := $(basename $(notdir $(wildcard $(KERNEL)/fuzz/fuzz_targets/*.rs)))
@@ -35,15 +35,15 @@ lint: install ## ruff, mypy, rustfmt, clippy, cargo test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	cargo fmt --manifest-path $(CARGO_MANIFEST) --check
+	cargo fmt --manifest-path $(CARGO_MANIFEST) --all --check
 	cargo fmt --manifest-path $(KERNEL)/fuzz/Cargo.toml --check
-	cargo clippy --manifest-path $(CARGO_MANIFEST) --locked --all-targets --all-features -- -D warnings
-	KERNEL_FUZZ_ROUNDS=20000 cargo test --manifest-path $(CARGO_MANIFEST) --locked --no-default-features --profile checked
+	cargo clippy --manifest-path $(CARGO_MANIFEST) --locked --workspace --all-targets -- -D warnings
+	KERNEL_FUZZ_ROUNDS=20000 cargo test --manifest-path $(CARGO_MANIFEST) --locked --profile checked
 
 format: install ## format the Python and Rust sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	cargo fmt --manifest-path $(CARGO_MANIFEST)
+	cargo fmt --manifest-path $(CARGO_MANIFEST) --all
 	cargo fmt --manifest-path $(KERNEL)/fuzz/Cargo.toml
 
 docs: $(VENV)/.docs ## build the documentation into site/

@@ -39,9 +39,8 @@ class BdistWheel(bdist_wheel):
 
 kernel = RustExtension(
     "native_log._kernel",
-    path="native_log/kernel/Cargo.toml",
+    path="kernel/python/Cargo.toml",
     binding=Binding.PyO3,
-    features=["python"],
     cargo_manifest_args=["--locked"],
     py_limited_api=True,
     debug=False,

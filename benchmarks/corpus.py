@@ -26,7 +26,7 @@ class Topic:
     batch_bytes: int = 64 * KIB
     segment_bytes: int = 256 * MIB
     distinct_keys: int = 0  # 0: no key twice
-    shape: str = ""  # of the values: see native_log/kernel/benches/support/shapes.rs; "": CorpusWriter's own
+    shape: str = ""  # of the values: see kernel/arrow/benches/support/shapes.rs; "": CorpusWriter's own
 
 
 SMALL = tuple(Topic(f"small100-{codec}", codec, 8_000_000) for codec in CODECS)
@@ -151,9 +151,9 @@ def _written(broker: Broker, topics: Iterable[Topic]) -> Iterator[Topic]:
 
 def _write_shapes(folder: Path) -> None:
     """Have the kernel's generator write a file of values for each shape."""
-    manifest = ROOT / "native_log" / "kernel" / "Cargo.toml"
+    manifest = ROOT / "kernel" / "Cargo.toml"
     cargo = ["cargo", "run", "--quiet", "--release", "--locked", "--manifest-path", str(manifest)]
-    subprocess.run([*cargo, "--example", "shapes", "--", str(folder)], check=True)
+    subprocess.run([*cargo, "-p", "kafka-log-arrow", "--example", "shapes", "--", str(folder)], check=True)
 
 
 def _scaled(topic: Topic, scale: float) -> Topic:

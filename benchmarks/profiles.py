@@ -57,19 +57,9 @@ def _kernel_with_symbols() -> Path:
         "CARGO_PROFILE_RELEASE_STRIP": "none",
         "CARGO_PROFILE_RELEASE_DEBUG": "line-tables-only",
     }
-    manifest = ROOT / "native_log" / "kernel" / "Cargo.toml"
-    features = "python,pyo3/extension-module"
-    command = [
-        "cargo",
-        "build",
-        "-q",
-        "--release",
-        "--locked",
-        "--manifest-path",
-        str(manifest),
-        "-F",
-        features,
-    ]
+    manifest = ROOT / "kernel" / "python" / "Cargo.toml"
+    command = ["cargo", "build", "-q", "--release", "--locked", "--manifest-path", str(manifest)]
+    command += ["-F", "pyo3/extension-module"]
     subprocess.run(command, check=True, env=variables)
     return target / "release" / "lib_kernel.so"
 

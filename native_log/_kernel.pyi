@@ -1,4 +1,4 @@
-"""The compiled kernel (crate native_log/kernel). native_log.records.kernel turns its tuples into values."""
+"""The compiled kernel (crate kernel/python). native_log.records.kernel turns its tuples into values."""
 
 from collections.abc import Buffer, Iterable, Sequence  # type: ignore[attr-defined]
 from typing import Any, TypeAlias

@@ -1,0 +1,130 @@
+//! The headers column: list<element: struct<key: string, value: binary>>, null where a record has none.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BinaryArray, ListArray, StringArray, StructArray};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field, FieldRef, Fields};
+
+use kafka_log_format::record::RecordHeader;
+
+use super::validity::Validity;
+
+#[derive(Default)]
+pub struct HeadersColumn {
+    /// Where each row's headers end. Rows beyond its end, up to the rows finished, have none.
+    ends: Vec<i32>,
+    validity: Validity,
+    names: String,
+    name_ends: Vec<i32>,
+    values: Vec<u8>,
+    value_ends: Vec<i32>,
+    value_validity: Validity,
+}
+
+impl HeadersColumn {
+    /// Rows without headers need not be appended. Panics if all headers take 2^31 bytes or more.
+    pub fn append(&mut self, row: usize, headers: &[RecordHeader]) {
+        if headers.is_empty() {
+            return;
+        }
+        self.fill(row);
+        for (name, value) in headers {
+            match value {
+                Some(value) => self.values.extend_from_slice(value),
+                None => self.value_validity.set_null(self.value_ends.len()),
+            }
+            self.value_ends.push(self.values.len() as i32);
+            push_java_utf8(&mut self.names, name);
+            self.name_ends.push(self.names.len() as i32);
+        }
+        self.ends.push(self.name_ends.len() as i32);
+        assert!(self.data_bytes() <= i32::MAX as usize, "has_room was ignored");
+    }
+
+    /// The rows up to `rows` that are not there yet have no headers.
+    fn fill(&mut self, rows: usize) {
+        if self.ends.len() < rows {
+            self.validity.set_nulls(self.ends.len(), rows);
+            self.ends.resize(rows, self.name_ends.len() as i32);
+        }
+    }
+
+    pub fn truncate(&mut self, rows: usize) {
+        self.ends.truncate(rows);
+        self.validity.truncate(rows.min(self.ends.len()));
+        let headers = self.ends.last().map_or(0, |&end| end as usize);
+        self.name_ends.truncate(headers);
+        self.value_ends.truncate(headers);
+        self.value_validity.truncate(headers);
+        self.names.truncate(self.name_ends.last().map_or(0, |&end| end as usize));
+        self.values.truncate(self.value_ends.last().map_or(0, |&end| end as usize));
+    }
+
+    /// Bytes of names and values, and of the offsets between them.
+    pub fn data_bytes(&self) -> usize {
+        self.names.len() + self.values.len() + 8 * self.name_ends.len()
+    }
+
+    pub fn finish(mut self, rows: usize) -> ArrayRef {
+        self.fill(rows);
+        let headers = self.name_ends.len();
+        // SAFETY: all three rows of ends do not decrease and are indexes into what they end; the names are the
+        // pieces of a String that were pushed whole.
+        unsafe {
+            let names =
+                StringArray::new_unchecked(offsets(self.name_ends), Buffer::from_vec(self.names.into_bytes()), None);
+            let values = BinaryArray::new_unchecked(
+                offsets(self.value_ends),
+                Buffer::from_vec(self.values),
+                self.value_validity.finish(headers),
+            );
+            let entries = StructArray::new(entry_fields(), vec![Arc::new(names), Arc::new(values)], None);
+            Arc::new(ListArray::new(element(), offsets(self.ends), Arc::new(entries), self.validity.finish(rows)))
+        }
+    }
+}
+
+/// As Java's `new String(bytes, UTF_8)`: bytes that are not UTF-8 become U+FFFD. Java and Rust agree on how many,
+/// but for encoded surrogates: Java makes one of each.
+fn push_java_utf8(names: &mut String, bytes: &[u8]) {
+    if let Ok(name) = std::str::from_utf8(bytes) {
+        names.push_str(name);
+        return;
+    }
+    let is_surrogate = |at: usize| bytes[at] == 0xed && matches!(bytes.get(at + 1), Some(0xa0..=0xbf));
+    let (mut from, mut at) = (0, 0);
+    while at < bytes.len() {
+        if is_surrogate(at) {
+            names.push_str(&String::from_utf8_lossy(&bytes[from..at]));
+            names.push('\u{fffd}');
+            at += 2 + usize::from(matches!(bytes.get(at + 2), Some(0x80..=0xbf)));
+            from = at;
+        } else {
+            at += 1;
+        }
+    }
+    names.push_str(&String::from_utf8_lossy(&bytes[from..]));
+}
+
+/// Arrow's offsets from the ends.
+///
+/// # Safety
+/// The ends do not decrease.
+unsafe fn offsets(mut ends: Vec<i32>) -> OffsetBuffer<i32> {
+    ends.insert(0, 0);
+    // SAFETY: the caller's promise.
+    unsafe { OffsetBuffer::new_unchecked(ScalarBuffer::from(ends)) }
+}
+
+fn entry_fields() -> Fields {
+    [Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)].into_iter().collect()
+}
+
+fn element() -> FieldRef {
+    Arc::new(Field::new("element", DataType::Struct(entry_fields()), true))
+}
+
+pub fn data_type() -> DataType {
+    DataType::List(element())
+}

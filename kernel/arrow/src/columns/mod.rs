@@ -1,0 +1,12 @@
+//! The columns a record can be read with, and the ones being built.
+
+mod binary;
+mod column;
+mod common;
+mod headers;
+mod record_columns;
+mod runs;
+mod validity;
+
+pub use column::{Column, fields};
+pub use record_columns::{Constants, RecordColumns};

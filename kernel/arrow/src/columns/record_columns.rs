@@ -1,0 +1,311 @@
+//! The columns of records being built.
+
+use std::sync::Arc;
+
+use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
+use arrow_array::{ArrayRef, BooleanArray, Int32Array, Int64Array, PrimitiveArray, TimestampMicrosecondArray};
+use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, OffsetBuffer, ScalarBuffer, ToByteSlice};
+use arrow_schema::{DataType, Fields};
+use kafka_log_format::common_records::CommonRecords;
+use kafka_log_format::record::{Record, RecordHeader};
+use kafka_log_format::sink::{BatchValues, RecordSink};
+
+use super::binary::BinaryColumn;
+use super::column::{Column, fields};
+use super::common;
+use super::headers::HeadersColumn;
+use super::runs::Runs;
+use crate::pool::PoolVec;
+
+/// Columns that are the same for every record of a call. None: null.
+#[derive(Clone, Copy, Default)]
+pub struct Constants<'a> {
+    pub topic: Option<&'a str>,
+    pub partition: Option<i32>,
+    pub segment: Option<&'a str>,
+}
+
+/// The columns being built: those of each record, and those of each batch as runs of equal values. Fields are private
+/// because Arrow relies on what the columns hold.
+///
+/// ```compile_fail
+/// fn add_rows(columns: &mut kafka_log_arrow::columns::RecordColumns) {
+///     columns.rows += 1;
+/// }
+/// ```
+pub struct RecordColumns<'a> {
+    columns: &'a [Column],
+    constants: Constants<'a>,
+    /// The columns of each record that are wanted. All have `rows` rows.
+    pub(super) rows: usize,
+    /// The columns have room for so many rows.
+    reserved_rows: usize,
+    pub(super) key: Option<BinaryColumn>,
+    pub(super) value: Option<BinaryColumn>,
+    pub(super) offset: Option<PoolVec<i64>>,
+    pub(super) timestamp: Option<PoolVec<i64>>,
+    pub(super) sequence: Option<PoolVec<i32>>,
+    pub(super) headers: Option<HeadersColumn>,
+    batches: Runs<BatchValues>,
+}
+
+/// Arrow's 32-bit offsets end here.
+const MAX_COLUMN_BYTES: usize = i32::MAX as usize;
+
+impl<'a> RecordColumns<'a> {
+    pub fn new(columns: &'a [Column], constants: Constants<'a>) -> Self {
+        let wanted = |column: Column| columns.contains(&column);
+        RecordColumns {
+            columns,
+            constants,
+            rows: 0,
+            reserved_rows: 0,
+            key: wanted(Column::Key).then(BinaryColumn::default),
+            value: wanted(Column::Value).then(BinaryColumn::default),
+            offset: wanted(Column::Offset).then(PoolVec::new),
+            timestamp: wanted(Column::Timestamp).then(PoolVec::new),
+            sequence: wanted(Column::Sequence).then(PoolVec::new),
+            headers: wanted(Column::Headers).then(HeadersColumn::default),
+            batches: Runs::default(),
+        }
+    }
+
+    /// How many records there are.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Makes room for `rows` more records, and for `bytes` more bytes in each of the columns of keys and values.
+    fn reserve(&mut self, rows: usize, bytes: usize) {
+        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
+            column.reserve(rows, bytes);
+        }
+        for column in [&mut self.offset, &mut self.timestamp].into_iter().flatten() {
+            column.reserve(rows);
+        }
+        if let Some(column) = &mut self.sequence {
+            column.reserve(rows);
+        }
+        self.reserved_rows = self.reserved_rows.max(self.rows + rows);
+    }
+
+    /// Makes room for these records, if there is not enough already: rows, and bytes below Arrow's 32-bit offsets.
+    pub(super) fn reserve_for(&mut self, records: &CommonRecords) {
+        let (rows, bytes) = (records.left(), records.left_bytes());
+        let fit = |fits: fn(&BinaryColumn, usize) -> bool| {
+            [&self.key, &self.value].into_iter().flatten().all(|column| fits(column, bytes))
+        };
+        assert!(fit(|column, bytes| column.data_bytes() + bytes <= MAX_COLUMN_BYTES), "has_room was ignored");
+        if self.rows + rows > self.reserved_rows || !fit(BinaryColumn::has_room) {
+            self.reserve(rows, bytes);
+        }
+    }
+
+    /// The fields of the columns, all nullable.
+    pub fn fields(&self) -> Fields {
+        fields(self.columns)
+    }
+
+    /// The arrays of the columns. Records of a batch that was not ended are dropped.
+    pub fn finish(mut self) -> Vec<ArrayRef> {
+        if self.batches.rows() != self.rows {
+            self.discard_batch();
+        }
+        let mut built: Vec<(Column, ArrayRef)> = Vec::with_capacity(self.columns.len());
+        for &column in self.columns {
+            let array = match built.iter().find(|(known, _)| *known == column) {
+                Some((_, array)) => array.clone(),
+                None => self.finish_column(column),
+            };
+            built.push((column, array));
+        }
+        built.into_iter().map(|(_, array)| array).collect()
+    }
+
+    fn finish_column(&mut self, column: Column) -> ArrayRef {
+        let (rows, constants) = (self.rows, self.constants);
+        match column {
+            Column::Key => self.key.take().unwrap_or_default().finish(rows),
+            Column::Value => self.value.take().unwrap_or_default().finish(rows),
+            Column::Topic => constant_string(constants.topic, rows),
+            Column::Segment => constant_string(constants.segment, rows),
+            Column::Partition => match constants.partition {
+                Some(value) => Arc::new(Int32Array::new(constant(value, rows), None)),
+                None => Arc::new(Int32Array::new_null(rows)),
+            },
+            Column::Offset => Arc::new(Int64Array::new(fixed(self.offset.take(), rows), None)),
+            Column::Timestamp => {
+                Arc::new(TimestampMicrosecondArray::new(fixed(self.timestamp.take(), rows), None).with_timezone("UTC"))
+            }
+            Column::Sequence => Arc::new(Int32Array::new(fixed(self.sequence.take(), rows), None)),
+            Column::Headers => self.headers.take().unwrap_or_default().finish(rows),
+            Column::TimestampType => self.runs::<Int32Type>(|batch| batch.timestamp_type),
+            Column::LeaderEpoch => self.runs::<Int32Type>(|batch| batch.leader_epoch),
+            Column::ProducerId => self.runs::<Int64Type>(|batch| batch.producer_id),
+            Column::ProducerEpoch => self.runs::<Int32Type>(|batch| batch.producer_epoch),
+            Column::Magic => self.runs::<Int32Type>(|batch| batch.magic),
+            Column::BatchOffset => self.runs::<Int64Type>(|batch| batch.batch_offset),
+            Column::Position => self.runs::<Int64Type>(|batch| batch.position),
+            Column::IsTransactional => self.boolean_runs(|batch| batch.is_transactional),
+            Column::Compression => self.string_runs(|batch| batch.codec.name()),
+        }
+    }
+
+    fn runs<P: ArrowPrimitiveType>(&self, value: impl Fn(&BatchValues) -> P::Native) -> ArrayRef
+    where
+        P::Native: PartialEq,
+    {
+        let runs = self.batches.of(value);
+        let values = match runs[..] {
+            [(value, _)] => constant(value, self.rows),
+            _ => {
+                let mut values = Vec::with_capacity(self.rows);
+                runs.iter().for_each(|&(value, end)| values.resize(end, value));
+                values.into()
+            }
+        };
+        Arc::new(PrimitiveArray::<P>::new(values, None))
+    }
+
+    fn boolean_runs(&self, value: impl Fn(&BatchValues) -> bool) -> ArrayRef {
+        let mut values = BooleanBufferBuilder::new(self.rows);
+        for (value, end) in self.batches.of(value) {
+            values.append_n(end - values.len(), value);
+        }
+        Arc::new(BooleanArray::new(values.finish(), None))
+    }
+
+    fn string_runs(&self, value: impl Fn(&BatchValues) -> &'static str) -> ArrayRef {
+        let runs = self.batches.of(value);
+        if let [(text, _)] = runs[..] {
+            return constant_string(Some(text), self.rows);
+        }
+        let mut values = Vec::with_capacity(self.rows);
+        runs.iter().for_each(|&(text, end)| values.resize(end, text));
+        Arc::new(arrow_array::StringArray::from(values))
+    }
+}
+
+impl RecordSink for RecordColumns<'_> {
+    fn record_count(&self) -> usize {
+        self.rows
+    }
+
+    /// The size of the columns. Bitmaps count nothing.
+    fn size_bytes(&self) -> usize {
+        let text = |text: Option<&str>| self.rows * (4 + text.map_or(0, str::len));
+        let binary =
+            |column: &Option<BinaryColumn>| self.rows * 4 + column.as_ref().map_or(0, BinaryColumn::data_bytes);
+        let bytes_of = |column: &Column| match column {
+            Column::Key => binary(&self.key),
+            Column::Value => binary(&self.value),
+            Column::Topic => text(self.constants.topic),
+            Column::Segment => text(self.constants.segment),
+            Column::Compression => text(Some("none")),
+            Column::Headers => self.rows * 4 + self.headers.as_ref().map_or(0, HeadersColumn::data_bytes),
+            Column::IsTransactional => self.rows / 8,
+            Column::Offset | Column::Timestamp | Column::ProducerId | Column::BatchOffset | Column::Position => {
+                self.rows * 8
+            }
+            Column::Partition
+            | Column::TimestampType
+            | Column::LeaderEpoch
+            | Column::ProducerEpoch
+            | Column::Sequence
+            | Column::Magic => self.rows * 4,
+        };
+        self.columns.iter().map(bytes_of).sum()
+    }
+
+    /// Whether all columns stay below Arrow's 32-bit offsets.
+    fn has_room(&self, records: usize, bytes: usize) -> bool {
+        let texts = [self.constants.topic, self.constants.segment];
+        let widest = texts.into_iter().flatten().map(str::len).max().unwrap_or(0);
+        let longest = [&self.key, &self.value].into_iter().flatten().map(BinaryColumn::data_bytes).max();
+        let headers = self.headers.as_ref().map_or(0, HeadersColumn::data_bytes);
+        (self.rows + records).saturating_mul(widest.max(8)) <= MAX_COLUMN_BYTES
+            && longest.unwrap_or(0).saturating_add(bytes) <= MAX_COLUMN_BYTES
+            && headers.saturating_add(bytes.saturating_mul(3)) <= MAX_COLUMN_BYTES // U+FFFD has three bytes
+    }
+
+    fn append(&mut self, record: &Record, headers: &[RecordHeader]) {
+        if let Some(column) = &mut self.key {
+            column.append(self.rows, record.key);
+        }
+        if let Some(column) = &mut self.value {
+            column.append(self.rows, record.value);
+        }
+        if let Some(column) = &mut self.offset {
+            column.push(record.offset);
+        }
+        if let Some(column) = &mut self.timestamp {
+            column.push(micros(record.timestamp_ms));
+        }
+        if let Some(column) = &mut self.sequence {
+            column.push(record.sequence);
+        }
+        if let Some(column) = &mut self.headers {
+            column.append(self.rows, headers);
+        }
+        self.rows += 1;
+    }
+
+    fn append_common(&mut self, records: &mut CommonRecords) {
+        common::append(records, self);
+    }
+
+    fn expect(&mut self, times: usize) {
+        const MOST: usize = 16 << 20;
+        let rows = self.rows.saturating_mul(times).min(MOST / 8);
+        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
+            column.reserve(rows, column.data_bytes().saturating_mul(times).min(MOST));
+        }
+        self.reserve(rows, 0);
+    }
+
+    fn end_batch(&mut self, batch: BatchValues) {
+        self.batches.extend_to(self.rows, batch);
+    }
+
+    fn discard_batch(&mut self) {
+        self.rows = self.batches.rows();
+        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
+            column.truncate(self.rows);
+        }
+        for column in [&mut self.offset, &mut self.timestamp].into_iter().flatten() {
+            column.truncate(self.rows);
+        }
+        if let Some(column) = &mut self.sequence {
+            column.truncate(self.rows);
+        }
+        if let Some(column) = &mut self.headers {
+            column.truncate(self.rows);
+        }
+    }
+}
+
+/// Milliseconds to microseconds, as far as 64 bits go.
+#[inline(always)]
+pub fn micros(timestamp_ms: i64) -> i64 {
+    timestamp_ms.saturating_mul(1000)
+}
+
+fn fixed<T: ArrowNativeType>(column: Option<PoolVec<T>>, rows: usize) -> ScalarBuffer<T> {
+    ScalarBuffer::new(column.unwrap_or_default().into_buffer(), 0, rows)
+}
+
+fn constant<T: ArrowNativeType>(value: T, rows: usize) -> ScalarBuffer<T> {
+    ScalarBuffer::new(crate::constant::repeated(value.to_byte_slice(), rows), 0, rows)
+}
+
+fn constant_string(text: Option<&str>, rows: usize) -> ArrayRef {
+    let Some(text) = text else { return arrow_array::new_null_array(&DataType::Utf8, rows) };
+    assert!(text.len().saturating_mul(rows) <= MAX_COLUMN_BYTES, "has_room was ignored");
+    let offsets = crate::constant::offsets(text.len(), rows);
+    let data = crate::constant::repeated(text.as_bytes(), rows);
+    // SAFETY: the offsets are multiples of the text's length, so every value is the text, which is UTF-8.
+    unsafe {
+        let offsets = OffsetBuffer::new_unchecked(ScalarBuffer::new(offsets, 0, rows + 1));
+        Arc::new(arrow_array::StringArray::new_unchecked(offsets, data, None))
+    }
+}

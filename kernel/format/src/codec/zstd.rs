@@ -1,0 +1,117 @@
+//! zstd (RFC 8878): any number of frames, with or without content size.
+
+use zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall;
+use zstd_safe::{DCtx, get_error_name};
+
+use super::scratch::Scratch;
+use crate::damage::Fault;
+
+const MAGIC: u32 = 0xfd2f_b528;
+/// Frames to be passed over have this magic but for its lowest four bits.
+const SKIPPABLE: u32 = 0x184d_2a50;
+const MAX_BLOCK: usize = 128 << 10;
+/// zstd's own default, and zstd-jni's: a frame that refers further back is refused.
+const MAX_WINDOW: u64 = 1 << 27;
+
+/// A zstd context, made when first used.
+#[derive(Default)]
+pub struct Zstd(Option<DCtx<'static>>);
+
+impl Zstd {
+    pub fn decompress(&mut self, input: &[u8], out: &mut Scratch) -> Result<(), Fault> {
+        let most = most_content(input)?;
+        let context = self.0.get_or_insert_with(DCtx::create);
+        out.reserve(most.min(input.len().saturating_mul(4)))?;
+        loop {
+            match context.decompress(out.room(), input) {
+                Ok(written) => {
+                    out.filled += written;
+                    return Ok(());
+                }
+                // Of some damaged frames zstd says so however much room there is.
+                Err(code) if is_too_small(code) && out.room().len() < most => out.grow()?,
+                Err(code) => {
+                    let message = format!("the zstd stream is damaged: {}", get_error_name(code));
+                    return Err(Fault::compression(message));
+                }
+            }
+        }
+    }
+}
+
+fn is_too_small(code: usize) -> bool {
+    // SAFETY: a pure function of its argument.
+    unsafe { zstd_safe::zstd_sys::ZSTD_getErrorCode(code) == ZSTD_error_dstSize_tooSmall }
+}
+
+/// The most bytes that the blocks in `input` can come to. Looks at the headers of frames and blocks only, and believes
+/// no content size.
+fn most_content(input: &[u8]) -> Result<usize, Fault> {
+    let mut rest = Input(input);
+    let mut most = 0usize;
+    while !rest.0.is_empty() {
+        let magic = rest.number(4)? as u32;
+        if magic & !0xf == SKIPPABLE {
+            let bytes = rest.number(4)?;
+            rest.take(bytes as usize)?;
+        } else if magic == MAGIC {
+            most = most.saturating_add(frame(&mut rest)?);
+        } else {
+            return Err(Fault::compression(format!("no zstd frame begins with {magic:#010x}")));
+        }
+    }
+    Ok(most)
+}
+
+/// The most bytes that the frame whose magic was taken can come to.
+fn frame(rest: &mut Input) -> Result<usize, Fault> {
+    let descriptor = rest.take(1)?[0];
+    let single_segment = descriptor & 0x20 != 0;
+    if !single_segment {
+        let window = rest.take(1)?[0];
+        let base = 1u64 << (10 + (window >> 3));
+        let bytes = base + base / 8 * u64::from(window & 7);
+        if bytes > MAX_WINDOW {
+            return Err(Fault::compression(format!(
+                "a zstd frame has a window of {bytes} bytes, at most {MAX_WINDOW}"
+            )));
+        }
+    }
+    rest.take([0, 1, 2, 4][usize::from(descriptor & 3)])?; // dictionary id
+    rest.take([usize::from(single_segment), 2, 4, 8][usize::from(descriptor >> 6)])?; // content size
+    let mut most = 0usize;
+    loop {
+        let header = rest.number(3)? as usize;
+        let (is_last, kind, bytes) = (header & 1 == 1, header >> 1 & 3, header >> 3);
+        let (stored, content) = match kind {
+            0 => (bytes, bytes),
+            1 => (1, bytes), // one byte, again and again
+            _ => (bytes, MAX_BLOCK),
+        };
+        rest.take(stored)?;
+        most = most.saturating_add(content.min(MAX_BLOCK));
+        if is_last {
+            break;
+        }
+    }
+    if descriptor & 4 != 0 {
+        rest.take(4)?; // checksum
+    }
+    Ok(most)
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8], Fault> {
+        let (taken, rest) =
+            self.0.split_at_checked(bytes).ok_or_else(|| Fault::compression("a zstd frame is cut short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// A little-endian number of so many bytes.
+    fn number(&mut self, bytes: usize) -> Result<u64, Fault> {
+        Ok(self.take(bytes)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    }
+}

@@ -1,0 +1,228 @@
+//! The fast reader of v2 records. It reads records of the common shape only: their lengths take few bytes, and what it
+//! does not read itself (every other shape, and damage) it leaves to the careful reader in `v2`.
+
+use crate::header::V2Header;
+use crate::selection::OffsetRange;
+use crate::varint::{unzigzag_i32, unzigzag_i64};
+
+/// How many bytes behind a record's end may be read: the reader looks at a few, and a copy of a key or a value may take
+/// up to COPY_SLACK too many.
+const READ_AHEAD: usize = crate::codec::SLACK;
+
+/// The records of a batch that were not read yet.
+pub struct CommonRecords<'a> {
+    header: &'a V2Header,
+    /// All records of the batch, decompressed. Bytes that mean nothing may follow them.
+    readable: &'a [u8],
+    section_bytes: usize,
+    /// Records that end at or before this index are read here: READ_AHEAD bytes behind it are readable.
+    end: usize,
+    wanted: OffsetRange,
+    /// Index of the next record.
+    pub(crate) position: usize,
+    /// How many records are left.
+    pub(crate) left: usize,
+}
+
+/// A record of the common shape. At least COPY_SLACK bytes behind its key and its value are readable.
+#[derive(Clone, Copy)]
+pub struct CommonRecord {
+    timestamp_delta: i64,
+    offset: i64,
+    offset_delta: i32,
+    key: *const u8,
+    key_bytes: i32,
+    value: *const u8,
+    value_bytes: i32,
+}
+
+impl CommonRecord {
+    #[inline(always)]
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    #[inline(always)]
+    pub fn offset_delta(&self) -> i32 {
+        self.offset_delta
+    }
+
+    #[inline(always)]
+    pub fn timestamp_delta(&self) -> i64 {
+        self.timestamp_delta
+    }
+
+    /// The address of the key and its length, which is negative for null.
+    #[inline(always)]
+    pub fn key(&self) -> (*const u8, i32) {
+        (self.key, self.key_bytes)
+    }
+
+    /// The address of the value and its length, which is negative for null.
+    #[inline(always)]
+    pub fn value(&self) -> (*const u8, i32) {
+        (self.value, self.value_bytes)
+    }
+}
+
+impl<'a> CommonRecords<'a> {
+    /// `count` records in the first `section_bytes` bytes, each of at least seven bytes.
+    pub(crate) fn new(
+        header: &'a V2Header,
+        readable: &'a [u8],
+        section_bytes: usize,
+        count: usize,
+        wanted: OffsetRange,
+    ) -> Self {
+        let end = section_bytes.min(readable.len().saturating_sub(READ_AHEAD));
+        CommonRecords { header, readable, section_bytes, end, wanted, position: 0, left: count }
+    }
+
+    /// The header of the batch.
+    pub fn header(&self) -> &'a V2Header {
+        self.header
+    }
+
+    /// How many records are left.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// How many bytes the records take that are left.
+    pub fn left_bytes(&self) -> usize {
+        self.section_bytes - self.position
+    }
+
+    /// Calls `append` for each record with a wanted offset, up to the first record that is not of the common shape. With
+    /// HEADERS, records with headers are of the common shape, too; their headers are skipped.
+    #[inline(always)]
+    pub fn for_each<const HEADERS: bool>(&mut self, mut append: impl FnMut(CommonRecord)) {
+        let (mut position, mut left) = (self.position, self.left);
+        while left > 0 && position < self.end {
+            // SAFETY: the position is below the end.
+            let Some((record, next)) = (unsafe { self.record::<HEADERS>(position) }) else { break };
+            position = next;
+            left -= 1;
+            if self.wanted.contains(record.offset) {
+                append(record);
+            }
+        }
+        (self.position, self.left) = (position, left);
+    }
+
+    /// The record at `at` and the index of the next one, or None if the record is not of the common shape.
+    ///
+    /// # Safety
+    /// `at` is below `end`.
+    #[inline(always)]
+    unsafe fn record<const HEADERS: bool>(&self, at: usize) -> Option<(CommonRecord, usize)> {
+        let start = self.readable.as_ptr();
+        // SAFETY: length, attributes, deltas and key length take 15 bytes at most, of READ_AHEAD; what is behind the
+        // key is read only if the key ends at or before `next`, which is at most `end`.
+        unsafe {
+            let mut p = at;
+            let length = varint(start, &mut p)?;
+            let next = p.wrapping_add(length as usize);
+            if length < 0 || next > self.end {
+                return None;
+            }
+            p += 1; // attributes, of which none is in use
+            let timestamp_delta = varlong(start, &mut p)?;
+            let offset_delta = varint(start, &mut p)?;
+            let key_bytes = varint(start, &mut p)?;
+            let key = p;
+            p += key_bytes.max(0) as usize;
+            if p > next {
+                return None;
+            }
+            let value_bytes = varint(start, &mut p)?;
+            let value = p;
+            p += value_bytes.max(0) as usize;
+            // Without headers, one byte is left for their count, and it is 0.
+            let ends = if HEADERS {
+                p < next && self.headers_fill(p, next)
+            } else {
+                p + 1 == next && start.add(p).read() == 0
+            };
+            if !ends {
+                return None;
+            }
+            let offset = self.header.base_offset.wrapping_add(i64::from(offset_delta));
+            let (key, value) = (start.add(key), start.add(value));
+            Some((CommonRecord { timestamp_delta, offset, offset_delta, key, key_bytes, value, value_bytes }, next))
+        }
+    }
+
+    /// Whether a header count and so many headers of the common shape fill the bytes from `at` to `end` exactly.
+    ///
+    /// # Safety
+    /// `at` is below `end`, behind which READ_AHEAD bytes are readable.
+    #[inline(always)]
+    unsafe fn headers_fill(&self, mut at: usize, end: usize) -> bool {
+        let start = self.readable.as_ptr();
+        // SAFETY: every length is read at `end` or before, but for the first name's, which may begin two bytes later.
+        unsafe {
+            let Some(count @ 0..) = varint(start, &mut at) else { return false };
+            for _ in 0..count {
+                let Some(name_bytes @ 0..) = varint(start, &mut at) else { return false };
+                at += name_bytes as usize;
+                if at >= end {
+                    return false;
+                }
+                let Some(value_bytes) = varint(start, &mut at) else { return false };
+                at += value_bytes.max(0) as usize;
+                if at > end {
+                    return false;
+                }
+            }
+        }
+        at == end
+    }
+}
+
+/// A varint of at most three bytes.
+///
+/// # Safety
+/// Three bytes are readable.
+#[inline(always)]
+unsafe fn varint(start: *const u8, at: &mut usize) -> Option<i32> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let p = start.add(*at);
+        let first = u32::from(p.read());
+        if first < 0x80 {
+            *at += 1;
+            return Some(unzigzag_i32(first));
+        }
+        let second = u32::from(p.add(1).read());
+        if second < 0x80 {
+            *at += 2;
+            return Some(unzigzag_i32((first & 0x7f) | second << 7));
+        }
+        let third = u32::from(p.add(2).read());
+        if third < 0x80 {
+            *at += 3;
+            return Some(unzigzag_i32((first & 0x7f) | (second & 0x7f) << 7 | third << 14));
+        }
+        None
+    }
+}
+
+/// A varlong of at most five bytes.
+///
+/// # Safety
+/// Five bytes are readable.
+#[inline(always)]
+unsafe fn varlong(start: *const u8, at: &mut usize) -> Option<i64> {
+    let mut raw = 0;
+    for index in 0..5 {
+        // SAFETY: the caller's promise.
+        let byte = u64::from(unsafe { start.add(*at + index).read() });
+        raw |= (byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            *at += index + 1;
+            return Some(unzigzag_i64(raw));
+        }
+    }
+    None
+}

@@ -1,0 +1,342 @@
+//! A buffer of batches, or part of a file, to the records in them.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+
+use crate::chunk::Chunk;
+use crate::codec::{Codec, Decompressor, SLACK, with_decompressor};
+use crate::damage::{Damage, Fault};
+use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::legacy;
+use crate::order::{Claim, Order};
+use crate::selection::{OffsetRange, Selection};
+use crate::sink::{BatchValues, RecordSink};
+use crate::status::{Status, Stopped};
+use crate::v2;
+
+/// What a call of `decode` is asked for.
+pub struct Options<'a> {
+    pub base_position: i64,
+    pub selection: Selection,
+    /// None: batches come in any order.
+    pub order: Option<Order<'a>>,
+    pub max_rows: Option<usize>,
+    pub max_bytes: Option<usize>,
+    pub check_crcs: bool,
+    pub max_batch_bytes: usize,
+    pub control: bool,
+}
+
+/// What one batch came to.
+enum Used {
+    /// Its records were appended; the next offset is this.
+    Records {
+        next_offset: i64,
+    },
+    /// Passed over by its header.
+    Passed {
+        next_offset: i64,
+    },
+    Partial {
+        needed: usize,
+    },
+}
+
+/// Reads batches from the beginning of `buffer` until something stops it, and appends their records to `sink`.
+pub fn decode<S: RecordSink>(buffer: &[u8], options: &Options, sink: &mut S) -> Stopped {
+    with_decompressor(|decompressor| Decoder::new(options, sink, decompressor).run(buffer, 0))
+}
+
+/// The same as if the bytes of `file` from the base position to `end` were the buffer. They are read in chunks that stay
+/// in the processor's cache until they are decoded. That the file ends before `end` is the error UnexpectedEof.
+pub fn decode_file<S: RecordSink>(file: &File, end: u64, options: &Options, sink: &mut S) -> io::Result<Stopped> {
+    with_decompressor(|decompressor| {
+        CHUNK.with_borrow_mut(|chunk| {
+            let stopped = Decoder::new(options, sink, decompressor).run_file(file, end, chunk);
+            chunk.trim(KEPT_CHUNK_BYTES);
+            stopped
+        })
+    })
+}
+
+/// How much of a file is read at a time, unless a batch is larger: enough that a system call costs little, and little
+/// enough to stay in the processor's cache until it is decoded.
+const CHUNK_BYTES: usize = 1 << 20;
+/// The first chunk of a call with low limits.
+const SMALLEST_CHUNK_BYTES: usize = 64 << 10;
+/// A buffer larger than this is freed after a call.
+const KEPT_CHUNK_BYTES: usize = 4 << 20;
+
+/// Size of a call's first chunk; each further one is twice as large. A call that soon reaches its limits must not read
+/// much more than it decodes, because the next call reads that again.
+fn first_chunk_bytes(max_rows: Option<usize>, max_bytes: Option<usize>) -> usize {
+    const ROW_BYTES: usize = 128; // an estimate
+    let by_rows = max_rows.map_or(CHUNK_BYTES, |rows| rows.saturating_mul(ROW_BYTES));
+    by_rows.min(max_bytes.unwrap_or(CHUNK_BYTES)).clamp(SMALLEST_CHUNK_BYTES, CHUNK_BYTES)
+}
+
+thread_local! {
+    static CHUNK: RefCell<Chunk> = RefCell::default();
+}
+
+struct Decoder<'a, S> {
+    options: &'a Options<'a>,
+    wanted: OffsetRange,
+    sink: &'a mut S,
+    decompressor: &'a mut Decompressor,
+    /// Of the buffer's first byte.
+    base_position: i64,
+    next_offset: Option<i64>,
+    order: Option<Order<'a>>,
+    /// Whether there is room for as many rows as the first batch lets expect.
+    expected: bool,
+}
+
+impl<'a, S: RecordSink> Decoder<'a, S> {
+    fn new(options: &'a Options<'a>, sink: &'a mut S, decompressor: &'a mut Decompressor) -> Self {
+        Decoder {
+            options,
+            wanted: options.selection.range(),
+            sink,
+            decompressor,
+            base_position: options.base_position,
+            next_offset: None,
+            order: options.order,
+            expected: false,
+        }
+    }
+
+    fn run_file(&mut self, file: &File, end: u64, chunk: &mut Chunk) -> io::Result<Stopped> {
+        let mut chunk_bytes = first_chunk_bytes(self.options.max_rows, self.options.max_bytes);
+        let (mut kept, mut wanted) = (0, chunk_bytes);
+        loop {
+            let position = self.base_position as u64;
+            let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
+            let bytes = wanted.max(kept).min(left);
+            chunk.fill(file, position, kept, bytes)?;
+            let stopped = self.run(chunk.bytes(), left - bytes);
+            let used = (stopped.position - self.base_position) as usize;
+            chunk_bytes = (2 * chunk_bytes).min(CHUNK_BYTES);
+            wanted = match stopped.status {
+                _ if bytes == left => return Ok(stopped),
+                Status::End => chunk_bytes,
+                Status::Partial if stopped.needed_bytes <= left - used => chunk_bytes.max(stopped.needed_bytes),
+                // Maybe the zeros of a small offset; or else all the rest must be zeros, too.
+                Status::Zeros if bytes - used < MAGIC_END => chunk_bytes,
+                Status::Zeros => left,
+                _ => return Ok(stopped),
+            };
+            // What the chunk's end has of a batch is not read again.
+            kept = bytes.saturating_sub(used);
+            self.base_position = stopped.position;
+            if used < left && self.is_full() {
+                return Ok(Stopped { status: Status::Limit, needed_bytes: 0, ..stopped });
+            }
+        }
+    }
+
+    /// Reads batches from the beginning of `buffer`, behind which so many more bytes are to come in other calls.
+    fn run(&mut self, buffer: &[u8], to_come: usize) -> Stopped {
+        let mut at = 0;
+        loop {
+            let (position, next_offset) = (self.position(at), self.next_offset);
+            let stopped =
+                |status, needed_bytes, damage| Stopped { status, position, next_offset, needed_bytes, damage };
+            if at < buffer.len() && self.is_full() {
+                return stopped(Status::Limit, 0, None);
+            }
+            let prefix = match next(buffer, at, self.options.max_batch_bytes) {
+                Next::Batch(prefix) => prefix,
+                Next::End => return stopped(Status::End, 0, None),
+                Next::Zeros => return stopped(Status::Zeros, 0, None),
+                Next::Partial { needed } => return stopped(Status::Partial, needed, None),
+                Next::Damaged { fault, size_bytes, offset } => {
+                    let damage = Damage { fault, position, size_bytes, offset };
+                    return stopped(Status::Damaged, 0, Some(damage));
+                }
+            };
+            match self.batch(&prefix, &buffer[at..], position) {
+                Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
+                Ok(Used::Passed { next_offset: behind }) => self.accept(behind),
+                Ok(Used::Records { next_offset: behind }) => {
+                    self.accept(behind);
+                    if !self.expected {
+                        self.expected = true;
+                        self.sink.expect((buffer.len() - at + to_come) / prefix.total);
+                    }
+                }
+                Err(Stop::Full) => return stopped(Status::Limit, 0, None),
+                Err(Stop::Fault(fault)) => {
+                    self.sink.discard_batch();
+                    let size_bytes = prefix.total as i64;
+                    let damage = Damage { fault, position, size_bytes, offset: prefix.offset };
+                    return stopped(Status::Damaged, 0, Some(damage));
+                }
+            }
+            at += prefix.total;
+        }
+    }
+
+    /// The batch at hand was used, or passed over.
+    fn accept(&mut self, next_offset: i64) {
+        self.next_offset = Some(next_offset);
+        if let Some(order) = &mut self.order {
+            order.accept(next_offset);
+        }
+    }
+
+    fn position(&self, at: usize) -> i64 {
+        self.base_position.saturating_add(at as i64)
+    }
+
+    fn is_full(&self) -> bool {
+        let records = self.sink.record_count();
+        let Options { max_rows, max_bytes, .. } = self.options;
+        records > 0
+            && (max_rows.is_some_and(|most| records >= most)
+                || max_bytes.is_some_and(|most| self.sink.size_bytes() >= most))
+    }
+
+    fn batch(&mut self, prefix: &Prefix, rest: &[u8], position: i64) -> Result<Used, Stop> {
+        if rest.len() < prefix.header_bytes() {
+            return Ok(Used::Partial { needed: prefix.header_bytes() });
+        }
+        match rest.first_chunk::<V2_HEADER>() {
+            Some(header) if prefix.magic == 2 => self.v2_batch(V2Header::parse(header), prefix.total, rest, position),
+            _ => self.legacy_batch(LegacyHeader::parse(rest), prefix.total, rest, position),
+        }
+    }
+
+    fn v2_batch(&mut self, header: V2Header, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
+        let options = self.options;
+        // Compaction may have removed the last record: go on behind its offset all the same.
+        let next_offset = header.last_offset().wrapping_add(1);
+        if let Some(order) = &self.order {
+            let (first, last) = (header.base_offset, header.last_offset());
+            order.check(&Claim { first, last, rest, total, position })?;
+        }
+        if options.selection.passes_v2(&header) {
+            return Ok(Used::Passed { next_offset });
+        }
+        // Such a batch has no rows if it is what it says; but one flipped bit can make any batch say so.
+        let without_rows = header.record_count == 0 || (header.control() && !options.control);
+        if without_rows && !options.check_crcs {
+            return Ok(Used::Passed { next_offset });
+        }
+        let Some(batch) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
+        if options.check_crcs {
+            header.check_crc(batch)?;
+        }
+        if without_rows {
+            return Ok(Used::Passed { next_offset });
+        }
+        let (readable, section_bytes) = match header.codec() {
+            Codec::None => (&rest[V2_HEADER..], total - V2_HEADER),
+            codec => {
+                let input = &batch[V2_HEADER..];
+                let readable = self.decompressor.decompress(codec, 2, input, options.max_batch_bytes)?;
+                (readable, readable.len() - SLACK)
+            }
+        };
+        check_room(self.sink, header.record_count, section_bytes, options)?;
+        v2::read_records(&header, readable, section_bytes, self.wanted, self.sink)?;
+        self.sink.end_batch(BatchValues {
+            timestamp_type: i32::from(header.log_append_time()),
+            leader_epoch: header.leader_epoch,
+            producer_id: header.producer_id,
+            producer_epoch: header.producer_epoch.into(),
+            is_transactional: header.transactional(),
+            codec: header.codec(),
+            magic: 2,
+            batch_offset: header.base_offset,
+            position,
+        });
+        Ok(Used::Records { next_offset })
+    }
+
+    fn legacy_batch(&mut self, header: LegacyHeader, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
+        let options = self.options;
+        if let Some(order) = self.order.as_ref().filter(|_| !header.lacks_offset()) {
+            order.check(&Claim { first: header.offset, last: header.offset, rest, total, position })?;
+        }
+        if options.selection.passes_legacy(&header) {
+            return Ok(Used::Passed { next_offset: header.offset.wrapping_add(1) });
+        }
+        let Some(message) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
+        let (batch_offset, last_offset) = if header.is_wrapper() {
+            self.wrapper(&header, message)?
+        } else {
+            legacy::read_message(&header, message, options.check_crcs, self.wanted, self.sink)?;
+            (header.offset, header.offset)
+        };
+        self.sink.end_batch(BatchValues {
+            timestamp_type: header.timestamp_type(),
+            leader_epoch: -1,
+            producer_id: -1,
+            producer_epoch: -1,
+            is_transactional: false,
+            codec: header.codec(),
+            magic: header.magic.into(),
+            batch_offset,
+            position,
+        });
+        Ok(Used::Records { next_offset: last_offset.wrapping_add(1) })
+    }
+
+    /// First and last offset of a wrapper. Its own CRC is not looked at: neither does the Java consumer, which checks
+    /// the records it hands out, and those are the inner ones (CompletedFetch.maybeEnsureValid).
+    fn wrapper(&mut self, header: &LegacyHeader, message: &[u8]) -> Result<(i64, i64), Stop> {
+        let options = self.options;
+        let input = legacy::wrapped(header, message)?;
+        let readable = self.decompressor.decompress(header.codec(), header.magic, input, options.max_batch_bytes)?;
+        let content = &readable[..readable.len() - SLACK];
+        check_room(self.sink, 0, content.len(), options)?;
+        let offsets = legacy::read_wrapper(header, content, options.check_crcs, self.wanted, self.sink)?;
+        if let Some(order) = &self.order {
+            order.check_wrapped(offsets.first, offsets.last)?;
+        }
+        Ok((offsets.first, if header.lacks_offset() { offsets.last } else { header.offset }))
+    }
+}
+
+/// Why a batch was not used.
+enum Stop {
+    Fault(Fault),
+    /// It does not fit into this call's columns any more.
+    Full,
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Stop::Fault(fault)
+    }
+}
+
+/// Columns have 32-bit offsets: a batch that would go beyond them is left for the next call, or is too large for any.
+fn check_room<S: RecordSink>(sink: &S, record_count: i32, bytes: usize, options: &Options) -> Result<(), Stop> {
+    let most = (bytes / 7).min(usize::try_from(record_count).unwrap_or(0).max(bytes / 26));
+    if sink.has_room(most, bytes) {
+        return Ok(());
+    }
+    if sink.record_count() > 0 {
+        return Err(Stop::Full);
+    }
+    let limit = options.max_batch_bytes;
+    Err(Stop::Fault(Fault::too_large("the columns of the batch need more than 2^31 bytes for its", bytes, limit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_limits_make_the_first_chunk_small() {
+        assert_eq!(first_chunk_bytes(None, None), CHUNK_BYTES);
+        assert_eq!(first_chunk_bytes(Some(usize::MAX), Some(usize::MAX)), CHUNK_BYTES);
+        assert_eq!(first_chunk_bytes(Some(1), None), SMALLEST_CHUNK_BYTES);
+        assert_eq!(first_chunk_bytes(None, Some(1)), SMALLEST_CHUNK_BYTES);
+        assert_eq!(first_chunk_bytes(Some(1_000_000), Some(300_000)), 300_000);
+        assert_eq!(first_chunk_bytes(Some(1000), Some(300_000)), 128_000);
+    }
+}

@@ -1,0 +1,271 @@
+//! The entry prefix that all formats share, and the headers of v2 batches and v0/v1 messages.
+
+use crate::big_endian::{i16_at, i32_at, i64_at};
+use crate::codec::Codec;
+use crate::damage::{Fault, Kind};
+
+/// Offset (i64) and size (i32): what stands before the bytes that `size` counts.
+pub const PREFIX_BYTES: usize = 12;
+/// Where all formats have the magic byte.
+pub const MAGIC_AT: usize = 16;
+/// Up to and including it.
+pub const MAGIC_END: usize = MAGIC_AT + 1;
+/// The smallest size field of any format, an empty v0 message's: DataLogInputStream takes less for corrupt.
+pub const MIN_SIZE: i32 = 14;
+
+/// A segment, and so a batch, has no more bytes than 31 bits count.
+pub const MAX_TOTAL: usize = i32::MAX as usize;
+
+/// What stands at a position where a batch is expected.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing: the buffer ends here.
+    End,
+    /// Zeros up to the buffer's end: preallocated, not yet written.
+    Zeros,
+    /// The beginning of a batch; so many bytes are needed to say more.
+    Partial {
+        needed: usize,
+    },
+    Batch(Prefix),
+    Damaged {
+        fault: Fault,
+        size_bytes: i64,
+        offset: i64,
+    },
+}
+
+/// The fields every format begins with, checked as far as they can be without the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// v2: base offset. v0/v1: the message's offset, of a wrapper that of its last inner message.
+    pub offset: i64,
+    /// The whole batch, these 12 bytes included. At least as long as its format's header.
+    pub total: usize,
+    pub magic: i8,
+}
+
+impl Prefix {
+    /// Bytes of the header of this format.
+    pub fn header_bytes(&self) -> usize {
+        match self.magic {
+            0 => V0_HEADER,
+            1 => V1_HEADER,
+            _ => V2_HEADER,
+        }
+    }
+}
+
+/// Looks at the batch that begins at `at`, or at what else is there.
+pub fn next(buffer: &[u8], at: usize, max_batch_bytes: usize) -> Next {
+    let Some(rest) = buffer.get(at..).filter(|rest| !rest.is_empty()) else {
+        return Next::End;
+    };
+    let unwritten = rest.len() < PREFIX_BYTES || i32_at(rest, 8) < MIN_SIZE;
+    if unwritten && rest.iter().all(|&byte| byte == 0) {
+        return Next::Zeros;
+    }
+    if rest.len() < MAGIC_END {
+        return Next::Partial { needed: MAGIC_END };
+    }
+    let (offset, size, magic) = (i64_at(rest, 0), i32_at(rest, 8), rest[MAGIC_AT] as i8);
+    match check_prefix(size, magic, max_batch_bytes) {
+        Ok(total) => Next::Batch(Prefix { offset, total, magic }),
+        Err(fault) => {
+            let size_bytes = if size >= MIN_SIZE { i64::from(size) + PREFIX_BYTES as i64 } else { 0 };
+            Next::Damaged { fault, size_bytes, offset }
+        }
+    }
+}
+
+fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, Fault> {
+    if size < MIN_SIZE {
+        let message = format!("the size field is {size}, a batch has at least {MIN_SIZE}");
+        return Err(Fault::new(Kind::Size, message));
+    }
+    let least = match magic {
+        0 => V0_SMALLEST,
+        1 => V1_SMALLEST,
+        2 => V2_HEADER,
+        _ => {
+            let message = format!("the magic byte is {magic}, known formats have 0, 1 or 2");
+            return Err(Fault::new(Kind::Magic, message));
+        }
+    };
+    let total = size as usize + PREFIX_BYTES;
+    if total > max_batch_bytes.min(MAX_TOTAL) {
+        return Err(Fault::too_large("the batch claims", total, max_batch_bytes));
+    }
+    if total < least {
+        let message =
+            format!("the size field is {size}, a batch of magic {magic} has at least {}", least - PREFIX_BYTES);
+        return Err(Fault::new(Kind::Size, message));
+    }
+    Ok(total)
+}
+
+/// Bytes of a v2 batch before its records.
+pub const V2_HEADER: usize = 61;
+/// Where the part of a v2 batch begins that its CRC covers.
+pub const V2_CRC_FROM: usize = 21;
+/// Where a v2 batch has its leader epoch.
+pub const LEADER_EPOCH_AT: usize = PREFIX_BYTES;
+
+pub const LOG_APPEND_TIME: i16 = 1 << 3;
+pub const TRANSACTIONAL: i16 = 1 << 4;
+const CONTROL: i16 = 1 << 5;
+pub const DELETE_HORIZON: i16 = 1 << 6;
+
+/// The header of a v2 batch.
+#[derive(Clone, Copy, Debug)]
+pub struct V2Header {
+    pub base_offset: i64,
+    pub leader_epoch: i32,
+    pub crc: u32,
+    pub attributes: i16,
+    pub last_offset_delta: i32,
+    pub base_timestamp: i64,
+    pub max_timestamp: i64,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub base_sequence: i32,
+    pub record_count: i32,
+}
+
+impl V2Header {
+    pub fn parse(b: &[u8; V2_HEADER]) -> Self {
+        V2Header {
+            base_offset: i64_at(b, 0),
+            leader_epoch: i32_at(b, 12),
+            crc: i32_at(b, 17) as u32,
+            attributes: i16_at(b, 21),
+            last_offset_delta: i32_at(b, 23),
+            base_timestamp: i64_at(b, 27),
+            max_timestamp: i64_at(b, 35),
+            producer_id: i64_at(b, 43),
+            producer_epoch: i16_at(b, 51),
+            base_sequence: i32_at(b, 53),
+            record_count: i32_at(b, 57),
+        }
+    }
+
+    pub fn codec(&self) -> Codec {
+        Codec::from_attributes(self.attributes as u8)
+    }
+
+    /// Last offset of the batch, also where compaction has removed the record that had it.
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
+    }
+
+    pub fn log_append_time(&self) -> bool {
+        self.attributes & LOG_APPEND_TIME != 0
+    }
+
+    pub fn transactional(&self) -> bool {
+        self.attributes & TRANSACTIONAL != 0
+    }
+
+    pub fn control(&self) -> bool {
+        self.attributes & CONTROL != 0
+    }
+
+    /// Set by cleaners since Kafka 3.1 (KIP-534): the base timestamp is then the delete horizon.
+    pub fn has_delete_horizon(&self) -> bool {
+        self.attributes & DELETE_HORIZON != 0
+    }
+
+    /// Sequence number of the record with this offset delta, or -1 where the batch has none.
+    pub fn sequence(&self, offset_delta: i32) -> i32 {
+        if self.base_sequence < 0 {
+            return -1;
+        }
+        // DefaultRecordBatch.incrementSequence: past 2^31 - 1 comes 0.
+        if self.base_sequence > i32::MAX.wrapping_sub(offset_delta) {
+            offset_delta.wrapping_sub(i32::MAX - self.base_sequence).wrapping_sub(1)
+        } else {
+            self.base_sequence.wrapping_add(offset_delta)
+        }
+    }
+
+    pub fn check_crc(&self, batch: &[u8]) -> Result<(), Fault> {
+        check_crc("CRC-32C of the batch", crate::crc::crc32c(&batch[V2_CRC_FROM..]), self.crc)
+    }
+}
+
+/// Bytes of a v0 message before its key's length.
+pub const V0_HEADER: usize = 18;
+/// Bytes of a v1 message before its key's length.
+pub const V1_HEADER: usize = 26;
+/// Bytes of a v0 message without key and value: the header and their two lengths.
+pub const V0_SMALLEST: usize = V0_HEADER + 8;
+/// The same of a v1 message.
+pub const V1_SMALLEST: usize = V1_HEADER + 8;
+/// Where the part of a v0/v1 message begins that its CRC covers.
+pub const LEGACY_CRC_FROM: usize = 16;
+
+/// The header of a v0 or v1 message.
+#[derive(Clone, Copy, Debug)]
+pub struct LegacyHeader {
+    pub offset: i64,
+    pub crc: u32,
+    pub magic: i8,
+    pub attributes: i8,
+    /// -1 in v0, which has none.
+    pub timestamp: i64,
+}
+
+impl LegacyHeader {
+    /// `message` has at least the header of its magic, which is 0 or 1.
+    pub fn parse(message: &[u8]) -> Self {
+        let magic = message[MAGIC_AT] as i8;
+        LegacyHeader {
+            offset: i64_at(message, 0),
+            crc: i32_at(message, 12) as u32,
+            magic,
+            attributes: message[17] as i8,
+            timestamp: if magic == 0 { -1 } else { i64_at(message, 18) },
+        }
+    }
+
+    /// v0 and v1 have no codec beyond lz4: 4 is unknown to them as 5 to 7 are.
+    pub fn codec(&self) -> Codec {
+        Codec::from_attributes(self.attributes as u8)
+    }
+
+    /// Compressed: its value holds messages.
+    pub fn is_wrapper(&self) -> bool {
+        self.codec() != Codec::None
+    }
+
+    /// Whether this wrapper's offset may be none: some producers leave it 0, for the broker to set (KIP-31). The offsets
+    /// within are right as they are then.
+    pub fn lacks_offset(&self) -> bool {
+        self.is_wrapper() && self.magic == 1 && self.offset == 0
+    }
+
+    /// -1 NoTimestampType (v0), 0 CreateTime, 1 LogAppendTime.
+    pub fn timestamp_type(&self) -> i32 {
+        match self.magic {
+            0 => -1,
+            _ => i32::from(i16::from(self.attributes) & LOG_APPEND_TIME != 0),
+        }
+    }
+
+    pub fn header_bytes(&self) -> usize {
+        if self.magic == 0 { V0_HEADER } else { V1_HEADER }
+    }
+
+    pub fn check_crc(&self, message: &[u8]) -> Result<(), Fault> {
+        check_crc("CRC-32 of the message", crate::crc::crc32(&message[LEGACY_CRC_FROM..]), self.crc)
+    }
+}
+
+fn check_crc(what: &str, computed: u32, stored: u32) -> Result<(), Fault> {
+    if computed == stored {
+        return Ok(());
+    }
+    let message =
+        format!("the {what} is {computed:#010x}, its header says {stored:#010x}; it was altered after it was written");
+    Err(Fault::new(Kind::Crc, message))
+}

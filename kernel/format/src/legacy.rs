@@ -1,0 +1,217 @@
+//! Messages of formats v0 and v1 (before Kafka 0.11), alone or compressed within a wrapper (LegacyRecord,
+//! AbstractLegacyRecordBatch).
+
+use crate::big_endian::i32_at;
+use crate::damage::Fault;
+use crate::header::{LegacyHeader, MAGIC_AT, MIN_SIZE, PREFIX_BYTES, V0_SMALLEST, V1_SMALLEST};
+use crate::record::Record;
+use crate::selection::OffsetRange;
+use crate::sink::RecordSink;
+
+/// Bytes, or null.
+type Nullable<'a> = Option<&'a [u8]>;
+
+/// Key and value of a message, which must fill it exactly. A negative length is null.
+pub fn key_and_value<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<(Nullable<'a>, Nullable<'a>), Fault> {
+    let mut rest = &message[header.header_bytes()..];
+    let key = nullable(&mut rest, "key")?;
+    let value = nullable(&mut rest, "value")?;
+    match rest.len() {
+        0 => Ok((key, value)),
+        left => Err(Fault::records(format!("{left} bytes are left behind a message's value"))),
+    }
+}
+
+fn nullable<'a>(rest: &mut &'a [u8], what: &str) -> Result<Nullable<'a>, Fault> {
+    if rest.len() < 4 {
+        return Err(Fault::records(format!("a message ends before the length of its {what}")));
+    }
+    let length = i32_at(rest, 0);
+    let behind = &rest[4..];
+    let Ok(bytes) = usize::try_from(length) else {
+        *rest = behind;
+        return Ok(None);
+    };
+    let (field, left) = behind.split_at_checked(bytes).ok_or_else(|| {
+        Fault::records(format!("the {what} of a message claims {length} bytes, {} are left", behind.len()))
+    })?;
+    *rest = left;
+    Ok(Some(field))
+}
+
+/// Appends a message that is no wrapper.
+pub fn read_message<S: RecordSink>(
+    header: &LegacyHeader,
+    message: &[u8],
+    check_crcs: bool,
+    wanted: OffsetRange,
+    sink: &mut S,
+) -> Result<(), Fault> {
+    if check_crcs {
+        header.check_crc(message)?;
+    }
+    let (key, value) = key_and_value(header, message)?;
+    if wanted.contains(header.offset) {
+        let record = Record { key, value, offset: header.offset, timestamp_ms: header.timestamp, sequence: -1 };
+        sink.append(&record, &[]);
+    }
+    Ok(())
+}
+
+/// The compressed bytes of a wrapper.
+pub fn wrapped<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<&'a [u8], Fault> {
+    key_and_value(header, message)?.1.ok_or_else(|| Fault::records("a compressed message has no value"))
+}
+
+/// The offsets a wrapper really holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrappedOffsets {
+    pub first: i64,
+    pub last: i64,
+}
+
+/// Appends the messages within a wrapper, whose decompressed value is `content`.
+pub fn read_wrapper<S: RecordSink>(
+    wrapper: &LegacyHeader,
+    content: &[u8],
+    check_crcs: bool,
+    wanted: OffsetRange,
+    sink: &mut S,
+) -> Result<WrappedOffsets, Fault> {
+    let records = wrapped_records(wrapper, content, check_crcs)?;
+    let wanted = records.iter().filter(|(record, _)| wanted.contains(record.offset));
+    wanted.for_each(|(record, _)| sink.append(&record, &[]));
+    Ok(records.offsets)
+}
+
+/// So many messages of a wrapper are remembered, and more are read a second time: a few KB can hold millions.
+const MOST_REMEMBERED: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 16 };
+
+/// The messages within a wrapper, at least one, once all of them were found to be right.
+pub fn wrapped_records<'a>(
+    wrapper: &LegacyHeader,
+    content: &'a [u8],
+    check_crcs: bool,
+) -> Result<WrappedRecords<'a>, Fault> {
+    let mut entries = Entries { rest: content };
+    let (mut remembered, mut unread) = (Vec::new(), entries.clone());
+    let (mut ends, mut increase) = (None, true);
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let record = match inner_record(wrapper, entry, check_crcs) {
+            Ok(record) => record,
+            // What is wrong with an entry's size comes before what is wrong with a message.
+            Err(fault) => return Err(entries.find_map(Result::err).unwrap_or(fault)),
+        };
+        match &mut ends {
+            None => ends = Some((record.offset, record.offset)),
+            Some((_, last)) => {
+                increase &= record.offset > *last;
+                *last = record.offset;
+            }
+        }
+        if remembered.len() < MOST_REMEMBERED {
+            remembered.push((record, entry[MAGIC_AT] as i8));
+            unread = entries.clone();
+        }
+    }
+    let Some((first, last)) = ends else {
+        return Err(Fault::records("a compressed message holds no messages"));
+    };
+    if !increase {
+        return Err(Fault::records("the offsets of the messages within a wrapper do not increase"));
+    }
+    let base = base_offset(wrapper, last)?;
+    let offsets = WrappedOffsets { first: first.wrapping_add(base), last: last.wrapping_add(base) };
+    Ok(WrappedRecords { wrapper: *wrapper, remembered, unread, base, offsets })
+}
+
+/// Messages that were found to be right.
+pub struct WrappedRecords<'a> {
+    wrapper: LegacyHeader,
+    /// The first ones and their magics, with the offsets they have within the wrapper.
+    remembered: Vec<(Record<'a>, i8)>,
+    /// Those behind.
+    unread: Entries<'a>,
+    /// What is added to the offsets within.
+    base: i64,
+    pub offsets: WrappedOffsets,
+}
+
+impl<'a> WrappedRecords<'a> {
+    /// Each message with its magic, and with the offset and the time it has in the log.
+    pub fn iter(&self) -> impl Iterator<Item = (Record<'a>, i8)> {
+        let unread = self.unread.clone().filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((inner_record(&self.wrapper, entry, false).ok()?, entry[MAGIC_AT] as i8))
+        });
+        self.remembered.iter().copied().chain(unread).map(|(mut record, magic)| {
+            record.offset = record.offset.wrapping_add(self.base);
+            (record, magic)
+        })
+    }
+}
+
+/// The entries within a wrapper. A last one that is cut short is passed over, as DataLogInputStream does.
+#[derive(Clone)]
+struct Entries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<&'a [u8], Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.len() < PREFIX_BYTES {
+            return None;
+        }
+        let size = i32_at(self.rest, 8);
+        if size < MIN_SIZE {
+            self.rest = &[];
+            let message = format!("the size field of a message within a wrapper is {size}, the least is {MIN_SIZE}");
+            return Some(Err(Fault::records(message)));
+        }
+        let (entry, rest) = self.rest.split_at_checked(PREFIX_BYTES + size as usize)?;
+        self.rest = rest;
+        Some(Ok(entry))
+    }
+}
+
+/// One message of a wrapper, its offset as it stands there. It is read by its own magic, which old brokers did not
+/// always make the wrapper's (KAFKA-4298).
+fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) -> Result<Record<'a>, Fault> {
+    let (magic, bytes) = (entry[MAGIC_AT] as i8, entry.len());
+    let least = match magic {
+        0 => V0_SMALLEST,
+        1 => V1_SMALLEST,
+        _ => return Err(Fault::records(format!("a message within a wrapper has magic {magic}, neither 0 nor 1"))),
+    };
+    if bytes < least {
+        let message = format!("a message of magic {magic} within a wrapper has {bytes} bytes, the least is {least}");
+        return Err(Fault::records(message));
+    }
+    let header = LegacyHeader::parse(entry);
+    if check_crc {
+        header.check_crc(entry)?;
+    }
+    if header.attributes & 7 != 0 {
+        return Err(Fault::records("a message within a wrapper is compressed itself"));
+    }
+    let (key, value) = key_and_value(&header, entry)?;
+    // Of a wrapper with LogAppendTime the broker set the time; those within are the producer's.
+    let timestamp_ms = if magic == 1 && wrapper.timestamp_type() == 1 { wrapper.timestamp } else { header.timestamp };
+    Ok(Record { key, value, offset: header.offset, timestamp_ms, sequence: -1 })
+}
+
+/// What to add to the offsets within a wrapper. Those of magic 1 are relative, and only their distance to the last
+/// one counts, whose offset the wrapper has (KIP-31).
+fn base_offset(wrapper: &LegacyHeader, last: i64) -> Result<i64, Fault> {
+    if wrapper.magic == 0 || wrapper.lacks_offset() {
+        return Ok(0);
+    }
+    if wrapper.offset < last {
+        let message = format!("the wrapper's offset is {}, less than {last}, the last one within", wrapper.offset);
+        return Err(Fault::records(message));
+    }
+    Ok(wrapper.offset.wrapping_sub(last))
+}

@@ -1,0 +1,262 @@
+//! A buffer of batches to one row a batch, from the headers alone.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::big_endian::i16_at;
+use crate::codec::Codec;
+use crate::damage::{Damage, Fault};
+use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
+use crate::order::{Claim, Order};
+use crate::status::{Status, Stopped};
+use crate::varint::{read_i32, read_i64};
+
+/// The fields of a control record up to and including its key, at their longest, take less.
+const CONTROL_BYTES: usize = 32;
+
+/// What the header of one batch says. Python's BATCH_SCHEMA in its order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchRow {
+    pub position: i64,
+    pub size_in_bytes: i32,
+    pub magic: i32,
+    /// None for a wrapper: its first offset is under the compression.
+    pub base_offset: Option<i64>,
+    pub last_offset: i64,
+    /// None for a wrapper.
+    pub record_count: Option<i32>,
+    pub codec: Codec,
+    pub timestamp_type: i32,
+    pub base_timestamp: Option<i64>,
+    pub max_timestamp: i64,
+    pub delete_horizon_ms: Option<i64>,
+    pub leader_epoch: i32,
+    pub producer_id: i64,
+    pub producer_epoch: i32,
+    pub base_sequence: i32,
+    pub last_sequence: i32,
+    pub is_transactional: bool,
+    pub is_control: bool,
+    pub control_type: Option<i32>,
+    pub attributes: i32,
+    pub crc: i64,
+    /// None unless CRCs are checked.
+    pub is_valid: Option<bool>,
+}
+
+/// One row for each batch from the beginning of `buffer` on, until something stops it. A wrong CRC, an unknown codec or
+/// an impossible record count does not.
+pub fn scan(
+    buffer: &[u8],
+    base_position: i64,
+    check_crcs: bool,
+    max_batch_bytes: usize,
+    order: Option<Order>,
+) -> (Vec<BatchRow>, Stopped) {
+    let Ok(scanned) = scan_from(Buffer(buffer), base_position, usize::MAX, check_crcs, max_batch_bytes, order);
+    scanned
+}
+
+/// The same of a file from `position` to `end`, of which nothing but headers is read: one small read a batch. Ends with
+/// Limit once there are `max_rows` rows. That the file ends before `end` is the error UnexpectedEof.
+pub fn scan_headers(
+    file: &File,
+    position: u64,
+    end: u64,
+    max_rows: usize,
+    max_batch_bytes: usize,
+    order: Option<Order>,
+) -> io::Result<(Vec<BatchRow>, Stopped)> {
+    let headers = Headers { file, position, end, bytes: [0; _] };
+    scan_from(headers, position as i64, max_rows, false, max_batch_bytes, order)
+}
+
+/// What batches are scanned in.
+trait Source {
+    type Error;
+
+    /// The bytes `at` bytes behind the beginning, as many as a header may take or up to the end.
+    fn bytes(&mut self, at: usize) -> Result<&[u8], Self::Error>;
+}
+
+struct Buffer<'a>(&'a [u8]);
+
+impl Source for Buffer<'_> {
+    type Error = Infallible;
+
+    fn bytes(&mut self, at: usize) -> Result<&[u8], Infallible> {
+        Ok(self.0.get(at..).unwrap_or_default())
+    }
+}
+
+struct Headers<'a> {
+    file: &'a File,
+    position: u64,
+    end: u64,
+    bytes: [u8; V2_HEADER + CONTROL_BYTES],
+}
+
+impl Source for Headers<'_> {
+    type Error = io::Error;
+
+    fn bytes(&mut self, at: usize) -> io::Result<&[u8]> {
+        let position = self.position.saturating_add(at as u64);
+        let left = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
+        let bytes = &mut self.bytes[..left.min(V2_HEADER + CONTROL_BYTES)];
+        self.file.read_exact_at(bytes, position)?;
+        Ok(bytes)
+    }
+}
+
+fn scan_from<S: Source>(
+    mut source: S,
+    base_position: i64,
+    max_rows: usize,
+    check_crcs: bool,
+    max_batch_bytes: usize,
+    mut order: Option<Order>,
+) -> Result<(Vec<BatchRow>, Stopped), S::Error> {
+    let mut rows: Vec<BatchRow> = Vec::new();
+    let mut at = 0;
+    let (status, needed_bytes, damage) = loop {
+        let position = base_position.saturating_add(at as i64);
+        let rest = source.bytes(at)?;
+        if rows.len() >= max_rows && !rest.is_empty() {
+            break (Status::Limit, 0, None);
+        }
+        match next(rest, 0, max_batch_bytes) {
+            Next::Batch(prefix) => match row(&prefix, rest, position, check_crcs) {
+                Ok(row) => {
+                    if let Err(fault) = order.as_mut().map_or(Ok(()), |order| in_order(order, &row, rest)) {
+                        let (size_bytes, offset) = (prefix.total as i64, prefix.offset);
+                        break (Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }));
+                    }
+                    rows.push(row);
+                }
+                Err(needed) => break (Status::Partial, needed, None),
+            },
+            Next::End => break (Status::End, 0, None),
+            Next::Zeros => break (Status::Zeros, 0, None),
+            Next::Partial { needed } => break (Status::Partial, needed, None),
+            Next::Damaged { fault, size_bytes, offset } => {
+                break (Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }));
+            }
+        }
+        at += rows.last().map_or(0, |row| row.size_in_bytes as usize);
+    };
+    let position = base_position.saturating_add(at as i64);
+    let next_offset = rows.last().map(|row| row.last_offset.wrapping_add(1));
+    Ok((rows, Stopped { status, position, next_offset, needed_bytes, damage }))
+}
+
+/// Checks the batch of `row`, which `rest` begins with, against what is known of the offsets before and behind.
+fn in_order(order: &mut Order, row: &BatchRow, rest: &[u8]) -> Result<(), Fault> {
+    let last = row.last_offset;
+    let lacks_offset = row.base_offset.is_none() && row.magic == 1 && last == 0;
+    if !lacks_offset {
+        let (first, total) = (row.base_offset.unwrap_or(last), row.size_in_bytes as usize);
+        order.check(&Claim { first, last, rest, total, position: row.position })?;
+    }
+    order.accept(last.wrapping_add(1));
+    Ok(())
+}
+
+/// The row of the batch that `rest` begins with, or how many bytes it takes to tell.
+fn row(prefix: &Prefix, rest: &[u8], position: i64, check_crcs: bool) -> Result<BatchRow, usize> {
+    if rest.len() < prefix.header_bytes() {
+        return Err(prefix.header_bytes());
+    }
+    let row = match rest.first_chunk::<V2_HEADER>() {
+        Some(header) if prefix.magic == 2 => v2_row(&V2Header::parse(header), prefix, rest, position, check_crcs)?,
+        _ => legacy_row(&LegacyHeader::parse(rest), prefix, rest, position, check_crcs)?,
+    };
+    Ok(row)
+}
+
+fn v2_row(header: &V2Header, prefix: &Prefix, rest: &[u8], position: i64, check_crcs: bool) -> Result<BatchRow, usize> {
+    let has_control_record = header.control() && header.record_count > 0;
+    let needed = match (check_crcs, has_control_record) {
+        (true, _) => prefix.total,
+        (_, true) => prefix.total.min(V2_HEADER + CONTROL_BYTES),
+        _ => V2_HEADER,
+    };
+    let known = rest.get(..needed).ok_or(needed)?;
+    let horizon = header.has_delete_horizon();
+    Ok(BatchRow {
+        position,
+        size_in_bytes: prefix.total as i32,
+        magic: 2,
+        base_offset: Some(header.base_offset),
+        last_offset: header.last_offset(),
+        record_count: Some(header.record_count),
+        codec: header.codec(),
+        timestamp_type: i32::from(header.log_append_time()),
+        base_timestamp: (!horizon).then_some(header.base_timestamp),
+        max_timestamp: header.max_timestamp,
+        delete_horizon_ms: horizon.then_some(header.base_timestamp),
+        leader_epoch: header.leader_epoch,
+        producer_id: header.producer_id,
+        producer_epoch: header.producer_epoch.into(),
+        base_sequence: header.base_sequence,
+        last_sequence: header.sequence(header.last_offset_delta),
+        is_transactional: header.transactional(),
+        is_control: header.control(),
+        control_type: match has_control_record && header.codec() == Codec::None {
+            true => control_type(&known[V2_HEADER..known.len().min(V2_HEADER + CONTROL_BYTES)]),
+            false => None,
+        },
+        attributes: header.attributes.into(),
+        crc: header.crc.into(),
+        is_valid: check_crcs.then(|| header.check_crc(known).is_ok()),
+    })
+}
+
+fn legacy_row(
+    header: &LegacyHeader,
+    prefix: &Prefix,
+    rest: &[u8],
+    position: i64,
+    check_crcs: bool,
+) -> Result<BatchRow, usize> {
+    let needed = if check_crcs { prefix.total } else { prefix.header_bytes() };
+    let known = rest.get(..needed).ok_or(needed)?;
+    let plain = !header.is_wrapper();
+    Ok(BatchRow {
+        position,
+        size_in_bytes: prefix.total as i32,
+        magic: header.magic.into(),
+        base_offset: plain.then_some(header.offset),
+        last_offset: header.offset,
+        record_count: plain.then_some(1),
+        codec: header.codec(),
+        timestamp_type: header.timestamp_type(),
+        base_timestamp: None,
+        max_timestamp: header.timestamp,
+        delete_horizon_ms: None,
+        leader_epoch: -1,
+        producer_id: -1,
+        producer_epoch: -1,
+        base_sequence: -1,
+        last_sequence: -1,
+        is_transactional: false,
+        is_control: false,
+        control_type: None,
+        attributes: header.attributes.into(),
+        crc: header.crc.into(),
+        is_valid: check_crcs.then(|| header.check_crc(known).is_ok()),
+    })
+}
+
+/// Type of a control record (ControlRecordType): 0 ABORT, 1 COMMIT, ... None if it has no key that says so.
+fn control_type(record: &[u8]) -> Option<i32> {
+    let mut at = 0;
+    read_i32(record, &mut at)?; // length
+    at += 1; // attributes
+    read_i64(record, &mut at)?; // timestamp delta
+    read_i32(record, &mut at)?; // offset delta
+    let key_bytes = read_i32(record, &mut at)?;
+    let key = record.get(at..at + 4)?;
+    (key_bytes >= 4 && i16_at(key, 0) >= 0).then(|| i16_at(key, 2).into())
+}

@@ -1,0 +1,147 @@
+//! The records of a v2 batch (Kafka 0.11 and later; DefaultRecordBatch, DefaultRecord).
+//!
+//! Two readers read this format. The careful one, here, reads every legal shape and says what is wrong with an illegal
+//! one. The fast one, in `common_records`, reads the shape that nearly every record has.
+
+use crate::common_records::CommonRecords;
+use crate::damage::Fault;
+use crate::header::V2Header;
+use crate::record::{Record, RecordHeader};
+use crate::selection::OffsetRange;
+use crate::sink::RecordSink;
+use crate::varint::{read_i32, read_i64};
+
+/// Length, attributes, two deltas, key length, value length and header count, one byte each.
+const SMALLEST_RECORD: usize = 7;
+
+/// Appends the wanted records of a batch to `sink`. With a fault, some of them may have been appended.
+///
+/// `readable` begins with the `section_bytes` bytes of records, decompressed. Bytes that mean nothing may follow them.
+pub fn read_records<S: RecordSink>(
+    header: &V2Header,
+    readable: &[u8],
+    section_bytes: usize,
+    wanted: OffsetRange,
+    sink: &mut S,
+) -> Result<(), Fault> {
+    let section = &readable[..section_bytes];
+    let count = check_counts(header, section_bytes)?;
+    let mut headers = Vec::new();
+    let mut records = CommonRecords::new(header, readable, section_bytes, count, wanted);
+    while records.left > 0 {
+        sink.append_common(&mut records);
+        if records.left == 0 {
+            break;
+        }
+        // A record that is not of the common shape, or damaged, or too near to the end of what is readable.
+        let number = count - records.left;
+        let body = record_body(section, &mut records.position, number, count)?;
+        let record = parse(body, header, &mut headers)
+            .map_err(|what| Fault::records(format!("record {number} of {count}: {what}")))?;
+        if wanted.contains(record.offset) {
+            sink.append(&record, &headers);
+        }
+        records.left -= 1;
+    }
+    match records.left_bytes() {
+        0 => Ok(()),
+        left => Err(Fault::records(format!("{left} bytes are left behind the {count} records the header counts"))),
+    }
+}
+
+/// The number of records, if so many can be there at all.
+pub(crate) fn check_counts(header: &V2Header, section_bytes: usize) -> Result<usize, Fault> {
+    if header.last_offset_delta < 0 {
+        let message = format!("the header's last offset delta is {}, less than 0", header.last_offset_delta);
+        return Err(Fault::records(message));
+    }
+    let most = section_bytes / SMALLEST_RECORD;
+    usize::try_from(header.record_count).ok().filter(|&count| count <= most).ok_or_else(|| {
+        let count = header.record_count;
+        Fault::records(format!("the header counts {count} records; its {section_bytes} bytes hold 0 to {most}"))
+    })
+}
+
+/// The body of the record at `at`, which moves behind it.
+pub(crate) fn record_body<'a>(
+    section: &'a [u8],
+    at: &mut usize,
+    number: usize,
+    count: usize,
+) -> Result<&'a [u8], Fault> {
+    let length = read_i32(section, at).ok_or_else(|| {
+        Fault::records(format!("the length of record {number} of {count} is cut short, or longer than a varint"))
+    })?;
+    let left = section.len() - *at;
+    let body = usize::try_from(length)
+        .ok()
+        .and_then(|length| section[*at..].get(..length))
+        .ok_or_else(|| Fault::records(format!("record {number} of {count} claims {length} bytes, {left} are left")))?;
+    *at += body.len();
+    Ok(body)
+}
+
+/// Reads the fields of one record, which must take its body exactly.
+pub(crate) fn parse<'a>(
+    body: &'a [u8],
+    batch: &V2Header,
+    headers: &mut Vec<RecordHeader<'a>>,
+) -> Result<Record<'a>, String> {
+    headers.clear();
+    let mut fields = Fields { body, at: 1 }; // behind the attributes, of which none is in use
+    let timestamp_delta = read_i64(body, &mut fields.at).ok_or("its timestamp delta is no varlong")?;
+    let offset_delta = fields.varint("offset delta")?;
+    let key = fields.nullable("key")?;
+    let value = fields.nullable("value")?;
+    let count = fields.varint("header count")?;
+    if count < 0 || count as usize > fields.left() {
+        return Err(format!("it claims {count} headers with {} bytes left", fields.left()));
+    }
+    for _ in 0..count {
+        let name = fields.nullable("header key")?.ok_or("a header has no key")?;
+        headers.push((name, fields.nullable("header value")?));
+    }
+    if fields.left() != 0 {
+        return Err(format!("{} of its {} bytes are left behind its fields", fields.left(), body.len()));
+    }
+    Ok(Record {
+        key,
+        value,
+        offset: batch.base_offset.wrapping_add(i64::from(offset_delta)),
+        timestamp_ms: match batch.log_append_time() {
+            true => batch.max_timestamp,
+            // With a delete horizon too: deltas are relative to whatever the field holds.
+            false => batch.base_timestamp.wrapping_add(timestamp_delta),
+        },
+        sequence: batch.sequence(offset_delta),
+    })
+}
+
+/// The fields of a record, taken one by one.
+pub(crate) struct Fields<'a> {
+    pub(crate) body: &'a [u8],
+    pub(crate) at: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn left(&self) -> usize {
+        self.body.len().saturating_sub(self.at)
+    }
+
+    #[inline]
+    fn varint(&mut self, what: &str) -> Result<i32, String> {
+        read_i32(self.body, &mut self.at).ok_or_else(|| format!("its {what} is cut short, or longer than a varint"))
+    }
+
+    /// Bytes behind their length, or None for a negative one.
+    #[inline]
+    fn nullable(&mut self, what: &str) -> Result<Option<&'a [u8]>, String> {
+        let length = read_i32(self.body, &mut self.at)
+            .ok_or_else(|| format!("the length of its {what} is cut short, or longer than a varint"))?;
+        let Ok(length) = usize::try_from(length) else { return Ok(None) };
+        let bytes = self.body.get(self.at..).and_then(|rest| rest.get(..length));
+        let bytes = bytes.ok_or_else(|| format!("its {what} claims {length} bytes, {} are left", self.left()))?;
+        self.at += length;
+        Ok(Some(bytes))
+    }
+}

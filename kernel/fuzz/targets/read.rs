@@ -1,0 +1,131 @@
+//! Scanning, decoding and searching any bytes comes to an end within the buffer.
+
+use arrow_array::Array;
+use kafka_log_arrow::batch_columns::batch_columns;
+use kafka_log_arrow::columns::{Column, Constants};
+use kafka_log_arrow::decode::decode;
+use kafka_log_format::decode::Options;
+use kafka_log_format::find::find_batch;
+use kafka_log_format::header::MAGIC_END;
+use kafka_log_format::scan::scan;
+use kafka_log_format::selection::Selection;
+use kafka_log_format::status::Status;
+
+use super::sealed::sealed;
+
+const MAX_BATCH_BYTES: usize = 1 << 20;
+const BASE_POSITION: i64 = 1000;
+/// A search goes on behind so many batches.
+const FOUND_BATCHES: usize = 16;
+const CONSTANTS: Constants = Constants { topic: Some("topic"), partition: Some(3), segment: None };
+const COLUMNS: [Column; 17] = [
+    Column::Key,
+    Column::Value,
+    Column::Topic,
+    Column::Partition,
+    Column::Offset,
+    Column::Timestamp,
+    Column::TimestampType,
+    Column::Headers,
+    Column::LeaderEpoch,
+    Column::ProducerId,
+    Column::ProducerEpoch,
+    Column::Sequence,
+    Column::IsTransactional,
+    Column::Compression,
+    Column::Magic,
+    Column::BatchOffset,
+    Column::Position,
+];
+
+pub fn run(data: &[u8]) {
+    let Some((&[flags, limit, start, max_batch], buffer)) = data.split_first_chunk() else { return };
+    let [check_crcs, control, is_sealed, has_range] = [0, 1, 2, 3].map(|bit| flags >> bit & 1 == 1);
+    let buffer = if is_sealed { sealed(buffer) } else { buffer.to_vec() };
+    let end_offset = has_range.then(|| i64::from(limit));
+    let options = Options {
+        base_position: BASE_POSITION,
+        selection: Selection { start_offset: end_offset.map(|end| end / 2), end_offset, ..Selection::default() },
+        order: None,
+        max_rows: None,
+        max_bytes: None,
+        check_crcs,
+        max_batch_bytes: MAX_BATCH_BYTES,
+        control,
+    };
+    scanned(&buffer, check_crcs);
+    decoded(&buffer, options, limit.into());
+    found(&buffer, start.into(), usize::from(max_batch) << 8);
+}
+
+/// Rows lie one behind the other, and where they end, the scan does.
+fn scanned(buffer: &[u8], check_crcs: bool) {
+    let (rows, stopped) = scan(buffer, BASE_POSITION, check_crcs, MAX_BATCH_BYTES, None);
+    let end = BASE_POSITION + buffer.len() as i64;
+    let mut position = BASE_POSITION;
+    for row in &rows {
+        assert_eq!(row.position, position);
+        assert!(position < end && row.size_in_bytes > 0);
+        position += i64::from(row.size_in_bytes);
+    }
+    assert_eq!(stopped.position, position);
+    assert!(!check_crcs || position <= end);
+    assert_eq!(stopped.status == Status::Damaged, stopped.damage.is_some());
+    for array in batch_columns(&rows).1 {
+        array.to_data().validate_full().unwrap();
+        assert_eq!(array.len(), rows.len());
+    }
+}
+
+/// Decoding in steps makes progress with each, and comes to the same as decoding at once.
+fn decoded(buffer: &[u8], mut options: Options, max_rows: usize) {
+    let (records, all) = decode(buffer, &COLUMNS, CONSTANTS, &options);
+    let rows = records.rows();
+    let arrays = records.finish();
+    for array in &arrays {
+        array.to_data().validate_full().unwrap();
+        assert_eq!(array.len(), rows);
+    }
+    // Other loops read other columns; what is found does not depend on which are asked for.
+    for columns in [&[][..], &[Column::Key], &[Column::Value], &[Column::Offset, Column::Key], &[Column::Sequence]] {
+        let (some, stopped) = decode(buffer, columns, CONSTANTS, &options);
+        assert_eq!((some.rows(), &stopped), (rows, &all));
+        for (column, array) in columns.iter().zip(some.finish()) {
+            assert!(*array == *arrays[*column as usize], "column {} differs", column.name());
+        }
+    }
+    assert!(all.position >= BASE_POSITION);
+    assert_eq!(all.status == Status::Damaged, all.damage.is_some());
+    assert_eq!(all.status == Status::Partial, all.needed_bytes > 0);
+    options.max_rows = Some(max_rows);
+    let (mut found_rows, mut at) = (0, 0);
+    loop {
+        options.base_position = BASE_POSITION + at as i64;
+        let (records, stopped) = decode(&buffer[at..], &[Column::Offset], CONSTANTS, &options);
+        found_rows += records.rows();
+        if stopped.status != Status::Limit {
+            assert_eq!((found_rows, stopped.position, stopped.status), (rows, all.position, all.status));
+            assert_eq!(stopped.damage, all.damage);
+            break;
+        }
+        let next = (stopped.position - BASE_POSITION) as usize;
+        assert!(at < next, "a limit stopped a call without progress");
+        if next > buffer.len() {
+            break; // a batch that goes on behind the buffer was passed over
+        }
+        at = next;
+    }
+}
+
+/// Each batch found begins in the buffer, where or behind where the search began.
+fn found(buffer: &[u8], mut start: usize, max_batch_bytes: usize) {
+    for _ in 0..FOUND_BATCHES {
+        let Some(at) = find_batch(buffer, start, i64::MIN, i64::MAX, max_batch_bytes) else { return };
+        assert!(start <= at && at + MAGIC_END <= buffer.len());
+        let (rows, stopped) = scan(&buffer[at..], 0, false, max_batch_bytes.max(buffer.len()), None);
+        // Of a control batch that goes on behind the buffer, a scan needs more than the header.
+        let is_found = !rows.is_empty() || stopped.status == Status::Partial;
+        assert!(is_found, "a batch was found at {at}, where a scan finds none");
+        start = at + 1;
+    }
+}

@@ -1,0 +1,212 @@
+//! What writes, in native_log._kernel: columns of Python's in, bytes and columns out.
+
+use arrow_array::ffi::from_ffi;
+use std::cell::Cell;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, StructArray, UInt32Array};
+use arrow_data::ffi::FFI_ArrowArray;
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{DataType, Field};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::bytes::{Bytes, recycled};
+use crate::convert::{ArrowBatch, arrow_error, borrowed, bytes_of, written};
+use kafka_log_arrow::encode::columns::{Binary, Records};
+use kafka_log_arrow::encode::ratio::Ratio;
+use kafka_log_arrow::encode::rows::Part;
+use kafka_log_arrow::encode::{Options, Refusal, encode as encode_parts};
+use kafka_log_arrow::partitioner::{hashes, partitions as partitions_of};
+use kafka_log_format::codec::Codec;
+use kafka_log_format::partitioner;
+use kafka_log_format::patch::Placed;
+
+/// (kind, first row, last row, what was found); means nothing where there is no refusal
+type Refused = (&'static str, usize, usize, i64);
+/// (data, batches, rows, estimated ratio), or None
+type Encoded = (Option<(Bytes, ArrowBatch, usize, f32)>, Refused);
+/// Columns, and the numbers of rows, of 32 bits in the machine's byte order; None: all
+type Chosen<'py> = (Bound<'py, PyAny>, Option<PyBuffer<u8>>);
+
+#[pyfunction]
+#[pyo3(signature = (
+    parts, *, magic, compression, level, batch_size, max_message_bytes, base_offset, leader_epoch, producer_id,
+    producer_epoch, base_sequence, is_transactional, append_time_ms, now_ms, base_position,
+    estimated_ratio, finish
+))]
+#[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.encode")]
+pub fn encode(
+    py: Python<'_>,
+    parts: Vec<Chosen<'_>>,
+    magic: i8,
+    compression: &str,
+    level: Option<i32>,
+    batch_size: usize,
+    max_message_bytes: Option<usize>,
+    base_offset: i64,
+    leader_epoch: i32,
+    producer_id: i64,
+    producer_epoch: i16,
+    base_sequence: i32,
+    is_transactional: bool,
+    append_time_ms: Option<i64>,
+    now_ms: i64,
+    base_position: i64,
+    estimated_ratio: f32,
+    finish: bool,
+) -> PyResult<Encoded> {
+    let codec = Codec::named(compression)
+        .ok_or_else(|| PyValueError::new_err(format!("unknown compression {compression:?}")))?;
+    let options = Options {
+        magic,
+        codec,
+        level,
+        batch_size,
+        max_message_bytes,
+        base_offset,
+        leader_epoch,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        is_transactional,
+        append_time_ms,
+        now_ms,
+        finish,
+    };
+    let columns = parts.iter().map(|(columns, _)| imported(columns)).collect::<PyResult<Vec<_>>>()?;
+    let rows = parts.iter().map(|(_, rows)| rows.as_ref().map(bytes_of).transpose()).collect::<PyResult<Vec<_>>>()?;
+    let encoded = py.detach(|| {
+        let parts = columns.iter().zip(rows).map(|(columns, rows)| part(columns, rows));
+        let parts = parts.collect::<Result<Vec<_>, _>>().map_err(PyValueError::new_err)?;
+        if base_offset.checked_add(parts.iter().map(Part::len).sum::<usize>() as i64).is_none() {
+            return Err(PyValueError::new_err(format!("offsets end at 2^63 - 1, found {base_offset} to begin with")));
+        }
+        let mut data = recycled();
+        let mut ratio = Ratio(estimated_ratio);
+        Ok::<_, PyErr>(encode_parts(&parts, &options, &mut ratio, &mut data).map(|rows| {
+            let batches = written(&data, base_position);
+            (Bytes::new(data), batches, rows, ratio.0)
+        }))
+    })?;
+    Ok(match encoded {
+        Ok((data, batches, rows, ratio)) => (Some((data, batches.map_err(arrow_error)?, rows, ratio)), ("", 0, 0, 0)),
+        Err(refusal) => (None, refused(refusal)),
+    })
+}
+
+fn part<'a>(columns: &'a StructArray, rows: Option<&'a [u8]>) -> Result<Part<'a>, String> {
+    let records = Records::of(columns)?;
+    match rows {
+        Some(rows) => Part::of_rows(records, rows.as_chunks().0),
+        None => Ok(Part::all(records)),
+    }
+}
+
+fn refused(refusal: Refusal) -> Refused {
+    match refusal {
+        Refusal::TooLarge { first_row, last_row, size_bytes } => ("too-large", first_row, last_row, size_bytes as i64),
+        Refusal::NegativeTimestamp { row, timestamp_ms } => ("timestamp", row, row, timestamp_ms),
+        Refusal::NullHeaderKey { row } => ("header-key", row, row, 0),
+        Refusal::Headers { row } => ("headers", row, row, 0),
+    }
+}
+
+/// The record batch behind Arrow's PyCapsule interface.
+pub fn imported(batch: &Bound<'_, PyAny>) -> PyResult<StructArray> {
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
+        batch.call_method0("__arrow_c_array__")?.extract()?;
+    let schema = schema.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
+    // SAFETY: capsules of these names hold these structs. The array's content is taken over, as the interface has it;
+    // the schema stays with its capsule, which lives as long as this function.
+    let mut data =
+        unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(arrow_error)?;
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        return Err(PyValueError::new_err(format!("a record batch was expected, found {}", data.data_type())));
+    }
+    data.align_buffers();
+    Ok(StructArray::from(data))
+}
+
+/// One column of keys to one of hashes or, of so many, partitions.
+#[pyfunction]
+#[pyo3(signature = (keys, partitions = None))]
+pub fn murmur2(py: Python<'_>, keys: &Bound<'_, PyAny>, partitions: Option<i32>) -> PyResult<ArrowBatch> {
+    let batch = imported(keys)?;
+    let hashed = py.detach(|| {
+        let keys = Binary::of(batch.columns().first()).map_err(PyValueError::new_err)?;
+        Ok::<_, PyErr>(match partitions {
+            Some(count) => partitions_of(&keys, batch.len(), count.max(1)),
+            None => hashes(&keys, batch.len()),
+        })
+    })?;
+    column("hash", DataType::Int32, Arc::new(hashed))
+}
+
+/// Rows by the partitions of 32 bits (in the machine's byte order) they go to: the numbers of the first partition's rows,
+/// then the next one's, and of each partition that gets any its number and how many. Partitions are below `count`.
+#[pyfunction]
+pub fn deal(py: Python<'_>, partitions: PyBuffer<u8>, count: usize) -> PyResult<(ArrowBatch, Vec<(usize, usize)>)> {
+    let (partitions, _) = bytes_of(&partitions)?.as_chunks::<4>();
+    let (rows, counts) = py
+        .detach(|| partitioner::deal(partitions.iter().map(|&partition| i32::from_ne_bytes(partition)), count))
+        .ok_or_else(|| PyValueError::new_err(format!("there are {count} partitions, a row goes to another")))?;
+    Ok((column("row", DataType::UInt32, Arc::new(UInt32Array::from(rows)))?, counts))
+}
+
+fn column(name: &str, kind: DataType, array: ArrayRef) -> PyResult<ArrowBatch> {
+    let rows = array.len();
+    ArrowBatch::new([Field::new(name, kind, true)].into_iter().collect(), vec![array], rows).map_err(arrow_error)
+}
+
+/// None, or the first of `positions` that is not one of a v2 batch; then nothing was patched.
+#[pyfunction]
+#[pyo3(signature = (data, positions, *, base_offset, leader_epoch))]
+pub fn patch(
+    data: PyBuffer<u8>,
+    positions: PyBuffer<u8>,
+    base_offset: i64,
+    leader_epoch: i32,
+) -> PyResult<Option<i64>> {
+    let (positions, _) = bytes_of(&positions)?.as_chunks::<8>();
+    let positions = positions.iter().map(|&position| i64::from_ne_bytes(position));
+    if data.readonly() || !data.is_c_contiguous() {
+        return Err(PyValueError::new_err("the buffer must be contiguous and writable"));
+    }
+    let cells = match data.len_bytes() {
+        0 => &[][..],
+        // SAFETY: the buffer is contiguous and writable, and held by its owner as long as `data` lives. As the
+        // interpreter is not left, nobody else writes to it; if someone did, cells would still be as good as any bytes.
+        bytes => unsafe { std::slice::from_raw_parts(data.buf_ptr().cast::<Cell<u8>>(), bytes) },
+    };
+    Ok(kafka_log_format::patch::patch(cells, positions, base_offset, leader_epoch).err())
+}
+
+/// Batches of an open file: positions and base offsets of 64 bits, sizes of 32, all of the machine's byte order.
+#[pyfunction]
+#[pyo3(signature = (descriptor, positions, base_offsets, sizes, *, leader_epoch))]
+pub fn write_prefixes(
+    py: Python<'_>,
+    descriptor: i32,
+    positions: PyBuffer<u8>,
+    base_offsets: PyBuffer<u8>,
+    sizes: PyBuffer<u8>,
+    leader_epoch: i32,
+) -> PyResult<()> {
+    let (positions, _) = bytes_of(&positions)?.as_chunks::<8>();
+    let (base_offsets, _) = bytes_of(&base_offsets)?.as_chunks::<8>();
+    let (sizes, _) = bytes_of(&sizes)?.as_chunks::<4>();
+    let file = borrowed(descriptor)?;
+    py.detach(|| {
+        let batches = positions.iter().zip(base_offsets).zip(sizes).map(|((&position, &base_offset), &size)| Placed {
+            position: i64::from_ne_bytes(position),
+            size_bytes: i32::from_ne_bytes(size),
+            base_offset: i64::from_ne_bytes(base_offset),
+        });
+        kafka_log_format::patch::write_prefixes(&file, batches, leader_epoch)
+    })?;
+    Ok(())
+}
