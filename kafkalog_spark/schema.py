@@ -15,7 +15,7 @@ import pyarrow as pa
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.views import VIEWS
 from native_log.errors import KafkaLogError
-from native_log.records import RECORD_SCHEMA
+from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from kafkalog_spark.options.read import ReadOptions
 
-CORRUPT_RECORD = "_corrupt_record"
 KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 """The columns of Spark's kafka source, which adds `headers` with includeHeaders."""
 RECORDS = pa.schema([*RECORD_SCHEMA, pa.field(CORRUPT_RECORD, pa.string())])

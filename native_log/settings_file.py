@@ -18,6 +18,14 @@ logger = logging.getLogger(__name__)
 _POLICY_NAMES = ("cleanup.policy", "log.cleanup.policy")
 
 
+def parse_setting(text: str) -> tuple[str, str]:
+    """Return name and value of NAME=VALUE, without spaces around them. Raises InvalidConfigError."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidConfigError(f"expected NAME=VALUE, found {text!r}")
+    return name.strip(), value.strip()
+
+
 def read_settings(path: Path) -> dict[str, str]:
     """Return the settings in a file. Lines that begin with `#` or `!` are comments.
 
@@ -27,10 +35,11 @@ def read_settings(path: Path) -> dict[str, str]:
     for number, line in enumerate(read_file(str(path)).decode().splitlines(), 1):
         text = line.strip()
         if text and text[0] not in "#!":
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise InvalidConfigError(f"{path}, line {number}: expected NAME=VALUE, found {text!r}")
-            settings[name.strip()] = value.strip()
+            try:
+                name, value = parse_setting(text)
+            except InvalidConfigError as error:
+                raise InvalidConfigError(f"{path}, line {number}: {error}") from None
+            settings[name] = value
     return settings
 
 

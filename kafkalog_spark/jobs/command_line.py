@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from native_log.config import unknown_settings
+from native_log.config import InvalidConfigError, unknown_settings
 from native_log.errors import KafkaLogError, error_message
-from native_log.settings_file import merge_settings
+from native_log.settings_file import merge_settings, parse_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,10 +134,10 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
 
 
 def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, found {text!r}")
-    return name.strip(), value.strip()
+    try:
+        return parse_setting(text)
+    except InvalidConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _print_message(name: str, message: object) -> None:

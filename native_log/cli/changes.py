@@ -17,7 +17,7 @@ from native_log.cli.sizes import human_size
 from native_log.cli.tables import lines, terminal_width
 from native_log.cli.times import format_time_ms
 from native_log.config import InvalidConfigError, unknown_settings
-from native_log.settings_file import merge_settings
+from native_log.settings_file import merge_settings, parse_setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,10 +38,10 @@ class Setting(click.ParamType[tuple[str, str]]):
     ) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
-        name, equals, text = str(value).partition("=")
-        if not equals or not name.strip():
-            self.fail(f"NAME=VALUE was expected, found {value!r}", param, ctx)
-        return name.strip(), text.strip()
+        try:
+            return parse_setting(str(value))
+        except InvalidConfigError as error:
+            self.fail(str(error), param, ctx)
 
 
 consent_options = together(

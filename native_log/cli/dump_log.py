@@ -25,11 +25,11 @@ from native_log.cli.dump_index import (
 from native_log.errors import CorruptRecordError, NotALogDirError
 from native_log.messages.cluster_metadata import decode_metadata_record
 from native_log.messages.groups import decode_group_record
-from native_log.messages.java_text import text_of
 from native_log.messages.remote_log import decode_remote_log_record
 from native_log.messages.share_groups import decode_share_record
 from native_log.messages.transaction_log import decode_transaction_record
 from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
+from native_log.records.java_utf8 import java_utf8
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.entry import MIN_SIZE, PREFIX_BYTES, parse_header
 from native_log.records.reference.legacy import crc_of, key_and_value, messages
@@ -228,7 +228,7 @@ def _records(
 
 
 def _as_strings(_: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-    return None if key is None else text_of(key), None if value is None else text_of(value)
+    return None if key is None else java_utf8(key), None if value is None else java_utf8(value)
 
 
 def _legacy_checksums(batch: dict[str, Any], data: memoryview) -> list[tuple[bool, int]]:

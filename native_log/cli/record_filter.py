@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.cli.rendering import CORRUPT_RECORD
+from native_log.records import CORRUPT_RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

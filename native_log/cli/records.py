@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from native_log.cli.progress import progress
 from native_log.cli.record_filter import RecordFilter
-from native_log.cli.rendering import CORRUPT_RECORD, Rendering
+from native_log.cli.rendering import Rendering
 from native_log.cli.tail import tail_start
-from native_log.records import RECORD_SCHEMA
+from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

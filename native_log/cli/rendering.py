@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from native_log.cli.escapes import data_of, join, json_column, printable, printable_column, scalar
 from native_log.cli.times import LATEST_MS, format_time_ms
+from native_log.records import CORRUPT_RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     """What to print of each record: binary, without nulls; bytes if it is the same for all."""
     Part = bytes | Column
 
-CORRUPT_RECORD = "_corrupt_record"
 
 _SAME_IN_A_LOG = ("topic", "partition")
 

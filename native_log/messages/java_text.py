@@ -1,20 +1,14 @@
-"""Text as Java prints it: bytes decoded (String), JSON (Jackson's ObjectNode.toString)."""
+"""JSON as Java prints it (Jackson's ObjectNode.toString)."""
 
 from __future__ import annotations
 
 import base64
-import codecs
 import math
 from decimal import Decimal
 from typing import Any
 
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)}
 _ESCAPES |= {ord(char): f"\\{escape}" for char, escape in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)}
-
-
-def text_of(data: bytes) -> str:
-    """As `new String(data, UTF_8)`."""
-    return data.decode(errors="as Java")
 
 
 def json_text(value: Any) -> str:
@@ -51,16 +45,3 @@ def _double(value: float) -> str:
     significant = "".join(map(str, digits)).rstrip("0")
     power = int(exponent) + len(digits) - 1
     return f"{'-' * sign}{significant[0]}.{significant[1:] or '0'}E{power}"
-
-
-def _as_java(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Bytes that are not UTF-8 as Java replaces them: the two or three of a surrogate by one U+FFFD."""
-    if isinstance(error, UnicodeDecodeError):
-        first, *more = error.object[error.start : error.start + 3]
-        if first == 0xED and more and more[0] >> 5 == 0b101:
-            third_belongs = len(more) == 2 and more[1] >> 6 == 0b10
-            return "\ufffd", error.start + (3 if third_belongs else 2)
-    return codecs.replace_errors(error)
-
-
-codecs.register_error("as Java", _as_java)

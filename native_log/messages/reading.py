@@ -6,8 +6,8 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from native_log.errors import KafkaLogError
-from native_log.messages.java_text import text_of
 from native_log.messages.schema import uuid_text
+from native_log.records.java_utf8 import java_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +143,7 @@ class _Reader:
         if size is None:
             return None
         data = self._buffer.take(size)
-        return text_of(data) if field.kind == "string" else data
+        return java_utf8(data) if field.kind == "string" else data
 
     def _is_null_struct(self, field: Field) -> bool:
         """A byte says it: -1 means null; within a tagged field 0 does."""

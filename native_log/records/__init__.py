@@ -37,6 +37,7 @@ from native_log.records.loading import KernelNotFoundError
 from native_log.records.options import DecodeOptions, EncodeOptions, InputOptions, RewriteOptions
 from native_log.records.schema import (
     BATCH_SCHEMA,
+    CORRUPT_RECORD,
     DEFAULT_MAX_BATCH_BYTES,
     MAX_BATCH_BYTES,
     RECORD_SCHEMA,
@@ -109,6 +110,7 @@ if IMPLEMENTATION == "reference":
 
 __all__ = [
     "BATCH_SCHEMA",
+    "CORRUPT_RECORD",
     "DEFAULT_MAX_BATCH_BYTES",
     "IMPLEMENTATION",
     "MAX_BATCH_BYTES",

@@ -51,6 +51,9 @@ source; the others say where a record lay and what its batch's header says. `tim
 magic 0), 0 CreateTime or 1 LogAppendTime; `leaderEpoch`, `producerId`, `producerEpoch` and `sequence` are -1
 where there is none; `position` is the byte position of the record's batch in the file `segment`."""
 
+CORRUPT_RECORD = "_corrupt_record"
+"""Name of the column (string) that says what is wrong with damaged bytes; null in the rows of records."""
+
 BATCH_SCHEMA = pa.schema(
     [
         ("position", pa.int64()),

@@ -13,7 +13,7 @@ from native_log.arguments import Mode
 from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.offset_lookup import locate
-from native_log.records import RECORD_SCHEMA, DecodeOptions, decode_file
+from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, DecodeOptions, decode_file
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import DamagedRange, damage_in, damaged_range
 from native_log.segment.files import parse_file_name
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CORRUPT_RECORD = "_corrupt_record"
 MODES = get_args(Mode)
 
 READ_BYTES = 4 << 20

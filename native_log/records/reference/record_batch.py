@@ -13,11 +13,11 @@ After the header of 61 bytes come the records, as one compressed stream if there
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import crc32c
 
+from native_log.records.java_utf8 import java_utf8
 from native_log.records.reference.codec import decompress
 from native_log.records.reference.damage import DamagedBatchError
 from native_log.records.reference.entry import LOG_APPEND_TIME, V2_HEADER, BatchHeader, wrap64
@@ -128,15 +128,3 @@ def read_headers(data: memoryview, at: int, end: int) -> tuple[tuple[tuple[bytes
         value, at = read_nullable(data, at, end, "header value")
         headers.append((key, value))
     return tuple(headers), at
-
-
-SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-
-
-def java_utf8(text: bytes) -> str:
-    """As `new String(bytes, UTF_8)`: what is not UTF-8 becomes U+FFFD. Java and Python agree on how many, but
-    for encoded surrogates: one each in Java."""
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        return SURROGATE.sub("\ufffd".encode(), text).decode(errors="replace")
