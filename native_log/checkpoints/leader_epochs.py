@@ -1,4 +1,4 @@
-"""The leader epochs of a partition, `leader-epoch-checkpoint` (Kafka: LeaderEpochFileCache)."""
+"""The leader epochs of a partition and the file `leader-epoch-checkpoint` (Kafka: LeaderEpochFileCache)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class EpochEntry:
-    """Records from `start_offset` on, up to the next entry's, were written under leader epoch `epoch`."""
+    """The first offset of a leader epoch. The epoch extends to the start offset of the next entry."""
 
     epoch: int
     start_offset: int
 
 
 def parse_leader_epochs(text: str) -> tuple[EpochEntry, ...]:
-    """The lines of the file: a version, a count, and as many lines of epoch and start offset.
+    """Parse the content of the file. Raises ValueError.
 
-    Raises ValueError.
+    The lines are: version 0, the number of entries, and epoch and start offset of each entry.
     """
     lines = text.split("\n")
     if lines[0].strip() != "0":
@@ -52,9 +52,9 @@ def parse_leader_epochs(text: str) -> tuple[EpochEntry, ...]:
 
 
 def read_leader_epochs(directory: Path) -> tuple[EpochEntry, ...]:
-    """The entries of a partition directory.
+    """Read the entries of a partition directory.
 
-    They are derived from the log, so a missing or unreadable file is none.
+    They are derived from the log, so a missing or malformed file counts as empty.
     """
     path = directory / LEADER_EPOCH_CHECKPOINT
     try:
@@ -63,22 +63,22 @@ def read_leader_epochs(directory: Path) -> tuple[EpochEntry, ...]:
     except FileNotFoundError:
         return ()
     except ValueError as error:
-        logger.warning("%s: not used: %s", path, error)
+        logger.warning("%s: ignored: %s", path, error)
         return ()
 
 
 def write_leader_epochs(directory: Path, entries: Sequence[EpochEntry], *, flush: bool = True) -> None:
-    """Write the whole file; after a crash the old one is there or the new. `flush`: see replace_file."""
+    """Replace the file atomically. `flush`: see replace_file."""
     replace_file(directory / LEADER_EPOCH_CHECKPOINT, _file_content(entries), flush=flush)
 
 
 def update_leader_epochs(directory: Path, entries: Sequence[EpochEntry]) -> None:
-    """Write the file unless it holds just these entries, or there is neither file nor entry."""
+    """Write the file if its content changes. A missing file is not created for no entries."""
     try:
-        there = read_file(str(directory / LEADER_EPOCH_CHECKPOINT))
+        current = read_file(str(directory / LEADER_EPOCH_CHECKPOINT))
     except FileNotFoundError:
-        there = b""
-    if there != _file_content(entries) and (there or entries):
+        current = b""
+    if current != _file_content(entries) and (current or entries):
         write_leader_epochs(directory, entries)
 
 
@@ -87,8 +87,8 @@ def _file_content(entries: Sequence[EpochEntry]) -> bytes:
     return f"0\n{len(entries)}\n{lines}".encode()
 
 
-def in_order(entries: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:
-    """What a broker makes of a checkpoint: each entry removes the earlier ones that contradict it."""
+def drop_contradicted(entries: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:
+    """Remove entries that a later entry contradicts, as a broker does when it loads the file."""
     kept: tuple[EpochEntry, ...] = ()
     for entry in entries:
         kept = assign(kept, entry.epoch, entry.start_offset)
@@ -96,9 +96,10 @@ def in_order(entries: Sequence[EpochEntry]) -> tuple[EpochEntry, ...]:
 
 
 def assign(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tuple[EpochEntry, ...]:
-    """The entries once a batch of `epoch` at `start_offset` was appended.
+    """Return the entries after a batch of `epoch` was appended at `start_offset`.
 
-    A new entry if the epoch is another than the latest, or begins below it; those that it contradicts go.
+    An entry is added if the epoch differs from the latest one, or begins before it. Entries that contradict
+    the new one are removed.
     """
     if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
         return entries
@@ -109,10 +110,11 @@ def assign(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tu
 
 
 def assign_newer(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int) -> tuple[EpochEntry, ...]:
-    """The entries once recovery has read a batch of `epoch` at `start_offset` (Kafka: LogSegment.recover).
+    """Return the entries after recovery read a batch of `epoch` at `start_offset`.
 
-    What the checkpoint says counts, up to its latest epoch: compaction may have removed the batches that an
-    epoch began with.
+    An entry is added only for a newer epoch than the latest one. For earlier epochs the checkpoint is right,
+    and the batches may not be: compaction may have removed the first batches of an epoch. Kafka:
+    LogSegment.recover.
     """
     if epoch < 0 or (entries and epoch <= entries[-1].epoch):
         return entries
@@ -120,12 +122,12 @@ def assign_newer(entries: tuple[EpochEntry, ...], epoch: int, start_offset: int)
 
 
 def truncate_from_end(entries: tuple[EpochEntry, ...], end_offset: int) -> tuple[EpochEntry, ...]:
-    """The entries of a log that ends before `end_offset`."""
+    """Return the entries after the log was truncated to end at `end_offset` (exclusive)."""
     return tuple(entry for entry in entries if entry.start_offset < end_offset)
 
 
 def truncate_from_start(entries: tuple[EpochEntry, ...], start_offset: int) -> tuple[EpochEntry, ...]:
-    """The entries of a log that starts at `start_offset`: the one that covers it begins there."""
+    """Return the entries after the log start moved to `start_offset`. The first entry then begins there."""
     dropped = [entry for entry in entries if entry.start_offset <= start_offset]
     kept = entries[len(dropped) :]
     return (EpochEntry(dropped[-1].epoch, start_offset), *kept) if dropped else kept

@@ -1,4 +1,4 @@
-"""meta.properties: which cluster and broker a log directory belongs to (Kafka: MetaProperties)."""
+"""The file meta.properties: the cluster and broker of a log directory (Kafka: MetaProperties)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """The contents of meta.properties; what the file does not say is None.
+    """The content of meta.properties; None for a property that is missing.
 
     `version` is 0 in a ZooKeeper cluster (`node_id` is then its `broker.id`) and 1 in a KRaft cluster.
     """
@@ -35,7 +35,7 @@ class MetaProperties:
 
 
 def read_meta_properties(log_dir: Path) -> MetaProperties | None:
-    """meta.properties of the log directory; None without one, or (with a warning) if it makes no sense."""
+    """Read meta.properties of a log directory; None if it is missing, or (with a warning) malformed."""
     path = log_dir / META_PROPERTIES
     try:
         properties = parse_properties(read_file(str(path)).decode("latin-1"))
@@ -50,23 +50,24 @@ def read_meta_properties(log_dir: Path) -> MetaProperties | None:
             directory_id=properties.get("directory.id"),
         )
     except ValueError as error:
-        logger.warning(
-            "%s: version and node or broker id must be numbers (%s); the file is ignored", path, error
-        )
+        logger.warning("%s: ignored: expected numbers as version and node.id or broker.id (%s)", path, error)
         return None
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's Properties format, one property a line: comments, `=`, `:` or a space, escapes."""
+    """Parse Java's properties format with one property on each line.
+
+    Comments, escapes, and `=`, `:` or a space between name and value are understood.
+    """
     properties = {}
     for line in text.splitlines():
         match = _PROPERTY.fullmatch(line.strip())
         if match and line.lstrip()[0] not in "#!":
-            properties[_unescaped(match[1])] = _unescaped(match[2])
+            properties[_unescape(match[1])] = _unescape(match[2])
     return properties
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     def character(escape: re.Match[str]) -> str:
         code = escape[1]
         return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROL.get(code, code)

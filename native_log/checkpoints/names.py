@@ -7,46 +7,49 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 METADATA_TOPIC = "__cluster_metadata"
-"""The log of KRaft's quorum."""
+"""The log of the KRaft controller quorum."""
 
 INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", METADATA_TOPIC}
 )
-"""Topics that Kafka keeps for itself: read only when they are named."""
+"""Internal topics of Kafka. They are read only if they are named."""
 
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
-"""Where the segments in remote storage are recorded. Its records have no keys."""
+"""The topic in which brokers record the segments in remote storage. Its records have no keys."""
 
 BROKER_TOPICS = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
-"""Topics in which brokers keep their state: changed only when they are named. (To Kafka's consumers, the last
-one is a topic like any other.)"""
+"""Topics in which brokers keep their state. They are changed only if they are named. (Consumers do not treat
+__remote_log_metadata as internal.)"""
 
 MAX_NAME_LENGTH = 255
-"""Of a directory's name: a broker cuts the topic in it so that the name is not longer."""
+"""The maximum length of a directory name. A broker truncates the topic in it if needed."""
 
 _MAX_INT = 2**31 - 1
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-# The broker recognises the three suffixes first, and only then strips from the last dot: a topic may legally
-# be called "x-delete", but its directory "x-delete-0" does not end so.
+# As a broker does, recognise the three suffixes first, and only then remove the part after the last dot. A
+# topic may be called "x-delete", but its directory "x-delete-0" does not end in the suffix.
 _MARKED = re.compile(r"(\S+-\S+)\.(\S+)-(delete|future|stray)")
 _PARTITION = re.compile(r"(.+)-([0-9]+)")
 
 
 class PartitionKind(StrEnum):
-    """What a partition directory is to its broker. Of several kinds for one partition the first is read."""
+    """The role of a partition directory for its broker.
+
+    If a partition has directories of several kinds, the kind that is listed first here is read.
+    """
 
     NORMAL = "normal"
-    STRAY = "stray"  # not assigned to this broker any more (Kafka 3.7)
-    DELETE = "delete"  # its topic was deleted; unlinked after file.delete.delay.ms
-    FUTURE = "future"  # a copy under way to another log directory (KIP-113)
+    STRAY = "stray"  # no longer assigned to this broker (Kafka 3.7)
+    DELETE = "delete"  # its topic was deleted; the directory is removed after file.delete.delay.ms
+    FUTURE = "future"  # an incomplete copy that moves to another log directory (KIP-113)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionName:
-    """What the name of a partition directory says.
+    """The parts of a partition directory's name.
 
-    The topic of a `-delete` or `-stray` directory may be truncated: the broker cuts it so that the whole name
-    has at most MAX_NAME_LENGTH characters.
+    The topic of a `-delete` or `-stray` directory may be truncated: a broker shortens it so that the name has
+    at most MAX_NAME_LENGTH characters.
     """
 
     topic: str
@@ -55,21 +58,24 @@ class PartitionName:
 
 
 def is_legal_topic(topic: str) -> bool:
-    """True for 1 to 249 of [a-zA-Z0-9._-], other than "." and ".."."""
+    """Return whether `topic` is 1 to 249 characters of [a-zA-Z0-9._-], other than "." and ".."."""
     return _LEGAL_TOPIC.fullmatch(topic) is not None and topic not in (".", "..")
 
 
 def deleted_name(topic: str, partition: int, uid: str) -> str:
-    """Name of the directory of a deleted partition. A broker that finds it removes it: so a new partition is
-    made under such a name, and comes to its own as a whole."""
+    """Return a directory name for a deleted partition.
+
+    A broker removes directories with such names. So a new partition is created under one and renamed when it
+    is complete.
+    """
     end = f"-{partition}.{uid}-delete"
     return topic[: MAX_NAME_LENGTH - len(end)] + end
 
 
 def parse_partition_name(name: str) -> PartitionName | None:
-    """Topic, partition and kind of the partition directory called `name`; None if it is no such name.
+    """Parse the name of a partition directory; None if it is not a valid one.
 
-    `topic-N`, and `topic-N.<uid>-delete`, `-future` or `-stray`.
+    Valid names are `topic-N`, and `topic-N.<uid>` followed by `-delete`, `-future` or `-stray`.
     """
     kind = PartitionKind.NORMAL
     if name.endswith(("-delete", "-future", "-stray")):

@@ -1,4 +1,4 @@
-"""The four offset checkpoints in a log directory's root (Kafka: CheckpointFile, OffsetCheckpointFile)."""
+"""The four offset checkpoint files of a log directory (Kafka: CheckpointFile, OffsetCheckpointFile)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Offsets = dict[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class OffsetCheckpoints:
-    """What the checkpoints of one log directory say, each by (topic, partition)."""
+    """The offsets in the checkpoint files of one log directory, by (topic, partition)."""
 
     log_start_offsets: Mapping[tuple[str, int], int]
     high_watermarks: Mapping[tuple[str, int], int]
@@ -48,11 +48,12 @@ class OffsetCheckpoints:
 
     @classmethod
     def read(cls, log_dir: Path) -> OffsetCheckpoints:
+        """Read the four files of a log directory. A missing or malformed file counts as empty."""
         return cls(*(read_offset_checkpoint(log_dir / name) for name in CHECKPOINT_FILES))
 
 
 class MalformedCheckpointError(ValueError):
-    """A line of a checkpoint that is not as it must be. `line` counts from 1."""
+    """A checkpoint file is malformed. `line` is the number of the line, from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         self.line = line
@@ -60,9 +61,9 @@ class MalformedCheckpointError(ValueError):
 
 
 def read_offset_checkpoint(path: Path) -> Offsets:
-    """The offsets in the checkpoint file `path`; empty if there is no such file.
+    """Read the offsets in the checkpoint file `path`; empty if the file does not exist.
 
-    A malformed file counts as empty, as in the broker, and is reported by a warning that names file and line.
+    A malformed file counts as empty, as in a broker, and is reported by a warning with file and line.
     """
     try:
         data = read_file(str(path))
@@ -71,25 +72,25 @@ def read_offset_checkpoint(path: Path) -> Offsets:
     try:
         return parse_offset_checkpoint(data.decode(errors="replace"))
     except MalformedCheckpointError as error:
-        logger.warning("%s, %s; the file is taken as empty, as a broker takes it", path, error)
+        logger.warning("%s, %s; the file is treated as empty, as in a broker", path, error)
         return {}
 
 
 def write_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Write the whole file `path`; after a crash the old one is there or the new."""
+    """Replace the file `path` atomically."""
     replace_file(path, _content(offsets))
 
 
 def update_offset_checkpoint(path: Path, offsets: Mapping[tuple[str, int], int | None]) -> None:
-    """Set the offsets of these partitions (None: no entry), and leave those of others.
+    """Set the offsets of the given partitions (None: remove the entry) and keep the others.
 
-    Hold the directory's lock.
+    The caller must hold the lock of the log directory.
     """
     update_offset_checkpoints({path: offsets})
 
 
 def update_offset_checkpoints(updates: Mapping[Path, Mapping[tuple[str, int], int | None]]) -> None:
-    """The same for several checkpoints, by path."""
+    """Do the same for several checkpoint files, by path."""
     contents: dict[str | Path, bytes] = {}
     for path, offsets in updates.items():
         before = read_offset_checkpoint(path)
@@ -105,18 +106,24 @@ def _content(offsets: Mapping[tuple[str, int], int]) -> bytes:
 
 
 def update_partition_checkpoints(name: str, offsets: Mapping[Path, tuple[str, int, int]]) -> None:
-    """Set (topic, partition, offset), by partition directory, in the files of that name beside them."""
+    """Set the offsets of partitions in the checkpoint file `name` of their log directories.
+
+    Args:
+        name: the name of the checkpoint file.
+        offsets: (topic, partition, offset), by partition directory.
+    """
     by_log_dir: dict[Path, dict[tuple[str, int], int | None]] = {}
     for directory, (topic, partition, offset) in offsets.items():
         by_log_dir.setdefault(directory.parent, {})[topic, partition] = offset
-    for log_dir, found in by_log_dir.items():
-        update_offset_checkpoint(log_dir / name, found)
+    for log_dir, updates in by_log_dir.items():
+        update_offset_checkpoint(log_dir / name, updates)
 
 
 def parse_offset_checkpoint(text: str) -> Offsets:
-    """Version 0, the number of entries, then one `topic partition offset` a line.
+    """Parse the content of a checkpoint file.
 
-    Nothing, or the version alone, means no entries. Raises MalformedCheckpointError.
+    The lines are: version 0, the number of entries, and `topic partition offset` for each entry. An empty
+    file, or one with a version alone, has no entries. Raises MalformedCheckpointError.
     """
     lines = _LINE_END.split(text)
     if lines[-1] == "":
@@ -137,9 +144,9 @@ def parse_offset_checkpoint(text: str) -> Offsets:
                 number, f"expected topic, partition and offset, found {line!r:.80}"
             )
         offsets[parts[0], _number(parts[1], number, _MAX_INT)] = _number(parts[2], number)
-    found = len(lines) - 2
-    if found != count:
-        raise MalformedCheckpointError(2, f"expected {count} entries, found {found}")
+    entries = len(lines) - 2
+    if entries != count:
+        raise MalformedCheckpointError(2, f"expected {count} entries, found {entries}")
     return offsets
 
 

@@ -1,4 +1,4 @@
-"""What the checkpoints beside a partition say of it."""
+"""One partition's entries in the checkpoint files of its log directory."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PartitionCheckpoints:
-    """Offsets from the checkpoint files of the log directory; None where they have no entry.
+    """One partition's entries in the checkpoint files, and the state of the log directory.
 
     Attributes:
-        log_start_offset: what DeleteRecords or retention moved the log's start to.
-        high_watermark: up to seconds old, so a lower bound.
-        recovery_point: what was flushed.
-        first_dirty_offset: how far the cleaner came.
-        live: a broker has the directory open. Then the log is read up to the high watermark: what lies above
-            may still be truncated.
-        clean_shutdown: the broker stopped in good order, and the end of the log is as it left it.
+        log_start_offset: the log start offset after DeleteRecords or retention; None: no entry.
+        high_watermark: the high watermark some seconds ago, and so a lower bound; None: no entry.
+        recovery_point: the offset up to which (exclusive) the log was flushed to disk; None: no entry.
+        first_dirty_offset: the offset up to which (exclusive) the log was compacted; None: no entry.
+        live: a broker has the directory open. The log is then read up to the high watermark, because records
+            above it may still be truncated.
+        clean_shutdown: the broker shut down cleanly, so the end of the log is not damaged by a crash.
     """
 
     log_start_offset: int | None = None

@@ -1,4 +1,4 @@
-"""The topic's id, `partition.metadata` (Kafka: PartitionMetadataFile, KIP-516)."""
+"""The file `partition.metadata`, which holds the topic id (Kafka: PartitionMetadataFile, KIP-516)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _ZERO_UUID = "A" * 22
 
 
 def read_topic_id(directory: Path) -> str | None:
-    """The topic's id in a partition directory.
+    """Read the topic id of a partition directory: 22 characters of base64url.
 
-    22 characters of base64url; None if there is none, or none that can be read.
+    Return None if the file is missing, or (with a warning) malformed.
     """
     path = directory / PARTITION_METADATA
     try:
@@ -30,6 +30,6 @@ def read_topic_id(directory: Path) -> str | None:
         return None
     match = _CONTENT.fullmatch(text)
     if match is None or match[1] == _ZERO_UUID:
-        logger.warning("%s: not used: expected version 0 and a topic_id, found %.100r", path, text)
+        logger.warning("%s: ignored: expected version 0 and a topic_id, found %.100r", path, text)
         return None
     return match[1]

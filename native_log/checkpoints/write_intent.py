@@ -1,11 +1,12 @@
-"""A write to several partitions that is being published: how to take it back, and what readers see meanwhile.
+"""The write intent: a file that makes a write to several partitions atomic.
 
-The file is there from before the first visible change until the last one is on the disk. Its removal is the
-commit: a reader that finds it takes each partition as it was before; whoever next holds the log directory's
-lock takes the changes back. A plain file beside the partitions, which brokers pass over.
+The file is written before the first visible change, and removed after all changes are flushed to disk. Its
+removal is the commit. While it exists, readers see each partition as it was before. If it exists when a
+process takes the lock of the log directory, the write was interrupted, and is rolled back. The file lies next
+to the partitions, and brokers ignore it.
 
-A broker that is started before that knows nothing of it: it serves what it finds, and its clients go on
-behind it. What a broker has taken over is not taken back any more.
+A broker that is started after an interrupted write does not know the file. It serves the partitions as they
+are, and its clients append to them. Partitions that a broker has loaded are not rolled back.
 """
 
 from __future__ import annotations
@@ -33,20 +34,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WRITE_INTENT = ".kafkalog-unfinished"
-"""Its name in the log directory."""
+"""The name of the file in the log directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionBackup:
-    """A partition as it was, as far as appending changes it.
+    """What is needed to restore a partition to its state before an append.
 
     Attributes:
-        name: of its directory.
-        log_end_offset: its end before, and (`planned_end_offset`) with all that is published.
-        sizes: of the last segment's files, bytes by name.
-        contents: of the small files that are written anew or removed, base64 by name.
-        leader_epoch: of the batches that are published.
-        high_watermark: the checkpointed one.
+        name: the name of the partition directory.
+        log_end_offset: the log end offset before the append.
+        planned_end_offset: the log end offset after the append.
+        sizes: the sizes in bytes of the last segment's files, by name.
+        contents: the contents of small files that are replaced or removed, as base64, by name.
+        leader_epoch: the leader epoch of the appended batches.
+        high_watermark: the checkpointed high watermark before the append; None: no entry.
     """
 
     name: str
@@ -61,11 +63,13 @@ class PartitionBackup:
     def of(
         cls, directory: Path, base_offset: int, sizes: tuple[int, int, int], ends: tuple[int, int]
     ) -> Self:
-        """Take down how a partition is.
+        """Return a backup of a partition.
 
         Args:
-            base_offset: of its last segment. `sizes`: of that one's .log, .index and .timeindex.
-            ends: log end offset before and after.
+            directory: the partition directory.
+            base_offset: the base offset of its last segment.
+            sizes: the sizes of that segment's .log, .index and .timeindex files.
+            ends: the log end offset before and after the append.
         """
         names = (file_name(base_offset, kind) for kind in (LOG, INDEX, TIME_INDEX))
         contents = {
@@ -83,15 +87,18 @@ class PartitionBackup:
         )
 
     def is_taken_over(self, log_dir: Path) -> bool:
-        """Whether a broker has loaded the log since: it leads in an epoch of its own, which it notes at once,
-        or it has checkpointed a high watermark among what was published."""
+        """Return whether a broker has loaded the log since the append.
+
+        Signs of that are a new leader epoch, which a leader stores at once, and a checkpointed high watermark
+        above the old log end offset.
+        """
         directory = log_dir / self.name
         now = _high_watermark(directory)
         is_served = now is not None and now != self.high_watermark and now > self.log_end_offset
         return is_served or _latest_epoch(directory) > self.leader_epoch
 
     def restore(self, log_dir: Path) -> None:
-        """Have it as it was. Whatever stops this, doing it again comes to the same."""
+        """Restore the partition. Idempotent: safe to repeat after a crash."""
         directory = log_dir / self.name
         for name in os.listdir(directory):  # noqa: PTH208
             file = parse_file_name(name)
@@ -116,13 +123,13 @@ class PartitionBackup:
 
 @dataclass(frozen=True, slots=True)
 class WriteIntent:
-    """What a publishing changes.
+    """The content of the file: what a commit changes.
 
     Attributes:
-        job: id of the write.
-        partitions: those there were before.
-        created: directories of new partitions, by the names under which they were made.
-        stream: query id and batch id, where a stream writes.
+        job: the id of the write job.
+        partitions: backups of the partitions that existed before.
+        created: the directory names of new partitions, by the temporary names under which they were created.
+        stream: query id and batch id of a streaming write; None: not a stream.
     """
 
     job: str
@@ -132,67 +139,72 @@ class WriteIntent:
     _by_name: dict[str, PartitionBackup] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        self._by_name.update({one.name: one for one in self.partitions})
+        self._by_name.update({backup.name: backup for backup in self.partitions})
 
     @classmethod
     def read(cls, log_dir: Path) -> Self | None:
-        """The one that a log directory holds, if any, without partitions that a broker has taken over.
+        """Read the write intent of a log directory; None if there is none.
 
-        Raises KafkaLogError if it cannot be understood.
+        Partitions that a broker has loaded since are left out. Raises KafkaLogError if the file is invalid.
         """
-        found = cls.read_file(log_dir / WRITE_INTENT)
-        if found is None:
+        intent = cls.read_file(log_dir / WRITE_INTENT)
+        if intent is None:
             return None
-        ours = []
-        for one in found.partitions:
-            if one.is_taken_over(log_dir):
+        partitions = []
+        for backup in intent.partitions:
+            if backup.is_taken_over(log_dir):
                 logger.warning(
-                    "%s: a write was cut short while it was published, and a broker went on with it: what "
-                    "it found from offset %d on stays",
-                    *(log_dir / one.name, one.log_end_offset),
+                    "%s: a write was interrupted during its commit, and a broker has loaded the log since: "
+                    "the records from offset %d are kept",
+                    *(log_dir / backup.name, backup.log_end_offset),
                 )
             else:
-                ours.append(one)
-        created = {made: name for made, name in found.created.items() if not _high_watermark(log_dir / name)}
-        return cls(found.job, tuple(ours), created, found.stream)
+                partitions.append(backup)
+        created = {
+            temporary: name
+            for temporary, name in intent.created.items()
+            if not _high_watermark(log_dir / name)
+        }
+        return cls(intent.job, tuple(partitions), created, intent.stream)
 
     @classmethod
     def read_file(cls, path: Path) -> Self | None:
+        """Read a write intent; None if there is no such file. Raises KafkaLogError if it is invalid."""
         try:
-            found: dict[str, Any] = json.loads(read_file(str(path)))
-            stream = found["stream"]
+            content: dict[str, Any] = json.loads(read_file(str(path)))
+            stream = content["stream"]
             return cls(
-                found["job"],
-                tuple(PartitionBackup(**one) for one in found["partitions"]),
-                found["created"],
+                content["job"],
+                tuple(PartitionBackup(**fields) for fields in content["partitions"]),
+                content["created"],
                 None if stream is None else (stream[0], stream[1]),
             )
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, LookupError) as error:
             raise KafkaLogError(
-                f"expected what an unfinished write changes, found something else ({error}); was the file "
-                "edited, or written by a newer version?",
+                f"expected a write intent, found something else ({error}); was the file edited, or written "
+                "by a newer version?",
                 path=path,
             ) from None
 
     def write(self, log_dir: Path) -> None:
-        """From here on readers see the log directory as it is now, until `commit` or `undo`."""
-        told = {
+        """Write the file. Until `commit` or `undo`, readers see the log directory in its current state."""
+        content = {
             "job": self.job,
-            "partitions": [asdict(one) for one in self.partitions],
+            "partitions": [asdict(backup) for backup in self.partitions],
             "created": self.created,
             "stream": self.stream,
         }
-        replace_file(log_dir / WRITE_INTENT, json.dumps(told, indent=1).encode())
+        replace_file(log_dir / WRITE_INTENT, json.dumps(content, indent=1).encode())
 
     def log_end_offset(self, name: str) -> int | None:
-        """Where readers see the log in the directory `name` end; None: where it does."""
+        """Return the offset at which the log in directory `name` ends for readers; None: at its real end."""
         before = self._by_name.get(name)
         return None if before is None else before.log_end_offset
 
     def commit(self, log_dir: Path) -> None:
-        """The one step that makes all of it visible. A stream's batch is taken down by the same step."""
+        """Make all changes visible in one step. For a stream, the same step records the batch id."""
         path = log_dir / WRITE_INTENT
         if self.stream is None:
             path.unlink()
@@ -200,16 +212,16 @@ class WriteIntent:
             path.rename(stream_record(log_dir, self.stream[0]))
         try:
             fsync_directory(log_dir)
-        except OSError as error:  # readers may have seen it: it stays
-            logger.warning("%s: cannot tell whether the last write is on the disk: %s", log_dir, error)
+        except OSError as error:  # do not roll back: readers may have seen the changes
+            logger.warning("%s: the commit of the last write may not be flushed to disk: %s", log_dir, error)
 
     def undo(self, log_dir: Path) -> None:
-        """Have all partitions as they were. Hold the log directory's lock."""
-        for made, name in self.created.items():
+        """Restore all partitions. The caller must hold the lock of the log directory."""
+        for temporary, name in self.created.items():
             path = log_dir / name
             if path.exists():
-                shutil.rmtree(log_dir / made, ignore_errors=True)
-                path.rename(log_dir / made)
+                shutil.rmtree(log_dir / temporary, ignore_errors=True)
+                path.rename(log_dir / temporary)
         for before in self.partitions:
             before.restore(log_dir)
         fsync_directory(log_dir)
@@ -218,22 +230,22 @@ class WriteIntent:
 
 
 def undo_write_intent(log_dir: Path) -> None:
-    """Take back what a write that was cut short has changed. Hold the log directory's lock."""
-    unfinished = WriteIntent.read(log_dir)
-    if unfinished is not None:
-        logger.warning("%s: a write was cut short while it was published; it is taken back", log_dir)
-        unfinished.undo(log_dir)
+    """Roll back a write that was interrupted. The caller must hold the lock of the log directory."""
+    intent = WriteIntent.read(log_dir)
+    if intent is not None:
+        logger.warning("%s: a write was interrupted during its commit and is rolled back", log_dir)
+        intent.undo(log_dir)
 
 
 def stream_record(log_dir: Path, query_id: str) -> Path:
-    """The file that says which batch of a stream was written last."""
+    """Return the path of the file that records the last batch written by a stream."""
     return log_dir / f".kafkalog-stream-{query_id}"
 
 
 def last_stream_batch(log_dir: Path, query_id: str) -> int | None:
-    """The last batch of a stream that was written to the log directory; None: none yet."""
-    found = WriteIntent.read_file(stream_record(log_dir, query_id))
-    return None if found is None or found.stream is None else found.stream[1]
+    """Return the id of the last batch that a stream wrote to the log directory; None: none yet."""
+    intent = WriteIntent.read_file(stream_record(log_dir, query_id))
+    return None if intent is None or intent.stream is None else intent.stream[1]
 
 
 def _latest_epoch(partition: Path) -> int:
@@ -242,6 +254,6 @@ def _latest_epoch(partition: Path) -> int:
 
 
 def _high_watermark(partition: Path) -> int | None:
-    found = parse_partition_name(partition.name)
-    saved = read_offset_checkpoint(partition.parent / REPLICATION_OFFSET_CHECKPOINT)
-    return None if found is None else saved.get((found.topic, found.partition))
+    name = parse_partition_name(partition.name)
+    high_watermarks = read_offset_checkpoint(partition.parent / REPLICATION_OFFSET_CHECKPOINT)
+    return None if name is None else high_watermarks.get((name.topic, name.partition))

@@ -1,8 +1,8 @@
-"""A log directory while this process writes in it (Kafka: LogManager, start to shutdown).
+"""A log directory while this process writes to it (Kafka: LogManager, from startup to shutdown).
 
-The lock is taken and the mark of a clean shutdown removed; at the end the checkpoints are written, and the
-mark is put back if it was there and every log was closed in order. What stops between leaves a directory
-without the mark: whoever opens it next recovers it from its recovery points on.
+A session takes the lock and removes the clean-shutdown marker. At its end it writes the checkpoints, and
+restores the marker if it existed and all logs were closed cleanly. If the process crashes in between, the
+marker is missing, and the next writer or broker recovers the logs from their recovery points.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN = b'{"version":0,"brokerEpoch":-1}'
-"""The mark's content since Kafka 3.7; it is a mark whatever is in it."""
+"""The content of the clean-shutdown marker since Kafka 3.7. Only the existence of the file counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedLog:
-    """What the checkpoints say of a log that was closed in order. Offsets; None: no entry."""
+    """The checkpointed offsets of a log that was closed cleanly; None: no entry."""
 
     recovery_point: int
     high_watermark: int | None
@@ -44,9 +44,10 @@ class ClosedLog:
 
 
 class WriteSession:
-    """Use `enter`; what was entered is left by `leave`. One for each directory, shared within the process."""
+    """The session of a log directory, shared within the process. Call `leave` once for each `enter`."""
 
     def __init__(self, log_dir: Path) -> None:
+        """Do not call this; use `enter` or `exclusive`."""
         self.log_dir = log_dir
         self._lock = LogDirLock(log_dir)
         self._writers: set[str] = set()
@@ -57,24 +58,27 @@ class WriteSession:
             self._mark: bytes | None = read_file(str(mark))
         except FileNotFoundError:
             self._mark = None
-        self._in_order = True
+        self._is_clean = True
         self._is_exclusive = False
 
     @property
     def was_clean(self) -> bool:
-        """Whether the directory needed no recovery when it was entered."""
+        """Whether the directory was cleanly shut down, and so needed no recovery, when the session began."""
         return self._mark is not None
 
     @classmethod
     def enter(cls, log_dir: Path) -> WriteSession:
-        """Raises LogDirInUseError if another process holds the directory, or `exclusive` does; OSError."""
+        """Return the session of the log directory; begin it if there is none.
+
+        Raises LogDirInUseError if another process holds the directory, or a block of `exclusive`; OSError.
+        """
         name = os.path.realpath(log_dir)
         with _guard:
             session = _sessions.get((name, os.getpid()))
             if session is not None and session._is_exclusive:
                 raise LogDirInUseError(
-                    "expected a log directory that can be written in, found one that this very process is "
-                    "cleaning: wait for the end of that",
+                    "expected a log directory that no one compacts or repairs, found one in which this very "
+                    "process does so; wait until it has finished",
                     path=log_dir,
                 )
             if session is None:
@@ -85,16 +89,16 @@ class WriteSession:
     @classmethod
     @contextmanager
     def exclusive(cls, log_dir: Path) -> Iterator[WriteSession]:
-        """A block in which nothing else, in this process or another, writes in the log directory.
+        """Hold a session that no other writer in this process or another one can share.
 
-        For who changes logs from beneath, so that no open log may know of them. Raises LogDirInUseError.
+        It is for operations that replace files of logs, such as compaction. Raises LogDirInUseError.
         """
         name = os.path.realpath(log_dir)
         with _guard:
             if (name, os.getpid()) in _sessions:
                 raise LogDirInUseError(
-                    "expected a log directory that no one works in, found one in which this very process "
-                    "appends or cleans: close the logs first",
+                    "expected a log directory that no one writes to, found one that this very process "
+                    "writes to; close its logs first",
                     path=log_dir,
                 )
             session = cls.enter(log_dir)
@@ -105,27 +109,24 @@ class WriteSession:
             session.leave()
 
     def claim(self, partition_dir: Path) -> None:
-        """Be the one in this process that writes in a partition.
-
-        Raises LogDirInUseError: another one in this process writes there.
-        """
+        """Reserve a partition for one writer. Raises LogDirInUseError if it has a writer in this process."""
         name = os.path.realpath(partition_dir)
         with _guard:
             if name in self._writers:
                 raise LogDirInUseError(
-                    "expected a partition that nothing writes in, found one that this very process has open "
-                    "for appending: close that first",
+                    "expected a partition without a writer, found one that this very process has open for "
+                    "appending; close that log first",
                     path=partition_dir,
                 )
             self._writers.add(name)
 
     def unclaim(self, partition_dir: Path) -> None:
-        """A claim's end before anything was changed."""
+        """Give up a claim before anything was changed."""
         with _guard:
             self._writers.discard(os.path.realpath(partition_dir))
 
     def begin(self) -> None:
-        """Before the first change: from here on a crash asks for recovery. Raises as `check_lock`."""
+        """Remove the clean-shutdown marker. Call this before the first change. Raises as `check_lock`."""
         self.check_lock()
         with _guard:
             mark = self.log_dir / CLEAN_SHUTDOWN_FILE
@@ -134,30 +135,37 @@ class WriteSession:
                 fsync_directory(self.log_dir)
 
     def check_lock(self) -> None:
-        """Raises LogDirInUseError if the directory's lock was lost: before each change of a log that is open
-        for long."""
+        """Raise LogDirInUseError if the lock was lost. Call this before each change."""
         self._lock.check()
 
     def mark_recovered(self) -> None:
-        """All logs of the directory were made whole: the mark is put there if every one is closed in order,
-        though it was not there before."""
+        """Note that all logs of the directory were recovered.
+
+        The clean-shutdown marker is then written at the end, even if it did not exist before.
+        """
         with _guard:
             self._mark = self._mark or CLEAN_SHUTDOWN
 
     def release(self, partition_dir: Path, key: tuple[str, int], closed: ClosedLog | None) -> None:
-        """A claim's end; `closed` is None where the log could not be closed in order."""
+        """End a claim.
+
+        Args:
+            partition_dir: the partition that was claimed.
+            key: its topic and partition.
+            closed: the offsets to checkpoint; None: the log could not be closed cleanly.
+        """
         with _guard:
             self._writers.discard(os.path.realpath(partition_dir))
             if closed is None:
-                self._in_order = False
+                self._is_clean = False
             else:
                 self._closed[key] = closed
 
     def leave(self, *, write: bool = True) -> None:
-        """The last one to leave writes the checkpoints and gives the lock back.
+        """Leave the session. The last writer to leave writes the checkpoints and releases the lock.
 
         Args:
-            write: without, nothing is written: the checkpoints say less than they could.
+            write: False: write nothing, so that the checkpoints stay as they were.
         """
         with _guard:
             self._holders -= 1
@@ -182,7 +190,7 @@ class WriteSession:
                 }
             )
         mark = self.log_dir / CLEAN_SHUTDOWN_FILE
-        if self._mark is not None and self._in_order and not mark.exists():
+        if self._mark is not None and self._is_clean and not mark.exists():
             replace_file(mark, self._mark)
 
 
@@ -190,10 +198,10 @@ _sessions: dict[tuple[str, int], WriteSession] = {}
 _guard = threading.RLock()
 
 
-def _new_guard_in_child() -> None:
-    """Another thread of the parent, which a forked process does not have, may have held it."""
+def _reset_guard_in_child() -> None:
+    """Replace the guard in a forked process, because another thread of the parent may have held it."""
     global _guard
     _guard = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_new_guard_in_child)
+os.register_at_fork(after_in_child=_reset_guard_in_child)

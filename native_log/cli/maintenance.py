@@ -15,8 +15,7 @@ from native_log.cli.runner import note_error
 from native_log.cli.topics import select_partitions
 from native_log.logdir.recovery import PartitionRecovery, controller_partitions, recover, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
-from native_log.logdir.verification import check_partition
-from native_log.logdir.verification import row as problem_row
+from native_log.logdir.verification import check_partition, problem_row
 from native_log.progress import Progress
 from native_log.system import available_cores
 

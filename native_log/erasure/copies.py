@@ -138,7 +138,7 @@ def _split_by_name(directories: Iterable[Path]) -> tuple[list[PartitionDir], lis
         if name is None:
             others.append(path)
         else:
-            partitions.append(PartitionDir.named(path, name))
+            partitions.append(PartitionDir.from_name(path, name))
     return partitions, others
 
 

@@ -1,6 +1,14 @@
-"""Log directories: which partitions lie there, and what the broker noted beside them.
+"""Log directories and the partitions in them.
 
-`LogDir` puts one or several together; the modules below it each read one kind of thing.
+| module | contents |
+|---|---|
+| logdir | LogDir: the partitions in one or several log directories |
+| discovery | find partition directories |
+| directory_state | the state of one log directory: checkpoints, lock, clean shutdown |
+| create | create log directories, topics and partitions |
+| known_topics, cluster_metadata | the stored configurations of topics |
+| maintenance | open and lock log directories for changes, and select partitions |
+| verification, recovery, reindexing | verify, recover and reindex for many partitions |
 """
 
 from __future__ import annotations
@@ -35,7 +43,7 @@ __all__ = [
     "parse_partition_name",
 ]
 
-# Completing a topic in a shell needs names alone, and neither Arrow nor the kernel.
+# These are imported on first use: shell completion of topics must not load Arrow and the kernel.
 _MODULES = {
     "INTERNAL_TOPICS": "checkpoints.names",
     "LogDir": "logdir.logdir",

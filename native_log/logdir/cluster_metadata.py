@@ -1,7 +1,7 @@
-"""Reading the configurations in a cluster's metadata, `__cluster_metadata-0` (Kafka: MetadataLoader).
+"""Read configurations from the cluster metadata in `__cluster_metadata-0` (Kafka: MetadataLoader).
 
-A KRaft broker keeps it in `metadata.log.dir`, by default the first of its log directories. ZooKeeper kept the
-configurations of older clusters.
+A KRaft broker keeps this log in `metadata.log.dir`, by default the first of its log directories. Older
+clusters kept their configurations in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -25,24 +25,28 @@ if TYPE_CHECKING:
 
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _SNAPSHOT_FOOTER = b"\0\0\0\4"
-"""The key of a control record: version and type."""
+"""The key of a snapshot's last control record: version and type."""
 
 _COLUMNS = ["offset", "key", "value"]
 _OPTIONS = DecodeOptions(max_bytes=4 << 20, control=True)
 
 
 def read_configs(directory: Path) -> ConfigsImage:
-    """Return the configurations in the metadata log in `directory`: its last snapshot, and the log after it.
+    """Read the configurations in a metadata log: its last snapshot, and the records after it.
 
-    The log is read to its end. How far a quorum has committed it is stored nowhere: of a controller that
-    lost its leadership in the middle of a change, the last records may not be valid.
+    The log is read to its end, because it is not stored up to which offset the quorum has committed it. If a
+    controller lost its leadership during a change, the last records may not be committed.
+
+    Args:
+        directory: the partition directory of the metadata log.
 
     Raises:
-        KafkaLogError: a file is damaged, or a part of the log is missing. OSError.
+        KafkaLogError: a file is damaged, or a part of the log is missing.
+        OSError: a file cannot be read.
     """
     try:
         return _read(directory)
-    except (FileNotFoundError, LogTruncatedError):  # a running controller has taken a snapshot meanwhile
+    except (FileNotFoundError, LogTruncatedError):  # a running controller wrote a snapshot meanwhile
         return _read(directory)
 
 
@@ -58,7 +62,7 @@ def _read(directory: Path) -> ConfigsImage:
     log = PartitionLog.open(directory, topic=METADATA_TOPIC, partition=0)
     if start < log.log_start_offset:
         raise KafkaLogError(
-            f"expected a snapshot up to the log's start {log.log_start_offset}, found "
+            f"expected a snapshot up to the log start offset {log.log_start_offset}, found "
             f"{f'one up to {start}' if snapshots else 'none'}; restore the .checkpoint files",
             path=directory,
         )
@@ -75,7 +79,7 @@ def _apply(image: ConfigsImage, batches: Iterable[pa.RecordBatch], path: Path) -
                 image.apply(value or b"")
             except MessageError as error:
                 raise CorruptRecordError(
-                    f"{error}; is it of a newer Kafka?", path=path, offset=offset
+                    f"{error}; was it written by a newer Kafka?", path=path, offset=offset
                 ) from None
 
 
@@ -84,15 +88,15 @@ def _snapshot_batches(path: Path) -> Iterator[pa.RecordBatch]:
     position, last_key = 0, None
     with DataFile(str(path)) as file:
         while position < file.size_bytes:
-            found = decode_file(file.fileno(), position, file.size_bytes, _COLUMNS, _OPTIONS)
-            keys = found.batch.column("key")
-            yield found.batch.filter(keys.is_null())  # only control records have keys
-            position, last_key = found.position, keys[-1].as_py() if len(keys) else last_key
-            if found.status in ("damaged", "partial", "zeros"):
+            decoded = decode_file(file.fileno(), position, file.size_bytes, _COLUMNS, _OPTIONS)
+            keys = decoded.batch.column("key")
+            yield decoded.batch.filter(keys.is_null())  # only control records have keys
+            position, last_key = decoded.position, keys[-1].as_py() if len(keys) else last_key
+            if decoded.status in ("damaged", "partial", "zeros"):
                 break
         if position < file.size_bytes or last_key != _SNAPSHOT_FOOTER:
             raise CorruptRecordError(
-                "expected a whole snapshot of the cluster's metadata, found a damaged one; restore the file",
+                "expected a complete snapshot of the cluster metadata, found a damaged one; restore the file",
                 path=path,
                 position=position,
             )

@@ -1,4 +1,4 @@
-"""Making log directories, topics and partitions (Kafka: StorageTool, LogManager.getOrCreateLog)."""
+"""Create log directories, topics and partitions (Kafka: StorageTool, LogManager.getOrCreateLog)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RESERVED_UUIDS = frozenset({"A" * 22, "A" * 21 + "B"})
 
 
 def random_uuid() -> str:
-    """A new id as Kafka writes it: 22 characters of base64url, none that begins with a dash."""
+    """Return a new id in Kafka's format: 22 characters of base64url that do not begin with a dash."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):
@@ -49,20 +49,22 @@ def random_uuid() -> str:
 
 
 def create_log_dir(path: Path, cluster_id: str, node_id: int) -> None:
-    """A new log directory, as formatted for a broker that then stopped in good order.
+    """Create a log directory, formatted for a broker and marked as cleanly shut down.
 
-    Raises FileExistsError if there is anything at `path` but an empty directory, or one that was left half
-    made; ValueError for ids that there cannot be.
+    A directory that an interrupted call left incomplete is completed. Raises FileExistsError if `path` exists
+    and is not empty otherwise; ValueError for invalid ids.
     """
     if _CLUSTER_ID.fullmatch(cluster_id) is None or node_id < 0:
         raise ValueError(
-            "expected a cluster id of letters, digits, '-', '_', '.' and '=', and a node id from 0 on, found "
-            f"{cluster_id!r} and {node_id}"
+            "expected a cluster id of letters, digits, '-', '_', '.' and '=', and a node id of at least 0, "
+            f"found {cluster_id!r} and {node_id}"
         )
     path.mkdir(parents=True, exist_ok=True)
     if set(os.listdir(path)) - _BEFORE_META_PROPERTIES:  # noqa: PTH208
         raise FileExistsError(
-            errno.EEXIST, "expected no such directory, or an empty one, to make a log directory of", str(path)
+            errno.EEXIST,
+            "expected a path for a new log directory that does not exist or is empty, found other files",
+            str(path),
         )
     for name in CHECKPOINT_FILES:
         if name != CLEANER_OFFSET_CHECKPOINT:
@@ -76,60 +78,70 @@ def create_log_dir(path: Path, cluster_id: str, node_id: int) -> None:
         "version": 1,
     }
     lines = [f"{name}={value}\n" for name, value in properties.items()]
-    # Last: with it the directory is one.
+    # This file is written last: it makes the directory a log directory.
     replace_file(path / META_PROPERTIES, f"#\n#{written}\n{''.join(lines)}".encode())
 
 
 def check_topic(topic: str, partitions: int) -> None:
-    """Raises InvalidTopicError for a name that is not legal; ValueError for no partitions."""
+    """Raise InvalidTopicError for an illegal topic name; ValueError for less than one partition."""
     if not is_legal_topic(topic):
         raise InvalidTopicError(
-            "expected a topic's name of 1 to 249 letters, digits, '.', '_' and '-', other than '.' and '..', "
+            "expected a topic name of 1 to 249 letters, digits, '.', '_' and '-', other than '.' and '..', "
             f"found {topic!r}"
         )
     if topic == METADATA_TOPIC:
-        raise InvalidTopicError(f"{topic} is the log of KRaft's quorum; it cannot be made like a topic")
+        raise InvalidTopicError(
+            f"{topic} is the log of the KRaft controllers and cannot be created as a topic"
+        )
     if partitions < 1:
-        raise ValueError(f"a topic has at least 1 partition, found {partitions}")
+        raise ValueError(f"partitions: expected at least 1, found {partitions}")
 
 
 def check_uuid(text: str) -> str:
-    """Raises ValueError if `text` is not the id of a topic or cluster."""
+    """Return `text` if it is a valid topic id. Raises ValueError."""
     if _UUID.fullmatch(text) is None or text in _RESERVED_UUIDS:
-        raise ValueError(f"expected 22 characters of base64url and no reserved id, found {text!r}")
+        raise ValueError(f"expected an id of 22 characters of base64url that is not reserved, found {text!r}")
     return text
 
 
 def assign_log_dirs(log_dirs: Sequence[Path], count: int) -> list[Path]:
-    """Where so many new partitions go: each to the directory with the fewest, of equals to the first (Kafka:
-    LogManager.nextLogDirs)."""
-    numbers = {path: sum(1 for _ in _partition_names(path)) for path in log_dirs}
-    chosen = []
+    """Return the log directory for each of `count` new partitions (Kafka: LogManager.nextLogDirs).
+
+    A partition is placed in the directory with the fewest partitions; of equal ones, in the first.
+    """
+    counts = {path: sum(1 for _ in _partition_names(path)) for path in log_dirs}
+    assigned = []
     for _ in range(count):
-        path = min(log_dirs, key=numbers.__getitem__)
-        numbers[path] += 1
-        chosen.append(path)
-    return chosen
+        path = min(log_dirs, key=counts.__getitem__)
+        counts[path] += 1
+        assigned.append(path)
+    return assigned
 
 
 def create_partitions(
     log_dirs: Sequence[Path], topic: str, topic_id: str, config: LogConfig | None = None
 ) -> list[Path]:
-    """Make the empty partitions of a topic, each with an empty segment at offset 0.
+    """Create the empty partitions of a topic, each with an empty segment at offset 0.
 
-    If that fails nothing is left; a crash leaves each partition whole or not at all.
+    If an error is raised, nothing is left. After a crash, each partition exists completely or not at all.
 
     Args:
-        log_dirs: where partition 0 goes, partition 1, ...
+        log_dirs: the log directories of partition 0, partition 1, and so on.
+        topic: the name of the topic.
+        topic_id: its id.
+        config: its settings.
 
-    Raises TopicExistsError; LogDirInUseError if a broker runs on a directory; OSError.
+    Returns:
+        The new partition directories.
+
+    Raises TopicExistsError; LogDirInUseError if a broker or another process uses a directory; OSError.
     """
     paths = [log_dir / f"{topic}-{number}" for number, log_dir in enumerate(log_dirs)]
-    made = [
+    temporary = [
         log_dir / deleted_name(topic, number, uuid.uuid4().hex) for number, log_dir in enumerate(log_dirs)
     ]
     with ExitStack() as stack, ExitStack() as on_failure:
-        sessions = {log_dir: _entered(log_dir, stack) for log_dir in dict.fromkeys(log_dirs)}
+        sessions = {log_dir: _enter(log_dir, stack) for log_dir in dict.fromkeys(log_dirs)}
         for log_dir, path in zip(log_dirs, paths, strict=True):
             if path.exists():
                 raise TopicExistsError("expected no such partition, found one", path=path)
@@ -137,12 +149,12 @@ def create_partitions(
             on_failure.callback(sessions[log_dir].unclaim, path)
         for session in sessions.values():
             session.begin()
-        for one in made:
-            on_failure.callback(shutil.rmtree, one, ignore_errors=True)
-            fill_partition(one, topic_id, config or LogConfig())
-        flush_partitions(made)
-        for one, path in zip(made, paths, strict=True):
-            one.rename(path)
+        for directory in temporary:
+            on_failure.callback(shutil.rmtree, directory, ignore_errors=True)
+            fill_partition(directory, topic_id, config or LogConfig())
+        flush_partitions(temporary)
+        for directory, path in zip(temporary, paths, strict=True):
+            directory.rename(path)
             on_failure.callback(shutil.rmtree, path, ignore_errors=True)
         for log_dir in sessions:
             fsync_directory(log_dir)
@@ -152,16 +164,16 @@ def create_partitions(
     return paths
 
 
-def _entered(log_dir: Path, stack: ExitStack) -> WriteSession:
+def _enter(log_dir: Path, stack: ExitStack) -> WriteSession:
     session = WriteSession.enter(log_dir)
     stack.callback(session.leave)
     return session
 
 
 def fill_partition(path: Path, topic_id: str, config: LogConfig) -> None:
-    """Make a directory an empty partition. Nothing of it is flushed yet: see flush_partitions."""
+    """Create the files of an empty partition in `path`, without flushing them: see flush_partitions."""
     path.mkdir(exist_ok=True)
-    # Two lines, and no line end behind the second, as brokers write it.
+    # As brokers write it: two lines, and no newline after the second one.
     metadata = f"version: 0\ntopic_id: {topic_id}".encode()
     replace_file(path / PARTITION_METADATA, metadata, flush=False)
     write_leader_epochs(path, (), flush=False)
@@ -169,7 +181,7 @@ def fill_partition(path: Path, topic_id: str, config: LogConfig) -> None:
 
 
 def flush_partitions(paths: Sequence[Path]) -> None:
-    """Flush to disk directories that were made partitions, and all files in them."""
+    """Flush partition directories and all files in them to disk."""
     flush_files([file for path in paths for file in (*path.iterdir(), path)])
 
 

@@ -1,4 +1,4 @@
-"""One log directory: what the files in its root say."""
+"""The state of one log directory, read from the files in its root."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryState:
-    """The root of one log directory, as it was when it was read.
+    """The state of one log directory when it was read.
 
     Attributes:
-        path: the directory.
-        meta_properties: of its meta.properties; None without one, as in a copy of partitions alone.
-        checkpoints: its four offset checkpoints.
-        has_high_watermarks: whether the checkpoint of high watermarks is there, were it empty.
-        clean_shutdown: the broker stopped in order (`.kafka_cleanshutdown` is there).
-        lock_holder: pid of the process, most likely a broker, that holds the directory's lock; 0 if it runs
-            where its pid cannot be seen; None if none does.
-        unfinished: a write to several partitions that is being published, or was cut short then.
+        path: the log directory.
+        meta_properties: the content of meta.properties; None if it is missing, as in a copy of partitions.
+        checkpoints: the four offset checkpoints.
+        has_high_watermarks: whether replication-offset-checkpoint exists, even if it is empty.
+        clean_shutdown: whether the broker shut down cleanly (`.kafka_cleanshutdown` exists).
+        lock_holder: the pid of the process that holds the lock, most likely a broker; 0 if the pid is not
+            visible from here; None if no process holds it.
+        unfinished: a write to several partitions that is being committed, or was interrupted during its
+            commit; None if there is none.
     """
 
     path: Path
@@ -41,8 +42,9 @@ class DirectoryState:
 
     @classmethod
     def read(cls, path: Path) -> DirectoryState:
-        # Before any log is opened: a checkpointed high watermark must not be newer than the log end found
-        # later.
+        """Read the state of the log directory `path`. Raises KafkaLogError, OSError."""
+        # Call this before any log is opened: a checkpointed high watermark must not be newer than the log end
+        # offset that is determined later.
         return cls(
             path,
             read_meta_properties(path),
@@ -54,9 +56,10 @@ class DirectoryState:
         )
 
     def unsaved_high_watermark(self, topic: str) -> int | None:
-        """The high watermark of a partition that the checkpoint does not name.
+        """Return the high watermark of a partition that has no entry in the checkpoint.
 
-        0, as in a broker, which names each within five seconds. None (unknown) where there is no checkpoint,
-        and for the metadata log, whose high watermark the Raft quorum keeps.
+        It is 0, as in a broker, which adds an entry for each partition within five seconds. It is None
+        (unknown) if there is no checkpoint file, and for the metadata log, whose high watermark is only known
+        to the Raft quorum.
         """
         return 0 if self.has_high_watermarks and topic != METADATA_TOPIC else None

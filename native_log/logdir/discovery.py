@@ -1,4 +1,4 @@
-"""Finding partition directories on disk: one listing for each log directory, no file in it is opened."""
+"""Find partition directories. Each log directory is listed once, and no file is opened."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 
 ROOT_FILES = {*CHECKPOINT_FILES, META_PROPERTIES, LOCK_FILE, CLEAN_SHUTDOWN_FILE, "bootstrap.checkpoint"}
-"""Files that a broker keeps beside the partitions."""
+"""Files in the root of a log directory."""
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
-"""A broker's directory beside the partitions: indexes of segments in tiered storage (KIP-405)."""
+"""A directory in the root of a log directory, with indexes of segments in tiered storage (KIP-405)."""
 
 _PARTITION_FILE = re.compile(r"[0-9]+\.log(\.swap)?|partition\.metadata|leader-epoch-checkpoint")
 _EXPECTED = "expected a Kafka log directory (a broker's log.dirs) or one partition directory in it"
@@ -37,7 +37,7 @@ _EXPECTED = "expected a Kafka log directory (a broker's log.dirs) or one partiti
 
 @dataclass(frozen=True, slots=True)
 class PartitionDir:
-    """A partition directory: whose it is, where it lies, what it is to its broker."""
+    """A partition directory: topic and partition, path, and role for its broker."""
 
     topic: str
     partition: int
@@ -46,19 +46,23 @@ class PartitionDir:
 
     @property
     def key(self) -> tuple[str, int]:
-        """(topic, partition), as the checkpoints have it."""
+        """(topic, partition), the key in checkpoints."""
         return self.topic, self.partition
 
     @classmethod
-    def named(cls, path: Path, name: PartitionName) -> PartitionDir:
+    def from_name(cls, path: Path, name: PartitionName) -> PartitionDir:
         return cls(name.topic, name.partition, path, name.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What lies at a path that the user gave: a partition directory, or a log directory with any number.
+    """The partitions at a path that the user gave.
 
-    `skipped`: names of directories in it that are not a partition's.
+    Attributes:
+        log_dir: the log directory.
+        partitions: its partition directories, or the single one that was given.
+        is_partition: whether the path is a single partition directory.
+        skipped: the names of other directories in the log directory.
     """
 
     log_dir: Path
@@ -68,29 +72,31 @@ class Discovery:
 
 
 def local_path(path: str | os.PathLike[str]) -> Path:
-    """The absolute path; `file:/p` and `file:///p` mean /p, `~` the home directory.
+    """Return the absolute path. `file:/p` and `file:///p` mean /p, and `~` means the home directory.
 
-    Raises NotALogDirError for other schemes, and where there is no path; TypeError.
+    Raises NotALogDirError for other URL schemes and for an empty path; TypeError.
     """
     (path,) = path_list([path])
-    text = os.path.expanduser(os.fspath(path))  # noqa: PTH111  (Path has lost what it was given)
+    text = os.path.expanduser(os.fspath(path))  # noqa: PTH111  (a Path would change `file:///p`)
     if not text:
         raise NotALogDirError(f"the path is empty; {_EXPECTED}")
     if text.startswith("file:/"):
         text = re.sub("^file:(//(localhost)?(?=/))?", "", text)
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", text):
         raise NotALogDirError(
-            "only local directories can be read; copy the log directory here, or mount it", path=text
+            "expected a local path, found a URL: only local directories can be read; mount or copy the log "
+            "directory",
+            path=text,
         )
-    return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() follows links, and so loses the parent)
+    return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() would follow links to another parent)
 
 
 def find_partitions(path: Path) -> Discovery:
-    """What lies at `path`, an absolute one.
+    """Find the partitions at an absolute path, which is a log directory or a partition directory.
 
-    Directories in it whose names are not a partition's (`lost+found`) are skipped with a warning.
+    Directories in a log directory without a partition's name (`lost+found`) are skipped with a warning.
 
-    Raises: FileNotFoundError; PermissionError; NotALogDirError if it is neither kind of directory.
+    Raises FileNotFoundError; PermissionError; NotALogDirError if `path` is neither kind of directory.
     """
     files, directories = _list(path)
     if any(map(_PARTITION_FILE.fullmatch, files)):
@@ -100,12 +106,12 @@ def find_partitions(path: Path) -> Discovery:
     for directory in directories:
         name = parse_partition_name(directory)
         if name is not None:
-            partitions.append(PartitionDir.named(path / directory, name))
+            partitions.append(PartitionDir.from_name(path / directory, name))
         elif directory != REMOTE_INDEX_CACHE:
             unknown.append(directory)
-    # Copies of partitions may lie together without any file of a log directory's root; other directories
-    # have names like data-1 too.
-    if ROOT_FILES.isdisjoint(files) and not any(_holds_segments(found.path) for found in partitions):
+    # Copies of partitions may lie together without the root files of a log directory. Names alone are not
+    # enough, because other directories have names such as data-1 too.
+    if ROOT_FILES.isdisjoint(files) and not any(_holds_segments(one.path) for one in partitions):
         raise NotALogDirError(_not_a_log_dir(path, files, directories), path=path)
     if unknown:
         logger.warning("%s: not partition directories, skipped: %s", path, join_names(sorted(unknown)))
@@ -113,13 +119,13 @@ def find_partitions(path: Path) -> Discovery:
 
 
 def join_names(names: Iterable[object], at_most: int = 10) -> str:
-    """Return the names with commas between, the first few where there are many."""
+    """Join the names with commas. If there are more than `at_most`, give the number of the others."""
     shown = [str(name) for name in names]
     return ", ".join(shown[:at_most]) + (f" and {len(shown) - at_most} more" if len(shown) > at_most else "")
 
 
 def _list(path: Path) -> tuple[list[str], list[str]]:
-    """Names of the files and of the directories in `path`."""
+    """Return the names of the files and of the directories in `path`."""
     files: list[str] = []
     directories: list[str] = []
     try:
@@ -130,16 +136,16 @@ def _list(path: Path) -> tuple[list[str], list[str]]:
                 else:
                     files.append(entry.name)
     except FileNotFoundError:
-        raise FileNotFoundError(errno.ENOENT, f"there is no such directory; {_EXPECTED}", str(path)) from None
+        raise FileNotFoundError(errno.ENOENT, f"no such directory; {_EXPECTED}", str(path)) from None
     except PermissionError:
         raise PermissionError(
             errno.EACCES, "no permission to list this directory; run as a user who may read it", str(path)
         ) from None
     except NotADirectoryError:
-        instead = (
-            "give its directory, or see it with kafkalog dump-log" if path.suffix == ".log" else _EXPECTED
+        remedy = (
+            "give its directory, or inspect it with kafkalog dump-log" if path.suffix == ".log" else _EXPECTED
         )
-        raise NotALogDirError(f"this is a file; {instead}", path=path) from None
+        raise NotALogDirError(f"this is a file; {remedy}", path=path) from None
     return files, directories
 
 
@@ -147,11 +153,11 @@ def _named_partition(path: Path) -> PartitionDir:
     name = parse_partition_name(path.name)
     if name is None:
         raise NotALogDirError(
-            "the directory holds log segments, but its name is not <topic>-<partition>; "
-            "rename it, or make a link with such a name and read that",
+            "the directory contains log segments, but its name is not <topic>-<partition>; "
+            "rename it, or read it through a symbolic link with such a name",
             path=path,
         )
-    return PartitionDir.named(path, name)
+    return PartitionDir.from_name(path, name)
 
 
 def _holds_segments(path: Path) -> bool:
@@ -167,15 +173,18 @@ def _not_a_log_dir(path: Path, files: list[str], directories: list[str]) -> str:
         return f"the directory is empty; {_EXPECTED}"
     inside = [name for name in sorted(directories) if _looks_like_a_log_dir(path / name)]
     if inside:
-        return f"this is not a log directory, but these in it are: {', '.join(inside)}; give them instead"
+        return (
+            "this is not a log directory, but these directories in it are: "
+            f"{', '.join(inside)}; give them instead"
+        )
     illegal = [name for name in sorted(directories) if _holds_segments(path / name)]
     if illegal:
         return (
-            "these directories hold log segments, but their names are not <topic>-<partition>: "
-            f"{join_names(illegal)}; rename them, or make links with such names"
+            "these directories contain log segments, but their names are not <topic>-<partition>: "
+            f"{join_names(illegal)}; rename them, or create symbolic links with such names"
         )
-    there = sorted([*(f"{name}/" for name in directories), *files])
-    return f"expected partitions or log segments, found {join_names(there, 5)}; {_EXPECTED}"
+    names = sorted([*(f"{name}/" for name in directories), *files])
+    return f"expected partitions or log segments, found {join_names(names, 5)}; {_EXPECTED}"
 
 
 def _looks_like_a_log_dir(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What log directories tell about the configuration of their topics."""
+"""The configurations of topics, as far as log directories contain them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
 class KnownTopics:
-    """The topics' configurations in the cluster metadata, and signs of compaction. Read when first needed.
+    """The topic configurations in the cluster metadata, and signs of compaction. They are read on first use.
 
-    A topic's configuration counts for a partition directory with the id that the metadata has for the topic;
-    a directory of an older topic with the same name has none. Of several log directories, those without
-    metadata use that of another one of the same cluster.
+    A configuration applies to a partition directory if the topic ids match, so it does not apply to a
+    directory left by a deleted topic of the same name. A log directory without metadata uses that of another
+    log directory of the same cluster.
     """
 
     def __init__(self, directories: Mapping[Path, DirectoryState]) -> None:
@@ -39,35 +39,37 @@ class KnownTopics:
         self._compacted: frozenset[str] | None = None
         self._facts: dict[tuple[Path, str, str | None], TopicFacts] = {}
 
-    def facts(self, found: PartitionDir) -> TopicFacts:
-        """Return what is known of the topic of a partition directory; the same object for equal facts.
+    def facts(self, directory: PartitionDir) -> TopicFacts:
+        """Return what is known about the topic of a partition directory. Equal facts are the same object.
 
-        Metadata that cannot be read is reported in `unreadable`, and by a warning.
+        If the metadata cannot be read, the reason is in `unreadable` and a warning is logged.
         """
-        if found.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
-            return TopicFacts()  # files beside it that have such a name are about another topic
-        log_dir = found.path.parent
+        if directory.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
+            return TopicFacts()  # metadata and checkpoints describe another topic of that name
+        log_dir = directory.path.parent
         image = self._image(log_dir)
-        topic_id = None if image is None else read_topic_id(found.path)
-        key = log_dir, found.topic, topic_id
+        topic_id = None if image is None else read_topic_id(directory.path)
+        key = log_dir, directory.topic, topic_id
         if key not in self._facts:
-            self._facts[key] = self._looked_up(found.topic, topic_id, log_dir, image)
+            self._facts[key] = self._look_up(directory.topic, topic_id, log_dir, image)
         return self._facts[key]
 
-    def settings(self, found: PartitionDir, *overrides: Mapping[str, object]) -> LogConfig:
-        """Return the settings for writing to a partition: the stored ones, overridden by `overrides` in turn.
+    def settings(self, directory: PartitionDir, *overrides: Mapping[str, object]) -> LogConfig:
+        """Return the settings for writing to a partition: stored settings, then each of `overrides` in order.
 
-        Raises InvalidConfigError for a stored setting that is not understood.
+        Raises InvalidConfigError if a setting is invalid.
         """
         try:
-            settings = self.facts(found).settings()
+            settings = self.facts(directory).settings()
         except InvalidConfigError as error:
-            raise InvalidConfigError(f"{found.path}: stored configuration of the topic: {error}") from None
+            raise InvalidConfigError(
+                f"{directory.path}: stored configuration of the topic: {error}"
+            ) from None
         for override in overrides:
             settings = settings.with_overrides(override)
         return settings
 
-    def _looked_up(
+    def _look_up(
         self, topic: str, topic_id: str | None, log_dir: Path, image: ConfigsImage | str | None
     ) -> TopicFacts:
         stored: Mapping[str, str] | None = None
@@ -88,13 +90,12 @@ class KnownTopics:
 
     def _compacted_topics(self) -> frozenset[str]:
         if self._compacted is None:
-            offsets = (one.checkpoints.first_dirty_offsets for one in self._directories.values())
-            self._compacted = frozenset(topic for of_one in offsets for topic, _ in of_one)
+            checkpoints = (state.checkpoints.first_dirty_offsets for state in self._directories.values())
+            self._compacted = frozenset(topic for offsets in checkpoints for topic, _ in offsets)
         return self._compacted
 
     def _image(self, log_dir: Path) -> ConfigsImage | str | None:
-        """Return the configurations that apply in a log directory; why they cannot be read; None: there are
-        none."""
+        """Return the configurations for a log directory, or why they cannot be read; None: there are none."""
         if log_dir not in self._images:
             holder = self._metadata_holder(log_dir)
             if holder is None:
@@ -106,11 +107,11 @@ class KnownTopics:
         return self._images[log_dir]
 
     def _metadata_holder(self, log_dir: Path) -> Path | None:
-        """Return the log directory whose metadata applies: this one, or another of the same cluster."""
+        """Return the log directory whose metadata applies: this one, or another one of the same cluster."""
         if (log_dir / METADATA_DIRECTORY).is_dir():
             return log_dir
         cluster = _cluster_id(self._directories[log_dir])
-        others = (path for path, one in self._directories.items() if _cluster_id(one) == cluster)
+        others = (path for path, state in self._directories.items() if _cluster_id(state) == cluster)
         return next((path for path in others if (path / METADATA_DIRECTORY).is_dir()), None)
 
 
@@ -119,7 +120,7 @@ def _cluster_id(directory: DirectoryState) -> str | None:
 
 
 def _read_or_reason(directory: Path) -> ConfigsImage | str:
-    from native_log.logdir.cluster_metadata import read_configs  # few programs need the messages' schemas
+    from native_log.logdir.cluster_metadata import read_configs  # few programs need the message schemas
 
     try:
         return read_configs(directory)

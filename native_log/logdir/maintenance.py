@@ -1,4 +1,4 @@
-"""What every change to a log directory begins with: the directory locked, its partitions chosen."""
+"""The common first steps of compaction, retention and erasure: lock log directories, select partitions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ def open_for_maintenance(
     *,
     allow_empty: bool = False,
 ) -> LogDir:
-    """The log directories at `path`, locked unless only looked at. Logs end at the saved high watermark.
+    """Open the log directories at `path`, and lock them unless `dry_run`.
+
+    The logs end at their checkpointed high watermark.
 
     Args:
-        allow_empty: no error where no partition can be read.
+        path: log directories or partition directories.
+        dry_run: take no lock.
+        locks: holds the locks until it is closed.
+        allow_empty: raise no error if there is no partition to read.
 
-    Raises LogDirInUseError, and as LogDir does.
+    Raises LogDirInUseError, and the errors of LogDir.
     """
     paths = path_list(path)
     log_dir = LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
@@ -41,31 +46,31 @@ def open_for_maintenance(
         return log_dir
     for directory in log_dir.directories:
         locks.enter_context(WriteSession.exclusive(directory.path))
-    # Once more: what was read before the lock was held may have changed.
+    # Open them again: they may have changed before the locks were taken.
     return LogDir(paths, high_watermark="checkpoint", allow_empty=allow_empty)
 
 
 def check_changeable(topics: Iterable[str]) -> None:
-    """Raises InvalidTopicError for the log of a cluster's metadata."""
+    """Raise InvalidTopicError if the topics contain __cluster_metadata."""
     if METADATA_TOPIC in topics:
         raise InvalidTopicError(
-            f"{METADATA_TOPIC} is not a topic's log but the controllers': its records have no keys, and they "
-            "delete of it what their snapshots hold. It is left alone"
+            f"{METADATA_TOPIC} is the log of the controllers and must not be changed: its records have no "
+            "keys, and the controllers delete what their snapshots contain"
         )
 
 
 def decide_policies(
     log_dir: LogDir, chosen: Iterable[PartitionDir], decide: Callable[[str, TopicFacts], Policy]
 ) -> list[Policy]:
-    """Return the decision for each of the partitions; those of a topic share one object if its facts do."""
+    """Return the policy of each partition. Partitions of a topic with equal facts share one object."""
     decided: dict[tuple[str, TopicFacts], Policy] = {}
-    found = []
-    for one in chosen:
-        key = one.topic, log_dir.topic_facts(one)
+    policies = []
+    for directory in chosen:
+        key = directory.topic, log_dir.topic_facts(directory)
         if key not in decided:
             decided[key] = decide(*key)
-        found.append(decided[key])
-    return found
+        policies.append(decided[key])
+    return policies
 
 
 def select_partitions(
@@ -75,12 +80,16 @@ def select_partitions(
     *,
     any_kind: bool = False,
 ) -> list[PartitionDir]:
-    """Return the partitions of these topics (None: of all but BROKER_TOPICS) that are not excluded.
+    """Return the partitions of the given topics.
 
     Args:
-        any_kind: also `-delete`, `-stray` and `-future` directories that were given by their own paths.
+        log_dir: the log directories.
+        topics: topics by name; None: all but BROKER_TOPICS.
+        exclude_topics: topics to leave out.
+        any_kind: include `-delete`, `-stray` and `-future` directories that were given by their own paths.
 
-    Raises UnknownTopicOrPartitionError, also for an excluded topic: it may be misspelt. InvalidTopicError.
+    Raises UnknownTopicOrPartitionError for an unknown topic, excluded ones included, because it may be
+    misspelt; InvalidTopicError for __cluster_metadata.
     """
     partitions = [one for one in log_dir.partitions() if any_kind or one.kind is PartitionKind.NORMAL]
     known = {one.topic for one in partitions}
@@ -91,5 +100,5 @@ def select_partitions(
         check_changeable(wanted)
     excluded = topic_names(exclude_topics, "exclude_topics")
     for topic in sorted((wanted | excluded) - known):
-        log_dir.partition(topic, 0)  # raises, and says what is there instead
+        log_dir.partition(topic, 0)  # raises an error that lists the known topics
     return [one for one in partitions if one.topic in wanted - excluded]

@@ -1,5 +1,7 @@
-"""Recovery of whole log directories: what a broker does when it starts on one that it did not leave in order
-(Kafka: LogManager.loadLogs)."""
+"""Recover log directories as a broker does when it starts after an unclean shutdown.
+
+Kafka: LogManager.loadLogs.
+"""
 
 from __future__ import annotations
 
@@ -56,20 +58,30 @@ RECOVERY_SCHEMA = pa.schema(
         "damageKept": _DAMAGE,
     }
 )
-"""One row a partition, in the directory `path`. `status` is "whole", "cut" (in a dry run: would be cut) or
-"failed", with the `reason`; all other columns of a failed one are null. `logEndOffset` is exclusive.
-`bytesLost` and `recordsLost`: what is removed, and how many records of it can still be read. `cut`: where
-logs are truncated. `damageKept`: damage that a broker's recovery does not notice."""
+"""One row for each partition. In a dry run, the columns say what would be done.
+
+- `path`: the partition directory;
+- `status`: "whole", "cut" (data is removed), or "failed" (then all columns after `reason` are null);
+- `reason`: why data is removed, or why the recovery failed;
+- `logStartOffset`, `logEndOffset`: the offsets of the log after the recovery, end exclusive;
+- `segmentsChecked`, `segmentsRemoved`: numbers of segments;
+- `bytesLost`, `recordsLost`: the bytes that are removed, and the number of records in them that can be read;
+- `filesLeftBehind`: the number of files that no longer belong to the log;
+- `cut`: where segments are truncated, and why;
+- `damageKept`: damage that a broker's recovery does not detect, and that is kept.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecovery:
-    """A partition and what its recovery came to (in a dry run: would come to).
+    """The result of recovering a partition.
 
     Attributes:
-        recovery: None if it failed.
-        lost_records: how many of the records that go could still be read: those behind the damage.
-        error: why it failed; the log may be changed in part, doing it again goes on.
+        partition: the partition directory.
+        recovery: the recovery; None if it failed.
+        lost_records: the number of records that are removed although they can be read, because they follow
+            damage.
+        error: why the recovery failed. The log may be changed in part; recovering it again is safe.
     """
 
     partition: PartitionDir
@@ -90,36 +102,36 @@ def recover(
     threads: int | None = None,
     on_partition: Callable[[PartitionRecovery], None] = lambda _: None,
 ) -> pa.Table:
-    """Repair logs as a broker's start does after a crash.
+    """Recover logs as a broker does when it starts after a crash.
 
-    Each log is read with checksums, starting at the segment that contains its recovery point. The first batch
-    that is not whole and valid ends the log: everything after it is removed. A segment that has lost its
-    offset index is read wherever it lies; it is truncated too, but the log continues after it. Indexes,
-    producer state and leader epochs of what was read are rebuilt, and an interrupted compaction is finished.
-    A directory whose logs were all recovered is marked as cleanly shut down. Recovering it again changes
-    nothing. `__cluster_metadata` is left to the controller, which recovers it at each start.
+    Each log is read with checksums, starting at the segment that contains its recovery point. The first
+    invalid or incomplete batch ends the log: everything from there on is removed. A segment whose offset
+    index is missing is read too, wherever it lies; it may be truncated, but the log continues after it.
+    Indexes, producer state and leader epochs of the segments read are rebuilt, and an interrupted compaction
+    is finished. A log directory whose logs were all recovered is marked as cleanly shut down. Recovering it
+    again changes nothing. `__cluster_metadata` is left to the controller, which recovers it at each start.
 
     Args:
-        path: log directories, or single partition directories. No broker may run on them.
-        topics: recover only these; None: all but the controller's log.
-        dry_run: report what would be done. Nothing is changed and no lock is taken.
-        exclude_topics: skip these. The directory is then not marked as cleanly shut down.
-        from_start: read every segment, whatever the recovery points say.
-        save_to: a directory that gets a copy of what is removed, as partition directories that can be read
-            with mode "dropMalformed". None: it is lost, as with a broker.
-        config: settings by Kafka's names: index.interval.bytes. See LogConfig.
-        threads: number of logs to recover at a time; None: one for each CPU.
+        path: log directories or partition directories. No broker may run on them.
+        topics: recover only these; None: all but `__cluster_metadata`.
+        dry_run: only report what would be done. Nothing is changed and no lock is taken.
+        exclude_topics: skip these. The log directory is then not marked as cleanly shut down.
+        from_start: read every segment, regardless of recovery points.
+        save_to: a directory that gets a copy of the removed data, as partition directories that can be read
+            with mode "dropMalformed"; None: the data is lost, as with a broker.
+        config: settings by Kafka's names. index.interval.bytes is used. See LogConfig.
+        threads: the number of logs to recover at a time; None: one for each CPU.
         on_partition: called after each partition, in the order of the rows.
 
     Returns:
-        One row a partition, as RECOVERY_SCHEMA, sorted by topic and partition. A log that cannot be recovered
-        does not stop the others.
+        A table of RECOVERY_SCHEMA with one row for each partition, sorted by topic and partition. If a log
+        cannot be recovered, the others still are.
 
     Raises:
-        LogDirInUseError: a broker, or another process, works in the directory, or this very one does.
+        LogDirInUseError: a broker, another process or this process writes to the directory.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
-    locations = [local_path(one) for one in path_list(path)]
+    locations = [local_path(location) for location in path_list(path)]
     options = _Options(
         from_start,
         None if save_to is None else Path(save_to).absolute(),
@@ -129,7 +141,7 @@ def recover(
     )
     if dry_run:
         found = [find_partitions(location) for location in locations]
-        saved = {place.log_dir: OffsetCheckpoints.read(place.log_dir) for place in found}
+        saved = {discovery.log_dir: OffsetCheckpoints.read(discovery.log_dir) for discovery in found}
         for log_dir in saved:
             _warn_of_a_broker(log_dir)
         results = options.recover_all(
@@ -152,6 +164,9 @@ def _recover_locked(
     """Recover while holding the log directories' locks.
 
     Args:
+        locations: paths of log directories or partition directories.
+        topics, exclude_topics: see `recover`.
+        options: the other arguments of `recover`.
         is_complete: no partition of the directories is left out.
     """
     with ExitStack() as locks:
@@ -174,8 +189,10 @@ def _recover_locked(
             here = [result for result in results if result.partition.path.parent == log_dir]
             _lower_first_dirty_offsets(log_dir, saved[log_dir], here)
             for result in here:
-                session.release(result.partition.path, result.partition.key, _closed(result, saved[log_dir]))
-            if is_complete and any(place.log_dir == log_dir and not place.is_partition for place in found):
+                session.release(
+                    result.partition.path, result.partition.key, _final_offsets(result, saved[log_dir])
+                )
+            if is_complete and any(one.log_dir == log_dir and not one.is_partition for one in found):
                 session.mark_recovered()
     return results
 
@@ -278,46 +295,53 @@ def recovery_row(result: PartitionRecovery) -> dict[str, object]:
 def recoverable_partitions(
     found: Sequence[Discovery], topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
 ) -> list[PartitionDir]:
-    """Return the partitions whose logs a broker recovers, sorted: of these topics, None: of all, less those
-    excluded.
+    """Return the partitions whose logs a broker recovers, sorted by topic and partition.
 
-    Raises UnknownTopicOrPartitionError, also for an excluded topic: it may be misspelt.
+    Args:
+        found: the discovered partitions.
+        topics: only these topics; None: all but `__cluster_metadata`.
+        exclude_topics: topics to leave out.
+
+    Raises UnknownTopicOrPartitionError for an unknown topic, excluded ones included, because it may be
+    misspelt, and for `__cluster_metadata`.
     """
     partitions = {
-        one.path: one
-        for place in found
-        for one in place.partitions
-        if one.kind in (PartitionKind.NORMAL, PartitionKind.FUTURE) and one.topic != METADATA_TOPIC
+        partition.path: partition
+        for discovery in found
+        for partition in discovery.partitions
+        if partition.kind in (PartitionKind.NORMAL, PartitionKind.FUTURE)
+        and partition.topic != METADATA_TOPIC
     }
-    known = {one.topic for one in partitions.values()}
+    known = {partition.topic for partition in partitions.values()}
     wanted = known if topics is None else topic_names(topics)
     excluded = topic_names(exclude_topics, "exclude_topics") - {METADATA_TOPIC}
-    only_the_controllers = all(place.is_partition and controller_partitions(place) for place in found)
-    if METADATA_TOPIC in wanted or (found and only_the_controllers):
+    only_metadata = all(discovery.is_partition and controller_partitions(discovery) for discovery in found)
+    if METADATA_TOPIC in wanted or (found and only_metadata):
         raise UnknownTopicOrPartitionError(
-            f"{METADATA_TOPIC} is left to the controller, which recovers it whenever it starts",
-            path=", ".join(str(place.log_dir) for place in found),
+            f"{METADATA_TOPIC} is left to the controller, which recovers it at each start",
+            path=", ".join(str(discovery.log_dir) for discovery in found),
         )
     unknown = sorted((wanted | excluded) - known)
     if unknown:
-        there = sorted(known)
         raise UnknownTopicOrPartitionError(
-            f"there is no topic {unknown[0]}, but {', '.join(there) or 'none at all'}",
-            path=", ".join(str(place.log_dir) for place in found),
+            f"there is no topic {unknown[0]}, but {', '.join(sorted(known)) or 'no topics at all'}",
+            path=", ".join(str(discovery.log_dir) for discovery in found),
         )
-    chosen = [one for one in partitions.values() if one.topic in wanted - excluded]
-    return sorted(chosen, key=lambda one: (one.topic, one.partition, one.path))
+    chosen = [partition for partition in partitions.values() if partition.topic in wanted - excluded]
+    return sorted(chosen, key=lambda partition: (partition.topic, partition.partition, partition.path))
 
 
-def controller_partitions(place: Discovery | str | os.PathLike[str]) -> list[str]:
-    """Names of the partition directories that are not recovered here: the controller recovers its log itself,
-    and from its start, whenever it starts (Kafka: KafkaRaftLog)."""
-    found = place if isinstance(place, Discovery) else find_partitions(local_path(place))
-    return [one.path.name for one in found.partitions if one.topic == METADATA_TOPIC]
+def controller_partitions(location: Discovery | str | os.PathLike[str]) -> list[str]:
+    """Return the directory names of `__cluster_metadata` partitions, which are not recovered here.
+
+    The controller recovers this log itself, from its beginning, at each start (Kafka: KafkaRaftLog).
+    """
+    found = location if isinstance(location, Discovery) else find_partitions(local_path(location))
+    return [partition.path.name for partition in found.partitions if partition.topic == METADATA_TOPIC]
 
 
-def _closed(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:
-    """Checkpoints that say no more than the log now holds."""
+def _final_offsets(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:
+    """Return the offsets to checkpoint, none of which is beyond the log end offset; None for a failed log."""
     if result.recovery is None:
         return None
     end, key = result.recovery.log_end_offset, result.partition.key
@@ -332,12 +356,12 @@ def _closed(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | 
 def _lower_first_dirty_offsets(
     log_dir: Path, saved: OffsetCheckpoints, done: list[PartitionRecovery]
 ) -> None:
-    """The cleaner cannot have come further than the log's last segment, which it never cleans."""
+    """Lower first dirty offsets to the last segment's base offset: the last segment is never compacted."""
     lowered = {
-        one.partition.key: min(offset, one.recovery.last_base_offset)
-        for one in done
-        if one.recovery is not None
-        if (offset := saved.first_dirty_offsets.get(one.partition.key)) is not None
+        result.partition.key: min(offset, result.recovery.last_base_offset)
+        for result in done
+        if result.recovery is not None
+        if (offset := saved.first_dirty_offsets.get(result.partition.key)) is not None
     }
     update_offset_checkpoint(log_dir / CLEANER_OFFSET_CHECKPOINT, lowered)
 
@@ -345,4 +369,6 @@ def _lower_first_dirty_offsets(
 def _warn_of_a_broker(log_dir: Path) -> None:
     holder = lock_holder(log_dir)
     if holder is not None:
-        logger.warning("%s is in use by process %d: what it is just writing may look torn", log_dir, holder)
+        logger.warning(
+            "%s is in use by process %d: batches that it is writing may look damaged", log_dir, holder
+        )

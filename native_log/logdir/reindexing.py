@@ -1,4 +1,4 @@
-"""Indexes made anew from the logs themselves."""
+"""Rebuild the indexes of segments from their batches."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReindexing:
-    """What became of a partition.
+    """The result of reindexing a partition.
 
     Attributes:
-        segments: how many of its segments were indexed.
-        changed: of how many of them the indexes on disk were different, or missing.
+        partition: the partition directory.
+        segments: the number of segments that were indexed.
+        changed: the number of segments whose indexes on disk were different or missing.
         error: why the other segments were not indexed; None if all were.
     """
 
@@ -59,9 +60,14 @@ REINDEX_SCHEMA = pa.schema(
         "reason": pa.string(),
     }
 )
-"""One row a partition, in the directory `path`: `segments` of it were indexed (in a dry run: would be), of
-which `changedSegments` had other indexes, or none. `status` is "reindexed", or "failed" where a segment could
-not be indexed as a whole; then `reason` says why, `path` is the file, `position` and `offset` where in it."""
+"""One row for each partition. In a dry run, the columns say what would be done.
+
+- `path`: the partition directory or, if the status is "failed", the file;
+- `status`: "reindexed", or "failed" if a segment could not be indexed completely;
+- `segments`: the number of segments that were indexed;
+- `changedSegments`: how many of them had different or missing indexes;
+- `position`, `offset`, `reason`: where and why it failed, or null.
+"""
 
 
 def reindex(
@@ -74,38 +80,38 @@ def reindex(
     threads: int | None = None,
     on_partition: Callable[[PartitionReindexing], None] = lambda _: None,
 ) -> pa.Table:
-    """Make `.index`, `.timeindex` and `.txnindex` of every segment anew, as a broker's recovery makes them.
+    """Rebuild `.index`, `.timeindex` and `.txnindex` of every segment, as a broker's recovery does.
 
-    No .log is changed. A damaged log is indexed up to the damage; that does not stop the
-    others.
+    No .log file is changed. A damaged log is indexed up to the damage, and other logs completely.
 
     Args:
-        path: log directories, or single partition directories. No broker may run on them.
-        topics: only these; None: all but the controllers' log.
-        dry_run: write nothing and take no lock, only compare.
-        exclude_topics: not these.
-        config: settings by Kafka's names: index.interval.bytes. See LogConfig.
-        threads: how many logs at a time; by default one for each CPU.
-        on_partition: called after each partition, in their order.
+        path: log directories or partition directories. No broker may run on them.
+        topics: reindex only these; None: all but `__cluster_metadata`.
+        dry_run: only compare: write nothing and take no lock.
+        exclude_topics: skip these.
+        config: settings by Kafka's names. index.interval.bytes is used. See LogConfig.
+        threads: the number of logs to reindex at a time; by default one for each CPU.
+        on_partition: called after each partition, in the order of the rows.
 
     Returns:
-        One row a partition, as REINDEX_SCHEMA, sorted by topic and partition.
+        A table of REINDEX_SCHEMA with one row for each partition, sorted by topic and partition.
 
     Raises:
-        LogDirInUseError: a broker, or another process, works in the directory, or this very one does.
+        LogDirInUseError: a broker, another process or this process writes to the directory.
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError, OSError.
     """
-    locations = [local_path(one) for one in path_list(path)]
+    locations = [local_path(location) for location in path_list(path)]
     settings = LogConfig.parse(config or {})
     done = []
     with ExitStack() as locks:
         if not dry_run:
             for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations):
                 locks.enter_context(WriteSession.exclusive(log_dir))
-        wanted = recoverable_partitions([find_partitions(one) for one in locations], topics, exclude_topics)
+        found = [find_partitions(location) for location in locations]
+        wanted = recoverable_partitions(found, topics, exclude_topics)
         pool = ThreadPoolExecutor(threads or available_cores(), "log-reindexing")
         try:
-            for result in pool.map(partial(_reindexed, config=settings, dry_run=dry_run), wanted):
+            for result in pool.map(partial(_reindex, config=settings, dry_run=dry_run), wanted):
                 on_partition(result)
                 done.append(result)
         finally:
@@ -130,7 +136,7 @@ def _row(done: PartitionReindexing) -> dict[str, object]:
     return row
 
 
-def _reindexed(partition: PartitionDir, config: LogConfig, dry_run: bool) -> PartitionReindexing:
+def _reindex(partition: PartitionDir, config: LogConfig, dry_run: bool) -> PartitionReindexing:
     indexed = changed = 0
     try:
         listing = list_log(str(partition.path), MAX_BATCH_BYTES)
@@ -149,8 +155,9 @@ def _reindexed(partition: PartitionDir, config: LogConfig, dry_run: bool) -> Par
                 indexes.write(segment, aborted)
             if checked.damage is not None:
                 raise LogNeedsRecoveryError(
-                    f"{checked.damage.message}; only what lies before can be indexed. Run kafkalog recover "
-                    "on the log directory to cut the log here, or take the file from another replica",
+                    f"{checked.damage.message}; only batches before the damage can be indexed; run kafkalog "
+                    "recover on the log directory to truncate the log here, or take the file from another "
+                    "replica",
                     path=segment.path,
                     position=checked.valid_bytes,
                     offset=checked.next_offset,

@@ -1,4 +1,4 @@
-"""Verification of log directories."""
+"""Verify the logs in log directories."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ PROBLEM_SCHEMA = pa.schema(
         "advice": pa.string(),
     }
 )
-"""One row per problem, by topic, partition and place.
+"""One row for each problem, sorted by topic, partition and position.
 
-- `path`: the file, or the partition's directory where no file is concerned;
-- `position`: byte position in it, null where none is concerned;
-- `offset`: the first log offset concerned, null where that is not known;
-- `kind`: of a .log file "size", "magic", "crc", "codec", "compression", "records", "order" (offsets that are
-  not in order), "too-large" or "torn" (the end of a log that a crash left); "missing-segment"; "missing-end"
-  (the log ends before its high watermark, or before a snapshot of producer state); "log-start-offset" (it
-  ends before its start); "offset-index", "time-index", "transaction-index"; "snapshot"; "leader-epochs";
-  "unreadable" (a file or directory that cannot be opened or listed);
-- `problem`: what was expected and what was found; `advice`: what to do about it.
+- `path`: the file, or the partition directory if no single file is concerned;
+- `position`: the byte position in the file, or null;
+- `offset`: the first log offset concerned, or null if it is unknown;
+- `kind`: for .log files "size", "magic", "crc", "codec", "compression", "records", "order" (offsets do not
+  increase), "too-large" or "torn" (damage at the end of the log, as a crash leaves it); otherwise
+  "missing-segment"; "missing-end" (the log ends before its high watermark, or before a producer state
+  snapshot); "log-start-offset" (the log ends before its start offset); "offset-index", "time-index",
+  "transaction-index"; "snapshot"; "leader-epochs"; "unreadable" (a file or directory cannot be read);
+- `problem`: what was expected and what was found;
+- `advice`: what to do about it.
 """
 
 
@@ -56,47 +57,53 @@ def verify(
     high_watermark: HighWatermark = "auto",
     threads: int | None = None,
 ) -> pa.Table:
-    """Check logs without changing anything: checksums, structure and offsets of all batches and records,
-    leader epochs, indexes, snapshots of producer state, checkpoints.
+    """Check logs without changing anything.
 
-    Behind damage it continues with the next batch that is whole and right. While a broker works in a
-    directory, the ends of its logs are not judged.
+    These are checked: checksums, structure and offsets of all batches and records, leader epochs, indexes,
+    producer state snapshots, and checkpoints. After damage, the check continues with the next valid batch.
+    While a broker has the directory open, the ends of its logs are not checked.
 
     Args:
         path: a log directory or a partition directory, or several.
-        topics: only these; None: all, internal ones too.
-        exclude_topics: not these.
+        topics: check only these; None: all, internal ones included.
+        exclude_topics: do not check these.
         include_deleted, high_watermark: see LogDir.
-        threads: how many logs at a time; by default one for each CPU.
+        threads: the number of logs to check at a time; by default one for each CPU.
 
     Returns:
-        PROBLEM_SCHEMA; no row if nothing is wrong.
+        A table of PROBLEM_SCHEMA, without rows if nothing is wrong.
 
     Raises:
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
     """
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
-    partitions = _chosen(log_dir, topics, exclude_topics)
+    partitions = _select(log_dir, topics, exclude_topics)
     with ThreadPoolExecutor(threads or available_cores(), "log-verification") as pool:
         found = pool.map(partial(check_partition, log_dir), partitions)
-        rows = [row(one, problem) for one, some in zip(partitions, found, strict=True) for problem in some]
+        rows = [
+            problem_row(directory, problem)
+            for directory, problems in zip(partitions, found, strict=True)
+            for problem in problems
+        ]
     return pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA)
 
 
 def check_partition(
     log_dir: LogDir,
-    one: PartitionDir,
+    directory: PartitionDir,
     begin: Callable[[int], None] = lambda _: None,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[Problem]:
-    """The problems of one partition; that it cannot be read is one.
+    """Return the problems of one partition. An error that stops the check is one of them.
 
     Args:
-        begin: called with the size of its .log files in bytes.
+        log_dir: the log directories.
+        directory: one of its partitions.
+        begin: called with the total size of its .log files in bytes.
         advance: see verify_log.
     """
     try:
-        log = log_dir.partition(one.topic, one.partition)
+        log = log_dir.partition(directory.topic, directory.partition)
         begin(log.size_bytes)
         return list(verify_log(log, advance))
     except KafkaLogError as error:
@@ -104,14 +111,14 @@ def check_partition(
     except OSError as error:
         path, position, offset, message = error.filename, None, None, error.strerror or str(error)
     advice = "Make it readable, or take it from another replica"
-    return [Problem("unreadable", str(path or one.path), position, offset, message, advice)]
+    return [Problem("unreadable", str(path or directory.path), position, offset, message, advice)]
 
 
-def row(one: PartitionDir, problem: Problem) -> dict[str, object]:
-    """A problem as a row of PROBLEM_SCHEMA."""
+def problem_row(directory: PartitionDir, problem: Problem) -> dict[str, object]:
+    """Return a problem as a row of PROBLEM_SCHEMA."""
     return {
-        "topic": one.topic,
-        "partition": one.partition,
+        "topic": directory.topic,
+        "partition": directory.partition,
         "path": problem.path,
         "position": problem.position,
         "offset": problem.offset,
@@ -121,15 +128,15 @@ def row(one: PartitionDir, problem: Problem) -> dict[str, object]:
     }
 
 
-def _chosen(
+def _select(
     log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
 ) -> list[PartitionDir]:
     wanted = None if topics is None else topic_names(topics)
     excluded = topic_names(exclude_topics, "exclude_topics")
     for topic in sorted(((wanted or set()) | excluded) - log_dir.topics().keys()):
-        log_dir.partition(topic, 0)  # raises, with what is there
+        log_dir.partition(topic, 0)  # raises an error that lists the known topics
     return [
-        one
-        for one in log_dir.partitions()
-        if one.topic not in excluded and (wanted is None or one.topic in wanted)
+        directory
+        for directory in log_dir.partitions()
+        if directory.topic not in excluded and (wanted is None or directory.topic in wanted)
     ]

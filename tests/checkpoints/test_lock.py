@@ -197,7 +197,7 @@ def test_a_lock_file_removed_by_a_stopping_broker_is_made_again(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may go between being opened and being locked."""
-    locking, removed = lock._take_description, []
+    locking, removed = lock._lock_description, []
 
     def removing(descriptor: int, path: Path) -> bool:
         if not removed:
@@ -205,7 +205,7 @@ def test_a_lock_file_removed_by_a_stopping_broker_is_made_again(
             path.unlink()
         return locking(descriptor, path)
 
-    monkeypatch.setattr(lock, "_take_description", removing)
+    monkeypatch.setattr(lock, "_lock_description", removing)
     with LogDirLock(log_dir):
         assert removed
         assert in_another_process(BROKER, log_dir) == "refused"

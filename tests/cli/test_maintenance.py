@@ -202,11 +202,11 @@ def test_verify_misses_a_segment_that_an_index_tells_of(
     )
     (partition,) = (one for one in path.iterdir() if one.is_dir())
     (partition / f"{161:020d}.log").unlink()
-    assert "and with it offsets 80. " in run(capsys, "verify", path)[1]
+    assert "and with it the offsets from 80. " in run(capsys, "verify", path)[1]
     # Left of a removal that was interrupted.
     for base in (80, 161):
         (partition / f"{base:020d}.log.deleted").touch()
-    assert ".log of this index" not in run(capsys, "verify", path)[1]
+    assert ".log file of this index" not in run(capsys, "verify", path)[1]
 
 
 @pytest.mark.parametrize("fixture", ["plain-none", "corrupt-size-13", "torn-keep16"])
@@ -437,7 +437,7 @@ def test_verify_asks_for_no_transaction_that_ended_at_the_log_start(
     path = golden_copy("kafka-4.1/compact-txn/round2-before")
     (path / "log-start-offset-checkpoint").write_text("0\n1\ncompact-txn 0 951\n")
     run(capsys, "recover", "--from-start", path)
-    assert "was aborted" not in run(capsys, "verify", path)[1]
+    assert "aborted transaction" not in run(capsys, "verify", path)[1]
 
 
 def rows(logs: object, **how: Any) -> list[dict[str, Any]]:

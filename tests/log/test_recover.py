@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from crc32c import crc32c
 
-from native_log.checkpoints.leader_epochs import EpochEntry, assign_newer, in_order
+from native_log.checkpoints.leader_epochs import EpochEntry, assign_newer, drop_contradicted
 from native_log.config import LogConfig
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
@@ -212,7 +212,7 @@ Entries = tuple[tuple[int, int], ...]
 def test_epochs_of_the_checkpoint_and_of_the_batches(
     known: Entries, batches: Entries, wanted: Entries
 ) -> None:
-    entries = in_order([EpochEntry(*one) for one in known])
+    entries = drop_contradicted([EpochEntry(*one) for one in known])
     for epoch, offset in batches:
         entries = assign_newer(entries, epoch, offset)
     assert [(one.epoch, one.start_offset) for one in entries] == list(wanted)

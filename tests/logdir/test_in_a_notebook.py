@@ -83,7 +83,7 @@ def test_times(log: PartitionLog) -> None:
 @pytest.mark.parametrize(
     ("slip", "error", "says"),
     [
-        (lambda: LogDir([]), ValueError, "no path is given"),
+        (lambda: LogDir([]), ValueError, "path: expected at least one log directory"),
         (lambda: LogDir(""), NotALogDirError, "the path is empty; expected a Kafka log directory"),
         (lambda: LogDir(DATA).partition("plain-none", 0).read(columns="offset"), ValueError, r"\['offset'\]"),
         (

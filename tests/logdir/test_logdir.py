@@ -310,13 +310,15 @@ class TestRefusals:
             LogDir(tmp_path)
 
     def test_the_parent_of_log_dirs(self) -> None:
-        with pytest.raises(NotALogDirError, match="these in it are: dir1, dir2; give them instead"):
+        with pytest.raises(
+            NotALogDirError, match="these directories in it are: dir1, dir2; give them instead"
+        ):
             LogDir(GOLDEN / "kafka-4.1/jbod/data")
 
     def test_volumes_called_like_partitions(self, golden_copy: Callable[[str], Path], tmp_path: Path) -> None:
         """As in Kubernetes: /var/lib/kafka/data-0/kafka-log0."""
         golden_copy("kafka-4.1/whole-broker").rename(tmp_path / "data-0")
-        with pytest.raises(NotALogDirError, match="these in it are: data-0; give them instead"):
+        with pytest.raises(NotALogDirError, match="these directories in it are: data-0; give them instead"):
             LogDir(tmp_path)
         assert LogDir(tmp_path / "data-0").topics() == LogDir(WHOLE_BROKER).topics()
 
@@ -327,7 +329,7 @@ class TestRefusals:
 
     def test_a_log_dir_without_partitions(self, tmp_path: Path) -> None:
         (tmp_path / "meta.properties").write_text("version=1\n")
-        with pytest.raises(EmptyLogDirError, match="holds no partitions"):
+        with pytest.raises(EmptyLogDirError, match="contains no partitions"):
             LogDir(tmp_path)
         # A disk that was added lately is no reason to refuse the others.
         assert LogDir(tmp_path, WHOLE_BROKER).topics() == LogDir(WHOLE_BROKER).topics()
@@ -335,7 +337,7 @@ class TestRefusals:
     def test_nothing_but_deleted_directories(self, tmp_path: Path) -> None:
         for directory in WHOLE_BROKER.glob("gone-*"):
             shutil.copytree(directory, tmp_path / directory.name)
-        with pytest.raises(EmptyLogDirError, match="include_deleted reads -delete and -stray"):
+        with pytest.raises(EmptyLogDirError, match="use include_deleted to read -delete and -stray"):
             LogDir(tmp_path)
 
     @pytest.mark.parametrize("uri", ["hdfs://host/kafka-logs", "s3a://bucket/logs", "dbfs:/kafka-logs"])
@@ -345,7 +347,7 @@ class TestRefusals:
 
     def test_an_empty_one_is_opened_to_make_topics_in(self, tmp_path: Path) -> None:
         LogDir.create(tmp_path / "logs")
-        with pytest.raises(EmptyLogDirError, match="allow_empty=True opens it"):
+        with pytest.raises(EmptyLogDirError, match="use allow_empty=True"):
             LogDir(tmp_path / "logs")
         LogDir(tmp_path / "logs", allow_empty=True).create_topic("t")
         assert LogDir(tmp_path / "logs").topics() == {"t": [0]}
@@ -445,6 +447,6 @@ def test_directories_with_other_names_are_named(tmp_path: Path) -> None:
         LogDir(tmp_path)
     (tmp_path / "meta.properties").write_text("version=1\n")
     with pytest.raises(
-        EmptyLogDirError, match=r"no partitions but orders \(not <topic>-<partition>\), orders_1"
+        EmptyLogDirError, match=r"no partitions, only orders \(not <topic>-<partition>\), orders_1"
     ):
         LogDir(tmp_path)

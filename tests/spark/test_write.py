@@ -141,7 +141,7 @@ def test_timestamps_without_a_zone_are_in_the_session_time_zone(
         ),
         ("select 'v' value, 't' topic, -1 partition from range(9)", "Invalid partition: -1"),
         ("select repeat('v', 2000000) value, 't' topic from range(9)", "max.message.bytes"),
-        ("select 'v' value, 'no/topic' topic from range(9)", "a topic's name of 1 to 249"),
+        ("select 'v' value, 'no/topic' topic from range(9)", "a topic name of 1 to 249"),
         (
             "select 'v' value, 't' topic, timestamp'2100-01-01' timestamp from range(9)",
             "message.timestamp.after",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.leader_epochs import (
     EpochEntry,
     assign_newer,
-    in_order,
+    drop_contradicted,
     read_leader_epochs,
     truncate_from_end,
     truncate_from_start,
@@ -238,7 +238,7 @@ class _Walk:
         """
         if self._segments and not self.checked:
             return ()
-        entries = truncate_from_end(in_order(read_leader_epochs(self._path)), end)
+        entries = truncate_from_end(drop_contradicted(read_leader_epochs(self._path)), end)
         for one in self._epochs:
             entries = assign_newer(entries, one.epoch, one.start_offset)
         return truncate_from_end(entries, end)
