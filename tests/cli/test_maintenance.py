@@ -187,7 +187,7 @@ def test_verify_misses_what_the_high_watermark_tells_of(
     last.path.unlink()
     code, out = run(capsys, "verify", tmp_path / "logs")
     assert code == 1
-    assert f"t-0, offset {bases[0]}: the high watermark was {bases[1]}" in out
+    assert f"t-0, offset {bases[0]}: expected the log to reach its high watermark {bases[1]}" in out
 
 
 def test_verify_misses_a_segment_that_an_index_tells_of(

@@ -110,13 +110,19 @@ def partition() -> PartitionLog:
 @pytest.mark.parametrize(
     ("slip", "says"),
     [
-        (lambda: LogDir(None), "path: expected a str or os.PathLike, or several, found None"),  # type: ignore[arg-type]
-        (lambda: LogDir(b"/logs"), "path: expected a str or os.PathLike, or several, found b'/logs'"),  # type: ignore[arg-type]
+        (lambda: LogDir(None), "path: expected a str or os.PathLike, or an iterable of them, found None"),  # type: ignore[arg-type]
+        (
+            lambda: LogDir(b"/logs"),
+            "path: expected a str or os.PathLike, or an iterable of them, found b'/logs'",
+        ),  # type: ignore[arg-type]
         (lambda: LogDir([DATA, 5]), "path: expected a str or os.PathLike, found 5"),  # type: ignore[list-item]
         (lambda: native_log.retain(None, dry_run=True), "path: expected a str or os.PathLike"),  # type: ignore[arg-type]
         (lambda: native_log.reindex(None), "path: expected a str or os.PathLike"),  # type: ignore[arg-type]
         (lambda: native_log.recover(None), "path: expected a str or os.PathLike"),  # type: ignore[arg-type]
-        (lambda: native_log.retain(DATA, 5, dry_run=True), "topics: expected a str or several, found 5"),  # type: ignore[arg-type]
+        (
+            lambda: native_log.retain(DATA, 5, dry_run=True),
+            "topics: expected a str or an iterable of str, found 5",
+        ),  # type: ignore[arg-type]
         (lambda: native_log.retain(DATA, [5], dry_run=True), "topics: expected a str, found 5"),  # type: ignore[list-item]
         (lambda: LogDir(DATA).partition("plain-none", "0"), "partition: expected an int, found '0'"),  # type: ignore[arg-type]
         (lambda: LogDir(DATA).partition("plain-none", True), "partition: expected an int, found True"),
