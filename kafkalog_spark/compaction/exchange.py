@@ -68,7 +68,7 @@ class PackWriter:
         if self._path is None:
             return Bundle(b"".join(packs), 0, lengths)
         if self._file is None:
-            self._file = AppendFile(str(self._path), exclusive=True, sent_from=sys.maxsize)
+            self._file = AppendFile(str(self._path), exclusive=True, writeback_from=sys.maxsize)
         bundle = Bundle(str(self._path), self._file.size_bytes, lengths)
         for pack in packs:
             self._file.append(pack)

@@ -20,7 +20,7 @@ from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from native_log.logdir.discovery import REMOTE_INDEX_CACHE, ROOT_FILES, PartitionDir
 from native_log.segment.files import LOG, parse_file_name
 from native_log.storage import is_directory
-from native_log.storage.writing import gone_name
+from native_log.storage.writing import removal_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -77,7 +77,7 @@ def leftovers(directory: Path) -> list[str]:
     `.swap`), and the staging directories of an interrupted compaction.
     """
     staging = directory / STAGING_DIRECTORY
-    folders = [str(folder) for folder in (staging, gone_name(staging)) if folder.exists()]
+    folders = [str(folder) for folder in (staging, removal_name(staging)) if folder.exists()]
     with os.scandir(directory) as entries:
         files = [parse_file_name(entry.name) for entry in entries]
     return sorted(folders + [str(directory / file.name) for file in files if file is not None and file.state])
@@ -152,7 +152,7 @@ def _check_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[Possi
     directories, files = _list_entries(partition.path)
     staging = partition.path / STAGING_DIRECTORY
     for path in directories:
-        if path not in (staging, gone_name(staging)):
+        if path not in (staging, removal_name(staging)):
             yield PossibleCopy(
                 partition, path, "a directory inside a partition directory, as an unfinished write leaves it"
             )

@@ -104,7 +104,7 @@ class SegmentSlice:
 
     def check_file(self, file: DataFile) -> None:
         """Raise LogTruncatedError if `file` is not the file that the slice was planned on."""
-        if not file.was(self.inode, self.segment_bytes, self.mtime_ms):
+        if not file.matches(self.inode, self.segment_bytes, self.mtime_ms):
             raise LogTruncatedError(
                 "expected the file that the read was planned on, found another one: a broker is compacting "
                 "this log; plan the read again",

@@ -16,7 +16,7 @@ from native_log.checkpoints.names import deleted_name
 from native_log.checkpoints.write_intent import WRITE_INTENT
 from native_log.errors import KafkaLogError
 from native_log.storage import is_directory, read_file
-from native_log.storage.writing import gone_name, remove_file, remove_folder, replace_file
+from native_log.storage.writing import removal_name, remove_file, remove_folder, replace_file
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def remove_staging(log_dir: Path, job_ids: set[str]) -> None:
             continue
         for job_id in job_ids:
             folder = log_dir / name / f"{_STAGING_PREFIX}{job_id}"
-            if folder.exists() or gone_name(folder).exists():
+            if folder.exists() or removal_name(folder).exists():
                 remove_folder(folder)
 
 

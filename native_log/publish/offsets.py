@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from native_log.publish.staging import STAGED_LEADER_EPOCH
 from native_log.records import write_prefixes
 from native_log.segment.scan import int32s, int64s
-from native_log.storage.writing import opened_to_overwrite
+from native_log.storage.writing import open_to_overwrite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,12 +64,12 @@ def write_first_prefix(path: str, position: int, parts: Sequence[FileBatches], l
 
 
 def _write_prefixes(path: str, headers: pa.RecordBatch, leader_epoch: int) -> None:
-    with opened_to_overwrite(path) as descriptor:
+    with open_to_overwrite(path) as descriptor:
         write_prefixes(descriptor, headers, leader_epoch=leader_epoch)
 
 
 def _write_at(path: str, position: int, data: bytes, *, flush: bool = False) -> None:
-    with opened_to_overwrite(path) as descriptor:
+    with open_to_overwrite(path) as descriptor:
         os.pwrite(descriptor, data, position)
         if flush:
             os.fsync(descriptor)

@@ -287,7 +287,7 @@ class _StagedPartition:
         folder.mkdir(parents=self.partition_dir.endswith("-delete"), exist_ok=True)
         path = folder / f"{self.attempt.name}-{len(self._closed_files)}.batches"
         are_large = sum(int32s(batches, "sizeInBytes")) >= _EARLY_WRITEBACK_BATCH_BYTES * batches.num_rows
-        log = AppendFile(str(path), sent_from=OWN_SEGMENT_BYTES if are_large else sys.maxsize)
+        log = AppendFile(str(path), writeback_from=OWN_SEGMENT_BYTES if are_large else sys.maxsize)
         return _OpenFile(log, int64s(batches, "baseOffset")[0])
 
     def _close_file(self) -> None:

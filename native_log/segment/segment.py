@@ -50,7 +50,7 @@ class LogSegment:
     def open_unchanged(self) -> DataFile:
         """Open the file with the batches. Raises LogTruncatedError if it changed since it was listed."""
         file = DataFile(str(self.path))
-        if file.size_bytes == self.size_bytes and file.was(self.inode, self.size_bytes, self.mtime_ms):
+        if file.size_bytes == self.size_bytes and file.matches(self.inode, self.size_bytes, self.mtime_ms):
             return file
         file.close()
         raise LogTruncatedError(

@@ -249,11 +249,11 @@ class SegmentWriter:
         """Take back what was written since `mark`. If that fails, nothing more is written."""
         self.rolling_timestamp_ms, self._indexing = mark.rolling_timestamp_ms, mark.indexing
         try:
-            self._log.cut(mark.log_bytes)
-            self._index.cut(mark.index_bytes)
-            self._time_index.cut(mark.time_index_bytes)
+            self._log.truncate(mark.log_bytes)
+            self._index.truncate(mark.index_bytes)
+            self._time_index.truncate(mark.time_index_bytes)
             if self._transaction_index is not None:
-                self._transaction_index.cut(mark.transaction_index_bytes or 0)
+                self._transaction_index.truncate(mark.transaction_index_bytes or 0)
         except (OSError, KafkaLogError):
             self._broken = True
 
@@ -380,8 +380,11 @@ def _open_files(
     try:
         for kind, size, allocated_bytes in zip((LOG, INDEX, TIME_INDEX), sizes, allocated, strict=True):
             path = f"{directory}/{file_name(base_offset, kind, state)}"
-            sent_from = sys.maxsize if state else 0
-            files.append(AppendFile(path, size, allocated_bytes=allocated_bytes, sent_from=sent_from))
+            files.append(
+                AppendFile(
+                    path, size, allocated_bytes=allocated_bytes, writeback_from=sys.maxsize if state else 0
+                )
+            )
     except BaseException:
         for file in files:
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Where bytes lie: the only place that opens data files. `local` reads them, `writing` writes them."""
+"""Open, read and write data files; no other package does. `local` reads them, `writing` writes them."""
 
 from __future__ import annotations
 

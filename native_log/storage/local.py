@@ -1,8 +1,8 @@
-"""Local files, read with pread into reused buffers.
+"""Read local files with pread into reused buffers.
 
-Never read through a mapping: a broker may truncate a file under its reader, and a mapping answers that with
-SIGBUS, which no program survives. A copy out of the page cache into a buffer that stays in the CPU's cache
-costs next to nothing.
+Files are not mapped into memory. A broker may truncate a file while it is read, and access to a mapped page
+after its end kills the process (SIGBUS). To copy from the page cache into a buffer that stays in the CPU
+cache costs next to nothing.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
-"""How many bytes a reader takes at once. Enough that a call costs nothing beside its work, few enough that
-they are still in the CPU's cache when they are decoded."""
+"""How many bytes to read at once: enough to make the cost of a call negligible, and few enough to be still in
+the CPU cache when they are decoded."""
 
 _ZEROS = bytes(1 << 16)
 _NO_HOLES = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
-"""What lseek(SEEK_DATA) fails with on file systems that cannot tell holes from data."""
+"""Errors of lseek(SEEK_DATA) on file systems that do not know holes."""
 _PAGE_BYTES = 4096
-"""A window holds each byte at the offset within a page that it has in the file. Linux copies with
-`rep movsb`, which AMD processors run up to four times slower if the destination's offset within a page is 1
-to 63 bytes higher."""
+"""A window stores each byte at the same offset within a page as the file does. Linux copies with `rep movsb`,
+which AMD processors run up to four times slower if the offset within a page is 1 to 63 bytes higher in the
+destination than in the source."""
 
 
 def is_directory(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a directory, or a link to one. False, with a warning, where that cannot be found out, as
-    for a link that leads to itself."""
+    """Return whether the entry is a directory or a link to one.
+
+    Log a warning and return False if the system cannot tell, as for a link that leads to itself.
+    """
     try:
         return entry.is_dir()
     except OSError as error:
@@ -44,7 +46,7 @@ def is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def is_file(entry: os.DirEntry[str]) -> bool:
-    """The same for a file."""
+    """Return whether the entry is a file or a link to one. Otherwise as `is_directory`."""
     try:
         return entry.is_file()
     except OSError as error:
@@ -53,19 +55,19 @@ def is_file(entry: os.DirEntry[str]) -> bool:
 
 
 class DataFile:
-    """One file, open for reading; a context manager.
+    """A file that is open for reading; a context manager.
 
     Attributes:
-        path: its path.
-        size_bytes: its size when it was opened. What was appended since is not seen; if it is shorter by now,
-            reading raises LogTruncatedError.
-        inode, mtime_ms: its number and time of modification when it was opened.
+        path: path of the file.
+        size_bytes: size of the file when it was opened. Bytes that were appended later are not read. If the
+            file has become shorter, reading the missing bytes raises LogTruncatedError.
+        inode, mtime_ms: inode number and modification time of the file when it was opened.
     """
 
     __slots__ = ("_descriptor", "inode", "mtime_ms", "path", "size_bytes")
 
     def __init__(self, path: str) -> None:
-        """Raises FileNotFoundError, PermissionError, OSError."""
+        """Open the file. Raises FileNotFoundError, PermissionError, OSError."""
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.path = path
         stat = os.fstat(self._descriptor)
@@ -74,21 +76,24 @@ class DataFile:
         self.mtime_ms = stat.st_mtime_ns // 1_000_000
 
     def fileno(self) -> int:
-        """The file's descriptor, as long as this is open."""
+        """Return the file descriptor, which is valid until `close`."""
         return self._descriptor
 
-    def was(self, inode: int, size_bytes: int, mtime_ms: int) -> bool:
-        """Whether a file that had these attributes is this one, which may have grown since.
+    def matches(self, inode: int, size_bytes: int, mtime_ms: int) -> bool:
+        """Return whether this is the file that had these attributes before. It may have grown since.
 
-        A broker's cleaner puts other files under the same names. Size and time of modification are the same
-        on every host; they tell a file that nobody writes to from a cleaned one. The inode tells a file that
-        has grown, but only on the same host: file systems such as FUSE number files by mount.
+        A broker's cleaner replaces a file by another one of the same name. Size and modification time are the
+        same on every host. They identify a file that has not been written to since. The inode identifies a
+        file that has grown, but only on the same host: file systems such as FUSE number files by mount.
         """
         is_unchanged = (self.size_bytes, self.mtime_ms) == (size_bytes, mtime_ms)
         return is_unchanged or (self.inode == inode and self.size_bytes >= size_bytes)
 
     def read_into(self, buffer: memoryview, position: int) -> None:
-        """Fill `buffer` with the bytes from `position` on, which must lie within size_bytes."""
+        """Fill `buffer` with the bytes from `position` on, which must lie within `size_bytes`.
+
+        Raises LogTruncatedError if the file has been truncated before the end of these bytes.
+        """
         filled = os.preadv(self._descriptor, [buffer], position)
         while filled < len(buffer):
             count = os.preadv(self._descriptor, [buffer[filled:]], position + filled)
@@ -102,21 +107,21 @@ class DataFile:
             filled += count
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Up to `size_bytes` bytes from `position` on: fewer only at the end of the file."""
+        """Return `size_bytes` bytes from `position` on, or fewer at the end of the file."""
         data = bytearray(max(0, min(size_bytes, self.size_bytes - position)))
         self.read_into(memoryview(data), position)
         return bytes(data)
 
     def is_zero(self, position: int, end: int) -> bool:
-        """Whether the bytes from `position` to `end` are all zero, as in a preallocated file.
+        """Return whether the bytes from `position` to before `end` are all zero, as in a preallocated file.
 
-        Holes are not read.
+        Holes are skipped.
         """
         while position < end:
             try:
                 position = os.lseek(self._descriptor, position, os.SEEK_DATA)
             except OSError as error:
-                if error.errno == errno.ENXIO:  # nothing but a hole is left
+                if error.errno == errno.ENXIO:  # only a hole is left
                     return True
                 if error.errno not in _NO_HOLES:
                     raise
@@ -138,10 +143,10 @@ class DataFile:
 
 
 class Window:
-    """A reused buffer over one file after another: what a reader holds of a file at a time.
+    """A buffer with a part of a file, reused from chunk to chunk and from file to file.
 
-    It holds about `chunk_bytes`, and grows only where one batch needs more. What a chunk's end has of a batch
-    is moved to the front when the next is read, not read again.
+    It has room for about `chunk_bytes`, and grows only for a batch that is larger. If a chunk ends within a
+    batch, these bytes are moved to the front of the buffer and not read again.
     """
 
     __slots__ = ("_buffer", "_chunk_bytes", "_file", "_filled", "_first", "_start")
@@ -150,15 +155,15 @@ class Window:
         self._chunk_bytes = chunk_bytes
         self._buffer = memoryview(bytearray())
         self._file: DataFile | None = None
-        self._start = 0  # position in the file of the first byte held
+        self._start = 0  # position in the file of the first byte in the buffer
         self._first = 0  # its index in the buffer: see _PAGE_BYTES
         self._filled = 0
 
     def at(self, file: DataFile, position: int, end: int, needed_bytes: int = 1) -> memoryview:
-        """The bytes of `file` from `position` on that are at hand: at least `needed_bytes`, or all up to
-        `end`.
+        """Return the bytes of `file` from `position` on, at least `needed_bytes` of them or all up to `end`.
 
-        The view is good until the next call. Raises LogTruncatedError if the file ends before `end`.
+        Read a chunk only if fewer bytes are in the buffer. The view is valid until the next call. Raises
+        LogTruncatedError if the file ends before `end`.
         """
         end = max(end, position)
         if file is self._file and self._start <= position <= self._start + self._filled:
@@ -171,7 +176,7 @@ class Window:
         wanted = min(max(self._chunk_bytes, needed_bytes), end - position)
         first, kept = position % _PAGE_BYTES, self._buffer[self._first + skip :][:held]
         if first + wanted > len(self._buffer):
-            self._buffer = _pages(_PAGE_BYTES + wanted)
+            self._buffer = _allocate_pages(_PAGE_BYTES + wanted)
         self._buffer[first : first + held] = kept
         self._file, self._start, self._first, self._filled = file, position, first, held
         file.read_into(self._buffer[first + held : first + wanted], position + held)
@@ -179,12 +184,12 @@ class Window:
         return self._buffer[first : first + wanted]
 
 
-def _pages(size_bytes: int) -> memoryview:
-    """Zeroed memory that begins at a page boundary."""
+def _allocate_pages(size_bytes: int) -> memoryview:
+    """Return zeroed memory that begins at a page boundary."""
     return memoryview(mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
 def read_file(path: str) -> bytes:
-    """All bytes of a small file."""
+    """Return all bytes of a small file. Raises FileNotFoundError, PermissionError, OSError."""
     with DataFile(path) as file:
         return file.read(0, file.size_bytes)

@@ -1,6 +1,6 @@
-"""Changes to files that leave, whatever fails, what was there before or what was meant.
+"""Change files so that a failure leaves either the old content or the new.
 
-Everything that writes a log goes through here.
+All writes to a log use these functions.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 _MODE = 0o644
 _NO_COPY_IN_KERNEL = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 _COPY_BYTES = 8 << 20
-_FLUSHES = 8
-_WRITE_BACK_BYTES = 1 << 20
-"""So much at a time is sent to the disk at once: what is left for fsync at the end is little then."""
+_FLUSH_THREADS = 8
+_WRITEBACK_BYTES = 1 << 20
+"""Start writeback to the disk each time this many bytes were written: little is left for fsync at the end."""
 _SYNC_FILE_RANGE_WRITE = 2
 
 
-def _of_the_system(name: str) -> Callable[..., int] | None:
+def _libc_function(name: str) -> Callable[..., int] | None:
+    """Return a function of the C library; None if there is none of this name."""
     try:
         function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
@@ -38,22 +39,22 @@ def _of_the_system(name: str) -> Callable[..., int] | None:
     return function
 
 
-_sync_file_range = _of_the_system("sync_file_range")
+_sync_file_range = _libc_function("sync_file_range")
 
 
 class AppendFile:
-    """A file that is written at its end, by nobody else.
+    """A file that only this writer changes, by appending to it.
 
-    The length it was left with is checked before each change: what another process has written is neither
-    overwritten nor cut off.
+    Before each change the length of the file is checked. So bytes that another process has written are
+    neither overwritten nor truncated.
 
     Attributes:
-        path: its path.
-        size_bytes: how much of it is written. A preallocated file is longer, zeros follow.
+        path: path of the file.
+        size_bytes: number of bytes written. A preallocated file is longer; the rest are zeros.
     """
 
     __slots__ = (
-        *("_descriptor", "_length", "_preallocated_bytes", "_sent_bytes", "_sent_from"),
+        *("_descriptor", "_length", "_preallocated_bytes", "_writeback_end", "_writeback_from"),
         *("path", "size_bytes"),
     )
 
@@ -63,35 +64,37 @@ class AppendFile:
         size_bytes: int = 0,
         *,
         allocated_bytes: int = 0,
-        sent_from: int = 0,
+        writeback_from: int = 0,
         exclusive: bool = False,
     ) -> None:
-        """Open `path`, or create it, with its first `size_bytes` bytes kept, the rest cut off.
+        """Open or create the file. Keep its first `size_bytes` bytes and truncate the rest.
 
         Args:
-            allocated_bytes: extend it to this with zeros, as a hole.
-            sent_from: of a file that has as many bytes, what is written is sent to the disk at once; a
-                smaller one is left to the system.
+            allocated_bytes: extend the file to this size by a hole.
+            writeback_from: start writeback to the disk as soon as the file has this many bytes. Until then
+                the system decides when to write them.
             exclusive: raise FileExistsError if the file exists.
+
+        Raises OSError.
         """
         self.path = path
         self.size_bytes = size_bytes
         self._preallocated_bytes = allocated_bytes
         self._length = size_bytes
-        self._sent_bytes, self._sent_from = size_bytes, sent_from
+        self._writeback_end, self._writeback_from = size_bytes, writeback_from
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (os.O_EXCL if exclusive else 0)
         self._descriptor = os.open(path, flags, _MODE)
         try:
-            with naming(path):
+            with path_in_errors(path):
                 self._resize()
         except BaseException:
             os.close(self._descriptor)
             raise
 
     def append(self, data: Buffer) -> None:
-        """Write `data` behind what is written. If that fails the file is as it was.
+        """Append `data`. After an error the file is as it was before.
 
-        Raises LogDirInUseError if the file has another length than it was left with; OSError.
+        Raises LogDirInUseError if another process has changed the length of the file; OSError.
         """
         self._check_length()
         position, view = self.size_bytes, memoryview(data).cast("B")
@@ -101,14 +104,14 @@ class AppendFile:
                 position, view = position + written, view[written:]
         except BaseException as error:
             self._resize()
-            _name(error, self.path)
+            _add_path(error, self.path)
             raise
-        self._written(position)
+        self._extend_to(position)
 
     def append_from(self, source: str, position: int, size_bytes: int) -> None:
-        """Write what lies in the file `source`, without reading it where the system can copy by itself.
+        """Append bytes of the file `source`, without reading them if the system can copy files.
 
-        If that fails the file is as it was. Raises as `append`.
+        After an error the file is as it was before. Raises as `append`.
         """
         self._check_length()
         try:
@@ -116,10 +119,10 @@ class AppendFile:
         except BaseException:
             self._resize()
             raise
-        self._written(self.size_bytes + copied)
+        self._extend_to(self.size_bytes + copied)
 
-    def cut(self, size_bytes: int) -> None:
-        """Keep the first `size_bytes` bytes; a preallocated file stays as long as it is.
+    def truncate(self, size_bytes: int) -> None:
+        """Keep the first `size_bytes` bytes. A preallocated file keeps its length.
 
         Raises as `append`.
         """
@@ -128,27 +131,27 @@ class AppendFile:
         self._resize()
 
     def trim(self) -> None:
-        """Give back what was preallocated and is not used. Raises as `append`."""
+        """Truncate the preallocated bytes that are not used. Raises as `append`."""
         self._check_length()
         self._preallocated_bytes = 0
         self._resize()
 
     def flush(self) -> None:
-        """Have it on the disk (fsync)."""
+        """Flush the file to disk (fsync)."""
         os.fsync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _written(self, size_bytes: int) -> None:
+    def _extend_to(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
         self._length = max(self._length, size_bytes)
-        if size_bytes >= max(self._sent_from, self._sent_bytes + _WRITE_BACK_BYTES):
-            start_writing_back(self._descriptor, self._sent_bytes, size_bytes - self._sent_bytes)
-            self._sent_bytes = size_bytes
+        if size_bytes >= max(self._writeback_from, self._writeback_end + _WRITEBACK_BYTES):
+            start_writeback(self._descriptor, self._writeback_end, size_bytes - self._writeback_end)
+            self._writeback_end = size_bytes
 
     def _resize(self) -> None:
-        self._sent_bytes = min(self._sent_bytes, self.size_bytes)
+        self._writeback_end = min(self._writeback_end, self.size_bytes)
         if os.fstat(self._descriptor).st_size != self.size_bytes:
             os.ftruncate(self._descriptor, self.size_bytes)
         if self._preallocated_bytes > self.size_bytes:
@@ -156,28 +159,31 @@ class AppendFile:
         self._length = max(self.size_bytes, self._preallocated_bytes)
 
     def _check_length(self) -> None:
-        found = os.fstat(self._descriptor).st_size
-        if found != self._length:
+        length = os.fstat(self._descriptor).st_size
+        if length != self._length:
             raise LogDirInUseError(
-                f"expected {self._length} bytes, as this writer left the file, found {found}: another "
-                "process works in the log directory. Nothing was written; close the log, and run kafkalog "
+                f"expected {self._length} bytes, as this writer left the file, found {length}: another "
+                "process works in the log directory. Nothing was written; close the log and run kafkalog "
                 "verify",
                 path=self.path,
                 position=self.size_bytes,
             )
 
 
-def start_writing_back(descriptor: int, position: int, size_bytes: int) -> None:
-    """Have the system begin to write these bytes of a file to the disk; nothing is promised (Linux)."""
+def start_writeback(descriptor: int, position: int, size_bytes: int) -> None:
+    """Ask the system to start writing these bytes of a file to the disk. Only Linux does so."""
     if _sync_file_range is not None:
         start, size = ctypes.c_int64(position), ctypes.c_int64(size_bytes)
         _sync_file_range(descriptor, start, size, _SYNC_FILE_RANGE_WRITE)
 
 
 def copy_range(source: str, position: int, size_bytes: int, descriptor: int, at: int) -> int:
-    """Copy bytes of the file `source` into an open one: `size_bytes`, all of which must be there.
+    """Copy bytes of the file `source` into the open file `descriptor`, to position `at`.
 
-    Within the kernel where it can be done (a file system may share the blocks), else through memory.
+    The system copies them if it can; it may even share the blocks of the file. Otherwise they are read and
+    written.
+
+    Returns `size_bytes`. Raises OSError, also if `source` ends before the last of these bytes.
     """
     done, within_kernel = 0, hasattr(os, "copy_file_range")
     origin = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
@@ -204,24 +210,26 @@ def copy_range(source: str, position: int, size_bytes: int, descriptor: int, at:
 
 
 def replace_file(path: str | Path, data: bytes, *, flush: bool = True) -> None:
-    """Put a file of this content in the place of `path`: after a crash there is the old one or the new.
+    """Replace the file `path` by one with this content. A crash leaves either the old file or the new one.
 
-    Through `<name>.tmp`, as brokers write their checkpoints (Kafka: CheckpointFile).
+    The new file is written as `<name>.tmp` and renamed, as brokers write checkpoints (Kafka: CheckpointFile).
 
     Args:
-        flush: have it on the disk. Without, a crash may leave a part of it: flush the file, and its
-            directory, before anything relies on it.
+        flush: flush the file to disk before it is renamed. Otherwise a crash may leave a part of it: flush
+            the file and its directory before you rely on it.
     """
     replace_files({path: data}, flush=flush)
 
 
 def replace_files(contents: Mapping[str | Path, bytes], *, flush: bool = True) -> None:
-    """The same for several files, each by itself: after a crash any of them may be the old one. All are
-    flushed together."""
+    """Replace several files as `replace_file` does. A crash leaves the old or the new file of each path.
+
+    All files are flushed at the same time.
+    """
     temporary = {path: f"{path}.tmp" for path in contents}
     try:
         for path, data in contents.items():
-            with naming(path):
+            with path_in_errors(path):
                 write_file(temporary[path], data)
         if flush:
             flush_files([*temporary.values()])
@@ -238,18 +246,18 @@ def replace_files(contents: Mapping[str | Path, bytes], *, flush: bool = True) -
 
 
 @contextlib.contextmanager
-def opened_to_overwrite(path: str) -> Iterator[int]:
+def open_to_overwrite(path: str) -> Iterator[int]:
     """Open an existing file to overwrite some of its bytes; yield its descriptor."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        with naming(path):
+        with path_in_errors(path):
             yield descriptor
     finally:
         os.close(descriptor)
 
 
 def write_file(path: str, data: Buffer) -> None:
-    """Write a file with this content, over any earlier one. A crash may leave a part of it."""
+    """Write a file with this content, or overwrite it. A crash may leave a part of the content."""
     file = AppendFile(path)
     try:
         file.append(data)
@@ -258,41 +266,41 @@ def write_file(path: str, data: Buffer) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Have an OSError that names no file, as of a full disk, name this one."""
+def path_in_errors(path: str | Path) -> Iterator[None]:
+    """Add this path to an OSError that has none, such as that of a full disk."""
     try:
         yield
     except OSError as error:
-        _name(error, path)
+        _add_path(error, path)
         raise
 
 
-def _name(error: BaseException, path: str | Path) -> None:
+def _add_path(error: BaseException, path: str | Path) -> None:
     if isinstance(error, OSError) and error.filename is None:
         error.filename = str(path)
 
 
 def flush_files(paths: Sequence[str | Path]) -> None:
-    """Have files on the disk, several at a time: each waits for the disk."""
+    """Flush files to disk, several at the same time."""
     if len(paths) == 1:
         flush_file(paths[0])
     elif paths:
-        with ThreadPoolExecutor(min(_FLUSHES, len(paths))) as threads:
+        with ThreadPoolExecutor(min(_FLUSH_THREADS, len(paths))) as threads:
             list(threads.map(flush_file, paths))
 
 
 def flush_file(path: str | Path) -> None:
-    """Wait until what was written to the file is on the disk."""
+    """Flush a file to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with naming(path):
+        with path_in_errors(path):
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
 def fsync_directory(path: str | Path) -> None:
-    """Make new names, renames and removals in the directory last."""
+    """Flush a directory to disk, so that new, renamed and removed files survive a crash."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -301,21 +309,24 @@ def fsync_directory(path: str | Path) -> None:
 
 
 def remove_file(path: str | Path) -> None:
-    """Remove the file if there is one."""
+    """Remove a file if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)  # noqa: PTH108
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove the folder if there is one, with all that is in it. What another process is just creating in it
-    goes too, or fails."""
-    gone = gone_name(folder)
-    shutil.rmtree(gone, ignore_errors=True)
+    """Remove a folder with all its content if it exists.
+
+    The folder is renamed first. So another process that is creating a file in it fails, or its file is
+    removed too.
+    """
+    renamed = removal_name(folder)
+    shutil.rmtree(renamed, ignore_errors=True)
     with contextlib.suppress(OSError):
-        folder.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(renamed)
+    shutil.rmtree(renamed, ignore_errors=True)
 
 
-def gone_name(folder: Path) -> Path:
-    """What a folder is called while it is removed."""
+def removal_name(folder: Path) -> Path:
+    """Return the path that a folder has while it is removed."""
     return folder.with_name(f"{folder.name}-gone")

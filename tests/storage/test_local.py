@@ -1,3 +1,5 @@
+"""Reading files: descriptors, the window over a file, and holes."""
+
 from __future__ import annotations
 
 import os
@@ -26,18 +28,20 @@ def data_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     st.integers(1, 300),
     st.lists(st.tuples(st.integers(0, 1024), st.integers(0, 1024), st.integers(1, 700)), max_size=8),
 )
-def test_window_shows_the_file(data_file: Path, chunk_bytes: int, looks: list[tuple[int, int, int]]) -> None:
+def test_a_window_returns_the_bytes_of_the_file(
+    data_file: Path, chunk_bytes: int, calls: list[tuple[int, int, int]]
+) -> None:
     data = data_file.read_bytes()
     window = Window(chunk_bytes)
     with DataFile(str(data_file)) as one, DataFile(str(data_file)) as other:
-        for number, (position, end, needed) in enumerate(looks):
+        for number, (position, end, needed) in enumerate(calls):
             view = window.at(other if number % 3 == 2 else one, position, end, needed)
             assert view == data[position : position + len(view)]
             assert len(view) <= max(0, end - position)
             assert len(view) >= min(needed, max(0, end - position))
 
 
-def test_window_keeps_the_offset_within_a_page(tmp_path: Path) -> None:
+def test_a_window_keeps_the_offset_within_a_page(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(data := os.urandom(30_000))
     window = Window(5000)
@@ -48,7 +52,7 @@ def test_window_keeps_the_offset_within_a_page(tmp_path: Path) -> None:
             assert pa.py_buffer(view).address % 4096 == position % 4096
 
 
-def test_window_reads_no_byte_twice(data_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_reads_no_byte_twice(data_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[tuple[int, int]] = []
     read_into = DataFile.read_into
 
@@ -65,8 +69,8 @@ def test_window_reads_no_byte_twice(data_file: Path, monkeypatch: pytest.MonkeyP
     assert [position for position, _ in reads] == sorted({position for position, _ in reads})
 
 
-def test_file_cut_under_the_reader(tmp_path: Path) -> None:
-    path = tmp_path / "cut.log"
+def test_a_file_that_is_truncated_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "truncated.log"
     path.write_bytes(b"x" * 1000)
     with DataFile(str(path)) as file:
         os.truncate(path, 600)
@@ -88,10 +92,10 @@ def test_files_are_not_inherited_and_not_writable(data_file: Path) -> None:
 def test_is_zero(tmp_path: Path, position: int) -> None:
     path = tmp_path / "preallocated.log"
     with open(path, "wb") as out:
-        out.truncate(300_000)  # a hole, as preallocation leaves it
+        out.truncate(300_000)  # a hole, as in a preallocated file
     with DataFile(str(path)) as file:
         assert file.is_zero(0, 300_000)
-    path.write_bytes(bytes(300_000))  # as a copy has it
+    path.write_bytes(bytes(300_000))  # as in a copy of the file
     with open(path, "r+b") as out:
         out.seek(position)
         out.write(b"\1")

@@ -1,4 +1,4 @@
-"""Writes that are done or undone, whatever fails."""
+"""Writes that either succeed or leave the old content."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def full_disk(*_: Any) -> int:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_append_file_writes_at_its_end(tmp_path: Path) -> None:
+def test_an_append_file_appends(tmp_path: Path) -> None:
     path = tmp_path / "f"
-    path.write_bytes(b"kept and cut")
+    path.write_bytes(b"kept and truncated")
     file = AppendFile(str(path), 5, allocated_bytes=20)
     file.append(b"more")
     assert path.read_bytes() == b"kept more".ljust(20, b"\0")
@@ -32,7 +32,7 @@ def test_append_file_writes_at_its_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("allocated", [0, 30])
-def test_a_write_that_fails_half_way_is_taken_back(
+def test_a_write_that_fails_half_way_is_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allocated: int
 ) -> None:
     file = AppendFile(str(tmp_path / "f"), allocated_bytes=allocated)
@@ -54,14 +54,14 @@ def test_a_write_that_fails_half_way_is_taken_back(
     assert (tmp_path / "f").read_bytes().rstrip(b"\0") == b"before after"
 
 
-@pytest.mark.parametrize("within_kernel", [True, False])
-def test_copy_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_kernel: bool) -> None:
-    if not within_kernel:
+@pytest.mark.parametrize("copied_by_system", [True, False])
+def test_copy_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied_by_system: bool) -> None:
+    if not copied_by_system:
 
-        def refused(*_: Any) -> int:
+        def unsupported(*_: Any) -> int:
             raise OSError(errno.EXDEV, "Invalid cross-device link")
 
-        monkeypatch.setattr(os, "copy_file_range", refused)
+        monkeypatch.setattr(os, "copy_file_range", unsupported)
     (tmp_path / "a").write_bytes(b"0123456789" * 1000)
     file = AppendFile(str(tmp_path / "b"))
     file.append(b"x")
@@ -75,7 +75,7 @@ def test_copy_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_kern
 
 
 @pytest.mark.parametrize("step", ["pwrite", "fsync", "replace"])
-def test_replace_file_leaves_the_old_one_or_the_new(
+def test_replace_file_leaves_the_old_file_or_the_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     path = tmp_path / "checkpoint"
@@ -90,17 +90,15 @@ def test_replace_file_leaves_the_old_one_or_the_new(
     assert path.read_bytes() == b"new"
 
 
-def test_what_is_written_goes_to_the_disk_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = []
-    monkeypatch.setattr(
-        writing, "start_writing_back", lambda _, position, size: sent.append((position, size))
-    )
+def test_writeback_starts_while_a_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranges = []
+    monkeypatch.setattr(writing, "start_writeback", lambda _, position, size: ranges.append((position, size)))
     mib = 1 << 20
-    file = AppendFile(str(tmp_path / "f"), sent_from=4 * mib)
+    file = AppendFile(str(tmp_path / "f"), writeback_from=4 * mib)
     for size in (3 * mib, mib // 2, mib // 2, mib // 2, mib):
         file.append(bytes(size))
-    assert sent == [(0, 4 * mib), (4 * mib, mib * 3 // 2)]
-    file.cut(4 * mib)
+    assert ranges == [(0, 4 * mib), (4 * mib, mib * 3 // 2)]
+    file.truncate(4 * mib)
     file.append_from(str(tmp_path / "f"), 0, 2 * mib)
-    assert sent[2:] == [(4 * mib, 2 * mib)]
+    assert ranges[2:] == [(4 * mib, 2 * mib)]
     file.close()

@@ -22,7 +22,7 @@ from native_log.segment.files import (
     parse_file_name,
 )
 from native_log.storage import is_file
-from native_log.storage.writing import fsync_directory, gone_name, remove_folder
+from native_log.storage.writing import fsync_directory, removal_name, remove_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def left_behind(directory: Path) -> tuple[str, ...]:
     files = [file for file in map(parse_file_name, names) if file is not None]
     found = [*(file.name for file in files if file.state), *_orphans(names, files)]
     staging = directory / STAGING_DIRECTORY
-    found += [folder.name for folder in (staging, gone_name(staging)) if folder.exists()]
+    found += [folder.name for folder in (staging, removal_name(staging)) if folder.exists()]
     return tuple(sorted(found))
 
 
