@@ -61,7 +61,7 @@ def decide(
     config: LogConfig,
     now_ms: int,
     largest_timestamp_ms: Callable[[int], int],
-    kept: Exemption | None = None,
+    exemption: Exemption | None = None,
 ) -> list[Decision]:
     """Return a decision for each of the segments.
 
@@ -73,13 +73,13 @@ def decide(
         segments: all segments of the log by ascending base offset; the last one is the active segment.
         largest_timestamp_ms: returns the largest timestamp of the segment with the given index. Called only
             if retention.ms applies.
-        kept: why the rules for size and time do not apply to the log; None: `config` decides.
+        exemption: why the rules for size and time do not apply to the log; None: `config` decides.
     """
     decisions: list[Decision] = []
     stops: list[tuple[int, str]] = []  # index of the segment at which a rule ended, and why
 
-    def apply_rule(rule: str, segments_from_here: Iterator[tuple[bool, str]]) -> None:
-        for is_deletable, reason in segments_from_here:
+    def apply_rule(rule: str, checks: Iterator[tuple[bool, str]]) -> None:
+        for is_deletable, reason in checks:
             obstacle = _obstacle(segments, len(decisions), high_watermark) if is_deletable else reason
             if obstacle is not None:
                 stops.append((len(decisions), obstacle))
@@ -87,8 +87,10 @@ def decide(
             decisions.append(Decision(True, rule, reason))
 
     apply_rule(START_OFFSET, _by_start_offset(segments, log_start_offset))
-    if kept is not None:
-        return decisions + [Decision(False, kept.rule, kept.reason)] * (len(segments) - len(decisions))
+    if exemption is not None:
+        return decisions + [Decision(False, exemption.rule, exemption.reason)] * (
+            len(segments) - len(decisions)
+        )
     if "delete" in config.cleanup_policy:
         if config.retention_bytes >= 0:
             apply_rule(SIZE, _by_size(segments, len(decisions), config.retention_bytes))

@@ -213,7 +213,7 @@ def decide_segments(
         config=policy.config,
         now_ms=now_ms,
         largest_timestamp_ms=largest,
-        kept=policy.exemption,
+        exemption=policy.exemption,
     )
     return tuple(
         PlannedSegment(

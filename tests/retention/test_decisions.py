@@ -87,7 +87,7 @@ def test_a_kept_log_loses_only_segments_below_the_log_start_offset() -> None:
         config=LogConfig(retention_bytes=0),
         now_ms=NOW,
         largest_timestamp_ms=lambda _: 0,
-        kept=Exemption("compacted", "why"),
+        exemption=Exemption("compacted", "why"),
     )
     assert [(decision.is_deleted, decision.rule) for decision in decisions] == [
         (True, "logStartOffset"),
