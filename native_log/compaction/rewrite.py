@@ -194,7 +194,7 @@ def _filtered(
     cursor: BatchCursor, verdicts: GroupVerdicts | None, options: RewriteOptions, output_position: int
 ) -> Rewritten | None:
     """What comes of the batches from `position` on, as far as they are just filtered; None: not that one."""
-    judged = None if verdicts is None else verdicts.retained
+    judged = None if verdicts is None else verdicts.retained_last_offsets
     try:
         found = rewrite_file(
             cursor.file.fileno(),
@@ -245,11 +245,11 @@ def _verdicts(
     those batches. Each is judged once: the next depends on it."""
     headers = BatchHeaders()
     headers.add(view, base_position=position, max_batch_bytes=max_batch_bytes)
-    if not headers.has_transactions and not verdicts.retains_one_of(headers.last_offsets):
+    if not headers.has_transactions and not verdicts.may_retain_empty(headers.last_offsets):
         return None, None
     scanned = scan(view, base_position=position, max_batch_bytes=max_batch_bytes)
     scanned = whole_batches(scanned, position + len(view))
-    codes = verdicts.of(scanned.batches)
+    codes = verdicts.decide(scanned.batches)
     if codes is None and scanned.status == "partial":
         codes = bytes(scanned.batches.num_rows)
     return codes, scanned

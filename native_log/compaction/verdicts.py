@@ -120,8 +120,9 @@ class GroupVerdicts:
     """Decides on the batches of one group. The batches must be given in the order of the log.
 
     Attributes:
-        retained: ascending last offsets of the batches that may have to be kept although they are empty. All
-            other batches that belong to no transaction and are no control batches have the verdict FILTER.
+        retained_last_offsets: ascending last offsets of the batches that may have to be kept although none of
+            their records survives. All other batches that belong to no transaction and are no control batches
+            have the verdict FILTER.
     """
 
     def __init__(self, context: GroupContext, now_ms: int) -> None:
@@ -133,12 +134,12 @@ class GroupVerdicts:
         self._producers = context.producers
         self._round_end = context.round_end
         last_offsets = (last.last_data_offset for last in context.producers.values())
-        self.retained = sorted(
+        self.retained_last_offsets = sorted(
             [offset for offset in last_offsets if offset is not None] + [self._round_end - 1]
         )
         self._now_ms = now_ms
 
-    def of(self, batches: pa.RecordBatch) -> bytes | None:
+    def decide(self, batches: pa.RecordBatch) -> bytes | None:
         """Return one byte (Verdict) for each of `batches` (BATCH_SCHEMA), or None if all are FILTER."""
         if not self._need_verdicts(batches):
             return None
@@ -146,22 +147,24 @@ class GroupVerdicts:
         return bytes(self._verdict(*row) for row in zip(*columns, strict=True))
 
     def _need_verdicts(self, batches: pa.RecordBatch) -> bool:
-        """Return whether a verdict may differ from FILTER. Looks at whole columns, since that is rare."""
+        """Return whether a verdict may differ from FILTER. That is rare, so check whole columns first."""
         if has_transactions(batches):
             return True
         limits = pc.min_max(batches.column("lastOffset")).as_py()
-        return self.retains_one_of(None if limits["min"] is None else (limits["min"], limits["max"]))
+        return self.may_retain_empty(None if limits["min"] is None else (limits["min"], limits["max"]))
 
-    def retains_one_of(self, last_offsets: tuple[int, int] | None) -> bool:
-        """Return whether a batch may have to be kept although it is empty.
+    def may_retain_empty(self, last_offsets: tuple[int, int] | None) -> bool:
+        """Return whether a batch may have to be kept although none of its records survives.
 
         Args:
             last_offsets: the least and the greatest last offset of the batches; None if there is no batch.
         """
         if last_offsets is None:
             return False
-        index = bisect_left(self.retained, last_offsets[0])
-        return index < len(self.retained) and self.retained[index] <= last_offsets[1]
+        index = bisect_left(self.retained_last_offsets, last_offsets[0])
+        return (
+            index < len(self.retained_last_offsets) and self.retained_last_offsets[index] <= last_offsets[1]
+        )
 
     def _verdict(
         self,
