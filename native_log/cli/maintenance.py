@@ -121,7 +121,7 @@ def _recovered(
 
 
 def _cuts(one: PartitionRecovery) -> bool:
-    return one.recovery is not None and one.recovery.cuts
+    return one.recovery is not None and one.recovery.loses_data
 
 
 def _is_damaged(one: PartitionRecovery) -> bool:
@@ -143,7 +143,7 @@ def _told(done: LogRecovery, lost_records: int, dry_run: bool) -> str:
         ]
     elif done.removed:
         parts = [f"{would}begun anew: {done.reason}"]
-    if done.cuts:
+    if done.loses_data:
         segments = f", {_many(len(done.removed), 'later segment')} among them" if done.removed else ""
         records = f"with {_many(lost_records, 'record')} that can still be read"
         parts.append(f"{done.lost_bytes} bytes{segments}, {records}, {are} gone")

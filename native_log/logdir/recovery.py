@@ -27,7 +27,7 @@ from native_log.checkpoints.write_session import ClosedLog, WriteSession
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError, error_message
 from native_log.log.recovery.log_recovery import LogRecovery, recover_log
-from native_log.log.recovery.truncation import cut_records, save_cut
+from native_log.log.recovery.truncation import count_removed_records, save_removed
 from native_log.logdir.discovery import Discovery, PartitionDir, find_partitions, local_path
 from native_log.system import available_cores
 
@@ -228,9 +228,9 @@ class _Options:
         checkpoints = saved[partition.path.parent]
 
         def before_cut(recovery: LogRecovery) -> None:
-            lost.append(cut_records(recovery))
+            lost.append(count_removed_records(recovery))
             if self.save_to is not None and not dry_run:
-                save_cut(recovery, self.save_to / f"{partition.topic}-{partition.partition}")
+                save_removed(recovery, self.save_to / f"{partition.topic}-{partition.partition}")
 
         try:
             recovery = recover_log(
@@ -278,7 +278,7 @@ def recovery_row(result: PartitionRecovery) -> dict[str, object]:
         for segment, damage in recovery.out_of_order
     ]
     return row | {
-        "status": "cut" if recovery.cuts else "whole",
+        "status": "cut" if recovery.loses_data else "whole",
         "reason": recovery.reason,
         "logStartOffset": recovery.log_start_offset,
         "logEndOffset": recovery.log_end_offset,

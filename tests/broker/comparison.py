@@ -123,7 +123,7 @@ def compare(case: Case, loader: KafkaLoader, scratch: Path) -> Comparison:
     if recovered.recovery is None:
         comparison.add("recover-error", recovered.error)
         return comparison
-    comparison.is_cut = recovered.recovery.cuts
+    comparison.is_cut = recovered.recovery.loses_data
     comparison.end_offset = recovered.recovery.log_end_offset
     if problems == [] and (read_error or comparison.is_cut):
         comparison.add("verify-silent", read_error or f"cut: {recovered.recovery.reason}")

@@ -1,4 +1,4 @@
-"""Making a log whole that a crash left (Kafka: LogLoader.recoverLog)."""
+"""Recover a log after an unclean shutdown (Kafka: LogLoader.recoverLog)."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogRecovery:
-    """What the recovery of a log comes to.
+    """The result of recovering a log, or what it would be.
 
     Attributes:
-        path: the partition's directory.
-        checked: the segments read, in order.
-        removed: those that go, being behind damaged bytes, or below the log's start.
-        left_behind: names of files that are no part of the log any more.
-        log_start_offset, log_end_offset: of the log afterwards.
-        leader_epochs: the entries of its leader-epoch-checkpoint.
+        path: the partition directory.
+        checked: the segments that were read, in order.
+        removed: the segments that are removed, because they follow damage, or because the log ends before its
+            start offset.
+        left_behind: the names of files that no longer belong to the log.
+        log_start_offset, log_end_offset: the offsets of the log after the recovery, end exclusive.
+        leader_epochs: the entries of leader-epoch-checkpoint after the recovery.
     """
 
     path: Path
@@ -64,44 +65,45 @@ class LogRecovery:
 
     @property
     def truncated(self) -> tuple[CheckedSegment, ...]:
-        """The segments that are cut: one, unless others have lost their offset index."""
-        return tuple(one for one in self.checked if one.truncated_bytes)
+        """The segments that are truncated: at most one, except for those that have lost their indexes."""
+        return tuple(segment for segment in self.checked if segment.truncated_bytes)
 
     @property
     def out_of_order(self) -> tuple[tuple[LogSegment, Damage], ...]:
-        """The first batch of each segment that is not in the order of offsets, and kept as by a broker."""
+        """The first batch of each segment whose offsets do not increase. It is kept, as by a broker."""
         return tuple(
-            (one.segment, one.out_of_order)
-            for one in self.checked
-            if one.out_of_order is not None and one.out_of_order.position < one.valid_bytes
+            (checked.segment, checked.out_of_order)
+            for checked in self.checked
+            if checked.out_of_order is not None and checked.out_of_order.position < checked.valid_bytes
         )
 
     @property
-    def begins_anew(self) -> bool:
-        """Whether the log is emptied, for it ends before its start."""
+    def is_emptied(self) -> bool:
+        """Whether the log is emptied, because it ends before its start offset or has no segments."""
         return not self.checked
 
     @property
-    def cuts(self) -> bool:
-        """Whether anything of the log's data goes."""
+    def loses_data(self) -> bool:
+        """Whether any data of the log is removed."""
         return bool(self.truncated or self.removed)
 
     @property
     def lost_bytes(self) -> int:
-        """How many bytes of .log files go."""
-        return sum(one.truncated_bytes for one in self.checked) + sum(one.size_bytes for one in self.removed)
+        """The number of bytes of .log files that are removed."""
+        truncated = sum(segment.truncated_bytes for segment in self.checked)
+        return truncated + sum(segment.size_bytes for segment in self.removed)
 
     @property
     def last_base_offset(self) -> int:
-        """Of the last segment afterwards."""
+        """The base offset of the last segment after the recovery."""
         return self.checked[-1].segment.base_offset if self.checked else self.log_start_offset
 
     @property
     def reason(self) -> str | None:
-        """Why anything goes; None if nothing does."""
-        for one in self.truncated:
-            if one.damage is not None:
-                return one.damage.message
+        """Why data is removed; None if none is."""
+        for segment in self.truncated:
+            if segment.damage is not None:
+                return segment.damage.message
         return f"the log ends before its start offset {self.log_start_offset}" if self.removed else None
 
 
@@ -114,67 +116,72 @@ def recover_log(
     dry_run: bool = False,
     before_cut: Callable[[LogRecovery], None] = lambda _: None,
 ) -> LogRecovery:
-    """Make the log in `path` whole as a broker's start would. Hold the log directory's lock.
+    """Recover the log in `path` as a broker does when it starts. The caller must hold the directory's lock.
 
-    The segments from the one with `recovery_point` on are read with checksums. The first batch that is not
-    whole and right ends the log: its segment is cut there, later ones are removed. A segment that has lost
-    its offset index is read wherever it is; it is cut, too, but the log continues behind it. Indexes,
-    producer state and leader epochs follow from the batches that were read. A recovery that was interrupted
-    can be done again, with the same result.
+    The segments from the one with `recovery_point` on are read with checksums. The first invalid or
+    incomplete batch ends the log: its segment is truncated there, and later segments are removed. A segment
+    that has lost its indexes is read wherever it lies; it may be truncated too, but the log continues after
+    it. Indexes, producer state and leader epochs are rebuilt from the batches that were read. Idempotent:
+    safe to rerun after a crash.
 
     Args:
-        dry_run: change nothing: only tell what it would come to.
-        before_cut: called before anything of the log's data goes, and where in a dry run it would go.
+        path: the partition directory.
+        recovery_point: the offset up to which (exclusive) the log was flushed to disk.
+        log_start_offset: the first offset of the log.
+        config: the log's settings.
+        dry_run: change nothing, and only return what the recovery would do.
+        before_cut: called before data is removed (in a dry run: if data would be removed). If it raises an
+            error, no data is removed.
     """
     left = left_behind(path)
     if not dry_run:
         finish_interrupted(path, MAX_BATCH_BYTES)
     segments = list_log(str(path), MAX_BATCH_BYTES).segments
-    walk = _Walk(path, segments, log_start_offset, config, dry_run=dry_run)
+    checker = _Checker(path, segments, log_start_offset, config, dry_run=dry_run)
     removed: tuple[LogSegment, ...] = ()
     first = _first_to_check(segments, recovery_point)
     for index, segment in enumerate(segments):
         is_lost = _lost_indexes(segment)
         if index >= first or is_lost:
-            checked = walk.check(index, is_lost)
+            checked = checker.check(index, is_lost)
             if checked.truncated_bytes and not is_lost:
                 removed = segments[index + 1 :]
                 break
-    start, end = walk.offsets()
+    start, end = checker.offsets()
     if end < log_start_offset or not segments:
-        walk.forget_all()
+        checker.clear()
         start = end = log_start_offset
         removed = segments
-    epochs = truncate_from_start(walk.epochs_up_to(end), log_start_offset)
-    recovery = LogRecovery(path, tuple(walk.checked), removed, left, start, end, epochs)
-    if recovery.cuts:
+    epochs = truncate_from_start(checker.epochs_up_to(end), log_start_offset)
+    recovery = LogRecovery(path, tuple(checker.checked), removed, left, start, end, epochs)
+    if recovery.loses_data:
         before_cut(recovery)
     if not dry_run:
         _remove(recovery)
-        walk.write_late_indexes()
-        if recovery.begins_anew:
+        checker.write_late_indexes()
+        if recovery.is_emptied:
             SegmentWriter.create(path, start, config).close()
-        walk.write_last_snapshot(start, end)
+        checker.write_last_snapshot(start, end)
         update_leader_epochs(path, epochs)
         fsync_directory(path)
     return recovery
 
 
 def _first_to_check(segments: tuple[LogSegment, ...], recovery_point: int) -> int:
-    """Index of the first segment that may not be flushed to disk: the one with the recovery point."""
+    """Return the index of the segment with the recovery point, the first that may not be flushed to disk."""
     return max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
 
 
 def _lost_indexes(segment: LogSegment) -> bool:
-    """Whether a broker recovers the segment for its indexes alone (Kafka: LogSegment.sanityCheck)."""
+    """Return whether a broker recovers the segment because of its indexes (Kafka: LogSegment.sanityCheck)."""
     return segment.index is None or segment.load_transaction_index().health.status in ("torn", "corrupt")
 
 
-class _Walk:
-    """The segments that are checked, one after the other, and what follows from their batches.
+class _Checker:
+    """Check segments one after the other, and rebuild indexes, producer state and leader epochs.
 
     Attributes:
-        checked: the results so far.
+        checked: the segments checked so far.
     """
 
     def __init__(
@@ -199,8 +206,12 @@ class _Walk:
         self._late: list[tuple[CheckedSegment, SegmentIndexes, list[AbortedTxn]]] = []
 
     def check(self, index: int, is_lost: bool) -> CheckedSegment:
-        """Read a segment. What follows from its good batches is right whatever comes behind them, so it is
-        written at once; but lost indexes only once the segment is cut, to be known as lost until then."""
+        """Check the segment with this index, and rebuild its indexes.
+
+        The indexes are written at once, because later segments do not affect them. There is one exception:
+        lost indexes of a damaged segment are written after the segment was truncated. If the recovery is
+        interrupted before that, the missing indexes show that the segment must be checked again.
+        """
         segment = self._segments[index]
         states = self._states_at(index)
         before, epochs = states.copy(), self._epochs
@@ -223,7 +234,7 @@ class _Walk:
         return checked
 
     def offsets(self) -> tuple[int, int]:
-        """Log start and end offset, by the segments checked."""
+        """Return log start and log end offset, from the segments checked."""
         if not self.checked:
             return self._log_start_offset, self._log_start_offset
         last = self.checked[-1]
@@ -231,19 +242,19 @@ class _Walk:
         return start, max(last.next_offset, last.segment.base_offset)
 
     def epochs_up_to(self, end: int) -> tuple[EpochEntry, ...]:
-        """The leader epochs of the checkpoint and of the batches read.
+        """Return the leader epochs of the checkpoint and of the batches read, for a log that ends at `end`.
 
-        What the checkpoint says of the log behind `end` goes first. (A broker drops it last. Until then it
-        ignores lower epochs of the batches, and finds them only when it recovers once more.)
+        Entries of the checkpoint at or above `end` are removed first. (A broker removes them last. Until then
+        it ignores lower epochs of batches, and only adds them when it recovers the log again.)
         """
         if self._segments and not self.checked:
             return ()
         entries = truncate_from_end(drop_contradicted(read_leader_epochs(self._path)), end)
-        for one in self._epochs:
-            entries = assign_newer(entries, one.epoch, one.start_offset)
+        for entry in self._epochs:
+            entries = assign_newer(entries, entry.epoch, entry.start_offset)
         return truncate_from_end(entries, end)
 
-    def forget_all(self) -> None:
+    def clear(self) -> None:
         self.checked, self._late = [], []
         self._states = None
 
@@ -252,8 +263,11 @@ class _Walk:
             indexes.write(checked.segment, aborted)
 
     def write_last_snapshot(self, start: int, end: int) -> None:
-        """Write the producer state at the log's end; keep no other snapshots than those of segments that
-        were left alone, and those written on the way."""
+        """Write a producer state snapshot at the log end offset, and remove outdated snapshots.
+
+        Snapshots at the base offsets of segments that were not checked are kept, and those that this recovery
+        wrote.
+        """
         if end > start:
             self._write_snapshot(end)
         first = self.checked[0].segment.base_offset if self.checked else start
@@ -264,9 +278,10 @@ class _Walk:
                 remove_file(self._path / name)
 
     def _states_at(self, index: int) -> ProducerStates:
-        """The state at a segment's base offset, from what was read before, or from the newest snapshot.
+        """Return the producer state at a segment's base offset.
 
-        It begins at the log start offset, and a snapshot there is not used (Kafka:
+        It comes from the segments checked before, or from the newest snapshot and the segments after it.
+        Producer state begins at the log start offset, and a snapshot at that offset is not used (Kafka:
         ProducerStateManager.truncateAndReload).
         """
         base, start = self._segments[index].base_offset, self._log_start_offset
@@ -274,9 +289,8 @@ class _Walk:
             return ProducerStates(base)
         states, following = self._states, self._following
         if states is None:
-            snapshots = [
-                one for one in list_log(str(self._path), MAX_BATCH_BYTES).snapshots if one[0] > start
-            ]
+            listed = list_log(str(self._path), MAX_BATCH_BYTES).snapshots
+            snapshots = [snapshot for snapshot in listed if snapshot[0] > start]
             states, following = newest_snapshot(self._path, snapshots, start, base), 0
             if states.end_offset == base:
                 self._snapshots.add(base)
@@ -303,14 +317,15 @@ class _Walk:
 
 
 def _remove(recovery: LogRecovery) -> None:
-    # From the end, and lasting before the cut: never may a later segment be found behind a cut one.
+    # Remove segments from the end, and flush this before truncating: after a crash, no segment may follow a
+    # truncated one.
     for segment in reversed(recovery.removed):
         for kind in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX):
             remove_file(recovery.path / file_name(segment.base_offset, kind))
     if recovery.removed:
         fsync_directory(recovery.path)
-    for one in recovery.checked:
-        log = AppendFile(str(one.segment.path), one.valid_bytes)
+    for checked in recovery.checked:
+        log = AppendFile(str(checked.segment.path), checked.valid_bytes)
         try:
             log.flush()
         finally:

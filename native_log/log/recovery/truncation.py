@@ -1,4 +1,4 @@
-"""What recovery cuts off of a log: how much of it could still be read, and a copy of it."""
+"""Count and copy the records that a recovery removes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
 
 
-def cut_records(recovery: LogRecovery) -> int:
-    """How many records lie in what goes, in batches that are whole and right."""
-    return sum(_records(segment, position) for segment, position, _ in _cut_off(recovery))
+def count_removed_records(recovery: LogRecovery) -> int:
+    """Return the number of records that are removed although their batches are valid."""
+    return sum(_count_records(segment, position) for segment, position, _ in _removed_ranges(recovery))
 
 
-def save_cut(recovery: LogRecovery, directory: Path) -> None:
-    """Copy what goes to `directory`, as a partition directory: the cut segment's rest, which begins with the
-    damage, under the offset where the log was cut.
+def save_removed(recovery: LogRecovery, directory: Path) -> None:
+    """Copy the data that is removed to `directory`, as a partition directory.
 
-    It is on the disk before this returns, and so before anything of the log goes. Raises FileExistsError if
-    one of the files is there; OSError.
+    The rest of a truncated segment begins with the damage. Its file is named after the offset at which the
+    log was truncated. The copy is flushed to disk before this function returns. Raises FileExistsError if one
+    of the files exists; OSError.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    for segment, position, base_offset in _cut_off(recovery):
+    for segment, position, base_offset in _removed_ranges(recovery):
         path = directory / file_name(base_offset, LOG)
         copy = AppendFile(str(path), exclusive=True)
         try:
@@ -43,16 +43,16 @@ def save_cut(recovery: LogRecovery, directory: Path) -> None:
     fsync_directory(directory.parent)
 
 
-def _cut_off(recovery: LogRecovery) -> Iterator[tuple[LogSegment, int, int]]:
-    """(segment, from which position on, offset that begins there)"""
-    for one in recovery.truncated:
-        yield one.segment, one.valid_bytes, one.next_offset
+def _removed_ranges(recovery: LogRecovery) -> Iterator[tuple[LogSegment, int, int]]:
+    """Yield (segment, start position, offset at that position) of the data that is removed."""
+    for checked in recovery.truncated:
+        yield checked.segment, checked.valid_bytes, checked.next_offset
     for segment in recovery.removed:
         yield segment, 0, segment.base_offset
 
 
-def _records(segment: LogSegment, position: int) -> int:
-    found = 0
+def _count_records(segment: LogSegment, position: int) -> int:
+    records = 0
     with SegmentLookup(segment, segment.size_bytes, Window()) as lookup:
         for scanned in lookup.batches(position, lambda _: None, only_valid=True):
             for count, at, size in zip(
@@ -65,5 +65,5 @@ def _records(segment: LogSegment, position: int) -> int:
                 if count is None:  # in a compressed v0/v1 wrapper
                     batch = lookup.file.read(at, size)
                     count = decode(batch, ["offset"], DecodeOptions(check_crcs=False)).batch.num_rows
-                found += count
-    return found
+                records += count
+    return records
