@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog_spark.cluster import row_batch, rows
 from kafkalog_spark.compaction.exchange import PackWriter
-from kafkalog_spark.compaction.messages import CollectionReport, Split, SurveyPart
+from kafkalog_spark.compaction.messages import CollectionReport, KeySplit, SurveyPart
 from kafkalog_spark.errors import visibility_check
 from native_log.compaction.rewrite import gather
 from native_log.compaction.survey import OptimisticSurvey, UnexpectedTransactionError, survey_log
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def collect_keys(batches: Iterator[pa.RecordBatch], settings: RunSettings) -> Iterator[pa.RecordBatch]:
-    """Collect the keys of the Splits in the rows, and survey the SurveyParts.
+    """Collect the keys of the KeySplits in the rows, and survey the SurveyParts.
 
     Yields a CollectionReport for each of them, in the row with its `row_number` and `row_part`, and the
     Bundles of the splits, numbered through all rounds of the run.
@@ -36,7 +36,7 @@ def collect_keys(batches: Iterator[pa.RecordBatch], settings: RunSettings) -> It
     bundles with the same number.
     """
     for row in rows(batches):
-        work: Split | SurveyPart = pickle.loads(row.payload)  # noqa: S301 (written by the driver)
+        work: KeySplit | SurveyPart = pickle.loads(row.payload)  # noqa: S301 (written by the driver)
         bundles: list[tuple[int, Bundle]] = []
         try:
             if isinstance(work, SurveyPart):
@@ -54,7 +54,9 @@ def collect_keys(batches: Iterator[pa.RecordBatch], settings: RunSettings) -> It
             yield row_batch(number, pickle.dumps(bundle))
 
 
-def _collect_split(split: Split, settings: RunSettings) -> tuple[CollectionReport, list[tuple[int, Bundle]]]:
+def _collect_split(
+    split: KeySplit, settings: RunSettings
+) -> tuple[CollectionReport, list[tuple[int, Bundle]]]:
     """Return the report, and the bundles with their numbers."""
     headers = None if split.aborted is not None else OptimisticSurvey()
     with PackWriter(None if settings.dry_run else split.range.path, split.buckets) as writer:
@@ -72,7 +74,7 @@ class _KeyCollector:
         bundles: the bundles written so far, with their numbers.
     """
 
-    def __init__(self, split: Split, max_bytes: int, writer: PackWriter) -> None:
+    def __init__(self, split: KeySplit, max_bytes: int, writer: PackWriter) -> None:
         self.bundles: list[tuple[int, Bundle]] = []
         self._split = split
         self._max_bytes = max_bytes

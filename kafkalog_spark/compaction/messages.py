@@ -119,7 +119,7 @@ class SurveyPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class KeySplit:
     """A part of a round whose keys one task collects.
 
     Attributes:
@@ -143,7 +143,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class CollectionReport:
-    """What a task reports on a Split or a SurveyPart.
+    """What a task reports on a KeySplit or a SurveyPart.
 
     Attributes:
         survey: the headers; None if the task did not survey them.

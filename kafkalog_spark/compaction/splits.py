@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.compaction.messages import LargePartition, Split, SurveyPart
+from kafkalog_spark.compaction.messages import KeySplit, LargePartition, SurveyPart
 from native_log.log.producers.transactions import pack_ranges, unpack_ranges
 
 if TYPE_CHECKING:
@@ -108,13 +108,13 @@ def max_records(round: Round) -> int:
     return min(by_offsets, (clean_bytes + dirty_bytes) // MIN_RECORD_BYTES)
 
 
-def divide_round(scheduled: ScheduledRound, row_number: int, split_bytes: int) -> list[Split | SurveyPart]:
+def divide_round(scheduled: ScheduledRound, row_number: int, split_bytes: int) -> list[KeySplit | SurveyPart]:
     """Divide the reading of a round into tasks, in offset order.
 
     Args:
         row_number: the number of the rows in which the tasks report.
     """
-    tasks: list[Split | SurveyPart] = list(_splits(scheduled, row_number, split_bytes))
+    tasks: list[KeySplit | SurveyPart] = list(_splits(scheduled, row_number, split_bytes))
     if not scheduled.is_surveyed:
         segments = scheduled.large_partition.segments
         end = next(i for i, (base, _) in enumerate(segments) if base == scheduled.round.end_offset)
@@ -139,7 +139,7 @@ def divide_survey(
     yield SurveyPart(row_number, row_part, large_partition.directory, start, end, size)
 
 
-def _splits(scheduled: ScheduledRound, row_number: int, split_bytes: int) -> Iterator[Split]:
+def _splits(scheduled: ScheduledRound, row_number: int, split_bytes: int) -> Iterator[KeySplit]:
     """Yield the splits of the clean part, then those of the dirty part."""
     round = scheduled.round
     aborted = unpack_ranges(round.aborted)
@@ -155,7 +155,7 @@ def _splits(scheduled: ScheduledRound, row_number: int, split_bytes: int) -> Ite
                 for producer_id, first, last in aborted
                 if first < range.end_offset and last >= range.start_offset
             )
-            yield Split(
+            yield KeySplit(
                 row_number,
                 row_part,
                 range,

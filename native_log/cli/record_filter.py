@@ -13,7 +13,7 @@ from native_log.records import CORRUPT_RECORD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from native_log.erasure.selection import Selection
+    from native_log.erasure.selection import RecordSelection
 
 _MAX_MS = (2**63 - 1) // 1000
 
@@ -29,7 +29,7 @@ class RecordFilter:
 
     from_ms: int | None = None
     until_ms: int | None = None
-    selections: tuple[Selection, ...] = ()
+    selections: tuple[RecordSelection, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -62,17 +62,17 @@ def selections(
     key_prefixes: Sequence[bytes],
     headers: Sequence[tuple[str, str | None]],
     header_prefixes: Sequence[tuple[str, str | None]],
-) -> tuple[Selection, ...]:
+) -> tuple[RecordSelection, ...]:
     """What selects by key, and what by header, each if there is any condition. Raises ValueError."""
     if not (keys or key_prefixes or headers or header_prefixes):
         return ()
-    from native_log.erasure.selection import Selection
+    from native_log.erasure.selection import RecordSelection
 
     found = []
     if keys or key_prefixes:
-        found.append(Selection.of(keys, key_prefixes, ()))
+        found.append(RecordSelection.of(keys, key_prefixes, ()))
     if headers or header_prefixes:
-        found.append(Selection.of((), (), headers, header_prefixes))
+        found.append(RecordSelection.of((), (), headers, header_prefixes))
     return tuple(found)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.compaction.rounds import Group, Round, Source
+    from native_log.compaction.rounds import Group, Round, SourceSegment
     from native_log.log.reading.log_range import LogRange
     from native_log.records import Scanned
     from native_log.records.compaction import PutBatches, Survivors
@@ -152,7 +152,7 @@ def rewrite_group(
 
 def _rewrite_source(
     round: Round,
-    source: Source,
+    source: SourceSegment,
     survivors: Survivors,
     output: SegmentWriter | None,
     window: Window,

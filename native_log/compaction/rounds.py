@@ -32,7 +32,7 @@ _LAST_TIME_MS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceSegment:
     """A segment to rewrite.
 
     Attributes:
@@ -53,7 +53,7 @@ class Group:
         context: what the verdicts on the batches depend on; None: the verdict on every batch is FILTER.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[SourceSegment, ...]
     end_offset: int
     aborted_transactions: tuple[AbortedTxn, ...]
     context: GroupContext | None
@@ -189,7 +189,7 @@ def plan_round(
     active = survey.producers.active(now_ms - config.producer_id_expiration_ms)
     groups = tuple(
         Group(
-            tuple(Source(s, s.mtime_ms > legacy_horizon) for s in log.segments[first:end]),
+            tuple(SourceSegment(s, s.mtime_ms > legacy_horizon) for s in log.segments[first:end]),
             group_end,
             _index_entries(
                 [txn for txn in aborted if start <= txn.last_offset < group_end], log.segments[first:end]

@@ -22,7 +22,7 @@ from native_log.erasure.copies import (
 )
 from native_log.erasure.rewrite import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search_log
-from native_log.erasure.selection import Selection
+from native_log.erasure.selection import RecordSelection
 from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
 from native_log.log.replacing.interrupted import finish_interrupted, tidy_up
 from native_log.logdir.maintenance import open_for_maintenance, select_partitions
@@ -96,7 +96,7 @@ def erase(
     """
     if how not in HOW:
         raise ValueError(f"how: expected drop or tombstone, found {how!r}")
-    run = _ErasureRun(Selection.of(keys, key_prefix, header), how == "tombstone", dry_run)
+    run = _ErasureRun(RecordSelection.of(keys, key_prefix, header), how == "tombstone", dry_run)
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks, allow_empty=True)
         selected, relevant = _select(log_dir, topics, exclude_topics)
@@ -137,7 +137,7 @@ def _select(
 
 @dataclass(frozen=True, slots=True)
 class _ErasureRun:
-    selection: Selection
+    selection: RecordSelection
     tombstone: bool
     dry_run: bool
 

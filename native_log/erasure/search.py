@@ -17,7 +17,7 @@ from native_log.storage import DataFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from native_log.erasure.selection import Selection
+    from native_log.erasure.selection import RecordSelection
     from native_log.log import PartitionLog
 
 ERASURE_SCHEMA = pa.schema(
@@ -72,7 +72,7 @@ def check_end(log: PartitionLog) -> None:
 
 def search_log(
     log: PartitionLog,
-    selection: Selection,
+    selection: RecordSelection,
     tombstone: bool,
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Selection:
+class RecordSelection:
     """The records that meet at least one of these conditions.
 
     Attributes:
@@ -38,7 +38,7 @@ class Selection:
         key_prefix: Text | Iterable[Text],
         header: Header | Iterable[Header],
         header_prefix: Iterable[tuple[Text, Text | None]] = (),
-    ) -> Selection:
+    ) -> RecordSelection:
         """Return a selection. Text is encoded as UTF-8.
 
         Args:

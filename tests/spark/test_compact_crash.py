@@ -18,10 +18,10 @@ from kafkalog_spark.compaction.inspection import inspect_partition
 from kafkalog_spark.compaction.install import _install_partition, remove_staging
 from kafkalog_spark.compaction.key_collection import collect_keys
 from kafkalog_spark.compaction.messages import (
+    KeySplit,
     PartitionResult,
     PartitionToCompact,
     RunSettings,
-    Split,
     SurveyPart,
 )
 from kafkalog_spark.compaction.rewrite import GroupInput, unite
@@ -166,7 +166,7 @@ def test_a_directory_that_tasks_do_not_see(tmp_path: Path) -> None:
     data = log_dir(tmp_path / "data", "round2", (TOPIC,))
     log = native_log.LogDir(data).partition(TOPIC, 0)
     part = SurveyPart(0, 0, stage(data).directory, 0, 1, 1)
-    tasks = Split(0, 0, log.range(), True, b"", 0, 1, 1), part
+    tasks = KeySplit(0, 0, log.range(), True, b"", 0, 1, 1), part
     shutil.rmtree(data)
     for task in tasks:
         report, *_ = rows(collect_keys(iter([row_batch(0, pickle.dumps(task))]), SETTINGS))
