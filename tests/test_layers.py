@@ -32,7 +32,7 @@ IMPLEMENTATIONS = ("native_log._kernel", "native_log.records.kernel", "native_lo
 """What `native_log.records` chooses from; its callers do not know which implementation they use."""
 
 USES_THE_REFERENCE = {
-    "native_log/cli/dump_log.py": "prints fields of legacy batches that no column has",
+    "native_log/cli/dump_log/log_file.py": "prints fields of legacy batches that no column has",
 }
 
 OPENS_FILES = {

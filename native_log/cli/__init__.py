@@ -1,4 +1,4 @@
-"""The command `kafkalog`: thin commands over the package."""
+"""The command `kafkalog`: each command parses its options, calls the package and prints the result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run `kafkalog`. This is the entry point of the console script."""
     try:
         from native_log.cli.app import kafkalog
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The command `kafkalog` itself; each of its commands is a module of `commands`."""
+"""The command `kafkalog`. Each of its commands is a module in `commands`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from native_log.cli.commands.verify import verify
 from native_log.cli.runner import Commands
 
 
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def _print_version(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
         from native_log.records import IMPLEMENTATION
 
         click.echo(f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})")
@@ -29,7 +29,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.group(
     cls=Commands,
     invoke_without_command=True,
-    # color: click would else remove terminal escapes from printed keys and values, as if they were its own.
+    # color: otherwise click removes terminal escapes from keys and values, as if they were its own.
     context_settings={"help_option_names": ["-h", "--help"], "color": True},
 )
 @click.option(
@@ -37,22 +37,22 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_version,
+    callback=_print_version,
     help="Show the version, and whether the compiled kernel or the plain Python reference reads records.",
 )
 @click.pass_context
 def kafkalog(ctx: click.Context) -> None:
-    """Look into Kafka log directories, with no broker.
+    """Inspect and maintain Kafka log directories without a broker.
 
-    PATH is a log directory (a broker's log.dirs, a copy or a snapshot), or a single partition directory.
-    Only recover, reindex, retain, compact, delete-records and erase change anything.
+    PATH is a log directory (one of a broker's log.dirs, a copy or a snapshot), or a single partition
+    directory. Only recover, reindex, retain, compact, delete-records and erase change files.
 
     \b
     Exit codes:
       0  done, nothing wrong
-      1  damage was found, or something would be cut off or could not be done
+      1  damage was found, data would be truncated, or a partition failed
       2  wrong usage, path or permission; the directory is in use
-      3  the question was answered with no: nothing changed
+      3  the confirmation was declined; nothing changed
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

@@ -1,4 +1,4 @@
-"""What the commands that change logs have in common: settings, a look before anything is done, tables."""
+"""What the commands that change logs share: settings, the preview before a change, tables."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from native_log.cli.options import EPOCH_MS, together
-from native_log.cli.progress import reporting
+from native_log.cli.options import EPOCH_MS, combine
+from native_log.cli.progress import report_progress
 from native_log.cli.runner import DATA_ERROR, DECLINED
-from native_log.cli.sizes import human_size
-from native_log.cli.tables import lines, terminal_width
+from native_log.cli.sizes import format_size
+from native_log.cli.tables import format_table, terminal_width
 from native_log.cli.times import format_time_ms
 from native_log.config import InvalidConfigError, unknown_settings
 from native_log.settings_file import merge_settings, parse_setting
@@ -44,44 +44,46 @@ class Setting(click.ParamType[tuple[str, str]]):
             self.fail(str(error), param, ctx)
 
 
-consent_options = together(
+confirmation_options = combine(
     (
+        click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done, and why."),
+        click.option("--yes", "-y", is_flag=True, help="Do not show and confirm the changes first."),
         click.option(
-            "--dry-run", "-n", is_flag=True, help="Change nothing, only show what would be done and why."
+            "--json", "as_json", is_flag=True, help="Print JSON Lines, with sizes in bytes and times in ms."
         ),
-        click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking."),
-        click.option("--json", "as_json", is_flag=True, help="JSON Lines: sizes in bytes, times in ms."),
     )
 )
-settings_options = together(
+settings_options = combine(
     (
         click.option(
             "--conf",
             "-c",
             type=Setting(),
             multiple=True,
-            help="A setting by its topic's or broker's name (may be repeated); overrules --conf-file.",
+            help="A setting, by its topic's or broker's name (may be repeated). Overrides --conf-file.",
         ),
         click.option(
             "--conf-file",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="Settings, a NAME=VALUE a line.",
+            help="A file with one NAME=VALUE on each line.",
         ),
         click.option(
             "--now-ms",
             type=EPOCH_MS,
             metavar="MS",
-            help="The time to measure ages from, epoch ms; else now.",
+            help="Compute ages as of this time, in epoch ms. Default: now.",
         ),
     )
 )
 
 
-def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[str, str]:
-    """Those of the file, overruled by those of the command line. What has no effect there is told of: it is
-    given on purpose, unlike in a file, which may be a broker's."""
+def load_settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[str, str]:
+    """Return the settings of the file, overridden by those of the command line.
+
+    Warn about unknown settings on the command line, but not in the file, which may be a broker's.
+    """
     for name in unknown_settings(name for name, _ in conf):
-        logger.warning("%s is no setting of these commands: it has no effect", name)
+        logger.warning("expected a setting of a log, found %s, which has no effect", name)
     try:
         return merge_settings(conf_file, dict(conf))
     except InvalidConfigError as error:
@@ -90,7 +92,7 @@ def settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[st
 
 def carry_out(
     job: Job,
-    what: str,
+    description: str,
     show: Callable[[pa.Table, bool], None],
     changes: Callable[[dict[str, Any]], bool],
     *,
@@ -98,55 +100,56 @@ def carry_out(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Does a job once it was looked at and said yes to. Ends with exit code 1 if a row says "failed".
+    """Show what a job would do, ask for confirmation, and run the job.
+
+    Exit with code 1 if a row of its report has the status or decision "failed".
 
     Args:
-        job: given whether it is only to be told, and a function to tell its progress to.
-        what: the work, for the progress bar.
-        show: the table, and whether it is only told, to text.
-        changes: whether a row of the table stands for a change.
+        job: takes whether to make a dry run, and a function to report progress; returns a report.
+        description: the description of the progress bar.
+        show: prints a report; also takes whether it is that of a dry run.
+        changes: returns whether a row of a report is a change.
     """
     if not (dry_run or yes):
-        check_is_asked(not as_json)
-    show_rows = _as_json if as_json else show
+        require_terminal(can_ask=not as_json)
+    show_rows = _print_json if as_json else show
     if dry_run or not yes:
-        plan = _run(job, what, True)
+        plan = _run(job, description, True)
         show_rows(plan, True)
         if dry_run or not any(changes(row) for row in plan.to_pylist()):
-            _exit(plan)
+            _exit_if_failed(plan)
             return
         confirm()
-    done = _run(job, what, False)
+    done = _run(job, description, False)
     show_rows(done, False)
-    _exit(done)
+    _exit_if_failed(done)
 
 
-def _run(job: Job, what: str, dry_run: bool) -> pa.Table:
+def _run(job: Job, description: str, dry_run: bool) -> pa.Table:
     try:
-        with reporting(what) as report:
+        with report_progress(description) as report:
             return job(dry_run, report)
-    except ValueError as error:  # a setting that cannot be meant
+    except ValueError as error:  # an invalid setting
         raise click.UsageError(str(error)) from None
 
 
-def _is_asked() -> bool:
-    """Whether there is someone to ask."""
+def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def check_is_asked(can_ask: bool = True) -> None:
-    """Raises UsageError where there is no one to ask before logs are changed."""
-    if not (can_ask and _is_asked()):
+def require_terminal(*, can_ask: bool = True) -> None:
+    """Raise UsageError if nobody can confirm a change of logs."""
+    if not (can_ask and _is_terminal()):
         raise click.UsageError(
-            "this changes logs: look first with --dry-run, and then do it with --yes (in a terminal it is "
-            "shown, and asked for)"
+            "expected --dry-run, --yes or a terminal that can confirm the changes, found none; look at the "
+            "changes with --dry-run first, then make them with --yes"
         )
 
 
 def confirm() -> None:
-    """Ask whether to go on. Ends with exit code 3 if the answer is no, or an interrupt."""
+    """Ask for confirmation. Exit with code 3 if it is declined or interrupted."""
     try:
-        answer = click.confirm("Do it?", err=True)
+        answer = click.confirm("Proceed?", err=True)
     except click.Abort:
         click.echo(err=True)
         answer = False
@@ -156,7 +159,7 @@ def confirm() -> None:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows as dictionaries, timestamps as epoch ms: Python's datetime does not reach all of Kafka's."""
+    """Return the rows as dictionaries, with timestamps as epoch ms: datetime does not cover all of them."""
     import pyarrow as pa
 
     for index, field in enumerate(table.schema):
@@ -166,12 +169,12 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     return table.to_pylist()  # type: ignore[no-any-return]
 
 
-def _as_json(table: pa.Table, _: bool) -> None:
+def _print_json(table: pa.Table, _: bool) -> None:
     for row in rows_of(table):
         click.echo(json.dumps(row, ensure_ascii=False))
 
 
-def _exit(table: pa.Table) -> None:
+def _exit_if_failed(table: pa.Table) -> None:
     outcome = "status" if "status" in table.column_names else "decision"
     if outcome in table.column_names and "failed" in table.column(outcome).unique().to_pylist():
         raise SystemExit(DATA_ERROR)
@@ -180,12 +183,12 @@ def _exit(table: pa.Table) -> None:
 def print_table(
     head: Sequence[str], rows: Sequence[Sequence[object]], details: Sequence[str | None] = ()
 ) -> None:
-    """Print a table that fits the terminal, if stdout is one; see `tables.lines`."""
-    click.echo("\n".join(lines(head, rows, details, terminal_width())))
+    """Print a table. If stdout is a terminal, the table fits it; see `tables.format_table`."""
+    click.echo("\n".join(format_table(head, rows, details, terminal_width())))
 
 
-def size(size_bytes: int | None) -> str | None:
-    return None if size_bytes is None else human_size(size_bytes)
+def size_cell(size_bytes: int | None) -> str | None:
+    return None if size_bytes is None else format_size(size_bytes)
 
 
 def count(number: int, noun: str) -> str:
@@ -196,5 +199,5 @@ def partition_name(row: dict[str, Any]) -> str:
     return f"{row['topic']}-{row['partition']}"
 
 
-def time_text(time_ms: int | None) -> str | None:
+def time_cell(time_ms: int | None) -> str | None:
     return None if time_ms is None else format_time_ms(time_ms)

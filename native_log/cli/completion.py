@@ -1,4 +1,7 @@
-"""Shell completion of paths, topics and partitions. Only names of directories are read: no file, no Arrow."""
+"""Shell completion of paths, topics and partitions.
+
+To be fast, it lists directories only: it opens no file and does not import Arrow.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,23 @@ if TYPE_CHECKING:
 
 
 def complete_directory(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Leave it to the shell, which completes directories."""
+    """Let the shell complete a directory."""
     return [CompletionItem(incomplete, type="dir")]
 
 
 def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Leave it to the shell, which completes files and directories."""
+    """Let the shell complete a file or directory."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_topic(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Topics of the directories that stand before on the command line."""
+    """Complete a topic of the directories that precede it on the command line."""
     topics = {topic for topic, _ in _partitions(ctx)}
     return sorted(topic for topic in topics if topic.startswith(incomplete))
 
 
 def complete_partitions(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Partitions of the topics named before, or of all; of a list such as 0-3,7 the last number."""
+    """Complete the last number of a list such as 0-3,7 with a partition of the named or of all topics."""
     before, comma, last = incomplete.rpartition(",")
     topics = ctx.params.get("topics")
     numbers = {partition for topic, partition in _partitions(ctx) if not topics or topic in topics}
@@ -41,7 +44,7 @@ def complete_partitions(ctx: click.Context, _: click.Parameter, incomplete: str)
 
 
 def _partitions(ctx: click.Context) -> Iterator[tuple[str, int]]:
-    # An option that still waits for its value keeps click from assigning the arguments.
+    # click does not assign the arguments while the value of an option is still missing.
     for path in (*(ctx.params.get("paths") or ()), *ctx.args):
         directory = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111
         names = [os.path.basename(directory)]  # noqa: PTH119

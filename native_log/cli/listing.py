@@ -1,4 +1,4 @@
-"""`kafkalog ls`: what lies in log directories, as a table or as JSON."""
+"""`kafkalog ls`: list log directories and partitions as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from native_log.cli.progress import progress
-from native_log.cli.runner import exit_code_of, note_error
-from native_log.cli.sizes import human_size
-from native_log.cli.tables import lines
+from native_log.cli.progress import show_progress
+from native_log.cli.runner import exit_code_of, print_error
+from native_log.cli.sizes import format_size
+from native_log.cli.tables import format_table
 from native_log.cli.tail import windows_from_end
 from native_log.cli.times import format_time_ms
 from native_log.cli.topics import select_partitions
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from native_log.logdir import DirectoryState, LogDir, PartitionDir
     from native_log.policies import TopicFacts
 
-_MANY = 200  # partitions: fewer are listed before a progress bar could be read
+_MANY_PARTITIONS = 200
+"""From this number on, show a progress bar. Fewer partitions are listed too quickly."""
 _HEAD = (
     *("TOPIC", "PARTITION", "START", "END", "HW", "SIZE", "SEGMENTS", "FIRST TIME", "LAST TIME"),
     "POLICY",
@@ -34,7 +35,11 @@ _HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """One partition. Times are epoch ms of its first and its last record, None if it has none."""
+    """A partition.
+
+    Attributes:
+        first_timestamp_ms, last_timestamp_ms: of its first and last record, in epoch ms; None: no record.
+    """
 
     directory: PartitionDir
     log_start_offset: int
@@ -66,7 +71,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What `ls` found; `failed` has the exit code of each partition that could not be opened."""
+    """The listed partitions, and the exit code for each partition that cannot be opened (`failed`)."""
 
     directories: tuple[DirectoryState, ...]
     partitions: tuple[PartitionRow, ...]
@@ -76,29 +81,29 @@ class Listing:
 def list_log_dir(
     log_dir: LogDir, topics: Collection[str] = (), exclude_topics: Collection[str] = ()
 ) -> Listing:
-    """Open every partition, or those of `topics`; report on stderr those that cannot be opened.
+    """Open all partitions, or those of `topics`. Report partitions that cannot be opened on stderr.
 
-    Raises UnknownTopicOrPartitionError.
+    Raises:
+        UnknownTopicOrPartitionError: see select_partitions.
     """
-    wanted = select_partitions(log_dir, topics, exclude_topics)
+    partitions = select_partitions(log_dir, topics, exclude_topics)
     rows, failed = [], []
-    with progress("opening partitions", len(wanted), shown=len(wanted) >= _MANY) as advance:
-        for one in wanted:
+    with show_progress(
+        "opening partitions", len(partitions), shown=len(partitions) >= _MANY_PARTITIONS
+    ) as advance:
+        for partition in partitions:
             try:
-                rows.append(
-                    PartitionRow.of(
-                        one, log_dir.partition(one.topic, one.partition), log_dir.topic_facts(one)
-                    )
-                )
+                log = log_dir.partition(partition.topic, partition.partition)
+                rows.append(PartitionRow.of(partition, log, log_dir.topic_facts(partition)))
             except (KafkaLogError, OSError) as error:
-                note_error(error)
+                print_error(error)
                 failed.append(exit_code_of(error))
             advance(1)
     return Listing(log_dir.directories, tuple(rows), tuple(failed))
 
 
 def record_times(log: PartitionLog) -> tuple[int | None, int | None]:
-    """Timestamps (epoch ms) of the first and of the last record that can be read."""
+    """Return the timestamps of the first and the last record that can be read, in epoch ms."""
     start, end = log.local_log_start_offset, log.high_watermark
     first = next(_times(log, start, end), None)
     for window in windows_from_end(start, end, 1):
@@ -114,21 +119,21 @@ def _times(log: PartitionLog, start: int, end: int) -> Iterator[int]:
             yield time_us // 1000
 
 
-def as_text(listing: Listing) -> str:
-    """A table for each log directory, and the totals."""
+def format_text(listing: Listing) -> str:
+    """Format a table for each log directory, and the totals."""
     blocks = []
     for directory in listing.directories:
         rows = _rows_in(listing, directory.path)
-        blocks.append("\n".join([_headline(directory), *lines(_HEAD, list(map(_cells, rows)))]))
+        blocks.append("\n".join([_headline(directory), *format_table(_HEAD, list(map(_cells, rows)))]))
     return "\n\n".join([*blocks, _totals(listing.partitions)])
 
 
-def as_json(listing: Listing) -> str:
-    """The same as one document; sizes in bytes, times in epoch ms, what is not known null."""
+def format_json(listing: Listing) -> str:
+    """Format one JSON document. Sizes are in bytes, times in epoch ms, unknown values null."""
     return json.dumps(
         {
-            "logDirs": [_directory_json(one) for one in listing.directories],
-            "partitions": [_partition_json(one) for one in listing.partitions],
+            "logDirs": [_directory_json(directory) for directory in listing.directories],
+            "partitions": [_partition_json(row) for row in listing.partitions],
             "failed": len(listing.failed),
         },
         indent=2,
@@ -141,18 +146,18 @@ def _rows_in(listing: Listing, log_dir: Path) -> list[PartitionRow]:
 
 
 def _headline(directory: DirectoryState) -> str:
-    about = []
+    details = []
     properties = directory.meta_properties
     if properties is not None:
         if properties.cluster_id is not None:
-            about.append(f"cluster {properties.cluster_id}")
+            details.append(f"cluster {properties.cluster_id}")
         if properties.node_id is not None:
-            about.append(f"broker {properties.node_id}")
+            details.append(f"broker {properties.node_id}")
     if directory.lock_holder is not None:
-        about.append(f"in use by process {directory.lock_holder}" if directory.lock_holder else "in use")
+        details.append(f"in use by process {directory.lock_holder}" if directory.lock_holder else "in use")
     elif directory.clean_shutdown:
-        about.append("cleanly shut down")
-    return f"{directory.path}" + (f"  ({', '.join(about)})" if about else "")
+        details.append("cleanly shut down")
+    return f"{directory.path}" + (f"  ({', '.join(details)})" if details else "")
 
 
 def _cells(row: PartitionRow) -> tuple[str | int, ...]:
@@ -163,7 +168,7 @@ def _cells(row: PartitionRow) -> tuple[str | int, ...]:
         row.local_log_start_offset,
         row.log_end_offset,
         row.high_watermark,
-        human_size(row.size_bytes),
+        format_size(row.size_bytes),
         row.segments,
         format_time_ms(row.first_timestamp_ms),
         format_time_ms(row.last_timestamp_ms),
@@ -172,7 +177,7 @@ def _cells(row: PartitionRow) -> tuple[str | int, ...]:
 
 
 def _policy(facts: TopicFacts) -> str:
-    """`compact`; with its source, if the topic's own configuration does not tell it."""
+    """Return a policy such as `compact`, with its source unless that is the topic's own configuration."""
     policy, source = describe_policy(facts)
     if policy is None:
         return ""
@@ -182,7 +187,7 @@ def _policy(facts: TopicFacts) -> str:
 def _totals(rows: Sequence[PartitionRow]) -> str:
     topics = len({row.directory.topic for row in rows})
     segments = sum(row.segments for row in rows)
-    size = human_size(sum(row.size_bytes for row in rows))
+    size = format_size(sum(row.size_bytes for row in rows))
     return (
         f"{_count(topics, 'topic')}, {_count(len(rows), 'partition')}, {_count(segments, 'segment')}, {size}"
     )

@@ -1,4 +1,4 @@
-"""`kafkalog verify`, `recover` and `reindex`: what they do, and the lines they say."""
+"""`kafkalog verify`, `recover` and `reindex`: call the package and print a line for each result."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from native_log.cli.changes import check_is_asked, confirm
-from native_log.cli.progress import reporting
-from native_log.cli.runner import note_error
+from native_log.cli.changes import confirm, require_terminal
+from native_log.cli.progress import report_progress
+from native_log.cli.runner import print_error
 from native_log.cli.topics import select_partitions
 from native_log.logdir.recovery import PartitionRecovery, controller_partitions, recover, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
@@ -30,33 +30,33 @@ if TYPE_CHECKING:
 def verify_all(
     log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = (), *, as_json: bool = False
 ) -> int:
-    """Print a line for each problem; return how many there are."""
-    chosen = select_partitions(log_dir, topics, exclude_topics)
+    """Print a line for each problem. Return the number of problems."""
+    partitions = select_partitions(log_dir, topics, exclude_topics)
     count = 0
-    with reporting("verifying") as report:
-        progress = Progress(report, len(chosen))
+    with report_progress("verifying") as report:
+        progress = Progress(report, len(partitions))
         pool = ThreadPoolExecutor(available_cores(), "log-verification")
         try:
-            found = pool.map(partial(_problems, log_dir, progress), chosen)
-            for one, problems in zip(chosen, found, strict=True):
+            results = pool.map(partial(_check, log_dir, progress), partitions)
+            for partition, problems in zip(partitions, results, strict=True):
                 for problem in problems:
-                    click.echo(_json(problem_row(one, problem)) if as_json else str(problem))
+                    click.echo(_json(problem_row(partition, problem)) if as_json else str(problem))
                 count += len(problems)
         finally:
-            progress.stop()  # where it was interrupted
+            progress.stop()  # in case of an interrupt
             pool.shutdown(cancel_futures=True)
     if not as_json:
-        problems_found = _many(count, "problem") if count else "no problems"
-        click.echo(f"{_many(len(chosen), 'partition')} checked, {problems_found}")
+        summary = _count(count, "problem") if count else "no problems"
+        click.echo(f"{_count(len(partitions), 'partition')} checked, {summary}")
     return count
 
 
-def _problems(log_dir: LogDir, progress: Progress, one: PartitionDir) -> list[Problem]:
-    mine = progress.partition()
+def _check(log_dir: LogDir, progress: Progress, partition: PartitionDir) -> list[Problem]:
+    own = progress.partition()
     try:
-        return check_partition(log_dir, one, mine.begin, mine.add)
+        return check_partition(log_dir, partition, own.begin, own.add)
     finally:
-        mine.end()
+        own.end()
 
 
 def recover_all(
@@ -70,17 +70,17 @@ def recover_all(
     from_start: bool,
     save_to: str | None,
 ) -> int:
-    """Print a line for each partition. Where data would go, show it first and ask.
+    """Print a line for each partition. If data would be lost, first show it and ask for confirmation.
 
     Returns:
-        how many partitions are damaged: those that could not be recovered, those that keep damage, and in a
-        dry run those that would be cut.
+        The number of damaged partitions: those that cannot be recovered, those that keep damage, and in a dry
+        run those that would lose data.
     """
 
     if as_json and not (dry_run or yes):
-        check_is_asked(can_ask=False)
+        require_terminal(can_ask=False)
     run = partial(
-        _recovered,
+        _recover,
         paths,
         as_json=as_json,
         topics=topics or None,
@@ -89,71 +89,74 @@ def recover_all(
         save_to=save_to,
     )
     if dry_run or not yes:
-        found = run(dry_run=True)
+        planned = run(dry_run=True)
         if dry_run:
-            return sum(_is_damaged(one) or _cuts(one) for one in found)
-        if any(_cuts(one) for one in found):
-            check_is_asked()
+            return sum(_is_damaged(result) or _loses_data(result) for result in planned)
+        if any(_loses_data(result) for result in planned):
+            require_terminal()
             confirm()
-    return sum(_is_damaged(one) for one in run(dry_run=False))
+    return sum(_is_damaged(result) for result in run(dry_run=False))
 
 
-def _recovered(
-    paths: Sequence[str], *, dry_run: bool, as_json: bool, topics: Sequence[str] | None, **how: Any
+def _recover(
+    paths: Sequence[str], *, dry_run: bool, as_json: bool, topics: Sequence[str] | None, **options: Any
 ) -> list[PartitionRecovery]:
-    found: list[PartitionRecovery] = []
+    results: list[PartitionRecovery] = []
 
-    def report(one: PartitionRecovery) -> None:
-        found.append(one)
+    def report(result: PartitionRecovery) -> None:
+        results.append(result)
         if as_json:
-            click.echo(_json(recovery_row(one)))
-        elif one.recovery is not None:
-            click.echo(f"{one.partition.path.name}: {_told(one.recovery, one.lost_records, dry_run)}")
-        if one.error is not None:
-            note_error(one.error)
+            click.echo(_json(recovery_row(result)))
+        elif result.recovery is not None:
+            text = _describe_recovery(result.recovery, result.lost_records, dry_run)
+            click.echo(f"{result.partition.path.name}: {text}")
+        if result.error is not None:
+            print_error(result.error)
 
-    recover(paths, topics, dry_run=dry_run, on_partition=report, **how)
+    recover(paths, topics, dry_run=dry_run, on_partition=report, **options)
     if topics is None and not as_json:
         for path in paths:
             for name in controller_partitions(path):
-                click.echo(f"{name}: left to the controller, which recovers it whenever it starts")
-    return found
+                click.echo(f"{name}: skipped; the controller recovers it at each start")
+    return results
 
 
-def _cuts(one: PartitionRecovery) -> bool:
-    return one.recovery is not None and one.recovery.loses_data
+def _loses_data(result: PartitionRecovery) -> bool:
+    return result.recovery is not None and result.recovery.loses_data
 
 
-def _is_damaged(one: PartitionRecovery) -> bool:
-    return one.recovery is None or bool(one.recovery.out_of_order)
+def _is_damaged(result: PartitionRecovery) -> bool:
+    return result.recovery is None or bool(result.recovery.out_of_order)
 
 
 def _json(row: dict[str, object]) -> str:
     return json.dumps(row, ensure_ascii=False)
 
 
-def _told(done: LogRecovery, lost_records: int, dry_run: bool) -> str:
-    would, are = ("would be ", "would be") if dry_run else ("", "are")
-    parts = ["whole"]
+def _describe_recovery(done: LogRecovery, lost_records: int, dry_run: bool) -> str:
+    would_be, are = ("would be ", "would be") if dry_run else ("", "are")
+    parts = ["undamaged"]
     if done.truncated:
         parts = [
-            f"{would}cut at {one.segment.path}, position {one.valid_bytes}, offset {one.next_offset}"
-            + (f": {one.damage.message}" if one.damage else "")
-            for one in done.truncated
+            f"{would_be}truncated at {end.segment.path}, position {end.valid_bytes}, offset {end.next_offset}"
+            + (f": {end.damage.message}" if end.damage else "")
+            for end in done.truncated
         ]
     elif done.removed:
-        parts = [f"{would}begun anew: {done.reason}"]
+        parts = [f"{would_be}emptied: {done.reason}"]
     if done.loses_data:
-        segments = f", {_many(len(done.removed), 'later segment')} among them" if done.removed else ""
-        records = f"with {_many(lost_records, 'record')} that can still be read"
-        parts.append(f"{done.lost_bytes} bytes{segments}, {records}, {are} gone")
+        segments = f" including {_count(len(done.removed), 'later segment')}" if done.removed else ""
+        records = f"with {_count(lost_records, 'readable record')}"
+        parts.append(f"{done.lost_bytes} bytes{segments}, {records}, {are} lost")
     for segment, kept in done.out_of_order:
         where = f"{segment.path}, position {kept.position}, offset {kept.offset}"
-        parts.append(f"damaged at {where}, and kept as by a broker's recovery: {kept.message}")
+        parts.append(f"damaged at {where}, which a broker's recovery does not repair, either: {kept.message}")
     if done.left_behind:
-        parts.append(f"{_many(len(done.left_behind), 'file')} that a crash left {would}sorted out")
+        parts.append(
+            f"{_count(len(done.left_behind), 'leftover file')} of a crash {would_be}removed or renamed"
+        )
     parts.append(f"offsets {done.log_start_offset} to {done.log_end_offset}")
-    parts.append(f"{_many(len(done.checked), 'segment')} checked")
+    parts.append(f"{_count(len(done.checked), 'segment')} checked")
     return "; ".join(parts)
 
 
@@ -165,28 +168,27 @@ def reindex_all(
     dry_run: bool,
     index_interval_bytes: int,
 ) -> int:
-    """Print a line for each partition; return how many are damaged."""
+    """Print a line for each partition. Return the number of damaged partitions."""
 
-    def say(one: PartitionReindexing) -> None:
+    def report(result: PartitionReindexing) -> None:
         changes = "would change" if dry_run else "changed"
         click.echo(
-            f"{one.partition.path.name}: {_many(one.segments, 'segment')}"
-            f"{'' if dry_run else ' indexed'}, the indexes of {one.changed} {changes}"
+            f"{result.partition.path.name}: {_count(result.segments, 'segment')}"
+            f"{'' if dry_run else ' indexed'}, the indexes of {result.changed} {changes}"
         )
+        if result.error is not None:
+            print_error(result.error)
 
-        if one.error is not None:
-            note_error(one.error)
-
-    found = reindex(
+    results = reindex(
         paths,
         topics or None,
         dry_run=dry_run,
         exclude_topics=exclude_topics,
         config={"index.interval.bytes": index_interval_bytes},
-        on_partition=say,
+        on_partition=report,
     )
-    return sum(status == "failed" for status in found["status"].to_pylist())
+    return sum(status == "failed" for status in results["status"].to_pylist())
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

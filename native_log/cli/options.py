@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_LONG = 2**63 - 1
 
 
 class Long(click.ParamType[int]):
-    """A whole number of 64 bits, from `least` on. (click's IntRange would show these limits in the help.)"""
+    """An integer of 64 bits, at least `least`. (click's IntRange would show the limits in the help.)"""
 
     name = "integer"
 
@@ -29,7 +29,7 @@ class Long(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         number = click.INT.convert(value, param, ctx)
         if not self._least <= number <= MAX_LONG:
-            self.fail(f"expected a number from {self._least} to {MAX_LONG}, found {value}", param, ctx)
+            self.fail(f"expected an integer from {self._least} to {MAX_LONG}, found {value}", param, ctx)
         return number
 
 
@@ -37,8 +37,8 @@ OFFSET = COUNT = Long(0)
 EPOCH_MS = Long(-MAX_LONG - 1)
 
 
-def together(options: Sequence[Decorator]) -> Decorator:
-    """One decorator for several options, which the help shows in this order."""
+def combine(options: Sequence[Decorator]) -> Decorator:
+    """Return one decorator for several options. The help shows them in this order."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -54,12 +54,12 @@ paths_argument = click.argument(
 
 
 def topics_options(default: str) -> Decorator:
-    """--topic and --exclude-topic: `topics`, `exclude_topics`.
+    """Return the options --topic and --exclude-topic (`topics`, `exclude_topics`).
 
     Args:
-        default: for the help, the topics that are chosen where none is named.
+        default: the topics that are selected without --topic, for the help.
     """
-    return together(
+    return combine(
         (
             click.option(
                 "--topic",
@@ -68,7 +68,7 @@ def topics_options(default: str) -> Decorator:
                 metavar="TOPIC",
                 multiple=True,
                 shell_complete=complete_topic,
-                help=f"Only this topic (may be repeated); else {default}.",
+                help=f"Process this topic (may be repeated). Default: {default}.",
             ),
             click.option(
                 "--exclude-topic",
@@ -76,13 +76,13 @@ def topics_options(default: str) -> Decorator:
                 metavar="TOPIC",
                 multiple=True,
                 shell_complete=complete_topic,
-                help="Not this topic (may be repeated).",
+                help="Skip this topic (may be repeated).",
             ),
         )
     )
 
 
-log_dir_options = together(
+log_dir_options = combine(
     (
         paths_argument,
         click.option(
@@ -90,15 +90,13 @@ log_dir_options = together(
             type=click.Choice(["auto", "ignore", "checkpoint"], case_sensitive=False),
             default="auto",
             show_default=True,
-            help="Where logs end: at the checkpointed high watermark, while a broker runs on them (auto) or "
-            "always (checkpoint), else at the last whole batch.",
+            help="Where a log ends. checkpoint: at the checkpointed high watermark. ignore: after the last "
+            "complete batch. auto: the former while a broker uses the directory, otherwise the latter.",
         ),
-        click.option(
-            "--include-deleted", is_flag=True, help="Treat -delete and -stray directories as partitions too."
-        ),
+        click.option("--include-deleted", is_flag=True, help="Include -delete and -stray directories."),
     )
 )
-"""PATH... and how LogDir opens them: `paths`, `high_watermark`, `include_deleted`."""
+"""PATH... and options of LogDir: `paths`, `high_watermark`, `include_deleted`."""
 
 
 key_encoding_option = click.option(
@@ -106,12 +104,12 @@ key_encoding_option = click.option(
     type=click.Choice(["text", "hex", "base64"], case_sensitive=False),
     default="text",
     show_default=True,
-    help="How the keys given here are written; hex and base64 are for binary keys.",
+    help="The encoding of keys on the command line; hex and base64 are for binary keys.",
 )
 
 
 def key_bytes(text: str | bytes, encoding: str) -> bytes:
-    """A key as --key-encoding says it is written. Raises click.UsageError."""
+    """Decode a key by its --key-encoding. Raises click.UsageError."""
     data = os.fsencode(text)
     try:
         if encoding == "hex":
@@ -122,6 +120,6 @@ def key_bytes(text: str | bytes, encoding: str) -> bytes:
 
 
 def header_conditions(headers: Sequence[str]) -> list[tuple[str, str | None]]:
-    """(name, value) of each NAME[=VALUE]; None: any value."""
+    """Parse NAME[=VALUE] into pairs of name and value. The value None matches any value."""
     pairs = (text.partition("=") for text in headers)
     return [(name, value if equals else None) for name, equals, value in pairs]

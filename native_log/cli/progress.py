@@ -1,4 +1,4 @@
-"""A progress bar on stderr, where somebody looks at it."""
+"""A progress bar on stderr, if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
-    """Gives a function to tell how much more is done. Shown only if stderr is a terminal, gone at the end."""
+def show_progress(description: str, total: int, *, shown: bool = True) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar until the end of the block. Yield a function that advances it by some steps."""
     if not (shown and sys.stderr.isatty()):
         yield lambda _: None
         return
@@ -20,18 +20,18 @@ def progress(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    # What is printed meanwhile goes above the bar, but only where both are on the screen.
+    # Output goes above the bar, but only if both are on the screen.
     console, above = Console(stderr=True), sys.stdout.isatty()
     with Progress(*columns, console=console, transient=True, redirect_stdout=above) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(description, total=total)
         yield lambda steps: bar.advance(task, steps)
 
 
 @contextmanager
-def reporting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Gives a function to tell (how much is done, of how much), in whatever unit. Shown as by `progress`."""
+def report_progress(description: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a progress bar as above. Yield a function that takes (work done, total work), in any unit."""
     steps, shown = 1000, 0
-    with progress(what, steps) as advance:
+    with show_progress(description, steps) as advance:
 
         def report(done: int, total: int) -> None:
             nonlocal shown

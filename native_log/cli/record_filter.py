@@ -1,4 +1,4 @@
-"""Which records `cat` prints."""
+"""Select the records that `kafkalog cat` prints."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _MAX_MS = (2**63 - 1) // 1000
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """Records that meet all of these; None: no condition.
+    """Conditions that a record must meet, all of them. None: no condition.
 
     Attributes:
-        from_ms, until_ms: epoch ms, inclusive and exclusive. A record without a time is older than any.
-        selections: records that each of these selects.
+        from_ms: inclusive, in epoch ms. A record without a timestamp is older than any time.
+        until_ms: exclusive, in epoch ms.
+        selections: all of them must select the record.
     """
 
     from_ms: int | None = None
@@ -33,12 +34,14 @@ class RecordFilter:
 
     @property
     def columns(self) -> list[str]:
-        """Those of RECORD_SCHEMA that `apply` needs."""
+        """The columns of RECORD_SCHEMA that `apply` needs."""
         needed = ["timestamp"] if self.from_ms is not None or self.until_ms is not None else []
-        return list(dict.fromkeys([*needed, *(name for one in self.selections for name in one.columns)]))
+        return list(
+            dict.fromkeys([*needed, *(name for selection in self.selections for name in selection.columns)])
+        )
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that meet the conditions, and damaged ranges."""
+        """Return the rows that meet the conditions, and the rows of damaged ranges."""
         masks = []
         if self.from_ms is not None or self.until_ms is not None:
             times = batch.column("timestamp").cast(pa.int64()).fill_null(-(2**63))
@@ -46,15 +49,15 @@ class RecordFilter:
                 masks.append(pc.greater_equal(times, _microseconds(self.from_ms)))
             if self.until_ms is not None:
                 masks.append(pc.less(times, _microseconds(self.until_ms)))
-        masks += [one.mask(batch) for one in self.selections]
+        masks += [selection.mask(batch) for selection in self.selections]
         if not masks:
             return batch
-        wanted = masks[0]
+        combined = masks[0]
         for mask in masks[1:]:
-            wanted = pc.and_(wanted, mask)
+            combined = pc.and_(combined, mask)
         if CORRUPT_RECORD in batch.schema.names:
-            wanted = pc.or_(wanted, batch.column(CORRUPT_RECORD).is_valid())
-        return batch.filter(wanted)
+            combined = pc.or_(combined, batch.column(CORRUPT_RECORD).is_valid())
+        return batch.filter(combined)
 
 
 def selections(
@@ -63,17 +66,17 @@ def selections(
     headers: Sequence[tuple[str, str | None]],
     header_prefixes: Sequence[tuple[str, str | None]],
 ) -> tuple[RecordSelection, ...]:
-    """What selects by key, and what by header, each if there is any condition. Raises ValueError."""
+    """Return a selection by key and one by header, each only if it has conditions. Raises ValueError."""
     if not (keys or key_prefixes or headers or header_prefixes):
         return ()
     from native_log.erasure.selection import RecordSelection
 
-    found = []
+    result = []
     if keys or key_prefixes:
-        found.append(RecordSelection.of(keys, key_prefixes, ()))
+        result.append(RecordSelection.of(keys, key_prefixes, ()))
     if headers or header_prefixes:
-        found.append(RecordSelection.of((), (), headers, header_prefixes))
-    return tuple(found)
+        result.append(RecordSelection.of((), (), headers, header_prefixes))
+    return tuple(result)
 
 
 def _microseconds(time_ms: int) -> pa.Scalar:

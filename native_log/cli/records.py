@@ -1,4 +1,4 @@
-"""The records of one or several partitions, one partition after the other."""
+"""Print the records of partitions, one partition after another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import pyarrow as pa
 
-from native_log.cli.progress import progress
+from native_log.cli.progress import show_progress
 from native_log.cli.record_filter import RecordFilter
 from native_log.cli.rendering import Rendering
 from native_log.cli.tail import tail_start
@@ -26,8 +26,14 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which records of each partition. `end_offset` is exclusive; None means no bound."""
+class RecordQuery:
+    """Selects records of each partition.
+
+    Attributes:
+        offset: inclusive; None: from the log start offset on.
+        end_offset: exclusive; None: up to the end.
+        tail: the number of records before the end; None: all.
+    """
 
     offset: int | None = None
     end_offset: int | None = None
@@ -39,16 +45,17 @@ class Wanted:
     def read(
         self, log: PartitionLog, start: int, end: int, columns: Sequence[str], advance: Callable[[int], None]
     ) -> Iterator[pa.RecordBatch]:
-        """The records from `start` to before `end` that meet the filter, with these columns.
+        """Read the records with offsets in [start, end) that meet the filter.
 
         Args:
-            advance: called with how many more offsets were passed.
+            columns: the columns of the result.
+            advance: called with the number of offsets processed since the last call.
         """
         if start >= end:
             return
         done = start
-        read = list(dict.fromkeys([*columns, "offset", *self.filter.columns]))
-        for batch in log.read(start, end, read, self.isolation_level, mode=self.mode):
+        needed = list(dict.fromkeys([*columns, "offset", *self.filter.columns]))
+        for batch in log.read(start, end, needed, self.isolation_level, mode=self.mode):
             yield self.filter.apply(batch).select(columns)
             last = batch.column("offset")[-1].as_py() if batch.num_rows else None
             if last is not None and last >= done:
@@ -58,71 +65,73 @@ class Wanted:
 
 
 class OutsideLogError(click.UsageError):
-    """Offsets that a log does not have."""
+    """The requested offsets are not in a log."""
 
 
-def bounds(log: PartitionLog, wanted: Wanted) -> tuple[int, int]:
-    """First and exclusive end offset of what has to be read.
+def find_range(log: PartitionLog, query: RecordQuery) -> tuple[int, int]:
+    """Return the offsets to read: the first, and the end (exclusive).
 
-    Raises OutsideLogError.
+    Raises:
+        OutsideLogError: the log has none of the requested offsets.
     """
-    whole = log.range(isolation_level=wanted.isolation_level)
+    whole = log.range(isolation_level=query.isolation_level)
     first, end = whole.start_offset, whole.end_offset
     has = f"{log.topic}-{log.partition} has offsets from {first} up to {end} (exclusive)"
     start, stop = first, end
-    if wanted.offset is not None:
-        if wanted.offset > end:
-            raise OutsideLogError(f"{has}: --offset {wanted.offset} lies beyond")
-        if wanted.offset < first:
-            logger.warning("%s: offset %d is not among them", has, wanted.offset)
-        start = max(wanted.offset, first)
-    if wanted.end_offset is not None:
-        if wanted.end_offset < first:
-            raise OutsideLogError(f"{has}: --end-offset {wanted.end_offset} lies below")
-        stop = min(wanted.end_offset, end)
-    if wanted.filter.from_ms is not None:
+    if query.offset is not None:
+        if query.offset > end:
+            raise OutsideLogError(f"{has}: --offset {query.offset} is after them")
+        if query.offset < first:
+            logger.warning("%s: offset %d is before them", has, query.offset)
+        start = max(query.offset, first)
+    if query.end_offset is not None:
+        if query.end_offset < first:
+            raise OutsideLogError(f"{has}: --end-offset {query.end_offset} is before them")
+        stop = min(query.end_offset, end)
+    if query.filter.from_ms is not None:
         found = log.offset_for_timestamp(
-            wanted.filter.from_ms, isolation_level=wanted.isolation_level, mode=wanted.mode
+            query.filter.from_ms, isolation_level=query.isolation_level, mode=query.mode
         )
         start = stop if found is None else max(start, found)
-    if wanted.tail is not None and start < stop:
-        start = tail_start(lambda low, high: _offsets(log, wanted, low, high), start, stop, wanted.tail)
+    if query.tail is not None and start < stop:
+        start = tail_start(lambda low, high: _offsets(log, query, low, high), start, stop, query.tail)
     return start, max(start, stop)
 
 
-def _offsets(log: PartitionLog, wanted: Wanted, start: int, end: int) -> Iterator[int]:
-    for batch in wanted.read(log, start, end, ["offset"], lambda _: None):
+def _offsets(log: PartitionLog, query: RecordQuery, start: int, end: int) -> Iterator[int]:
+    for batch in query.read(log, start, end, ["offset"], lambda _: None):
         yield from (offset for offset in batch.column("offset").to_pylist() if offset is not None)
 
 
 def print_records(
     log_dir: LogDir,
     partitions: Iterable[PartitionDir],
-    wanted: Wanted,
+    query: RecordQuery,
     limit: int | None,
     rendering: Rendering | Sequence[str],
     output: BinaryIO,
 ) -> None:
-    """Print what is wanted of each partition, one after the other, `limit` records in all.
+    """Print the selected records of each partition, at most `limit` records in total.
 
     Args:
-        rendering: or the columns of an Arrow IPC stream.
+        rendering: how to print a record; a list of columns: print an Arrow IPC stream.
 
     Raises:
-        OutsideLogError: no partition has the offsets wanted.
+        OutsideLogError: no partition has the requested offsets.
     """
     columns = list(rendering.columns if isinstance(rendering, Rendering) else rendering)
     schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns])
-    if wanted.mode == "permissive":
+    if query.mode == "permissive":
         schema = schema.append(pa.field(CORRUPT_RECORD, pa.string()))
-    spans = _spans([log_dir.partition(one.topic, one.partition) for one in partitions], wanted)
-    total = sum(end - start for _, start, end in spans)
-    with progress("reading", total, shown=not output.isatty()) as advance:
-        batches = limited(
+    logs = [log_dir.partition(partition.topic, partition.partition) for partition in partitions]
+    ranges = _find_ranges(logs, query)
+    total = sum(end - start for _, start, end in ranges)
+    with show_progress("reading", total, shown=not output.isatty()) as advance:
+        batches = limit_rows(
             (
                 batch
-                for log, start, end in spans
-                for batch in wanted.read(log, start, end, schema.names, advance)
+                for log, start, end in ranges
+                for batch in query.read(log, start, end, schema.names, advance)
             ),
             limit,
         )
@@ -136,23 +145,23 @@ def print_records(
                     stream.write_batch(batch)
 
 
-def _spans(logs: Iterable[PartitionLog], wanted: Wanted) -> list[tuple[PartitionLog, int, int]]:
-    """The logs with what has to be read of each; those without the offsets wanted are reported."""
-    spans, outside = [], []
+def _find_ranges(logs: Iterable[PartitionLog], query: RecordQuery) -> list[tuple[PartitionLog, int, int]]:
+    """Return each log with the offsets to read. Warn about logs that do not have the requested offsets."""
+    ranges, outside = [], []
     for log in logs:
         try:
-            spans.append((log, *bounds(log, wanted)))
+            ranges.append((log, *find_range(log, query)))
         except OutsideLogError as error:
             outside.append(error)
-    if outside and not spans:
+    if outside and not ranges:
         raise outside[0]
-    for one in outside:
-        logger.warning("%s", one.message)
-    return spans
+    for outside_error in outside:
+        logger.warning("%s", outside_error.message)
+    return ranges
 
 
-def limited(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The first `limit` rows; nothing is read behind them."""
+def limit_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the first `limit` rows. Read no batch after them."""
     if limit is None:
         yield from batches
         return

@@ -1,4 +1,4 @@
-"""Records as text, JSON Lines or by a format string: batches of them, a column at a time."""
+"""Format batches of records, column by column, as text, as JSON Lines or by a format string."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.cli.escapes import data_of, join, json_column, printable, printable_column, scalar
+from native_log.cli.escapes import concatenated_values, join, json_column, printable, printable_column, scalar
 from native_log.cli.times import LATEST_MS, format_time_ms
 from native_log.records import CORRUPT_RECORD
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     Column = Callable[[pa.RecordBatch], pa.Array | bytes]
-    """What to print of each record: binary, without nulls; bytes if it is the same for all."""
+    """Formats a field of all records of a batch: a binary array without nulls; bytes if all are equal."""
     Part = bytes | Column
 
 
-_SAME_IN_A_LOG = ("topic", "partition")
+_CONSTANT_COLUMNS = ("topic", "partition")
 
 _MINUS_ONE = scalar(b"-1")
 _DIM, _BOLD, _RED, _PLAIN = b"\x1b[2m", b"\x1b[1m", b"\x1b[31m", b"\x1b[0m"
@@ -30,12 +30,12 @@ _DIM, _BOLD, _RED, _PLAIN = b"\x1b[2m", b"\x1b[1m", b"\x1b[31m", b"\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How records are printed.
+    """A way to print records.
 
     Attributes:
-        columns: of RECORD_SCHEMA, that have to be read.
-        record: the parts of a record's text, literals and columns.
-        damaged: the same of a damaged range.
+        columns: the columns of RECORD_SCHEMA that are needed.
+        record: the parts of a record's text: literals and columns.
+        damaged: the parts of the text of a damaged range.
     """
 
     columns: tuple[str, ...]
@@ -43,8 +43,8 @@ class Rendering:
     damaged: tuple[Part, ...] = ()
 
     def render(self, batch: pa.RecordBatch) -> Iterator[memoryview]:
-        """The text of all rows, in pieces."""
-        for rows, is_damaged in _runs(batch):
+        """Yield the text of all rows, in several parts."""
+        for rows, is_damaged in _split_damaged(batch):
             texts: list[bytes | pa.Array] = []
             for part in self.damaged if is_damaged else self.record:
                 text = part if isinstance(part, bytes) else part(rows)
@@ -55,16 +55,16 @@ class Rendering:
             if all(isinstance(text, bytes) for text in texts):
                 yield memoryview(b"".join(texts) * len(rows))
             else:
-                yield data_of(join(*texts))
+                yield concatenated_values(join(*texts))
 
 
 def text_rendering(columns: Sequence[str] | None, *, include_headers: bool, color: bool) -> Rendering:
-    """A line for each record, with tabs between. What does not print is escaped, and null is `\\N`.
+    """Print a line for each record. Unprintable characters are escaped, and null is `\\N`.
 
     Args:
-        columns: None: topic-partition, offset, time, key and value, with `include_headers` also each header
-            as name=value. Headers among the columns are JSON.
-        color: for a terminal.
+        columns: separated by tabs, headers as JSON; None: topic-partition, offset, time, key and value, and
+            with `include_headers` each header as name=value.
+        color: use colors, for a terminal.
     """
     source: tuple[Part, ...] = (_text("topic"), b"-", _text("partition"))
     damaged: tuple[Part, ...] = (*source, b"\tdamaged\t", _text(CORRUPT_RECORD))
@@ -93,10 +93,10 @@ def text_rendering(columns: Sequence[str] | None, *, include_headers: bool, colo
 
 
 def json_rendering(columns: Sequence[str], *, always_base64: bool) -> Rendering:
-    """JSON Lines: an object for each record, times in epoch ms.
+    """Print JSON Lines: an object for each record, with times in epoch ms.
 
-    Keys, values and header values are strings where the bytes are UTF-8, else (or always) {"base64": "..."}.
-    `headers` is null or a list of {"key", "value"}. A damaged range has `_corrupt_record`, too.
+    Keys, values and header values are strings if they are UTF-8, otherwise (or always) {"base64": "..."}.
+    `headers` is null or a list of {"key", "value"}. A damaged range also has `_corrupt_record`.
     """
 
     def members(names: Sequence[str]) -> tuple[Part, ...]:
@@ -115,12 +115,14 @@ _ESCAPED = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 def format_rendering(text: str) -> Rendering:
-    r"""As kcat's -f: %t topic, %p partition, %o offset, %T epoch ms, %k key and %s value as they are, %K and
-    %S their lengths (-1 for null), %h headers (name=value with commas between), %% percent, and the escapes
-    \n \r \t \0 \\ \xHH. Null keys and values print nothing.
+    r"""Print fields as kcat's -f does.
+
+    The fields are %t topic, %p partition, %o offset, %T timestamp in epoch ms, %k key, %s value (unchanged),
+    %K and %S their lengths (-1 for null), %h headers (name=value, separated by commas), and %% percent. The
+    escapes are \n \r \t \0 \\ \xHH. Null keys and values print nothing.
 
     Raises:
-        ValueError: an unknown field or escape.
+        ValueError: unknown field or escape.
     """
     parts: list[Part] = []
     read = []
@@ -146,8 +148,8 @@ def format_rendering(text: str) -> Rendering:
     return Rendering(tuple(dict.fromkeys(read or ["offset"])), tuple(parts))
 
 
-def _runs(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Slices of the batch with records, or one damaged range, and whether they are damaged."""
+def _split_damaged(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """Split a batch into slices of records and single damaged ranges. Yield whether each is damaged."""
     damaged = []
     if CORRUPT_RECORD in batch.schema.names:
         damaged = pc.indices_nonzero(batch.column(CORRUPT_RECORD).is_valid()).to_pylist()
@@ -164,12 +166,12 @@ def _text(name: str) -> Column:
     return _column(_text_column, name)
 
 
-def _column(function: Callable[..., pa.Array], name: str, **how: bool) -> Column:
-    column = partial(function, name=name, **how)
-    return partial(_of_first_row, column=column) if name in _SAME_IN_A_LOG else column
+def _column(function: Callable[..., pa.Array], name: str, **options: bool) -> Column:
+    column = partial(function, name=name, **options)
+    return partial(_format_first_row, column=column) if name in _CONSTANT_COLUMNS else column
 
 
-def _of_first_row(batch: pa.RecordBatch, column: Callable[[pa.RecordBatch], pa.Array]) -> bytes:
+def _format_first_row(batch: pa.RecordBatch, column: Callable[[pa.RecordBatch], pa.Array]) -> bytes:
     return column(batch.slice(0, 1))[0].as_py()  # type: ignore[no-any-return]
 
 
@@ -185,7 +187,7 @@ def _text_column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _plain(values: pa.Array) -> pa.Array:
-    """Numbers and booleans as text."""
+    """Format numbers and booleans."""
     return values.cast(pa.string()).cast(pa.binary())
 
 
@@ -195,10 +197,10 @@ def _epoch_ms(times: pa.Array) -> pa.Array:
 
 def _times(times: pa.Array) -> pa.Array:
     epoch_ms = _epoch_ms(times)
-    least_and_greatest = pc.min_max(epoch_ms)
-    least, greatest = (least_and_greatest[name].as_py() for name in ("min", "max"))
-    if least is None or least < 0 or greatest > LATEST_MS or epoch_ms.null_count:
-        return pa.array([format_time_ms(one).encode() for one in epoch_ms.to_pylist()], pa.binary())
+    min_max = pc.min_max(epoch_ms)
+    smallest, largest = (min_max[name].as_py() for name in ("min", "max"))
+    if smallest is None or smallest < 0 or largest > LATEST_MS or epoch_ms.null_count:
+        return pa.array([format_time_ms(time_ms).encode() for time_ms in epoch_ms.to_pylist()], pa.binary())
     texts = epoch_ms.cast(pa.timestamp("ms")).cast(pa.string()).cast(pa.binary())
     return join(pc.binary_replace_slice(texts, 10, 11, b"T"), b"Z")
 
@@ -219,21 +221,21 @@ def _json(batch: pa.RecordBatch, name: str, always_base64: bool) -> pa.Array:
 def _json_headers(headers: pa.Array, always_base64: bool = False) -> pa.Array:
     names, values = _header_parts(headers)
     objects = join(b'{"key":', json_column(names), b',"value":', json_column(values, always_base64), b"}")
-    return join(b"[", _regrouped(headers, objects, b","), b"]").fill_null(scalar(b"null"))
+    return join(b"[", _join_by_record(headers, objects, b","), b"]").fill_null(scalar(b"null"))
 
 
 def _tabbed_headers(batch: pa.RecordBatch) -> pa.Array:
     headers = batch.column("headers")
     names, values = _header_parts(headers)
     texts = join(b"\t", printable_column(names), b"=", printable_column(values))
-    return _regrouped(headers, texts, b"").fill_null(scalar(b""))
+    return _join_by_record(headers, texts, b"").fill_null(scalar(b""))
 
 
 def _format_headers(batch: pa.RecordBatch) -> pa.Array:
     headers = batch.column("headers")
     names, values = _header_parts(headers)
     texts = join(names.cast(pa.binary()), b"=", values.fill_null(scalar(b"NULL")))
-    return _regrouped(headers, texts, b",").fill_null(scalar(b""))
+    return _join_by_record(headers, texts, b",").fill_null(scalar(b""))
 
 
 def _header_parts(headers: pa.ListArray) -> tuple[pa.Array, pa.Array]:
@@ -241,8 +243,8 @@ def _header_parts(headers: pa.ListArray) -> tuple[pa.Array, pa.Array]:
     return pc.struct_field(entries, "key"), pc.struct_field(entries, "value")
 
 
-def _regrouped(headers: pa.ListArray, texts: pa.Array, separator: bytes) -> pa.Array:
-    """The texts of each record's headers as one; null where the record has no list of headers."""
+def _join_by_record(headers: pa.ListArray, texts: pa.Array, separator: bytes) -> pa.Array:
+    """Join the texts of the headers of each record. A record without a list of headers gets null."""
     lengths = pc.list_value_length(headers).fill_null(0)
     ends = pc.cumulative_sum(lengths)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])

@@ -1,4 +1,4 @@
-"""How commands end: exit codes, one line on stderr for an error, quietly when a pipe's reader goes away."""
+"""Exit codes of commands, and errors as one line on stderr."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _NOT_DAMAGE = (
 
 
 def exit_code_of(error: KafkaLogError | OSError) -> int:
-    """DATA_ERROR for damage in a log, so that monitoring can tell it from a wrong path or a permission."""
+    """Return DATA_ERROR for damage in a log. Monitoring can thus tell it from a wrong path or permission."""
     return USAGE_ERROR if isinstance(error, _NOT_DAMAGE) else DATA_ERROR
 
 
 class Commands(click.Group):
-    """A group of commands that end with the exit codes above."""
+    """A group of commands that exit with the codes above."""
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs["standalone_mode"] = False
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: _note(message)
+            warnings.showwarning = lambda message, *_, **__: _print_note(message)
             handler = _NoteHandler()
             logger = logging.getLogger("native_log")
             logger.addHandler(handler)
@@ -57,7 +57,7 @@ class Commands(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What reads us has enough. Python flushes stdout once more at its end: let that go nowhere.
+            # The reader of the pipe has closed it. Python flushes stdout again when it exits; discard that.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return None
         return result
@@ -67,37 +67,37 @@ class Commands(click.Group):
             result = super().main(*args, **kwargs)
         except click.UsageError as error:
             help_option = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            _note(error.format_message() + help_option)
+            _print_note(error.format_message() + help_option)
             return USAGE_ERROR
         except click.ClickException as error:
-            _note(error.format_message())
+            _print_note(error.format_message())
             return error.exit_code
         except (click.Abort, KeyboardInterrupt):
             return INTERRUPTED
         except (KafkaLogError, OSError) as error:
-            _note(error_message(error))
+            _print_note(error_message(error))
             return exit_code_of(error)
         return result if isinstance(result, int) else 0
 
 
 class _NoteHandler(logging.Handler):
-    """Each message of the package once, however often it is come across."""
+    """Print each warning of the package once, even if it is logged several times."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        if message not in self._said:
-            self._said.add(message)
-            _note(message)
+        if message not in self._printed:
+            self._printed.add(message)
+            _print_note(message)
 
 
-def note_error(error: Exception) -> None:
-    """Say on stderr, in one line, what went wrong, and go on."""
-    _note(error_message(error))
+def print_error(error: Exception) -> None:
+    """Print an error on stderr in one line, and continue."""
+    _print_note(error_message(error))
 
 
-def _note(message: object) -> None:
+def _print_note(message: object) -> None:
     click.echo(f"kafkalog: {' '.join(str(message).split())}", err=True)

@@ -1,10 +1,10 @@
-"""Sizes in bytes for people to read."""
+"""Human-readable sizes."""
 
 from __future__ import annotations
 
 
-def human_size(size_bytes: int) -> str:
-    """`512 B`, `1.5 KiB`, `20 GiB`."""
+def format_size(size_bytes: int) -> str:
+    """Format a size, as in `512 B`, `1.5 KiB` or `20 GiB`."""
     size, unit = float(size_bytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
         if size < 1024:

@@ -1,4 +1,4 @@
-"""Tables as text, legible at any width."""
+"""Format tables as text that fits the terminal."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 _GAP = "  "
 _INDENT = "    "
 _NARROWEST = 40
-"""Columns of text that a detail gets at least."""
+"""The minimum width of a wrapped detail, in characters."""
 
 
-def lines(
+def format_table(
     head: Sequence[str],
     rows: Sequence[Sequence[object]],
     details: Sequence[str | None] = (),
     width: int | None = None,
 ) -> Iterator[str]:
-    """The lines of a table: numbers to the right, no cell is ever folded.
+    """Yield the lines of a table. Numbers are aligned to the right. Cells are never wrapped.
 
     Args:
-        details: for each row a text that belongs to it, or None. With a `width` it is wrapped on lines of its
-            own below the row, else it ends the row's line.
-        width: at most so many characters a line, where that is possible; None: one line for each row. If the
-            cells of a row need more, the first one has a line of its own.
+        details: for each row a text, or None. If `width` is given, the text is wrapped on separate lines
+            below the row, otherwise it ends the line of the row.
+        width: the maximum length of a line, where possible; None: one line for each row. If the cells of a
+            row are wider, the first cell gets a separate line.
     """
     cells = [[_cell(cell) for cell in row] for row in rows]
     is_number = [any(isinstance(row[index], int | float) for row in rows) for index in range(len(head))]
@@ -60,7 +60,7 @@ def lines(
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal that stdout is; None if it is none."""
+    """Return the width of the terminal in characters; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

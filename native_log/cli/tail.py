@@ -1,4 +1,4 @@
-"""Where the last N records of a log begin, found from its end."""
+"""Find the offset at which the last N records of a log begin."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 def tail_start(
     offsets_in: Callable[[int, int], Iterable[int]], start_offset: int, end_offset: int, count: int
 ) -> int:
-    """The offset from which on `count` records lie before `end_offset`; start_offset if there are fewer.
+    """Return the offset of the first of the last `count` records before `end_offset`.
 
-    Offsets are not dense (compaction, markers, aborted transactions), so records have to be counted: in a
-    window before the end, then in one twice as large before that, until there are enough.
+    If there are fewer records, return `start_offset`. Offsets have gaps (compaction, markers, aborted
+    transactions), so the records are counted: first in a window at the end, then in windows before it, each
+    twice as large as the last one.
 
     Args:
-        offsets_in: the offsets of the records in a range, in order.
+        offsets_in: returns the offsets of the records in a range (end exclusive), in order.
+        end_offset: exclusive.
     """
-    if count >= end_offset - start_offset:  # there are no more records than offsets
+    if count >= end_offset - start_offset:  # There are at most as many records as offsets.
         return start_offset
     missing = count
     for start, end in windows_from_end(start_offset, end_offset, count) if count else ():
@@ -31,7 +33,7 @@ def tail_start(
 
 
 def windows_from_end(start_offset: int, end_offset: int, size: int) -> Iterator[tuple[int, int]]:
-    """Ranges of offsets that tile the given one from its end on, each twice as large as the one before."""
+    """Yield consecutive ranges from the end of a range to its start, each twice as large as the last."""
     while end_offset > start_offset:
         start = max(start_offset, end_offset - size)
         yield start, end_offset

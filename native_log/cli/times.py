@@ -1,4 +1,4 @@
-"""Times on the command line: ISO 8601, epoch milliseconds or relative to now in, ISO 8601 out."""
+"""Parse times in ISO 8601, in epoch milliseconds or relative to now. Format times in ISO 8601."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 LATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _LIKELY_SECONDS = range(10**8, 10**11)
-"""As milliseconds these lie in 1970 to 1973, as seconds from 1973 on."""
+"""In milliseconds these numbers are times from 1970 to 1973, in seconds times after 1973."""
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _EARLIEST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 class TimeType(click.ParamType[int]):
-    """Epoch milliseconds. A time without a zone is UTC; `-1h30m` is that long before now."""
+    """A time as epoch milliseconds. Without a time zone it is UTC. `-1h30m` is 1.5 hours before now."""
 
     name = "time"
 
@@ -39,16 +39,18 @@ class TimeType(click.ParamType[int]):
             self.fail(f"expected epoch milliseconds of 64 bits, found {value}", param, ctx)
         if str(value).isdecimal() and time_ms in _LIKELY_SECONDS:
             logger.warning(
-                "%s is %s in epoch milliseconds; if seconds are meant, give %s000",
+                "%s is %s in epoch milliseconds; for a time in seconds, write %s000",
                 *(value, format_time_ms(time_ms), value),
             )
         return time_ms
 
 
 def parse_time_ms(text: str, now_ms: int) -> int:
-    """Epoch ms, rounded up: records from a time on are those of this millisecond on.
+    """Return epoch milliseconds, rounded up, because records have no finer timestamps.
 
-    Raises ValueError, and OverflowError for a time too long before now.
+    Raises:
+        ValueError: the text is not a time.
+        OverflowError: the time is too long before now.
     """
     if re.fullmatch(r"-?[0-9]+", text):
         return int(text)
@@ -62,7 +64,10 @@ def parse_time_ms(text: str, now_ms: int) -> int:
 
 
 def format_time_ms(time_ms: int | None) -> str:
-    """`2024-02-29T12:30:00.123Z`; `-` for no time (null, or Kafka's -1), the number for what has no date."""
+    """Format a time as `2024-02-29T12:30:00.123Z`.
+
+    Return `-` for no time (None, or Kafka's -1), and the number for a time that Python has no date for.
+    """
     if time_ms is None or time_ms == -1:
         return "-"
     if not _EARLIEST_MS <= time_ms <= LATEST_MS:

@@ -1,4 +1,4 @@
-"""Which partitions a command works on."""
+"""Select the partitions that a command processes."""
 
 from __future__ import annotations
 
@@ -16,45 +16,51 @@ if TYPE_CHECKING:
 def select_partitions(
     log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = (), *, internal: bool = True
 ) -> list[PartitionDir]:
-    """The partitions of these topics, by default of all, less those excluded.
+    """Return the partitions of these topics, or of all topics, without excluded ones.
 
     Args:
-        internal: whether "all" includes Kafka's internal topics. A partition directory that was given by its
-            own path is always included.
+        internal: whether all topics include Kafka's internal ones. A partition directory that was given by
+            its own path is always included.
 
-    Raises UnknownTopicOrPartitionError: a topic that is not there, or none is left.
+    Raises:
+        UnknownTopicOrPartitionError: a topic does not exist, or no topic is left.
     """
     for topic in sorted({*topics, *exclude_topics} - log_dir.topics().keys()):
-        log_dir.partition(topic, 0)  # raises, with what is there
+        log_dir.partition(topic, 0)  # raises an error that lists the topics
 
-    def is_chosen(one: PartitionDir) -> bool:
-        if topics or one.topic in exclude_topics:
-            return one.topic in topics and one.topic not in exclude_topics
-        return internal or one.topic not in INTERNAL_TOPICS or one.path in log_dir.paths
+    def is_selected(partition: PartitionDir) -> bool:
+        if topics or partition.topic in exclude_topics:
+            return partition.topic in topics and partition.topic not in exclude_topics
+        return internal or partition.topic not in INTERNAL_TOPICS or partition.path in log_dir.paths
 
-    found = [one for one in log_dir.partitions() if is_chosen(one)]
-    if not found and log_dir.topics():
-        there = ", ".join(log_dir.topics())
+    selected = [partition for partition in log_dir.partitions() if is_selected(partition)]
+    if not selected and log_dir.topics():
+        existing = ", ".join(log_dir.topics())
         raise UnknownTopicOrPartitionError(
-            "expected a topic that is not excluded"
+            "expected a topic that is not excluded, found none"
             if exclude_topics
-            else f"there are internal topics only ({there}): name one with --topic"
+            else f"expected a topic that is not internal, found only {existing}; name one with --topic"
         )
-    return found
+    return selected
 
 
-def with_numbers(partitions: list[PartitionDir], numbers: Iterable[range]) -> list[PartitionDir]:
-    """Those whose number is in one of the ranges; all if there is no range.
+def filter_by_number(partitions: list[PartitionDir], numbers: Iterable[range]) -> list[PartitionDir]:
+    """Return the partitions whose number is in one of the ranges; all partitions if there is no range.
 
-    Raises UnknownTopicOrPartitionError: a range without any partition.
+    Raises:
+        UnknownTopicOrPartitionError: a range contains no partition.
     """
     ranges = list(numbers)
-    there = sorted({one.partition for one in partitions})
-    for one in ranges:
-        if not any(number in one for number in there):
-            wanted = str(one.start) if len(one) == 1 else f"{one.start} to {one.stop - 1}"
+    existing = sorted({partition.partition for partition in partitions})
+    for wanted in ranges:
+        if not any(number in wanted for number in existing):
+            text = str(wanted.start) if len(wanted) == 1 else f"{wanted.start} to {wanted.stop - 1}"
+            topics = ", ".join(sorted({partition.topic for partition in partitions}))
             raise UnknownTopicOrPartitionError(
-                f"no partition {wanted} of {', '.join(sorted({one.topic for one in partitions}))}; "
-                f"there are {', '.join(map(str, there))}"
+                f"expected a partition {text} of {topics}, found {', '.join(map(str, existing))}"
             )
-    return [one for one in partitions if not ranges or any(one.partition in r for r in ranges)]
+    return [
+        partition
+        for partition in partitions
+        if not ranges or any(partition.partition in numbers for numbers in ranges)
+    ]

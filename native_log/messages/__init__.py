@@ -1,1 +1,1 @@
-"""Records of Kafka's internal topics: schemas, how they are read, and how kafka-dump-log prints them."""
+"""Records of Kafka's internal topics: schemas, decoding, and text as kafka-dump-log prints it."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from native_log.messages.java_text import json_text
-from native_log.messages.reading import Buffer, MessageError, framed, read_message
+from native_log.messages.reading import Buffer, MessageError, read_frame, read_message
 from native_log.messages.schema import Message, Notation
 
 _TEXT = """
@@ -57,7 +57,7 @@ _TEXT = """
 """
 
 
-def _records() -> dict[int, Message]:
+def _parse_schemas() -> dict[int, Message]:
     notation, records = Notation(_TEXT), {}
     while notation:
         api_key = int(notation.next())
@@ -65,29 +65,29 @@ def _records() -> dict[int, Message]:
     return records
 
 
-RECORDS = _records()
-"""By api key."""
+RECORDS = _parse_schemas()
+"""The schemas of records by API key."""
 
 
 def decode_metadata_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[None, str]:
-    """The payload as kafka-dump-log --cluster-metadata-decoder prints it; there are no keys."""
+    """Format the payload as kafka-dump-log --cluster-metadata-decoder does. There are no keys."""
     try:
-        return None, _decoded(Buffer(value or b""))
+        return None, _format_value(Buffer(value or b""))
     except MessageError as error:
         return None, f"Error at {offset}, skipping. {error}"
 
 
-def _decoded(buffer: Buffer) -> str:
-    api_key, version = framed(buffer)
+def _format_value(buffer: Buffer) -> str:
+    api_key, version = read_frame(buffer)
     message = RECORDS.get(api_key)
     if message is None:
         raise MessageError(f"unknown metadata record with id {api_key}")
     data = read_message(message, version, buffer)
     if buffer.left:
-        raise MessageError(f"found {buffer.left} bytes behind a {_type(message)}")
-    return json_text({"type": _type(message), "version": version, "data": data})
+        raise MessageError(f"found {buffer.left} bytes after a {_type_name(message)}")
+    return json_text({"type": _type_name(message), "version": version, "data": data})
 
 
-def _type(message: Message) -> str:
-    """`TOPIC_RECORD` of TopicRecord (Kafka: MetadataRecordType)."""
+def _type_name(message: Message) -> str:
+    """Return, for example, `TOPIC_RECORD` for TopicRecord (Kafka: MetadataRecordType)."""
     return re.sub("(?<!^)(?=[A-Z])", "_", message.name).upper()

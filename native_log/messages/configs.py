@@ -1,4 +1,4 @@
-"""Topics and configurations, as the records of a cluster's metadata build them up (Kafka: MetadataDelta,
+"""Topics and configurations, built from the records of a cluster's metadata (Kafka: MetadataDelta,
 ConfigurationsDelta)."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from native_log.messages.cluster_metadata import RECORDS
-from native_log.messages.reading import Buffer, MessageError, framed, read_message
+from native_log.messages.reading import Buffer, MessageError, read_frame, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +41,11 @@ class ConfigsImage:
     def apply(self, value: bytes) -> None:
         """Apply a record. Those of a transaction (KIP-868) take effect when it ends, if it is not aborted.
 
-        Raises MessageError for a record that this version does not know how to read.
+        Raises:
+            MessageError: the record cannot be decoded, or its version is unknown.
         """
         buffer = Buffer(value)
-        api_key, version = framed(buffer)
+        api_key, version = read_frame(buffer)
         if api_key == _BEGIN_TRANSACTION:
             self._transaction = []
         elif api_key == _ABORT_TRANSACTION:

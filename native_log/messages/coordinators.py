@@ -1,5 +1,7 @@
-"""Records of Kafka's coordinators: the key tells of what type they are, the value in which version (Kafka:
-CoordinatorRecordSerde)."""
+"""Decode records of Kafka's coordinators (Kafka: CoordinatorRecordSerde).
+
+The key begins with the type of the record, the value with the version of its schema.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ TOMBSTONE = "<DELETE>"
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorRecord:
-    """The two messages of a type of record."""
+    """The schemas of key and value of a type of record."""
 
     key: Message
     value: Message
 
 
 def coordinator_records(text: str) -> dict[int, CoordinatorRecord]:
-    """By type. A line each: the type, its name, the fields of its key, the message of its value."""
+    """Parse schemas and return them by type.
+
+    For each type, the text has its number, its name, the fields of the key, and the message of the value.
+    """
     notation, records = Notation(text), {}
     while notation:
         kind, name = int(notation.next()), notation.next()
@@ -40,43 +45,47 @@ def decode_record(
     offset: int,
     key: bytes | None,
     value: bytes | None,
-    opened: Callable[[dict[str, Any]], None] | None = None,
+    expand: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[str, str | None]:
-    """Key and payload as kafka-dump-log prints them (Kafka: DumpLogSegments.CoordinatorRecordMessageParser).
+    """Format key and payload as kafka-dump-log does (Kafka: DumpLogSegments.CoordinatorRecordMessageParser).
 
     Args:
-        opened: turns what is bytes in a value into what it means.
+        expand: replaces bytes in a decoded value by the messages that they contain.
     """
     try:
-        kind, message = _key(records, key)
+        kind, message = _decode_key(records, key)
         if message is None:
             return f"Unknown record type {kind} at offset {offset}, skipping.", None
         key_text = json_text({"type": str(kind), "data": message})
-        return key_text, TOMBSTONE if value is None else _value(records[kind].value, Buffer(value), opened)
+        return key_text, TOMBSTONE if value is None else _format_value(
+            records[kind].value, Buffer(value), expand
+        )
     except MessageError as error:
         return f"Error at offset {offset}, skipping. {error}", None
 
 
-def _key(records: Mapping[int, CoordinatorRecord], key: bytes | None) -> tuple[int, dict[str, Any] | None]:
+def _decode_key(
+    records: Mapping[int, CoordinatorRecord], key: bytes | None
+) -> tuple[int, dict[str, Any] | None]:
     if key is None:
         raise MessageError("Expected a key, found none")
-    with _said_of("Could not read the key"):
+    with _describe_errors("Could not read the key"):
         buffer = Buffer(key)
         kind: int = buffer.number("int16")
         record = records.get(kind)
         return kind, None if record is None else read_message(record.key, 0, buffer)
 
 
-def _value(message: Message, buffer: Buffer, opened: Callable[[dict[str, Any]], None] | None) -> str:
-    with _said_of("Could not read the value"):
+def _format_value(message: Message, buffer: Buffer, expand: Callable[[dict[str, Any]], None] | None) -> str:
+    with _describe_errors("Could not read the value"):
         version, data = read_versioned(message, buffer)
-    if opened is not None:
-        opened(data)
+    if expand is not None:
+        expand(data)
     return json_text({"version": str(version), "data": data})
 
 
 @contextmanager
-def _said_of(what: str) -> Iterator[None]:
+def _describe_errors(what: str) -> Iterator[None]:
     try:
         yield
     except MessageError as error:

@@ -95,13 +95,15 @@ ASSIGNMENT = Notation("""
 
 
 def decode_group_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    """Key and payload as kafka-dump-log --offsets-decoder prints them."""
-    return decode_record(RECORDS, offset, key, value, _open_members)
+    """Format key and payload as kafka-dump-log --offsets-decoder does."""
+    return decode_record(RECORDS, offset, key, value, _expand_members)
 
 
-def _open_members(value: dict[str, Any]) -> None:
-    """What the consumers of a classic group wrote of themselves is a message of its own. That of other
-    clients, and what cannot be read, stays bytes."""
+def _expand_members(value: dict[str, Any]) -> None:
+    """Replace the subscriptions and assignments of consumers in a classic group, which are messages.
+
+    Those of other clients stay bytes, and so do those that cannot be decoded.
+    """
     if value.get("protocolType") == "consumer":
         for member in value["members"]:
             for name, message in (("subscription", SUBSCRIPTION), ("assignment", ASSIGNMENT)):

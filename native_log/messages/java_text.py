@@ -12,9 +12,9 @@ _ESCAPES |= {ord(char): f"\\{escape}" for char, escape in zip('"\\\b\f\n\r\t', '
 
 
 def json_text(value: Any) -> str:
-    """Of dicts, lists, strings, numbers, booleans and None; bytes are base64."""
+    """Format dicts, lists, strings, numbers, booleans and None as JSON. Bytes become base64."""
     if isinstance(value, dict):
-        return f"{{{','.join(f'{_quoted(name)}:{json_text(one)}' for name, one in value.items())}}}"
+        return f"{{{','.join(f'{_quoted(name)}:{json_text(item)}' for name, item in value.items())}}}"
     if isinstance(value, list):
         return f"[{','.join(map(json_text, value))}]"
     if isinstance(value, str):
@@ -33,7 +33,7 @@ def _quoted(text: str) -> str:
 
 
 def _double(value: float) -> str:
-    """As Double.toString."""
+    """Format like Java's Double.toString."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""Bytes of a message by its schema (Kafka: the generated `read` of messages, ByteBufferAccessor)."""
+"""Decode a message by its schema (Kafka: the generated `read` of messages, ByteBufferAccessor)."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ _FRAME_VERSION = 1
 
 
 class MessageError(KafkaLogError):
-    """Bytes that are not the message they should be."""
+    """The bytes are not a valid message."""
 
 
 def read_message(message: Message, version: int, buffer: Buffer) -> dict[str, Any]:
-    """The fields by name that this version has, in the schema's order; a tagged one only where it is not
-    its default.
+    """Return the fields of this version by name, in the order of the schema.
+
+    A tagged field is missing if it has its default.
 
     Raises:
-        MessageError: the bytes end too soon, or say what cannot be.
+        MessageError: the bytes are too short or invalid.
     """
     return _Reader(version, version in message.flexible, buffer).fields(message.fields)
 
 
 def read_versioned(message: Message, buffer: Buffer) -> tuple[int, dict[str, Any]]:
-    """The version that comes first, and the fields.
+    """Return the version, which precedes the message, and the fields.
 
-    Raises MessageError, for a version too that is not known.
+    Raises:
+        MessageError: the bytes are invalid, or the version is unknown.
     """
     version: int = buffer.number("int16")
     if version not in message.versions:
@@ -52,10 +54,11 @@ def read_versioned(message: Message, buffer: Buffer) -> tuple[int, dict[str, Any
     return version, read_message(message, version, buffer)
 
 
-def framed(buffer: Buffer) -> tuple[int, int]:
-    """Api key and version of a message in a frame that names them (Kafka: AbstractApiMessageSerde).
+def read_frame(buffer: Buffer) -> tuple[int, int]:
+    """Return the API key and the version that precede a message (Kafka: AbstractApiMessageSerde).
 
-    Raises MessageError for a frame that is not known.
+    Raises:
+        MessageError: the version of the frame is unknown.
     """
     frame_version = buffer.unsigned_varint()
     if frame_version != _FRAME_VERSION:
@@ -64,7 +67,7 @@ def framed(buffer: Buffer) -> tuple[int, int]:
 
 
 class Buffer:
-    """Bytes, and how far they were read."""
+    """Bytes and the position up to which they have been read."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -95,7 +98,7 @@ class Buffer:
 
 
 class _Reader:
-    """Of one message."""
+    """Reads one message."""
 
     def __init__(self, version: int, is_flexible: bool, buffer: Buffer) -> None:
         self._version = version
@@ -103,14 +106,14 @@ class _Reader:
         self._buffer = buffer
 
     def fields(self, fields: Sequence[Field]) -> dict[str, Any]:
-        there = [one for one in fields if self._version in one.versions]
-        values = {one.name: self._value(one) for one in there if one.tag is None}
-        tagged = self._tagged({one.tag: one for one in there}) if self._is_flexible else {}
+        present = [field for field in fields if self._version in field.versions]
+        values = {field.name: self._value(field) for field in present if field.tag is None}
+        tagged = self._tagged({field.tag: field for field in present}) if self._is_flexible else {}
         values |= {name: value for name, (value, default) in tagged.items() if value != default}
-        return {one.name: values[one.name] for one in there if one.name in values}
+        return {field.name: values[field.name] for field in present if field.name in values}
 
     def _tagged(self, fields: dict[int | None, Field]) -> dict[str, tuple[Any, Any]]:
-        """Values and defaults of the tagged fields that are known; others are passed over."""
+        """Read the tagged fields. Return values and defaults of the known ones, and skip the others."""
         found = {}
         for _ in range(self._buffer.unsigned_varint()):
             field = fields.get(self._buffer.unsigned_varint())
@@ -122,40 +125,40 @@ class _Reader:
 
     def _value(self, field: Field) -> Any:
         if not field.is_array:
-            return self._one(field)
+            return self._element(field)
         size = self._size(field, "int32")
         if size is None:
             return None
         if size > self._buffer.left:
             raise MessageError(f"expected {size} elements of {field.name}, found {self._buffer.left} bytes")
-        return [self._one(field, of_array=True) for _ in range(size)]
+        return [self._element(field, in_array=True) for _ in range(size)]
 
-    def _one(self, field: Field, *, of_array: bool = False) -> Any:
+    def _element(self, field: Field, *, in_array: bool = False) -> Any:
         if field.kind == "struct":
-            if field.is_nullable and not of_array and self._is_null_struct(field):
+            if field.is_nullable and not in_array and self._is_null_struct(field):
                 return None
             return self.fields(field.fields)
         if field.kind == "uuid":
             return uuid_text(self._buffer.take(_UUID_BYTES))
         if field.kind in _NUMBERS:
             return self._buffer.number(field.kind)
-        size = self._size(field, "int16" if field.kind == "string" else "int32", of_array=of_array)
+        size = self._size(field, "int16" if field.kind == "string" else "int32", in_array=in_array)
         if size is None:
             return None
         data = self._buffer.take(size)
         return java_utf8(data) if field.kind == "string" else data
 
     def _is_null_struct(self, field: Field) -> bool:
-        """A byte says it: -1 means null; within a tagged field 0 does."""
+        """Read whether a struct is null: a byte of -1, or 0 in a tagged field."""
         if field.tag is None:
             return bool(self._buffer.number("int8") < 0)
         return self._buffer.unsigned_varint() == 0
 
-    def _size(self, field: Field, kind: str, *, of_array: bool = False) -> int | None:
-        """Of an array, of a string or of bytes; None: it is null."""
+    def _size(self, field: Field, kind: str, *, in_array: bool = False) -> int | None:
+        """Read the size of an array, a string or bytes. Return None for null."""
         size: int = self._buffer.unsigned_varint() - 1 if self._is_flexible else self._buffer.number(kind)
         if size >= 0:
             return size
-        if not field.is_nullable or of_array:
+        if not field.is_nullable or in_array:
             raise MessageError(f"expected a value of {field.name}, found null")
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from native_log.messages.reading import Buffer, MessageError, framed, read_message
+from native_log.messages.reading import Buffer, MessageError, read_frame, read_message
 from native_log.messages.schema import Message, Notation
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ _TEXT = f"""
     RemoteLogSegmentMetadataSnapshot 0 flexible 0+ {{segmentId uuid, {_CONTENT}}}
 """
 
-_SHOWN_OF_SEGMENT = (
+_SEGMENT_FIELDS = (
     *("remoteLogSegmentId", "startOffset", "endOffset", "brokerId", "maxTimestampMs", "eventTimestampMs"),
     *("segmentLeaderEpochs", "segmentSizeInBytes", "customMetadata", "state", "txnIdxEmpty"),
 )
-_SHOWN = {
-    "RemoteLogSegmentMetadata": _SHOWN_OF_SEGMENT,
+_FIELDS = {
+    "RemoteLogSegmentMetadata": _SEGMENT_FIELDS,
     "RemoteLogSegmentMetadataUpdate": (
         *("remoteLogSegmentId", "customMetadata", "state", "eventTimestampMs", "brokerId"),
     ),
@@ -39,7 +39,7 @@ _SHOWN = {
         *("segmentSizeInBytes", "customMetadata", "state", "txnIdxEmpty"),
     ),
 }
-"""What the tool prints of each, in its order: the classes' toString."""
+"""The fields that kafka-dump-log prints, in its order (the classes' toString)."""
 
 SEGMENT_STATES = (
     *("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED"),
@@ -47,7 +47,7 @@ SEGMENT_STATES = (
 PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
 
 
-def _records() -> dict[int, Message]:
+def _parse_schemas() -> dict[int, Message]:
     notation = Notation(_TEXT)
     records: dict[int, Message] = {}
     while notation:
@@ -55,54 +55,56 @@ def _records() -> dict[int, Message]:
     return records
 
 
-RECORDS = _records()
-"""By api key."""
+RECORDS = _parse_schemas()
+"""The schemas of records by API key."""
 
 
 def decode_remote_log_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[None, str]:
-    """The payload as kafka-dump-log --remote-log-metadata-decoder prints it; there are no keys."""
+    """Format the payload as kafka-dump-log --remote-log-metadata-decoder does. There are no keys."""
     try:
-        return None, _decoded(Buffer(value or b""))
+        return None, _format_value(Buffer(value or b""))
     except MessageError as error:
         return None, f"Error at offset {offset}, skipping. {error}"
 
 
-def _decoded(buffer: Buffer) -> str:
-    api_key, version = framed(buffer)
+def _format_value(buffer: Buffer) -> str:
+    api_key, version = read_frame(buffer)
     message = RECORDS.get(api_key)
     if message is None or version not in message.versions:
         raise MessageError(f"unknown remote log metadata record with id {api_key} of version {version}")
     data = {"txnIdxEmpty": False, **read_message(message, version, buffer)}
-    return _shown(message.name, data, _SHOWN[message.name])
+    return _format_fields(message.name, data, _FIELDS[message.name])
 
 
-def _shown(name: str, data: dict[str, Any], fields: Sequence[str]) -> str:
+def _format_fields(name: str, data: dict[str, Any], fields: Sequence[str]) -> str:
     states = PARTITION_STATES if name == "RemotePartitionDeleteMetadata" else SEGMENT_STATES
     if not 0 <= data["state"] < len(states):
         raise MessageError(f"unknown state {data['state']} of a {name}")
     texts: dict[str, Callable[[], str]] = {
-        "remoteLogSegmentId": lambda: _segment(data["remoteLogSegmentId"]),
-        "topicPartition": lambda: _partition(data["topicIdPartition"]),
-        "segmentLeaderEpochs": lambda: _epochs(data["segmentLeaderEpochs"]),
-        "customMetadata": lambda: _custom(data["customMetadata"]),
+        "remoteLogSegmentId": lambda: _format_segment(data["remoteLogSegmentId"]),
+        "topicPartition": lambda: _format_partition(data["topicIdPartition"]),
+        "segmentLeaderEpochs": lambda: _format_epochs(data["segmentLeaderEpochs"]),
+        "customMetadata": lambda: _format_custom_metadata(data["customMetadata"]),
         "state": lambda: states[data["state"]],
         "txnIdxEmpty": lambda: "true" if data["txnIdxEmpty"] else "false",
     }
-    return f"{name}{{{', '.join(f'{one}={texts[one]() if one in texts else data[one]}' for one in fields)}}}"
+    values = (f"{field}={texts[field]() if field in texts else data[field]}" for field in fields)
+    return f"{name}{{{', '.join(values)}}}"
 
 
-def _segment(data: dict[str, Any]) -> str:
-    return f"RemoteLogSegmentId{{topicIdPartition={_partition(data['topicIdPartition'])}, id={data['id']}}}"
+def _format_segment(data: dict[str, Any]) -> str:
+    partition = _format_partition(data["topicIdPartition"])
+    return f"RemoteLogSegmentId{{topicIdPartition={partition}, id={data['id']}}}"
 
 
-def _partition(data: dict[str, Any]) -> str:
+def _format_partition(data: dict[str, Any]) -> str:
     return f"{data['id']}:{data['name']}-{data['partition']}"
 
 
-def _epochs(data: list[dict[str, int]]) -> str:
-    offsets = {one["leaderEpoch"]: one["offset"] for one in data}
+def _format_epochs(data: list[dict[str, int]]) -> str:
+    offsets = {entry["leaderEpoch"]: entry["offset"] for entry in data}
     return f"{{{', '.join(f'{epoch}={offset}' for epoch, offset in sorted(offsets.items()))}}}"
 
 
-def _custom(data: bytes | None) -> str:
+def _format_custom_metadata(data: bytes | None) -> str:
     return "Optional.empty" if data is None else f"Optional[CustomMetadata{{{len(data)} bytes}}]"

@@ -1,12 +1,12 @@
-"""What Kafka's own messages look like on disk: fields by version, told in a short notation and read with it.
+"""Schemas of Kafka's own messages on disk, parsed from a short notation.
 
 The notation, after Kafka's message definitions (its resources common/message/*.json):
 
     {offset int64, leaderEpoch int32 3+, metadata string?, topicId uuid 4+ tag 0, members []{memberId string}}
 
-A field has a name, a type (`[]`: an array, `?`: may be null, braces: a struct) and, where it is not in all
-versions, those that it is in. One with a `tag` is there only where it differs from its default, that of the
-type if none is named.
+A field has a name, a type (`[]`: an array, `?`: nullable, braces: a struct) and, unless all versions have it,
+the versions that do. A field with a `tag` is stored only if it differs from its default, which is that of the
+type unless the notation names one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"\[\]|[{},?]|[^\s{},?\[\]]+")
 
 
 def uuid_text(data: bytes) -> str:
-    """As Kafka writes its 16 bytes (Uuid.toString)."""
+    """Format 16 bytes like Kafka's Uuid.toString."""
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
@@ -33,14 +33,14 @@ _DEFAULTS = {"string": "", "bytes": b"", "bool": False, "float64": 0.0, "uuid": 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """`first` to `last`, both included; None: no end."""
+    """A range of versions, both ends inclusive. `last` None: no end."""
 
     first: int
     last: int | None
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """`3+`, `1` or `0-4`."""
+        """Parse `3+`, `1` or `0-4`."""
         if text.endswith("+"):
             return cls(int(text[:-1]), None)
         first, _, last = text.partition("-")
@@ -58,9 +58,9 @@ class Field:
     """One field of a message or of a struct within it.
 
     Attributes:
-        kind: `int32`, ...; `struct`: one of `fields`.
-        tag: None: always there, in its place.
-        named_default: what a tagged field is where it is missing; None: what its kind says.
+        kind: `int32`, `string`, ...; `struct` has `fields`.
+        tag: None: the field is always stored, in its order.
+        named_default: the default of a tagged field; None: the default of its kind.
     """
 
     name: str
@@ -79,13 +79,17 @@ class Field:
         if self.is_array:
             return []
         if self.kind == "struct":
-            return {one.name: one.default for one in self.fields}
+            return {field.name: field.default for field in self.fields}
         return _DEFAULTS.get(self.kind, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The fields of a message. `flexible`: the versions with compact lengths and tagged fields."""
+    """The schema of a message.
+
+    Attributes:
+        flexible: the versions that have compact lengths and tagged fields.
+    """
 
     name: str
     versions: Versions
@@ -94,7 +98,7 @@ class Message:
 
 
 class Notation:
-    """Reads the notation, token by token."""
+    """Parses the notation token by token."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = _TOKEN.findall(text)
@@ -108,19 +112,19 @@ class Notation:
         return self._tokens[self._at - 1]
 
     def skip(self, token: str) -> bool:
-        """Whether it comes next; it then is passed."""
-        there = self._tokens[self._at : self._at + 1] == [token]
-        self._at += there
-        return there
+        """Skip the token if it is next. Return whether it was."""
+        is_next = self._tokens[self._at : self._at + 1] == [token]
+        self._at += is_next
+        return is_next
 
     def message(self, name: str) -> Message:
-        """`0-4 flexible 4+ {...}`"""
+        """Parse `0-4 flexible 4+ {...}`."""
         versions = Versions.parse(self.next())
         flexible = Versions.parse(self.next()) if self.skip("flexible") else NONE
         return Message(name, versions, flexible, self.fields())
 
     def fields(self) -> tuple[Field, ...]:
-        """`{offset int64, ...}`"""
+        """Parse `{offset int64, ...}`."""
         return tuple(self._in_braces(self._field))
 
     def _in_braces(self, parse: Callable[[], Field]) -> Iterator[Field]:

@@ -16,5 +16,5 @@ RECORDS = coordinator_records("""
 
 
 def decode_share_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
-    """Key and payload as kafka-dump-log --share-group-state-decoder prints them."""
+    """Format key and payload as kafka-dump-log --share-group-state-decoder does."""
     return decode_record(RECORDS, offset, key, value)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from benchmarks.broker import Broker
 from native_log.cli.app import kafkalog
-from native_log.cli.control_records import MESSAGES as CONTROL_RECORDS
+from native_log.cli.dump_log.control_records import MESSAGES as CONTROL_RECORDS
 from native_log.messages import cluster_metadata, groups, remote_log, share_groups, transaction_log
 from native_log.records import EncodeOptions, encode
 from tests.cli.messages import unsigned_varint, versions_of, written

@@ -1,4 +1,4 @@
-"""The commands that clean logs: nothing is done that was not looked at and said yes to."""
+"""The commands that change logs make no change that was not shown and confirmed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_dry_run_changes_nothing(command: tuple[str, ...], tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_where_no_one_can_be_asked_it_has_to_be_said(
+def test_without_a_terminal_yes_or_dry_run_is_required(
     options: tuple[str, ...], command: tuple[str, ...], tmp_path: Path
 ) -> None:
     before = files(command, tmp_path)
@@ -74,37 +74,35 @@ def test_where_no_one_can_be_asked_it_has_to_be_said(
     assert files(command, tmp_path) == before
 
 
-def test_yes_does_it(command: tuple[str, ...], tmp_path: Path) -> None:
+def test_yes_makes_the_changes_that_a_dry_run_shows(command: tuple[str, ...], tmp_path: Path) -> None:
     before = files(command, tmp_path)
-    told = run(*command, "--dry-run", "--json")
+    planned = run(*command, "--dry-run", "--json")
     done = run(*command, "--yes", "--json")
     assert (done.exit_code, done.stderr) == (0, "")
     assert files(command, tmp_path) != before
-    assert json.loads(done.stdout.splitlines()[0]) == json.loads(told.stdout.splitlines()[0])
+    assert json.loads(done.stdout.splitlines()[0]) == json.loads(planned.stdout.splitlines()[0])
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
-def test_in_a_terminal_it_is_shown_and_asked(
+def test_in_a_terminal_changes_are_shown_and_confirmed(
     answer: str, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+    monkeypatch.setattr(changes, "_is_terminal", lambda: True)
     before = files(command, tmp_path)
     result = run(*command, text=f"{answer}\n")
-    assert "Do it?" in result.output
+    assert "Proceed?" in result.output
     assert result.exit_code == (0 if answer == "y" else 3)
     assert ("Nothing changed." in result.stderr) == (answer == "n")
     assert (files(command, tmp_path) == before) == (answer == "n")
 
 
-def test_where_there_is_nothing_to_do_no_one_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+def test_without_changes_there_is_no_confirmation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "_is_terminal", lambda: True)
     data = shutil.copytree(V41 / "ret-size/before/data", tmp_path / "data")
     result = run("retain", str(data), "-c", "retention.ms=-1")
     assert result.exit_code == 0
     assert "0 segments" in result.stdout
-    assert "Do it?" not in result.output
+    assert "Proceed?" not in result.output
 
 
 def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
@@ -134,7 +132,7 @@ def test_settings_come_from_a_file_too(tmp_path: Path) -> None:
         (("erase",), "select"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...], word: str) -> None:
+def test_an_invalid_setting_is_a_usage_error(arguments: tuple[str, ...], word: str) -> None:
     result = run(*arguments, str(V41 / "ret-size/before/data"), "-n")
     assert result.exit_code == 2
     assert word in result.stderr
@@ -166,24 +164,24 @@ def test_a_partition_that_fails_makes_exit_code_1(tmp_path: Path) -> None:
     assert native_log.compact(data, dry_run=True).num_rows == 1
 
 
-def test_compact_tells_of_segments_that_go_by_retention(
+def test_compact_reports_segments_that_retention_deletes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = shutil.copytree(V41 / "compact-codecs/round1-before/data", tmp_path / "data")
     settings = ("cleanup.policy=compact,delete", "retention.bytes=0", "min.cleanable.dirty.ratio=1")
     options = [option for setting in settings for option in ("-c", setting)]
-    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+    monkeypatch.setattr(changes, "_is_terminal", lambda: True)
 
     result = run("compact", str(data), "-t", "compact-codecs", *options, text="y\n")
 
-    assert "0 partitions would be cleaned" in result.stdout
+    assert "0 partitions would be compacted" in result.stdout
     assert "old segments would be deleted" in result.stdout
     assert "old segments deleted" in result.stdout
     log = native_log.LogDir(data).partition("compact-codecs", 0)
     assert log.log_start_offset == log.log_end_offset
 
 
-def test_keys_to_erase_come_from_a_file_and_those_that_are_not_there_are_counted(tmp_path: Path) -> None:
+def test_keys_to_erase_that_do_not_exist_are_counted(tmp_path: Path) -> None:
     data = shutil.copytree(V41 / "plain-none/data", tmp_path / "data")
     file = tmp_path / "keys"
     file.write_bytes(b"k1\r\n\nno such key\n\n")
@@ -194,7 +192,7 @@ def test_keys_to_erase_come_from_a_file_and_those_that_are_not_there_are_counted
     assert "1 key of 2 not found" in result.stdout
 
 
-def test_copies_that_erasure_leaves_have_the_last_word(tmp_path: Path) -> None:
+def test_copies_that_erasure_leaves_are_listed_last(tmp_path: Path) -> None:
     data = shutil.copytree(V41 / "plain-none/data", tmp_path / "data")
     stray = data / "gone-0.0123456789abcdef0123456789abcdef-stray"
     shutil.copytree(data / "plain-none-0", stray)
@@ -204,17 +202,17 @@ def test_copies_that_erasure_leaves_have_the_last_word(tmp_path: Path) -> None:
     assert result.stdout.splitlines()[-4:-1] == [
         "0 records erased",
         "1 key of 1 not found in the partitions searched",
-        "1 place not searched: copies may be left there",
+        "1 place not searched, which may hold copies",
     ]
     assert result.stdout.splitlines()[-1].startswith(f"  {stray}: a -stray directory")
     row = json.loads(run("erase", str(data), "--key", "no such key", "-y", "--json").stdout)
     assert (row["topic"], row["status"], row["segment"]) == ("gone", "copy", str(stray))
 
 
-def test_settings_without_effect_are_told_of(tmp_path: Path) -> None:
+def test_settings_without_effect_are_reported(tmp_path: Path) -> None:
     data = V41 / "ret-size/before/data"
     result = run("retain", str(data), "-n", "-c", "retention.hours=1", "-c", "retention.bytes=-1")
-    assert "retention.hours is no setting" in result.stderr
+    assert "found retention.hours, which has no effect" in result.stderr
     assert "retention.bytes" not in result.stderr
 
 
@@ -228,7 +226,7 @@ def decisions(*options: str) -> set[tuple[str, str | None]]:
     return {(row["decision"], row["rule"]) for row in map(json.loads, result.stdout.splitlines())}
 
 
-def test_what_a_cleaner_has_compacted_is_deleted_from_only_if_it_is_named_with_the_policy() -> None:
+def test_retention_of_a_compacted_topic_requires_its_name_and_the_policy() -> None:
     named, policy = ("-t", "compact-codecs"), ("-c", "cleanup.policy=delete")
     assert decisions() == decisions(*named) == decisions(*policy) == {("kept", "compacted")}
     assert decisions(*named, *policy) == {("deleted", "retention.ms")}
@@ -238,7 +236,7 @@ def test_what_a_cleaner_has_compacted_is_deleted_from_only_if_it_is_named_with_t
     assert "name the topic and set cleanup.policy=delete" in shown
 
 
-def test_a_settings_file_does_not_ask_to_delete_from_what_is_compacted(tmp_path: Path) -> None:
+def test_a_settings_file_does_not_enable_retention_of_compacted_topics(tmp_path: Path) -> None:
     file = tmp_path / "conf"
     file.write_text("cleanup.policy=delete\n")
     asked = ("-t", "compact-codecs", "--conf-file", str(file))
@@ -247,7 +245,7 @@ def test_a_settings_file_does_not_ask_to_delete_from_what_is_compacted(tmp_path:
     assert decisions(*asked, "-c", "cleanup.policy=delete") == {("deleted", "retention.ms")}
 
 
-def test_compact_skips_what_nothing_says_is_to_be_compacted(tmp_path: Path) -> None:
+def test_compact_skips_topics_that_nothing_asks_to_compact(tmp_path: Path) -> None:
     data = shutil.copytree(V41 / "plain-none/data", tmp_path / "data")
     before = files((), tmp_path)
     result = run("compact", str(data), "-y", "-c", "min.cleanable.dirty.ratio=0")
@@ -256,10 +254,10 @@ def test_compact_skips_what_nothing_says_is_to_be_compacted(tmp_path: Path) -> N
     assert "to compact it anyway, name the topic" in result.stdout
 
 
-def test_records_without_key_that_compaction_drops_are_counted() -> None:
+def test_records_without_a_key_are_counted() -> None:
     data = V41 / "compact-nullkeys/round1-before/data"
     result = run("compact", str(data), "-t", "compact-nullkeys", "-n")
-    assert re.search(r"[1-9]\d* records without a key: compaction drops them", result.stdout)
+    assert re.search(r"[1-9]\d* records without a key: compaction removes them", result.stdout)
 
 
 @pytest.mark.parametrize("command", ["retain", "compact", "erase"])
@@ -290,8 +288,8 @@ def test_tables_fit_a_terminal_of_80_columns(command: str, monkeypatch: pytest.M
     assert max(map(len, (head, first, *others))) <= 80
 
 
-def test_the_answer_may_be_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+def test_an_interrupt_declines_the_confirmation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "_is_terminal", lambda: True)
     data = shutil.copytree(V41 / "ret-size/before/data", tmp_path / "data")
     result = run("retain", str(data), "-c", "retention.bytes=8000", text="")
     assert (result.exit_code, "Nothing changed." in result.stderr) == (3, True)

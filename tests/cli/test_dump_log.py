@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from conftest import GOLDEN
 
 from native_log.cli.app import kafkalog
-from native_log.cli.control_records import control_text
+from native_log.cli.dump_log.control_records import format_control_record
 from native_log.records import encode
 from tests.log.support import batch
 
@@ -108,7 +108,7 @@ UPLOADED = b"\1\1\0\2t" + bytes(16) + b"\0\0\0\3\0" + bytes(16) + b"\0" + bytes(
             "cluster-metadata",
             None,
             TOPIC + b"xx",
-            "payload: Error at 7, skipping. found 2 bytes behind a TOPIC_RECORD",
+            "payload: Error at 7, skipping. found 2 bytes after a TOPIC_RECORD",
         ),
         (
             "cluster-metadata",
@@ -149,7 +149,7 @@ def test_records_of_internal_topics(
 def test_a_change_of_the_quorums_leader() -> None:
     """Of version 1, which kafka-dump-log 4.1 cannot read."""
     voter = b"\0\0\0\1" + b"\1" * 16 + b"\0"
-    said = control_text(b"\0\0\0\2", b"\0\1\0\0\0\1\2" + voter + b"\2" + voter + b"\0")
+    said = format_control_record(b"\0\0\0\2", b"\0\1\0\0\0\1\2" + voter + b"\2" + voter + b"\0")
     voters = '[{"voterId":1,"voterDirectoryId":"AQEBAQEBAQEBAQEBAQEBAQ"}]'
     assert said == f'LeaderChange: {{"version":1,"leaderId":1,"voters":{voters},"grantingVoters":{voters}}}'
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from native_log.cli.escapes import data_of, json_column, json_value, printable, printable_column
+from native_log.cli.escapes import concatenated_values, json_column, json_value, printable, printable_column
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_a_column_is_escaped_as_its_values_are(values: list[bytes | None], first
     assert printable_column(column).to_pylist() == [printable(value).encode() for value in values]
     assert json_column(column).to_pylist() == [json_value(value).encode() for value in values]
     assert json_column(column, True).to_pylist() == [json_value(value, True).encode() for value in values]
-    assert bytes(data_of(column)) == b"".join(value or b"" for value in values)
+    assert bytes(concatenated_values(column)) == b"".join(value or b"" for value in values)

@@ -248,7 +248,7 @@ class TestCat:
         assert result.exit_code == 0
         assert json.loads(result.stdout)["offset"] == 75
         assert result.stderr == (
-            "kafkalog: trimmed-0 has offsets from 75 up to 270 (exclusive): offset 10 is not among them\n"
+            "kafkalog: trimmed-0 has offsets from 75 up to 270 (exclusive): offset 10 is before them\n"
         )
 
     def test_times_bound_what_is_printed(self) -> None:
@@ -376,7 +376,7 @@ class TestCat:
         result = run("cat", WHOLE_BROKER, "-t", "events", "--offset", 190, "-f", "%p-%o ")
         assert (result.exit_code, len(result.stdout.split())) == (0, 10)
         assert result.stderr == (
-            "kafkalog: events-1 has offsets from 0 up to 130 (exclusive): --offset 190 lies beyond\n"
+            "kafkalog: events-1 has offsets from 0 up to 130 (exclusive): --offset 190 is after them\n"
         )
 
     def test_base64(self) -> None:
@@ -436,35 +436,35 @@ class TestErrors:
             (
                 ["cat", WHOLE_BROKER, "-t", "events", "-p", 7],
                 2,
-                "no partition 7 of events; there are 0, 1, 2",
+                "expected a partition 7 of events, found 0, 1, 2",
             ),
             (["cat"], 2, "Missing argument 'PATH...'"),
             (["cat", EVENTS_0, "--offset", 10, "--end-offset", 5], 2, "--offset up to --end-offset"),
             (["cat", EVENTS_0, "--from", 10, "--until", 5], 2, "--from before --until"),
-            (["cat", EVENTS_0, "--offset", 99999], 2, "up to 195 (exclusive): --offset 99999 lies beyond"),
-            (["cat", WHOLE_BROKER / "trimmed-0", "--end-offset", 74], 2, "--end-offset 74 lies below"),
+            (["cat", EVENTS_0, "--offset", 99999], 2, "up to 195 (exclusive): --offset 99999 is after them"),
+            (["cat", WHOLE_BROKER / "trimmed-0", "--end-offset", 74], 2, "--end-offset 74 is before them"),
             (["cat", EVENTS_0, "--from", "9223372036854775808"], 2, "of 64 bits"),
             (["cat", EVENTS_0, "--until", "-9223372036854775809"], 2, "of 64 bits"),
             (["cat", EVENTS_0, "--from", f"-{10**400}w"], 2, "of 64 bits"),
             (["cat", EVENTS_0, "-n", "99999999999999999999"], 2, "to 9223372036854775807"),
             (["cat", EVENTS_0, "--tail", "99999999999999999999"], 2, "to 9223372036854775807"),
             (["cat", EVENTS_0, "--offset", 2**63], 2, "to 9223372036854775807"),
-            (["cat", EVENTS_0, "--offset", 2**63 - 1], 2, "lies beyond"),
+            (["cat", EVENTS_0, "--offset", 2**63 - 1], 2, "is after them"),
             (["cat", EVENTS_0, "--end-offset", 2**63], 2, "to 9223372036854775807"),
             (["cat", EVENTS_0, "-p", "3-1"], 2, "expected partitions such as 0-3,7, found '3-1'"),
-            (["cat", WHOLE_BROKER, "-t", "events", "-p", "5-9"], 2, "no partition 5 to 9 of events"),
+            (["cat", WHOLE_BROKER, "-t", "events", "-p", "5-9"], 2, "expected a partition 5 to 9 of events"),
             (["cat", WHOLE_BROKER, "--exclude-topic", "event"], 2, "there is no topic event"),
             (["cat", WHOLE_BROKER, "-t", "events", "--exclude-topic", "events"], 2, "not excluded"),
             (["cat", EVENTS_0, "--columns", "offset,size"], 2, "found 'size'"),
-            (["cat", EVENTS_0, "-f", "%o", "--columns", "offset"], 2, "a format string goes with neither"),
+            (["cat", EVENTS_0, "-f", "%o", "--columns", "offset"], 2, "with a format string"),
             (["cat", EVENTS_0, "-f", "%q"], 2, "found '%q' at 0"),
             (
                 ["cat", EVENTS_0, "--key", "0g", "--key-encoding", "hex"],
                 2,
                 "expected a key in hex, found '0g'",
             ),
-            (["cat", EVENTS_0, "--key-prefix", ""], 2, "every key begins with that"),
-            (["cat", EVENTS_0, "--header-prefix", "h"], 2, "header h begins with"),
+            (["cat", EVENTS_0, "--key-prefix", ""], 2, "expected a key prefix, found an empty one"),
+            (["cat", EVENTS_0, "--header-prefix", "h"], 2, "a prefix of the value of header h"),
             (
                 ["cat", EVENTS_0, "--from", "noon"],
                 2,
@@ -548,7 +548,7 @@ class TestProcess:
     def test_arrow_is_not_for_terminals(self) -> None:
         code, shown = on_a_terminal([*self.COMMAND, "cat", EVENTS_0, "-f", "arrow"])
         assert code == 2
-        assert b"not for a terminal" in shown
+        assert b"for an Arrow stream, found a terminal" in shown
 
     def test_the_console_script(self) -> None:
         script = Path(sys.executable).with_name("kafkalog")
@@ -582,5 +582,5 @@ def test_times_that_look_like_seconds_get_a_hint() -> None:
     assert result.exit_code == 0
     assert result.stderr == (
         "kafkalog: 1700000000 is 1970-01-20T16:13:20.000Z in epoch milliseconds; "
-        "if seconds are meant, give 1700000000000\n"
+        "for a time in seconds, write 1700000000000\n"
     )

@@ -53,7 +53,7 @@ def test_logs_that_brokers_left_in_order_have_no_problems(partition: GoldenParti
     assert [str(problem) for problem in verify_log(open_golden(partition))] == []
 
 
-def test_verify_tells_what_is_wrong_and_recover_mends_it(
+def test_verify_reports_damage_and_recover_removes_it(
     golden_copy: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = golden_copy("kafka-4.1/corrupt-bad-crc")
@@ -64,7 +64,7 @@ def test_verify_tells_what_is_wrong_and_recover_mends_it(
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
     code, out = run(capsys, "recover", "--dry-run", "--from-start", path)
     assert code == 1
-    assert "would be cut" in out and "position 2752" in out and "1 later segment among them" in out
+    assert "would be truncated" in out and "position 2752" in out and "including 1 later segment" in out
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
     code, out = run(capsys, "recover", "--yes", "--from-start", path)
     assert code == 0
@@ -72,7 +72,7 @@ def test_verify_tells_what_is_wrong_and_recover_mends_it(
     assert (path / ".kafka_cleanshutdown").exists()
     assert (path / "recovery-point-offset-checkpoint").read_text() == "0\n1\ncorrupt-bad-crc 0 119\n"
     assert run(capsys, "verify", path) == (0, "1 partition checked, no problems\n")
-    assert "whole; offsets 0 to 119" in run(capsys, "recover", path)[1]
+    assert "undamaged; offsets 0 to 119" in run(capsys, "recover", path)[1]
 
 
 @pytest.mark.parametrize("fixture", ["kafka-4.1/txn-noindex-removed", "kafka-3.9/txn-noindex-removed"])
@@ -255,7 +255,7 @@ def test_verify_takes_no_index_entry_of_damaged_bytes_for_wrong(
     assert "points to position 291 of the .log, where no batch begins" in run(capsys, "verify", made.path)[1]
 
 
-def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_data_can_be_saved_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
     (made,) = log_dir.create_topic("t")
     (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3, crc=1) + batch(6))
@@ -265,15 +265,12 @@ def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.Ca
     assert run(capsys, *arguments, "--dry-run")[0] == 1
     assert not (tmp_path / "saved").exists()
     code, out = run(capsys, *arguments)
-    assert (code, "would be cut at" in out) == (2, True)  # no one is there to be asked
+    assert (code, "would be truncated at" in out) == (2, True)  # nobody can confirm it
     assert LogDir(tmp_path / "logs").partition("t", 0).segments[-1].base_offset == 9
     code, out = run(capsys, *arguments, "--yes")
     assert code == 0
-    assert f"cut at {made.path}/{0:020d}.log, position {size}, offset 3: the checksum" in out
-    assert (
-        f"{3 * size} bytes, 1 later segment among them, with 6 records that can still be read, are gone"
-        in out
-    )
+    assert f"truncated at {made.path}/{0:020d}.log, position {size}, offset 3: the checksum" in out
+    assert f"{3 * size} bytes including 1 later segment, with 6 readable records, are lost" in out
     saved = LogDir(tmp_path / "saved").partition("t", 0)
     read = saved.read(columns=["offset"], mode="dropMalformed")
     assert offsets(read) == [6, 7, 8, 9, 10, 11]
@@ -281,15 +278,15 @@ def test_what_is_cut_off_can_be_saved_and_read(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
-def test_in_a_terminal_a_cut_is_shown_and_asked_for(
+def test_in_a_terminal_a_truncation_is_shown_and_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     made = make_log(tmp_path / "logs")
     log = made.path / f"{0:020d}.log"
     log.write_bytes(batch(0) + b"torn")
-    monkeypatch.setattr(changes, "_is_asked", lambda: True)
+    monkeypatch.setattr(changes, "_is_terminal", lambda: True)
     result = CliRunner().invoke(kafkalog, ["recover", str(made.path)], input=f"{answer}\n")
-    assert "would be cut at" in result.output and "Do it?" in result.output
+    assert "would be truncated at" in result.output and "Proceed?" in result.output
     assert (log.read_bytes() == batch(0)) is (answer == "y")
     assert (result.exit_code == 0) is (answer == "y")
 
@@ -307,7 +304,7 @@ def test_a_log_that_cannot_be_recovered_does_not_stop_the_others(
     said = capsys.readouterr()
     assert ended.value.code == 1
     assert f"{0:020d}.index" in said.err
-    assert "b-0: cut at" in said.out
+    assert "b-0: truncated at" in said.out
     assert not (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "logs" / "recovery-point-offset-checkpoint").read_text() == "0\n2\na 0 0\nb 0 3\n"
 
@@ -478,20 +475,21 @@ def test_recover_as_json(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -
     assert (again["status"], again["bytesLost"], again["cut"]) == ("whole", 0, [])
 
 
-def test_recover_says_what_damage_it_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recover_reports_the_damage_that_it_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = make_log(tmp_path / "logs")
     (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3) + batch(3) + batch(6))
     for option in ("--dry-run", "--yes"):
         code, out = run(capsys, "recover", "--from-start", option, made.path)
         assert code == 1
-        assert f"{0:020d}.log, position {2 * len(batch(0))}, offset 3, and kept" in out
+        assert (
+            f"{0:020d}.log, position {2 * len(batch(0))}, offset 3, which a broker's recovery does not repair"
+            in out
+        )
     row = json.loads(run(capsys, "recover", "--json", "--from-start", "--yes", made.path)[1])
     assert (row["status"], [one["position"] for one in row["damageKept"]]) == ("whole", [2 * len(batch(0))])
 
 
-def test_the_controllers_log_is_left_to_the_controller(
-    golden_copy: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recover_skips_the_controllers_log(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path = golden_copy("kafka-4.1/whole-broker")
     log = path / "__cluster_metadata-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-3])
@@ -499,7 +497,7 @@ def test_the_controllers_log_is_left_to_the_controller(
     assert "The controller truncates it when it starts" in row["advice"]
     before = log.read_bytes()
     out = run(capsys, "recover", "--yes", path)[1]
-    assert "__cluster_metadata-0: left to the controller" in out
+    assert "__cluster_metadata-0: skipped; the controller recovers it" in out
     assert log.read_bytes() == before
     for arguments in (("-t", "__cluster_metadata", path), (log.parent,)):
         with pytest.raises(SystemExit) as ended:

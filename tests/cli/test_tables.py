@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from native_log.cli.tables import lines
+from native_log.cli.tables import format_table
 
 HEAD = ("PARTITION", "SIZE", "")
 ROWS = [("orders-0", 5, "kept"), ("p-1", 17, None)]
@@ -8,7 +8,7 @@ DETAILS = ["the segment is active, it ends above the high watermark", None]
 
 
 def test_without_a_width_a_row_is_a_line() -> None:
-    assert list(lines(HEAD, ROWS, DETAILS)) == [
+    assert list(format_table(HEAD, ROWS, DETAILS)) == [
         "PARTITION  SIZE",
         "orders-0      5  kept  the segment is active, it ends above the high watermark",
         "p-1          17",
@@ -16,7 +16,7 @@ def test_without_a_width_a_row_is_a_line() -> None:
 
 
 def test_details_wrap_below_their_row() -> None:
-    assert list(lines(HEAD, ROWS, DETAILS, width=40)) == [
+    assert list(format_table(HEAD, ROWS, DETAILS, width=40)) == [
         "PARTITION  SIZE",
         "orders-0      5  kept",
         "    the segment is active, it ends above",
@@ -26,7 +26,7 @@ def test_details_wrap_below_their_row() -> None:
 
 
 def test_a_long_name_has_a_line_of_its_own() -> None:
-    assert list(lines(("NAME", "SIZE"), [("n" * 38, 5), ("a", 1234)], width=40)) == [
+    assert list(format_table(("NAME", "SIZE"), [("n" * 38, 5), ("a", 1234)], width=40)) == [
         "NAME",
         "  SIZE",
         "n" * 38,
@@ -46,4 +46,4 @@ def test_nothing_is_lost_at_any_width() -> None:
         *["the", "segment", "is", "active,", "it", "ends", "above", "high", "watermark"],
     }
     for width in (None, 1, 20, 40, 80, 200):
-        assert words <= set(" ".join(lines(HEAD, ROWS, DETAILS, width)).split())
+        assert words <= set(" ".join(format_table(HEAD, ROWS, DETAILS, width)).split())

@@ -1,4 +1,4 @@
-"""The commands of `kafkalog`, one a module: options, help, and a call of what does the work.
+"""The commands of `kafkalog`, one in each module: options, help, and a call of the package.
 
-What they need beyond click is imported when they run: `--help` and completion load neither Arrow nor NumPy.
+Commands import everything but click when they run, so that `--help` and completion do not load Arrow.
 """

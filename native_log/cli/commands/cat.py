@@ -31,7 +31,7 @@ _FORMS = ("text", "json", "arrow")
 
 
 class PartitionRanges(click.ParamType[tuple[range, ...]]):
-    """Numbers and ranges with commas between: 0-3,7."""
+    """Numbers and ranges separated by commas: 0-3,7."""
 
     name = "partitions"
 
@@ -65,7 +65,7 @@ class Form(click.ParamType[str]):
 
 @click.command(short_help="Print records as text, JSON or Arrow.")
 @log_dir_options
-@topics_options("all but Kafka's internal ones")
+@topics_options("all topics except internal ones")
 @click.option(
     "--partition",
     "-p",
@@ -74,15 +74,18 @@ class Form(click.ParamType[str]):
     multiple=True,
     type=PartitionRanges(),
     shell_complete=complete_partitions,
-    help="Only these partitions, such as 0-3,7 (may be repeated).",
+    help="Print these partitions, such as 0-3,7 (may be repeated).",
 )
-@click.option("--offset", type=OFFSET, metavar="N", help="From this offset on.")
+@click.option("--offset", type=OFFSET, metavar="N", help="Start at this offset.")
 @click.option("--end-offset", type=OFFSET, metavar="N", help="Stop before this offset.")
-@click.option("--from", "from_ms", type=TimeType(), help="Records of this time or later.")
-@click.option("--until", "until_ms", type=TimeType(), help="Records before this time.")
-@click.option("--key", "-k", "keys", multiple=True, help="Records with this key (may be repeated).")
+@click.option("--from", "from_ms", type=TimeType(), help="Print records with this timestamp or a later one.")
+@click.option("--until", "until_ms", type=TimeType(), help="Print records with an earlier timestamp.")
+@click.option("--key", "-k", "keys", multiple=True, help="Print records with this key (may be repeated).")
 @click.option(
-    "--key-prefix", "prefixes", multiple=True, help="Records whose key begins so (may be repeated)."
+    "--key-prefix",
+    "prefixes",
+    multiple=True,
+    help="Print records with this prefix of the key (may be repeated).",
 )
 @key_encoding_option
 @click.option(
@@ -90,17 +93,17 @@ class Form(click.ParamType[str]):
     "headers",
     metavar="NAME[=VALUE]",
     multiple=True,
-    help="Records with this header, with this value or any (may be repeated).",
+    help="Print records with this header, with this or any value (may be repeated).",
 )
 @click.option(
     "--header-prefix",
     "header_prefixes",
     metavar="NAME=VALUE",
     multiple=True,
-    help="Records with a header whose value begins so (may be repeated).",
+    help="Print records with this header and prefix of its value (may be repeated).",
 )
-@click.option("--tail", type=COUNT, metavar="N", help="Only the last N records of each partition.")
-@click.option("--limit", "-n", type=COUNT, metavar="N", help="Stop after N records in all.")
+@click.option("--tail", type=COUNT, metavar="N", help="Print the last N records of each partition.")
+@click.option("--limit", "-n", type=COUNT, metavar="N", help="Stop after N records in total.")
 @click.option(
     "--format",
     "-f",
@@ -109,18 +112,20 @@ class Form(click.ParamType[str]):
     metavar="[text|json|arrow|STRING]",
     default="text",
     show_default=True,
-    help="text: a line for each record, with tabs between topic-partition, offset, time, key, value. "
+    help="text: a line for each record: topic-partition, offset, time, key and value, separated by tabs. "
     "json: JSON Lines. arrow: an Arrow IPC stream. STRING: see above.",
 )
-@click.option("--columns", metavar="NAME,...", help="These columns, in this order, in text, JSON or Arrow.")
+@click.option(
+    "--columns", metavar="NAME,...", help="Print these columns, in this order, as text, JSON or Arrow."
+)
 @click.option(
     "--encoding",
     type=click.Choice(["auto", "base64"], case_sensitive=False),
     default="auto",
     show_default=True,
-    help='Keys and values in JSON: strings where they are UTF-8, else {"base64": "..."}; or always that.',
+    help='Keys and values in JSON. auto: a string if it is UTF-8, otherwise {"base64": "..."}.',
 )
-@click.option("--include-headers", is_flag=True, help="Show the records' headers too.")
+@click.option("--include-headers", is_flag=True, help="Print headers, too.")
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),
@@ -133,10 +138,15 @@ class Form(click.ParamType[str]):
     metavar="[failFast|dropMalformed|permissive]",
     default="failFast",
     show_default=True,
-    help="At damaged bytes: end with an error; skip them and report it; or print a line for each range.",
+    help="At damaged bytes: stop with an error; skip them with a warning; or also print a line for them.",
 )
 @click.option(
-    "--output", "-o", type=click.File("wb", lazy=True), default="-", metavar="FILE", help="Instead of stdout."
+    "--output",
+    "-o",
+    type=click.File("wb", lazy=True),
+    default="-",
+    metavar="FILE",
+    help="Write to a file instead of stdout.",
 )
 def cat(
     paths: tuple[str, ...],
@@ -161,19 +171,20 @@ def cat(
     mode: Mode,
     **form: Any,
 ) -> None:
-    """Print records, one partition after the other, each in order of offset.
+    """Print records, one partition after another, in the order of offsets.
 
-    Without --topic: all topics but Kafka's internal ones. TIME is ISO 8601 (UTC where no zone is given),
-    epoch milliseconds, or before now: -30m, -1h, -7d. Conditions of different options must all be met, of the
-    values of one option any; --key and --key-prefix, and --header and --header-prefix, count as one. Times
-    need not be in order in a log, so --until reads to its end; --end-offset and --limit stop sooner.
+    TIME is ISO 8601 (UTC without a time zone), epoch milliseconds, or a time before now: -30m, -1h, -7d.
 
-    In text, null is \\N and what does not print is escaped as in Python.
+    A record must meet the conditions of all options. If an option is repeated, it must meet one of them.
+    --key and --key-prefix count as one option; so do --header and --header-prefix. Timestamps need not be in
+    order in a log, so --until reads to the end. --end-offset and --limit stop earlier.
+
+    In text, null is \\N, and unprintable characters are escaped as in Python.
 
     \b
-    A format STRING prints just what it says, as kcat's -f:
-      %t topic  %p partition  %o offset  %T time, epoch ms  %h headers, n=v,...
-      %k key  %s value, as they are  %K %S their sizes in bytes, -1 for null
+    A format STRING prints the fields that it names, as kcat's -f does:
+      %t topic  %p partition  %o offset  %T timestamp in epoch ms  %h headers, n=v,...
+      %k key  %s value, both unchanged  %K %S their sizes in bytes, -1 for null
       %%  \\n  \\r  \\t  \\0  \\\\  \\xHH
     """
     if offset is not None and end_offset is not None and offset > end_offset:
@@ -182,14 +193,18 @@ def cat(
         raise click.UsageError(f"expected --from before --until, found {from_ms} and {until_ms} in epoch ms")
     is_terminal = output.name == "-" and sys.stdout.isatty()
     if form["form"] == "arrow" and is_terminal:
-        raise click.UsageError("an Arrow stream is not for a terminal: give --output FILE, or pipe it")
+        raise click.UsageError(
+            "expected a file or a pipe for an Arrow stream, found a terminal; set --output FILE"
+        )
 
     from native_log.cli.record_filter import RecordFilter, selections
-    from native_log.cli.records import Wanted, print_records
-    from native_log.cli.topics import select_partitions, with_numbers
+    from native_log.cli.records import RecordQuery, print_records
+    from native_log.cli.topics import filter_by_number, select_partitions
     from native_log.logdir import LogDir
 
-    whole_keys, key_prefixes = ([key_bytes(key, key_encoding) for key in given] for given in (keys, prefixes))
+    whole_keys, key_prefixes = (
+        [key_bytes(text, key_encoding) for text in texts] for texts in (keys, prefixes)
+    )
     try:
         record_filter = RecordFilter(
             from_ms,
@@ -204,11 +219,11 @@ def cat(
     log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
     print_records(
         log_dir,
-        with_numbers(
+        filter_by_number(
             select_partitions(log_dir, topics, exclude_topics, internal=False),
-            (one for ranges in partitions for one in ranges),
+            (numbers for ranges in partitions for numbers in ranges),
         ),
-        Wanted(offset, end_offset, tail, record_filter, isolation_level, mode),
+        RecordQuery(offset, end_offset, tail, record_filter, isolation_level, mode),
         limit,
         rendering,
         output,
@@ -218,12 +233,12 @@ def cat(
 def _rendering(
     form: str, columns: str | None, include_headers: bool, encoding: str, mode: str, color: bool
 ) -> Rendering | Sequence[str]:
-    """How records are printed; for an Arrow stream its columns. Raises click.UsageError."""
+    """Return how to print records; for an Arrow stream, its columns. Raises click.UsageError."""
     from native_log.cli.rendering import format_rendering, json_rendering, text_rendering
 
     if form not in _FORMS:
         if columns is not None or mode == "permissive":
-            raise click.UsageError("a format string goes with neither --columns nor --mode permissive")
+            raise click.UsageError("expected neither --columns nor --mode permissive with a format string")
         try:
             return format_rendering(form)
         except ValueError as error:

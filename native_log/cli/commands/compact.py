@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@click.command(short_help="Leave the newest record of each key.")
+@click.command(short_help="Keep only the newest record of each key.")
 @paths_argument
-@topics_options("those whose policy is compact, or which a cleaner has compacted")
+@topics_options("topics with the policy compact, or compacted before")
 @changes.settings_options
-@changes.consent_options
+@changes.confirmation_options
 def compact(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -28,25 +28,25 @@ def compact(
     conf: Any,
     conf_file: Any,
     now_ms: int | None,
-    **consent: bool,
+    **confirmation: bool,
 ) -> None:
-    """Leave the newest record of each key, as a broker's cleaner does.
+    """Keep only the newest record of each key, as a broker's log cleaner does.
 
-    What would go is counted first, and asked about: records and bytes, keys that live and keys that are
-    deleted, when the next tombstones expire. Settings: min.cleanable.dirty.ratio,
-    min.compaction.lag.ms, max.compaction.lag.ms, delete.retention.ms, segment.bytes, log.cleaner.threads,
+    The command first shows what it would remove and asks for confirmation: records and bytes, live and dead
+    keys, and when the next tombstones expire. Settings: min.cleanable.dirty.ratio, min.compaction.lag.ms,
+    max.compaction.lag.ms, delete.retention.ms, segment.bytes, log.cleaner.threads,
     log.cleaner.dedupe.buffer.size.
 
     A topic is compacted if --topic names it, or if its policy in the cluster's metadata contains compact. If
-    no policy is stored, it is compacted if a cleaner has compacted it before, or if --conf
-    cleanup.policy=compact is given. Other topics are skipped.
+    no policy is stored, it is compacted if a cleaner has compacted it before, or if --conf sets
+    cleanup.policy=compact. Other topics are skipped.
 
-    Segments below the log start offset go too; with the policy compact,delete, given for topics that are
-    named or stored, also those that retention.ms and retention.bytes ask for, as by `kafkalog retain`.
+    Segments below the log start offset are deleted, too. With the policy compact,delete (stored, or given for
+    named topics), old segments are deleted by retention.ms and retention.bytes, as by `kafkalog retain`.
     """
     from native_log.compaction import compact as run
 
-    config = changes.settings(conf, conf_file)
+    config = changes.load_settings(conf, conf_file)
     now = current_ms() if now_ms is None else now_ms
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
@@ -63,13 +63,13 @@ def compact(
     changes.carry_out(
         job,
         "compacting",
-        _show_compacted,
+        _show,
         lambda row: row["status"] == "cleaned" or row["segmentsDeleted"] > 0,
-        **consent,
+        **confirmation,
     )
 
 
-def _show_compacted(table: pa.Table, dry_run: bool) -> None:
+def _show(table: pa.Table, dry_run: bool) -> None:
     rows = table.to_pylist()
     changes.print_table(
         ("PARTITION", "", "DIRTY", "RECORDS", "KEPT", "SIZE", "KEPT"),
@@ -80,44 +80,44 @@ def _show_compacted(table: pa.Table, dry_run: bool) -> None:
                 row["dirtyRatio"],
                 row["recordsBefore"],
                 row["recordsAfter"],
-                changes.size(row["bytesBefore"]),
-                changes.size(row["bytesAfter"]),
+                changes.size_cell(row["bytesBefore"]),
+                changes.size_cell(row["bytesAfter"]),
             )
             for row in rows
         ],
-        [_compaction_details(row) for row in rows],
+        [_details(row) for row in rows],
     )
     done = [row for row in rows if row["status"] == "cleaned"]
-    won = sum(row["bytesBefore"] - row["bytesAfter"] for row in done)
+    saved = sum(row["bytesBefore"] - row["bytesAfter"] for row in done)
     records = sum(row["recordsBefore"] - row["recordsAfter"] for row in done)
     click.echo(
-        f"{changes.count(len(done), 'partition')} {'would be cleaned' if dry_run else 'cleaned'}: "
-        f"{changes.count(records, 'record')} less, {changes.size(won)} won"
+        f"{changes.count(len(done), 'partition')} {'would be compacted' if dry_run else 'compacted'}: "
+        f"{changes.count(records, 'record')} fewer, {changes.size_cell(saved)} saved"
     )
     without_key = sum(row["nullKeys"] for row in rows)
     if without_key:
         click.echo(
-            f"{changes.count(without_key, 'record')} without a key: compaction drops them, and brokers take "
-            "none in topics that are compacted"
+            f"{changes.count(without_key, 'record')} without a key: compaction removes them, because brokers "
+            "accept none in compacted topics"
         )
     deleted = sum(row["segmentsDeleted"] for row in rows)
     if deleted:
         click.echo(
             f"{changes.count(deleted, 'old segment')} {'would be deleted' if dry_run else 'deleted'}, "
-            f"{changes.size(sum(row['bytesDeleted'] for row in rows))}"
+            f"{changes.size_cell(sum(row['bytesDeleted'] for row in rows))}"
         )
 
 
-def _compaction_details(row: dict[str, Any]) -> str:
+def _details(row: dict[str, Any]) -> str:
     parts = [row["reason"]]
     if row["segmentsBefore"]:
         parts.append(changes.count(row["segmentsBefore"], "segment"))
     if row["liveKeys"] is not None:
         parts.append(f"{row['liveKeys']:,} live and {row['deadKeys']:,} dead keys")
     if row["firstExpiryMs"] is not None:
-        parts.append(f"the next tombstones expire {changes.time_text(row['firstExpiryMs'])}")
+        parts.append(f"the next tombstones expire {changes.time_cell(row['firstExpiryMs'])}")
     if row["wasCleaned"]:
-        parts.append(f"last cleaned {changes.time_text(row['lastCleanedMs']) or 'before'}")
+        parts.append(f"last compacted {changes.time_cell(row['lastCleanedMs']) or 'before'}")
     if row["segmentsDeleted"]:
-        parts.append(f"{changes.count(row['segmentsDeleted'], 'segment')} past retention")
+        parts.append(f"{changes.count(row['segmentsDeleted'], 'segment')} beyond retention")
     return "; ".join(filter(None, parts))

@@ -25,15 +25,15 @@ class PartitionOffset(click.ParamType[tuple[str, int, int]]):
             return value
         try:
             topic, partition, offset = str(value).rsplit(":", 2)
-            found = topic, int(partition), int(offset)
+            parsed = topic, int(partition), int(offset)
         except ValueError:
-            found = "", 0, -2
-        if not -1 <= found[2] <= MAX_LONG:
+            parsed = "", 0, -2
+        if not -1 <= parsed[2] <= MAX_LONG:
             self.fail(f"expected TOPIC:PARTITION:OFFSET, found {value!r}", param, ctx)
-        return found
+        return parsed
 
 
-@click.command("delete-records", short_help="Delete what lies below an offset.")
+@click.command("delete-records", short_help="Delete the records below an offset.")
 @paths_argument
 @click.option(
     "--offset",
@@ -41,35 +41,35 @@ class PartitionOffset(click.ParamType[tuple[str, int, int]]):
     type=PartitionOffset(),
     multiple=True,
     required=True,
-    help="The first offset that stays; -1: the high watermark (may be repeated).",
+    help="The new log start offset; -1: the high watermark (may be repeated).",
 )
-@changes.consent_options
-def delete_records(paths: tuple[str, ...], offsets: Any, **consent: bool) -> None:
-    """Delete the records below an offset: the log start moves there.
+@changes.confirmation_options
+def delete_records(paths: tuple[str, ...], offsets: Any, **confirmation: bool) -> None:
+    """Delete the records below an offset: the log start offset moves there.
 
-    Segments that lie wholly below go with the next `kafkalog retain`.
+    The next `kafkalog retain` deletes segments that are completely below it.
     """
     from native_log.retention import delete_records as run
 
     wanted = {(topic, partition): offset for topic, partition, offset in offsets}
     if len(wanted) < len(offsets):
-        raise click.UsageError("one --offset a partition was expected, found several")
+        raise click.UsageError("expected one --offset for each partition, found several")
 
     def job(dry_run: bool, _: Callable[[int, int], None]) -> pa.Table:
         return run(paths, wanted, dry_run)
 
     changes.carry_out(
         job,
-        "looking at partitions",
-        _show_deleted,
+        "inspecting partitions",
+        _show,
         lambda row: row["logStartOffset"] > row["logStartOffsetBefore"],
-        **consent,
+        **confirmation,
     )
 
 
-def _show_deleted(table: pa.Table, dry_run: bool) -> None:
+def _show(table: pa.Table, _: bool) -> None:
     changes.print_table(
-        ("PARTITION", "START", "NEW START" if dry_run else "STARTS NOW", "HW"),
+        ("PARTITION", "START", "NEW START", "HW"),
         [
             (
                 changes.partition_name(row),

@@ -24,17 +24,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@click.command(short_help="Rewrite logs without given keys.")
+@click.command(short_help="Rewrite logs without the records of given keys.")
 @paths_argument
-@topics_options("all but Kafka's internal ones")
-@click.option("--key", "-k", "keys", multiple=True, help="Records with this key (may be repeated).")
+@topics_options("all topics except internal ones")
+@click.option("--key", "-k", "keys", multiple=True, help="Erase records with this key (may be repeated).")
 @click.option(
     "--keys-file",
     type=click.File("rb"),
-    help="Records with one of these keys, a line each; empty lines are skipped (- is stdin).",
+    help="Erase records with one of these keys, one on each line. Empty lines are skipped. - is stdin.",
 )
 @click.option(
-    "--key-prefix", "prefixes", multiple=True, help="Records whose key begins so (may be repeated)."
+    "--key-prefix",
+    "prefixes",
+    multiple=True,
+    help="Erase records with this prefix of the key (may be repeated).",
 )
 @key_encoding_option
 @click.option(
@@ -42,12 +45,10 @@ if TYPE_CHECKING:
     "headers",
     metavar="NAME[=VALUE]",
     multiple=True,
-    help="Records with this header, of this value or of any (may be repeated).",
+    help="Erase records with this header, with this or any value (may be repeated).",
 )
-@click.option(
-    "--tombstone", is_flag=True, help="Leave key and offset, as if deleted, instead of dropping the record."
-)
-@changes.consent_options
+@click.option("--tombstone", is_flag=True, help="Keep key and offset, and erase value and headers.")
+@changes.confirmation_options
 def erase(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -58,30 +59,30 @@ def erase(
     key_encoding: str,
     headers: tuple[str, ...],
     tombstone: bool,
-    **consent: bool,
+    **confirmation: bool,
 ) -> None:
     """Rewrite logs without the records that meet one of the conditions.
 
-    For requests to be forgotten: all other offsets stay, and a report tells each record that went, by the
-    SHA-256 of its key. It is shown first, and asked about.
+    All other records keep their offsets. The command first shows which records it would erase and asks for
+    confirmation. The report identifies each record by the SHA-256 of its key.
 
-    What lies elsewhere is not touched: other replicas, tiered storage, backups, copies of the volume. Places
-    in the log directories that may hold copies are listed at the end.
+    Other replicas, tiered storage, backups and copies of the volume are not changed. Places in the log
+    directories that may hold copies are listed at the end.
     """
     from native_log.erasure import erase as run
 
     lines = keys_file.read().splitlines() if keys_file else []
-    given: list[str | bytes] = [*keys, *filter(None, lines)]
-    wanted = [key_bytes(key, key_encoding) for key in given]
-    beginnings = [key_bytes(prefix, key_encoding) for prefix in prefixes]
+    texts: list[str | bytes] = [*keys, *filter(None, lines)]
+    whole_keys = [key_bytes(key, key_encoding) for key in texts]
+    key_prefixes = [key_bytes(prefix, key_encoding) for prefix in prefixes]
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
         return run(
             paths,
             topics or None,
             exclude_topics=exclude_topics,
-            keys=wanted,
-            key_prefix=beginnings,
+            keys=whole_keys,
+            key_prefix=key_prefixes,
             header=header_conditions(headers),
             how="tombstone" if tombstone else "drop",
             dry_run=dry_run,
@@ -91,13 +92,13 @@ def erase(
     changes.carry_out(
         job,
         "erasing",
-        partial(_show_erased, wanted),
+        partial(_show, whole_keys),
         lambda row: row["status"] in ("erased", "removed"),
-        **consent,
+        **confirmation,
     )
 
 
-def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
+def _show(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
     rows = changes.rows_of(table)
     listed = [row for row in rows if row["status"] != "copy"]
     changes.print_table(
@@ -107,12 +108,12 @@ def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
                 changes.partition_name(row),
                 row["status"],
                 row["offset"],
-                changes.time_text(row["timestamp"]),
+                changes.time_cell(row["timestamp"]),
                 row["keyBytes"],
             )
             for row in listed
         ],
-        [_erasure_details(row) for row in listed],
+        [_details(row) for row in listed],
     )
     by_status = Counter(row["status"] for row in rows)
     click.echo(f"{changes.count(by_status['erased'], 'record')} {'would be erased' if dry_run else 'erased'}")
@@ -121,14 +122,16 @@ def _show_erased(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
     if missing and not by_status["failed"]:
         click.echo(f"{changes.count(missing, 'key')} of {len(digests)} not found in the partitions searched")
     if by_status["failed"]:
-        click.echo(f"{changes.count(by_status['failed'], 'partition')} failed: records may be left there")
+        click.echo(
+            f"{changes.count(by_status['failed'], 'partition')} failed and may still have such records"
+        )
     if by_status["copy"]:
-        click.echo(f"{changes.count(by_status['copy'], 'place')} not searched: copies may be left there")
+        click.echo(f"{changes.count(by_status['copy'], 'place')} not searched, which may hold copies")
         for row in rows:
             if row["status"] == "copy":
                 click.echo(f"  {row['segment']}: {row['reason']}")
 
 
-def _erasure_details(row: dict[str, Any]) -> str:
+def _details(row: dict[str, Any]) -> str:
     digest = row["keySha256"] and f"key SHA-256 {row['keySha256']}"
     return " ".join(filter(None, (digest, row["segment"] and f"in {row['segment']}", row["reason"])))

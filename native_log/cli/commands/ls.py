@@ -11,8 +11,13 @@ from native_log.cli.options import log_dir_options, topics_options
 
 @click.command(short_help="List partitions: offsets, sizes, times.")
 @log_dir_options
-@topics_options("all")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document, sizes in bytes, times in epoch ms.")
+@topics_options("all topics")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print a JSON document, with sizes in bytes and times in epoch ms.",
+)
 def ls(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -21,10 +26,10 @@ def ls(
     include_deleted: bool,
     as_json: bool,
 ) -> None:
-    """List log directories and their partitions: offsets, sizes, segments, first and last time.
+    """List log directories and their partitions.
 
-    START is the first offset that can be read, END the one behind the last, HW the high watermark. The times
-    are those of the first and of the last record.
+    START is the first offset that can be read, END the offset after the last one, and HW the high watermark.
+    The times are those of the first and the last record.
     """
     from native_log.cli import listing
     from native_log.logdir import LogDir
@@ -32,6 +37,6 @@ def ls(
     found = listing.list_log_dir(
         LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark), topics, exclude_topics
     )
-    click.echo(listing.as_json(found) if as_json else listing.as_text(found))
+    click.echo(listing.format_json(found) if as_json else listing.format_text(found))
     if found.failed:
         raise SystemExit(min(found.failed))

@@ -10,34 +10,36 @@ from native_log.cli.options import paths_argument, topics_options
 from native_log.cli.runner import DATA_ERROR
 
 
-@click.command(short_help="Cut off what a crash left damaged.")
+@click.command(short_help="Truncate logs that a crash damaged.")
 @paths_argument
-@topics_options("all but the controllers' log")
-@click.option("--dry-run", "-n", is_flag=True, help="Change nothing, only tell what would be done, and why.")
-@click.option("--yes", "-y", is_flag=True, help="Do it without showing first and asking.")
+@topics_options("all topics except __cluster_metadata")
+@click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done, and why.")
+@click.option("--yes", "-y", is_flag=True, help="Do not show and confirm the changes first.")
 @click.option(
-    "--from-start", is_flag=True, help="Check every segment, not only those from the recovery point on."
+    "--from-start", is_flag=True, help="Check all segments, not only those after the recovery point."
 )
 @click.option(
     "--save-to",
     metavar="DIRECTORY",
     type=click.Path(file_okay=False),
-    help="Copy there what is cut off, to be read with cat --mode dropMalformed.",
+    help="Copy truncated data there. `kafkalog cat --mode dropMalformed` can read the copy.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="JSON Lines, one object per partition; with --dry-run or --yes."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON Lines, one object for each partition; requires --dry-run or --yes.",
 )
 def recover(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None:
-    """Make logs whole that a crash left, as a broker does when it starts.
+    """Recover logs after a crash, as a broker does when it starts.
 
-    Each log is cut at its first batch that is not whole and right; what lies behind is removed. Indexes,
-    producers' state and leader epochs are made anew. The directory must not be in use by a broker.
-    __cluster_metadata is left to the controller, which recovers it whenever it starts.
+    Each log is truncated at its first invalid batch. Indexes, producer state and leader epochs are rebuilt.
+    No broker may use the directory. __cluster_metadata is skipped: the controller recovers it at each start.
 
-    Where anything would go it is shown first, and asked for.
+    If data would be lost, the command first shows what it would do and asks for confirmation.
 
-    The exit code is 1 if a log could not be recovered, or keeps damage that a broker's recovery keeps too
-    (offsets that are not in order); with --dry-run also if anything would be cut.
+    The exit code is 1 if a log cannot be recovered, or if it keeps damage that a broker's recovery keeps, too
+    (offsets that are not in order); with --dry-run also if data would be truncated.
     """
     from native_log.cli.maintenance import recover_all
 

@@ -10,22 +10,22 @@ from native_log.cli.options import paths_argument, topics_options
 from native_log.cli.runner import DATA_ERROR
 
 
-@click.command(short_help="Make indexes anew from the logs.")
+@click.command(short_help="Rebuild indexes from the logs.")
 @paths_argument
-@topics_options("all but the controllers' log")
-@click.option("--dry-run", "-n", is_flag=True, help="Change nothing, only compare what is there.")
+@topics_options("all topics except __cluster_metadata")
+@click.option("--dry-run", "-n", is_flag=True, help="Only compare the existing indexes.")
 @click.option(
     "--index-interval-bytes",
     type=click.IntRange(min=0, max=2**31 - 1),
     default=4096,
     show_default=True,
     metavar="BYTES",
-    help="How far apart the entries are (Kafka: index.interval.bytes).",
+    help="Bytes of log between two entries (Kafka: index.interval.bytes).",
 )
 def reindex(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None:
-    """Make the indexes of all segments anew from their batches. No .log is changed.
+    """Rebuild the indexes of all segments from their batches. No .log file is changed.
 
-    The directory must not be in use by a broker.
+    No broker may use the directory.
     """
     from native_log.cli.maintenance import reindex_all
 

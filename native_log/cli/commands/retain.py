@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Delete old segments.")
 @paths_argument
-@topics_options("all but Kafka's internal and the compacted ones")
+@topics_options("all topics except internal and compacted ones")
 @changes.settings_options
-@changes.consent_options
+@changes.confirmation_options
 def retain(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -28,21 +28,21 @@ def retain(
     conf: Any,
     conf_file: Any,
     now_ms: int | None,
-    **consent: bool,
+    **confirmation: bool,
 ) -> None:
-    """Delete old segments, by log start offset, size and time, as a broker does.
+    """Delete old segments by log start offset, size and time, as a broker does.
 
-    What would go is shown first, segment by segment, and asked about. Settings: retention.ms,
-    retention.bytes, cleanup.policy, file.delete.delay.ms. Files are renamed to .deleted, and removed by a run
-    file.delete.delay.ms later.
+    The command first shows which segments it would delete and asks for confirmation. Settings: retention.ms,
+    retention.bytes, cleanup.policy, file.delete.delay.ms. Files are renamed to .deleted. A run that comes
+    file.delete.delay.ms later removes them.
 
-    Settings that are not given are those of the topic in the cluster's metadata, if it lies in PATH
-    (__cluster_metadata-0). What is neither given nor stored deletes nothing. Topics that are compacted are
-    kept, unless --topic names them and --conf cleanup.policy=delete is given (not in a file).
+    Missing settings are taken from the cluster's metadata in PATH (__cluster_metadata-0), topic by topic. A
+    setting that is neither given nor stored deletes nothing. Compacted topics keep their segments, unless
+    --topic names them and --conf sets cleanup.policy=delete (a file cannot).
     """
     from native_log.retention import retain as run
 
-    config = changes.settings(conf, conf_file)
+    config = changes.load_settings(conf, conf_file)
     now = current_ms() if now_ms is None else now_ms
 
     def job(dry_run: bool, report: Callable[[int, int], None]) -> pa.Table:
@@ -57,11 +57,11 @@ def retain(
         )
 
     changes.carry_out(
-        job, "looking at partitions", _show_retained, lambda row: row["decision"] == "deleted", **consent
+        job, "inspecting partitions", _show, lambda row: row["decision"] == "deleted", **confirmation
     )
 
 
-def _show_retained(table: pa.Table, dry_run: bool) -> None:
+def _show(table: pa.Table, dry_run: bool) -> None:
     from native_log.retention.plan import list_kept_topics
 
     rows = table.to_pylist()
@@ -72,20 +72,20 @@ def _show_retained(table: pa.Table, dry_run: bool) -> None:
                 changes.partition_name(row),
                 row["baseOffset"],
                 row["endOffset"],
-                changes.size(row["sizeInBytes"]),
-                changes.time_text(row["largestTimestampMs"]),
+                changes.size_cell(row["sizeInBytes"]),
+                changes.time_cell(row["largestTimestampMs"]),
                 row["decision"],
             )
             for row in rows
         ],
         [": ".join(filter(None, (row["rule"], row["reason"]))) for row in rows],
     )
-    gone = [row for row in rows if row["decision"] == "deleted"]
-    partitions = len({(row["topic"], row["partition"]) for row in gone})
+    deleted = [row for row in rows if row["decision"] == "deleted"]
+    partitions = len({(row["topic"], row["partition"]) for row in deleted})
     click.echo(
-        f"{changes.count(len(gone), 'segment')} of {changes.count(partitions, 'partition')} "
+        f"{changes.count(len(deleted), 'segment')} of {changes.count(partitions, 'partition')} "
         f"{'would be deleted' if dry_run else 'deleted'}, "
-        f"{changes.size(sum(row['sizeInBytes'] for row in gone))}"
+        f"{changes.size_cell(sum(row['sizeInBytes'] for row in deleted))}"
     )
     kept = list_kept_topics(table)
     if kept:

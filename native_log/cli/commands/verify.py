@@ -12,8 +12,8 @@ from native_log.cli.runner import DATA_ERROR
 
 @click.command(short_help="Check batches, indexes and snapshots.")
 @log_dir_options
-@topics_options("all")
-@click.option("--json", "as_json", is_flag=True, help="JSON Lines, one object per problem.")
+@topics_options("all topics")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON Lines, one object for each problem.")
 def verify(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -22,10 +22,9 @@ def verify(
     include_deleted: bool,
     as_json: bool,
 ) -> None:
-    """Check logs through and through: checksums, records, order of offsets, leader epochs, indexes,
-    snapshots, checkpoints.
+    """Check logs: checksums, records, order of offsets, leader epochs, indexes, snapshots and checkpoints.
 
-    A line for each problem; the exit code is 1 if there is any. Nothing is changed.
+    Print a line for each problem. The exit code is 1 if there is any. No file is changed.
     """
     from native_log.cli.maintenance import verify_all
     from native_log.logdir import LogDir

@@ -1,4 +1,4 @@
-"""What control records say, as kafka-dump-log prints it (Kafka: ControlRecordType, EndTransactionMarker)."""
+"""Format control records as kafka-dump-log does (Kafka: ControlRecordType, EndTransactionMarker)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MESSAGES = {
             kRaftVersionFeature {minSupportedVersion int16, maxSupportedVersion int16}}}"""),
     )
 }  # fmt: skip
-"""Of the Raft quorum, by type: what stands before one, and its schema."""
+"""Control records of the Raft quorum by type: the label that is printed before the record, and its schema."""
 
 
-def control_text(key: bytes | None, value: bytes | None) -> str:
-    """`endTxnMarker: COMMIT coordinatorEpoch: 0`, or what the Raft quorum notes in its log."""
+def format_control_record(key: bytes | None, value: bytes | None) -> str:
+    """Format a control record, for example as `endTxnMarker: COMMIT coordinatorEpoch: 0`."""
     (kind,) = struct.unpack_from(">h", key or b"", 2) if len(key or b"") >= 4 else (-1,)
     if kind in _MARKERS and value is not None and len(value) >= 6:
         (epoch,) = struct.unpack_from(">i", value, 2)
@@ -42,7 +42,7 @@ def control_text(key: bytes | None, value: bytes | None) -> str:
     if kind in MESSAGES and value is not None:
         label, message = MESSAGES[kind]
         try:
-            # The version is the first field too; the newest that is known is read of a newer one.
+            # The first field is the version. Read an unknown newer version as the newest known one.
             version = min(Buffer(value).number("int16"), message.versions.last or 0)
             return f"{label} {json_text(read_message(message, version, Buffer(value)))}"
         except MessageError:

@@ -1,5 +1,4 @@
-"""The files beside a .log, dumped and compared with it as kafka-dump-log 4.1 does (Kafka:
-DumpLogSegments)."""
+"""Print index files and producer snapshots, and compare indexes with their .log."""
 
 from __future__ import annotations
 
@@ -27,12 +26,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class IndexFindings:
-    """Where indexes and logs differ. By path, pairs: of the index, of the log."""
+class IndexMismatches:
+    """Differences between indexes and logs: for each path of an index, pairs of what index and log have.
+
+    Attributes:
+        offsets: the offset of an entry, and the last offset of the batch at its position.
+        timestamps: the timestamp of an entry, and that of the batch.
+        out_of_order: the timestamp of an entry, and that of the entry before.
+        not_found: the offset of an entry, and the last offset of the first batch that reaches it.
+    """
 
     offsets: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     timestamps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    order: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    out_of_order: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     not_found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
@@ -44,7 +50,7 @@ class IndexFindings:
             yield f"Found timestamp mismatch in :{path}"
             for timestamp, found in pairs:
                 yield f"  Index timestamp: {timestamp}, log timestamp: {found}"
-        for path, pairs in self.order.items():
+        for path, pairs in self.out_of_order.items():
             yield f"Found out of order timestamp in :{path}"
             for timestamp, before in pairs:
                 yield f"  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"
@@ -54,60 +60,60 @@ class IndexFindings:
                 yield f"Indexed offset: {offset}, found log offset: {found}"
 
 
-def dump_index(path: str, verify_only: bool, sanity_check: bool, findings: IndexFindings) -> None:
-    """Its entries, each compared with the batch that it points to."""
-    base, entries = _entries(path, OFFSET_ENTRY)
+def dump_index(path: str, verify_only: bool, sanity_check: bool, mismatches: IndexMismatches) -> None:
+    """Print the entries. Compare each with the batch at its position."""
+    base, entries = _read_entries(path, OFFSET_ENTRY)
     if not entries:
         click.echo(f"{path} is empty.")
     elif sanity_check:
         _check_sanity(path, base, entries[-1][0])
     else:
-        batches = _Batches.of(path, base)
+        batches = _Batches.of_log_beside(path)
         for number, (relative, position) in enumerate(entries):
-            if relative == 0 and number:  # the zeros of a preallocated file
+            if relative == 0 and number:  # The rest of a preallocated file is zeros.
                 return
             found = batches.last_offset_at(position)
             if found != base + relative:
-                findings.offsets.setdefault(_name(path), []).append((base + relative, found))
+                mismatches.offsets.setdefault(_absolute(path), []).append((base + relative, found))
             if not verify_only:
                 click.echo(f"offset: {base + relative} position: {position}")
 
 
-def dump_time_index(path: str, verify_only: bool, sanity_check: bool, findings: IndexFindings) -> None:
-    """Its entries, each compared with the batch that ends at its offset."""
-    base, entries = _entries(path, TIME_ENTRY)
+def dump_time_index(path: str, verify_only: bool, sanity_check: bool, mismatches: IndexMismatches) -> None:
+    """Print the entries. Compare each with the batch that ends at its offset."""
+    base, entries = _read_entries(path, TIME_ENTRY)
     if sanity_check:
         if entries and entries[-1][0] < entries[0][0]:
             raise CorruptIndexError(
-                "expected timestamps that increase, found the last below the first", path=path
+                "expected timestamps that increase, found a last one below the first one", path=path
             )
         _check_sanity(path, base, entries[-1][1] if entries else 0)
         return
-    batches = _Batches.of(path, base)
+    batches = _Batches.of_log_beside(path)
     index = Path(path).with_suffix(f".{INDEX}")
-    index_entries = _entries(str(index), OFFSET_ENTRY)[1] if index.exists() else []
+    index_entries = _read_entries(str(index), OFFSET_ENTRY)[1] if index.exists() else []
     before = -1
     for number, (timestamp, relative) in enumerate(entries):
         if relative == 0 and number:
             return
         offset = base + relative
         below = bisect_right(index_entries, relative, key=lambda entry: entry[0])
-        found, found_ms = batches.reaching(offset, index_entries[below - 1][1] if below else 0)
+        found, found_ms = batches.first_that_reaches(offset, index_entries[below - 1][1] if below else 0)
         if found != offset:
-            findings.not_found.setdefault(_name(path), []).append((offset, found))
+            mismatches.not_found.setdefault(_absolute(path), []).append((offset, found))
         else:
             if found_ms != timestamp:
-                findings.timestamps.setdefault(_name(path), []).append((timestamp, found_ms))
+                mismatches.timestamps.setdefault(_absolute(path), []).append((timestamp, found_ms))
             if before >= timestamp:
-                findings.order.setdefault(_name(path), []).append((timestamp, before))
+                mismatches.out_of_order.setdefault(_absolute(path), []).append((timestamp, before))
         if not verify_only:
             click.echo(f"timestamp: {timestamp} offset: {offset}")
         before = timestamp
 
 
-def dump_transactions(path: str) -> None:
-    """The aborted transactions of a .txnindex."""
-    for entry in ABORTED_ENTRY.iter_unpack(_whole(read_file(path), ABORTED_ENTRY)):
+def dump_transaction_index(path: str) -> None:
+    """Print the aborted transactions of a .txnindex."""
+    for entry in ABORTED_ENTRY.iter_unpack(_drop_incomplete_entry(read_file(path), ABORTED_ENTRY)):
         version, producer_id, first, last, stable = entry
         click.echo(
             f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
@@ -116,28 +122,28 @@ def dump_transactions(path: str) -> None:
 
 
 def dump_snapshot(path: str) -> None:
-    """The producers of a .snapshot."""
-    for one in parse_snapshot(read_file(path)):
-        first = f"OptionalLong[{one.current_txn_first_offset}]"
+    """Print the producers of a .snapshot."""
+    for producer in parse_snapshot(read_file(path)):
+        first = f"OptionalLong[{producer.current_txn_first_offset}]"
         text = (
-            f"producerId: {one.producer_id} producerEpoch: {one.producer_epoch} "
-            f"coordinatorEpoch: {one.coordinator_epoch} currentTxnFirstOffset: "
-            f"{first if one.current_txn_first_offset >= 0 else 'OptionalLong.empty'} "
-            f"lastTimestamp: {one.timestamp_ms} "
+            f"producerId: {producer.producer_id} producerEpoch: {producer.producer_epoch} "
+            f"coordinatorEpoch: {producer.coordinator_epoch} currentTxnFirstOffset: "
+            f"{first if producer.current_txn_first_offset >= 0 else 'OptionalLong.empty'} "
+            f"lastTimestamp: {producer.timestamp_ms} "
         )
-        if one.last_offset >= 0:
-            sequence = one.last_sequence - one.offset_delta
+        if producer.last_offset >= 0:
+            sequence = producer.last_sequence - producer.offset_delta
             text += (
                 f"firstSequence: {sequence if sequence >= 0 else sequence + 2**31} "
-                f"lastSequence: {one.last_sequence} lastOffset: {one.last_offset} "
-                f"offsetDelta: {one.offset_delta} timestamp: {one.timestamp_ms}"
+                f"lastSequence: {producer.last_sequence} lastOffset: {producer.last_offset} "
+                f"offsetDelta: {producer.offset_delta} timestamp: {producer.timestamp_ms}"
             )
         click.echo(text)
 
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """The batches of a .log up to damage, by position."""
+    """The batches of a .log by position, up to the first damaged producer."""
 
     path: str
     positions: list[int]
@@ -145,42 +151,45 @@ class _Batches:
     last_offsets: list[int]
 
     @classmethod
-    def of(cls, index_path: str, base_offset: int) -> _Batches:
-        """Of the .log beside an index."""
+    def of_log_beside(cls, index_path: str) -> _Batches:
+        """Scan the .log beside an index."""
         name = Path(index_path)
         path = str(name.with_name(f"{name.name.split('.')[0]}.{LOG}"))
         positions: list[int] = []
         sizes: list[int] = []
         last_offsets: list[int] = []
         with DataFile(path) as file:
-            for found in scan_file(file, 0, file.size_bytes, Window()):
-                positions += found.batches.column("position").to_pylist()
-                sizes += found.batches.column("sizeInBytes").to_pylist()
-                last_offsets += found.batches.column("lastOffset").to_pylist()
+            for scanned in scan_file(file, 0, file.size_bytes, Window()):
+                positions += scanned.batches.column("position").to_pylist()
+                sizes += scanned.batches.column("sizeInBytes").to_pylist()
+                last_offsets += scanned.batches.column("lastOffset").to_pylist()
         return cls(path, positions, sizes, last_offsets)
 
     def last_offset_at(self, position: int) -> int:
-        """Of the batch that begins at `position`; -1 if none does."""
+        """Return the last offset of the batch that begins at `position`; -1 if no batch begins there."""
         number = bisect_left(self.positions, position)
         there = number < len(self.positions) and self.positions[number] == position
         return self.last_offsets[number] if there else -1
 
-    def reaching(self, offset: int, position: int) -> tuple[int, int]:
-        """Last offset and greatest timestamp of the records of the first batch from `position` on that
-        reaches `offset`; -1 if none does."""
+    def first_that_reaches(self, offset: int, position: int) -> tuple[int, int]:
+        """Find the first batch at or after `position` whose last offset is at least `offset`.
+
+        Returns:
+            Its last offset and the largest timestamp of its records, in ms; -1 and -1 if there is nproducer.
+        """
         for number in range(bisect_left(self.positions, position), len(self.positions)):
             if (last := self.last_offsets[number]) >= offset:
                 with DataFile(self.path) as file:
                     data = file.read(self.positions[number], self.sizes[number])
                 options = DecodeOptions(control=True, check_crcs=False)
                 times = decode(data, ["timestamp"], options).batch.column(0)
-                greatest = pc.max(times.cast(pa.int64())).as_py()
-                return last, -1 if greatest is None else greatest // 1000
+                largest = pc.max(times.cast(pa.int64())).as_py()
+                return last, -1 if largest is None else largest // 1000
         return -1, -1
 
 
 def base_offset_of(path: Path) -> int:
-    """The offset in the name of a segment's file. Raises click.UsageError."""
+    """Return the offset in the name of a segment's file. Raises click.UsageError if there is nproducer."""
     digits = path.name.split(".")[0]
     if not (digits.isascii() and digits.isdigit()):
         raise click.UsageError(
@@ -190,12 +199,12 @@ def base_offset_of(path: Path) -> int:
     return int(digits)
 
 
-def _entries(path: str, layout: struct.Struct) -> tuple[int, list[tuple[int, int]]]:
+def _read_entries(path: str, layout: struct.Struct) -> tuple[int, list[tuple[int, int]]]:
     data = read_file(path)
-    return base_offset_of(Path(path)), list(layout.iter_unpack(_whole(data, layout)))
+    return base_offset_of(Path(path)), list(layout.iter_unpack(_drop_incomplete_entry(data, layout)))
 
 
-def _whole(data: bytes, layout: struct.Struct) -> bytes:
+def _drop_incomplete_entry(data: bytes, layout: struct.Struct) -> bytes:
     return data[: len(data) - len(data) % layout.size]
 
 
@@ -205,5 +214,5 @@ def _check_sanity(path: str, base: int, last: int) -> None:
     click.echo(f"{path} passed sanity check.")
 
 
-def _name(path: str) -> str:
+def _absolute(path: str) -> str:
     return str(Path(path).absolute())
