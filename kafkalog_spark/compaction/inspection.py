@@ -113,7 +113,7 @@ def _large_partition(
 
 def _begins_without_transactions(log: PartitionLog, cleanable: CleanableRange) -> bool:
     """Return whether the first batches from the first dirty offset on belong to no transaction."""
-    for _, scanned in log.headers(cleanable.first_dirty_offset, DamagedRange.refuse):
+    for _, scanned in log.headers(cleanable.first_dirty_offset, DamagedRange.reject):
         if scanned.batches.num_rows:
             return not has_transactions(scanned.batches)
     return True

@@ -24,7 +24,7 @@ from native_log.records import (
 )
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import reject_damage
-from native_log.segment.scan import greatest_timestamp_ms, whole_batches
+from native_log.segment.scan import max_batch_timestamp_ms, whole_batches
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _rewrite_source(
                 found.stats,
                 0,
                 *_horizons(found.batches, round.delete_horizon_ms),
-                greatest_timestamp_ms(found.batches),
+                max_batch_timestamp_ms(found.batches),
             )
             reject_damage(cursor, cursor.advance(found, size_bytes), round.max_batch_bytes)
     return stats

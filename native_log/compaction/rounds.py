@@ -18,7 +18,7 @@ from native_log.log.producers.transactions import pack_ranges
 from native_log.log.reading.log_range import LogRange
 from native_log.log.segment_slices import SegmentSlice
 from native_log.segment.damage import DamagedRange
-from native_log.segment.scan import greatest_timestamp_ms
+from native_log.segment.scan import max_batch_timestamp_ms
 from native_log.segment.transaction_index import AbortedTxn
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def find_cleanable_range(log: PartitionLog, config: LogConfig, now_ms: int) -> C
         """Return the greatest timestamp of the first batch (Kafka: LogSegment.getFirstBatchTimestamp)."""
         segment = log.segments[index]
         if segment.size_bytes:
-            for _, scanned in log.headers(segment.base_offset, DamagedRange.refuse):
+            for _, scanned in log.headers(segment.base_offset, DamagedRange.reject):
                 if scanned.batches.num_rows:
-                    return greatest_timestamp_ms(scanned.batches.slice(0, 1))
+                    return max_batch_timestamp_ms(scanned.batches.slice(0, 1))
         return -1
 
     return cleanable_range(

@@ -21,7 +21,7 @@ from native_log.log.producers.open_transactions import (
     has_transactions,
     transactional_rows,
 )
-from native_log.segment.damage import LEFT_ALONE, DamagedRange
+from native_log.segment.damage import PARTITION_UNCHANGED, DamagedRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +133,7 @@ def _headers(
 ) -> Iterator[tuple[LogSegment, pa.RecordBatch]]:
     base_offsets = {segment.base_offset for segment in log.segments[first:end]}
     start = min(base_offsets, default=None)
-    for segment, scanned in log.headers(start, DamagedRange.refuse, check_crcs=check_crcs):
+    for segment, scanned in log.headers(start, DamagedRange.reject, check_crcs=check_crcs):
         if segment.base_offset not in base_offsets:
             break
         yield segment, scanned.batches
@@ -144,7 +144,7 @@ def _check_crcs(batches: pa.RecordBatch, path: Path) -> None:
     wrong = pc.index(batches.column("isValid"), False).as_py()
     if wrong >= 0:
         raise CorruptRecordError(
-            f"expected a batch that matches its CRC, found one that does not. {LEFT_ALONE}",
+            f"expected a batch that matches its CRC, found one that does not. {PARTITION_UNCHANGED}",
             path=path,
             position=batches.column("position")[wrong].as_py(),
             offset=batches.column("baseOffset")[wrong].as_py(),

@@ -116,7 +116,7 @@ def search_log(
 
 
 def _read(range: LogRange, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    return range.read(columns, mode="dropMalformed", on_damage=DamagedRange.refuse, first_rows=None)
+    return range.read(columns, mode="dropMalformed", on_damage=DamagedRange.reject, first_rows=None)
 
 
 def _join_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:

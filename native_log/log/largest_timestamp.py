@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from native_log.records import OffsetOrder, scan
 from native_log.segment.entries import TIME_ENTRY
-from native_log.segment.scan import greatest_timestamp_ms
+from native_log.segment.scan import max_batch_timestamp_ms
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _scan_whole(segment: LogSegment) -> int:
     with DataFile(str(segment.path)) as file:
         order = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
         scanned = scan(file.read(0, segment.size_bytes), order=order)
-    return greatest_timestamp_ms(scanned.batches) if scanned.status == "end" else -1
+    return max_batch_timestamp_ms(scanned.batches) if scanned.status == "end" else -1
 
 
 def _scan_headers(
@@ -79,5 +79,5 @@ def _scan_headers(
     for current, scanned in log.headers(start_offset, damaged.append):
         if current is not segment:
             break
-        largest = max(largest, greatest_timestamp_ms(scanned.batches))
+        largest = max(largest, max_batch_timestamp_ms(scanned.batches))
     return largest

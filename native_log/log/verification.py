@@ -28,7 +28,7 @@ from native_log.segment.files import (
     parse_file_name,
 )
 from native_log.segment.indexing import ORDER
-from native_log.segment.rebuild import read_through
+from native_log.segment.rebuild import read_all_batches
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import read_file
 
@@ -80,7 +80,7 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
             states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
         check = _SegmentCheck(segment, states, epochs, advice, below, advance)
-        read_through(segment, check.take, check.take_damage)
+        read_all_batches(segment, check.take, check.take_damage)
         is_written = is_last and log.checkpoints.live
         yield from sorted((*check.problems, *check.check_damage(is_last, is_written)), key=_position)
         if not is_written:

@@ -114,7 +114,7 @@ class ExistingPartition:
         self._is_open = True
         self._is_committed = False
         self._appender = self._writing.appender
-        self._appender.active.count_on()
+        self._appender.active.continue_interval()
         self._epoch = self._appender.latest_epoch
         start = self._appender.log_end_offset
         end = start + sum(file.records for file in files)

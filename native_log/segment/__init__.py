@@ -1,4 +1,4 @@
-"""One segment of a log: its file names, its indexes, lookups in it and passes over its batches."""
+"""One segment of a log: file names, indexes, lookups and scans (Kafka: LogSegment)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed-size entries of an index file, as far as the file holds any."""
+"""Read the fixed-size entries of an index file."""
 
 from __future__ import annotations
 
@@ -22,25 +22,29 @@ TIME_ENTRY = struct.Struct(">qi")
 
 @dataclass(frozen=True)
 class IndexFile:
-    """The entries of an index, read up to the zeros that brokers fill a new index file with.
+    """The entries of an index file, up to the zeros that brokers preallocate.
 
-    What lies in `data` is not believed yet: an index has no checksum. See OffsetIndex and TimeIndex.
+    An index has no checksum: OffsetIndex and TimeIndex check the entries.
     """
 
     layout: struct.Struct
     data: bytes
-    """The entries, and up to one entry's bytes of what lies behind them."""
+    """The entries, and at most the size of one entry of the bytes after them."""
     count: int
-    """Whole entries in `data` before the zeros."""
+    """Number of whole entries in `data` before the zeros."""
     size_bytes: int | None
-    """Of the file; None where there is none."""
+    """Size of the file; None if there is no file."""
     is_readable: bool = True
 
     @classmethod
     def load(cls, path: str | None, layout: struct.Struct) -> IndexFile:
+        """Read the index at `path`. It is empty if `path` is None or the file does not exist.
+
+        If the file cannot be read, log a warning and return an empty index that is not readable.
+        """
         try:
             return cls._load(path, layout)
-        except LogTruncatedError:  # a broker trims the file to its entries when the segment is rolled
+        except LogTruncatedError:  # a broker truncates the file to its entries when it rolls the segment
             return cls._load(path, layout)
 
     @classmethod
@@ -65,28 +69,31 @@ class IndexFile:
         return first, second
 
     def valid_entries(self, first: Callable[[Any], bool], follows: Callable[[Any, Any], bool]) -> int:
-        """How many entries there are before the first that cannot be.
+        """Return how many entries there are before the first invalid one.
 
-        `first` judges the first one, `follows` pairs.
+        Args:
+            first: whether an entry is valid as the first one.
+            follows: whether the second of two entries may follow the first.
         """
         whole = self.count * self.layout.size
         entries = list(self.layout.iter_unpack(memoryview(self.data)[:whole]))
         if not entries or not first(entries[0]):
             return 0
         pairs = enumerate(pairwise(entries), 1)
-        return next((i for i, (one, other) in pairs if not follows(one, other)), len(entries))
+        return next((i for i, (previous, entry) in pairs if not follows(previous, entry)), len(entries))
 
     def health(self, valid_entries: int) -> IndexHealth:
+        """Return the health of the file, whose first `valid_entries` entries are valid."""
         if self.size_bytes is None:
             return MISSING if self.is_readable else UNREADABLE
         rest = self.data[valid_entries * self.layout.size :]
         if len(rest) < self.size_bytes - valid_entries * self.layout.size:
-            rest = rest.ljust(self.layout.size, b"\0")  # the zeros that were not read
+            rest = rest.ljust(self.layout.size, b"\0")  # zeros that were not read
         return index_health(self.size_bytes, self.layout.size, valid_entries, rest)
 
 
 def _filled_entries(file: DataFile, entry_bytes: int) -> int:
-    """How many entries lie before the zeros of a preallocated file, found without reading those."""
+    """Return how many entries there are before the zeros of a preallocated file, by binary search."""
     entries = file.size_bytes // entry_bytes
 
     def is_filled(index: int) -> bool:
@@ -94,7 +101,7 @@ def _filled_entries(file: DataFile, entry_bytes: int) -> int:
 
     if entries == 0 or is_filled(entries - 1):
         return entries
-    low, high = 0, entries - 1  # all before `low` are taken for filled, `high` and what follows is not
+    low, high = 0, entries - 1  # entries before `low` count as filled; `high` and those after it are zero
     while low < high:
         middle = (low + high) // 2
         if is_filled(middle):

@@ -1,4 +1,4 @@
-"""Names of the files in a partition directory (Kafka: LogFileUtils)."""
+"""Names of the files of segments (Kafka: LogFileUtils)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple
 LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT = "log", "index", "timeindex", "txnindex", "snapshot"
 
 CLEANED = "cleaned"
-"""Output of an unfinished compaction or split of a segment: worth nothing after a crash."""
+"""Output of an unfinished compaction or split of a segment: discarded after a crash."""
 SWAP = "swap"
-"""Finished output being put in place of the segments it was made from: the truth after a crash."""
+"""Finished output that replaces the segments it was made from: completed after a crash."""
 DELETED = "deleted"
-"""Removed from the log, its file unlinked a minute later (file.delete.delay.ms)."""
+"""Removed from the log. A broker unlinks the file a minute later (file.delete.delay.ms)."""
 
 _SUFFIXES = {
     f"{kind}.{state}" if state else kind: (kind, state)
@@ -22,10 +22,10 @@ MAX_OFFSET = 2**63 - 1
 
 
 class FileName(NamedTuple):
-    """What the name of a file says. A tuple, since log directories have files by the hundred thousand.
+    """The parts of a file name. A tuple, since a log directory can have a hundred thousand files.
 
-    `offset` is the base offset of the segment, a lower bound of the offsets in it; of a snapshot the
-    exclusive end of what it tells. `state` is "" or one of CLEANED, SWAP, DELETED.
+    `offset` is the base offset of the segment, a lower bound of the offsets in it. For a snapshot it is the
+    offset after the last record that the snapshot covers. `state` is "" or one of CLEANED, SWAP, DELETED.
     """
 
     name: str
@@ -35,18 +35,18 @@ class FileName(NamedTuple):
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """What `name` says.
+    """Return the parts of a file name; None if it is not the name of a segment's file.
 
-    None if it is not a file of a segment. Brokers write 20 digits, any number is read.
+    Brokers write 20 digits; any number of digits is accepted.
     """
     digits, _, suffix = name.partition(".")
-    found = _SUFFIXES.get(suffix)
-    if found is None or not (digits.isdigit() and digits.isascii()):
+    kind_and_state = _SUFFIXES.get(suffix)
+    if kind_and_state is None or not (digits.isdigit() and digits.isascii()):
         return None
     offset = int(digits)
-    return FileName(name, offset, *found) if offset <= MAX_OFFSET else None
+    return FileName(name, offset, *kind_and_state) if offset <= MAX_OFFSET else None
 
 
 def file_name(offset: int, kind: str, state: str = "") -> str:
-    """The name a broker gives: at least 20 digits, no grouping."""
+    """Return the name that a broker gives to the file: at least 20 digits, without grouping."""
     return f"{offset:020d}.{kind}{'.' + state if state else ''}"

@@ -1,4 +1,4 @@
-"""What can be believed of an index file."""
+"""The health of an index file: how many of its entries are valid, and what follows them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexHealth:
-    """`status` is "ok", "missing" (no file), "unreadable" (the system refuses it), "empty" (no byte),
-    "zero-filled" (preallocated, zeros behind the valid entries), "torn" (ends within an entry) or "corrupt"
-    (something else behind the valid entries).
-    `entries` is the number of valid entries, those up to the first that cannot follow the one before it.
+    """The health of an index file.
+
+    Attributes:
+        status: "ok"; "missing": there is no file; "unreadable": the system cannot read the file; "empty": the
+            file has no bytes; "zero-filled": preallocated zeros follow the valid entries; "torn": the file
+            ends within an entry; "corrupt": other bytes follow the valid entries.
+        entries: number of valid entries, up to the first that cannot follow the previous one.
     """
 
     status: str
@@ -25,12 +28,18 @@ UNREADABLE = IndexHealth("unreadable", 0)
 
 
 def warn_unreadable(path: str, error: OSError) -> None:
-    """Logs that a log is read without this index: all that it says is also in the log."""
-    logger.warning("%s: the index is not used, the log is searched instead: %s", path, error.strerror)
+    """Log a warning that the index is not used. The log can be read without it."""
+    logger.warning("%s: the index cannot be read, and the log is searched instead: %s", path, error.strerror)
 
 
 def index_health(size_bytes: int, entry_bytes: int, entries: int, rest: bytes) -> IndexHealth:
-    """Health of a file of `size_bytes` with so many valid entries, before the bytes `rest`."""
+    """Return the health of an index file.
+
+    Args:
+        size_bytes: size of the file.
+        entries: number of valid entries.
+        rest: the bytes after the valid entries, or as many of them as are needed to judge them.
+    """
     if size_bytes == 0:
         status = "empty"
     elif rest.strip(b"\0"):

@@ -1,7 +1,7 @@
 """Decide which batches of a segment get entries in its indexes, by two rules of Kafka 4.1.
 
-`entries_of` is the rule of appending (Kafka: LogSegment.append, KAFKA-806), `IndexBuilder` that of recovery
-(Kafka: LogSegment.recover).
+`index_entries` implements the rule of appending (Kafka: LogSegment.append, KAFKA-806), `IndexBuilder` that of
+recovery (Kafka: LogSegment.recover).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ ORDER = "order"
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """What the next entries depend on.
+    """The state of a segment that decides about its next index entries.
 
     Attributes:
-        max_timestamp_ms, offset_of_max_timestamp: greatest timestamp so far, and the last offset of the first
-            batch that has it; -1 and the segment's base offset before there is one.
-        last_indexed_ms: of the last entry of the time index; -1 before there is one.
-        bytes_since_entry: how many bytes of batches came since the last entry's batch, or since the segment
-            was opened.
+        max_timestamp_ms, offset_of_max_timestamp: the maximum timestamp so far, and the last offset of the
+            first batch that has it; -1 and the base offset of the segment if there is none.
+        last_indexed_ms: the timestamp of the last entry of the time index; -1 if there is none.
+        bytes_since_entry: size of the batches from the last batch with an entry on, or since the segment was
+            opened.
     """
 
     max_timestamp_ms: int
@@ -39,13 +39,13 @@ class IndexState:
     bytes_since_entry: int = 0
 
     def last_time_entry(self, base_offset: int) -> bytes:
-        """What a segment's time index gets when the segment is complete; nothing if it is there already."""
+        """Return the last entry of the time index of a complete segment; b"" if the index has it already."""
         if self.max_timestamp_ms <= self.last_indexed_ms:
             return b""
         return TIME_ENTRY.pack(self.max_timestamp_ms, self.offset_of_max_timestamp - base_offset)
 
 
-def entries_of(
+def index_entries(
     batches: pa.RecordBatch,
     state: IndexState,
     *,
@@ -54,14 +54,15 @@ def entries_of(
     interval_bytes: int,
     room: int,
 ) -> tuple[bytes, bytes, IndexState]:
-    """Entries of the offset index and of the time index that batches make, and the state after them.
+    """Return the entries of offset index and time index for appended batches, and the state after them.
 
-    For each batch: first it counts for the greatest timestamp; then, if more than `interval_bytes` lie
-    between the last entry's batch and it, it gets an entry.
+    Each batch first updates the maximum timestamp. Then it gets an entry if more than `interval_bytes` lie
+    between it and the last batch with an entry.
 
     Args:
-        batches: rows of BATCH_SCHEMA; `position`, where the first one lies, is not theirs.
-        room: how many entries the indexes can still take.
+        batches: rows of BATCH_SCHEMA. Their column `position` is not used.
+        position: position of the first batch in the segment.
+        room: number of entries for which the indexes have room.
     """
     since, indexed_ms = state.bytes_since_entry, state.last_indexed_ms
     max_ms, max_offset = state.max_timestamp_ms, state.offset_of_max_timestamp

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, OffsetOrder
 from native_log.segment.damage import (
     DamagedRange,
+    before_wrong_crc,
+    crc_damage,
     damage_of,
     damaged_range,
-    up_to_wrong_crc,
-    wrong_crc,
 )
 from native_log.segment.indexing import IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import OffsetIndex, RebuiltOffsetIndex
-from native_log.segment.scan import Batch, first_reaching, int64s, row, scan_file, valid_batch_at
+from native_log.segment.scan import Batch, first_at_least, int64s, row, scan_file, valid_batch_at
 from native_log.storage import DataFile, Window
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class SegmentLookup:
                 order=order,
             ):
                 if only_valid:
-                    found = up_to_wrong_crc(found)
+                    found = before_wrong_crc(found)
                 count = found.batches.num_rows
                 if count:
                     before_last = order
@@ -157,7 +157,7 @@ class SegmentLookup:
                 if last is not None and not only_valid and not self._valid_batch_at(last["position"]):
                     # The size of the batch before may be wrong, or its last offset: look for the next within
                     # it, too.
-                    damage, order = wrong_crc(last, size_bytes=0), before_last
+                    damage, order = crc_damage(last, size_bytes=0), before_last
                 damaged = damaged_range(self.file, damage, self._end, order, expected, self._max_batch_bytes)
                 on_damage(damaged)
                 position = damaged.end_position
@@ -192,7 +192,7 @@ class SegmentLookup:
         for found in self.batches(start, damaged.append, only_valid=True):
             if damaged:
                 break
-            index = first_reaching(found.batches, "position", position)
+            index = first_at_least(found.batches, "position", position)
             if index is not None:
                 batch = row(found.batches, index)
                 if index:
@@ -226,7 +226,7 @@ class SegmentLookup:
         for found in self.batches(start, damaged.append, only_valid=True):
             if damaged and damaged[-1].offset is not None and damaged[-1].offset >= offset:
                 break
-            index = first_reaching(found.batches, "lastOffset", offset)
+            index = first_at_least(found.batches, "lastOffset", offset)
             if index is not None:
                 if index:
                     known = max(known, int64s(found.batches, "lastOffset")[index - 1] + 1)

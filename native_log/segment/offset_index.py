@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from native_log.segment.health import IndexHealth
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""How far above its segment's base offset a record's offset can be: an entry has 32 bits for it."""
+"""The maximum distance between an offset and the base offset of its segment: an index entry has 32 bits."""
 
 
 @dataclass(frozen=True)
 class OffsetIndex:
-    """Entries (relative offset, position): every batch before `position` has a last offset below the entry's.
+    """Entries (relative offset, position): all batches before `position` have lower offsets than the entry.
 
-    This holds in all three generations of entry that brokers wrote: the first offset of an append call (up to
-    1.1), the last of one (to 4.0), the last of the batch at `position` (since, and wherever an index was
-    rebuilt). An entry is a hint until the batch at its position was looked at (see lookup.py).
+    This is true for the offsets of all broker versions: the first offset of an append call (up to 1.1), the
+    last offset of an append call (up to 4.0), and the last offset of the batch at `position` (later versions,
+    and every rebuilt index). Do not rely on an entry before you have read the batch at its position (see
+    lookup.py).
     """
 
     base_offset: int
@@ -31,41 +32,43 @@ class OffsetIndex:
 
     @classmethod
     def load(cls, path: str | None, base_offset: int) -> OffsetIndex:
-        """Read the index at `path`; one without entries if `path` is None or there is no such file."""
+        """Read the index at `path`. It is empty if `path` is None or the file does not exist."""
         return cls(base_offset, IndexFile.load(path, OFFSET_ENTRY))
 
     def __len__(self) -> int:
         return len(self.file)
 
     def entry(self, index: int) -> tuple[int, int]:
-        """(offset, position)"""
+        """Return an entry as (offset, position)."""
         relative_offset, position = self.file[index]
         return self.base_offset + relative_offset, position
 
     def floor(self, offset: int) -> int:
-        """Index of the last entry whose offset is at most `offset`; -1 if none is."""
+        """Return the index of the last entry with an offset of at most `offset`; -1 if there is none."""
         return bisect_right(range(len(self)), offset, key=lambda i: self.entry(i)[0]) - 1
 
     def floor_of_position(self, position: int) -> int:
-        """Index of the last entry whose position is at most `position`; -1 if none is."""
+        """Return the index of the last entry with a position of at most `position`; -1 if there is none."""
         return bisect_right(range(len(self)), position, key=lambda i: self.entry(i)[1]) - 1
 
     def health(self, log_size_bytes: int) -> IndexHealth:
-        """What can be believed of the file. Reads every entry.
+        """Check every entry.
 
-        Offsets and positions strictly increase, no position is 0 or behind the .log's end.
+        Offsets and positions strictly increase. No position is 0 or at or after the end of the .log file.
         """
         valid = self.file.valid_entries(
             lambda entry: entry[0] >= 0 and 0 < entry[1] < log_size_bytes,
-            lambda one, other: one[0] < other[0] and one[1] < other[1] < log_size_bytes,
+            lambda previous, entry: previous[0] < entry[0] and previous[1] < entry[1] < log_size_bytes,
         )
         return self.file.health(valid)
 
 
 @dataclass(frozen=True, slots=True)
 class RebuiltOffsetIndex:
-    """An offset index made from the log itself, as a broker's recovery makes it, where the file cannot be
-    believed.
+    """An offset index rebuilt from the batches, as by a broker's recovery, because the file is not valid.
+
+    Attributes:
+        offsets, positions: the entries, both in ascending order.
     """
 
     offsets: Sequence[int]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from native_log.records import MAX_BATCH_BYTES, Damage, OffsetOrder, Scanned, scan
-from native_log.segment.damage import damage_of, damaged_range, wrong_crc
+from native_log.segment.damage import crc_damage, damage_of, damaged_range
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.indexing import ORDER, IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
@@ -135,7 +135,7 @@ def rebuild(
     return CheckedSegment(segment, valid, next_offset, damage, out_of_order), content
 
 
-def read_through(
+def read_all_batches(
     segment: LogSegment,
     on_batches: Callable[[DataFile, pa.RecordBatch], None],
     on_damage: Callable[[DamagedRange], None],
@@ -232,7 +232,7 @@ def _good(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Da
         return batches, None
     batch = row(batches, first)
     if not batch["isValid"]:
-        return batches.slice(0, first), wrong_crc(batch, batch["sizeInBytes"])
+        return batches.slice(0, first), crc_damage(batch, batch["sizeInBytes"])
     message = (
         f"expected an offset from {base_offset} on, the segment's base offset, found {batch['lastOffset']}"
     )

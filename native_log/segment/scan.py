@@ -122,7 +122,7 @@ def row(batches: pa.RecordBatch, index: int) -> Batch:
     return {name: batches.column(i)[index].as_py() for name, i in _ASKED_INDEXES}
 
 
-def first_reaching(batches: pa.RecordBatch, column: str, least: int) -> int | None:
+def first_at_least(batches: pa.RecordBatch, column: str, least: int) -> int | None:
     """Index of the first row whose `column` is at least `least`, or None."""
     return next((index for index, value in enumerate(int64s(batches, column)) if value >= least), None)
 
@@ -143,7 +143,7 @@ def valid_batch_at(
     return None if batch["baseOffset"] is None else batch
 
 
-def has_right_crc(
+def has_valid_crc(
     file: DataFile, position: int, end: int, window: Window, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> bool:
     """Whether a whole batch with a right CRC begins at `position`, whatever its records are."""
@@ -194,7 +194,7 @@ def int32s(batches: pa.RecordBatch, column: str) -> memoryview:
     return memoryview(data).cast("b")[: (values.offset + len(values)) * 4].cast("i")[values.offset :]
 
 
-def greatest_timestamp_ms(batches: pa.RecordBatch) -> int:
+def max_batch_timestamp_ms(batches: pa.RecordBatch) -> int:
     """Of batches (BATCH_SCHEMA); -1 if none has a timestamp, as those of magic 0."""
     import pyarrow.compute as pc  # slow to import: a plain read does without
 

@@ -15,15 +15,15 @@ from native_log.storage import DataFile
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """The files of a segment as they were when the directory was listed. Nothing of them is open.
+    """The files of a segment as they were when the directory was listed. No file is open.
 
     Attributes:
-        directory: the partition's directory.
-        base_offset: from the files' name: a lower bound of the offsets in it.
-        log: name of the file with the batches (`.log`, or `.log.swap` after a crash, see load.py).
-        size_bytes, inode, mtime_ms: of that file.
-        index, time_index, transaction_index: names of the index files; None where there is none.
-        end_offset: exclusive: the base offset of the next segment, which no offset in this one reaches.
+        directory: directory of the partition.
+        base_offset: the offset in the file names, a lower bound of the offsets in the segment.
+        log: name of the file with the batches: `.log`, or `.log.swap` after a crash.
+        size_bytes, inode, mtime_ms: size, inode number and modification time of that file.
+        index, time_index, transaction_index: names of the index files; None if there is no file.
+        end_offset: the base offset of the next segment. All offsets in this segment are lower.
     """
 
     directory: str
@@ -39,16 +39,16 @@ class LogSegment:
 
     @property
     def id(self) -> tuple[int, int, int]:
-        """Which file it is, on any host: base offset, size, time of modification in ms."""
+        """Identify the file on any host, by base offset, size and modification time in ms."""
         return self.base_offset, self.size_bytes, self.mtime_ms
 
     @property
     def path(self) -> Path:
-        """The file with the batches."""
+        """Return the path of the file with the batches."""
         return Path(self.directory, self.log)
 
     def open_unchanged(self) -> DataFile:
-        """Open the file with the batches. Raises LogTruncatedError if it changed since it was listed."""
+        """Open the file with the batches. Raises LogTruncatedError if it has changed since it was listed."""
         file = DataFile(str(self.path))
         if file.size_bytes == self.size_bytes and file.matches(self.inode, self.size_bytes, self.mtime_ms):
             return file

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TimeIndex:
-    """Entries (timestamp in ms, relative offset): no record of the segment up to that offset has a greater
-    timestamp.
+    """Entries (timestamp in ms, relative offset): no record up to that offset has a greater timestamp.
 
-    The timestamp is the greatest so far, and the offset that of a record or of the last record of the batch
-    that has it.
+    The timestamp is the maximum of the segment so far. The offset is that of the record with this timestamp,
+    or of the last record in its batch.
     """
 
     base_offset: int
@@ -26,26 +25,26 @@ class TimeIndex:
 
     @classmethod
     def load(cls, path: str | None, base_offset: int) -> TimeIndex:
-        """Read the index at `path`; one without entries if `path` is None or there is no such file."""
+        """Read the index at `path`. It is empty if `path` is None or the file does not exist."""
         return cls(base_offset, IndexFile.load(path, TIME_ENTRY))
 
     def __len__(self) -> int:
         return len(self.file)
 
     def entry(self, index: int) -> tuple[int, int]:
-        """(timestamp in ms, offset)"""
+        """Return an entry as (timestamp in ms, offset)."""
         timestamp_ms, relative_offset = self.file[index]
         return timestamp_ms, self.base_offset + relative_offset
 
     def below(self, timestamp_ms: int) -> int:
-        """Index of the last entry with a lesser timestamp; -1 if there is none."""
+        """Return the index of the last entry with a lower timestamp; -1 if there is none."""
         return bisect_left(range(len(self)), timestamp_ms, key=lambda i: self.entry(i)[0]) - 1
 
     def health(self) -> IndexHealth:
-        """Reads every entry: timestamps strictly increase, offsets never decrease."""
+        """Check every entry: timestamps strictly increase, offsets never decrease."""
         valid = self.file.valid_entries(
-            # Twelve zero bytes are an empty file; timestamp 0 with a real offset is an entry.
+            # Twelve zero bytes are preallocated; timestamp 0 with another offset is an entry.
             lambda entry: entry[0] >= 0 and entry[1] >= 0 and entry != (0, 0),
-            lambda one, other: one[0] < other[0] and one[1] <= other[1],
+            lambda previous, entry: previous[0] < entry[0] and previous[1] <= entry[1],
         )
         return self.file.health(valid)

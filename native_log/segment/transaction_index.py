@@ -19,10 +19,12 @@ _VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class AbortedTxn:
-    """A transaction that was aborted: offsets are inclusive, `last_offset` is that of its ABORT marker.
+    """An aborted transaction.
 
-    `last_stable_offset` is what it was when the entry was written: the first offset of the oldest other
-    transaction still open then, or the marker's offset + 1.
+    Attributes:
+        first_offset, last_offset: inclusive; `last_offset` is the offset of the ABORT marker.
+        last_stable_offset: the last stable offset when the entry was written: the first offset of the oldest
+            other transaction that was open, or the offset after the marker.
     """
 
     producer_id: int
@@ -33,23 +35,26 @@ class AbortedTxn:
 
 @dataclass(frozen=True, slots=True)
 class TransactionIndex:
-    """The entries of one file. It is written after the log, and may be missing though the log has ABORT
-    markers: whoever needs the truth reads the markers."""
+    """The entries of a `.txnindex` file.
+
+    Brokers write the file after the log, so it may lack transactions whose ABORT markers are in the log. Read
+    the markers if you need all aborted transactions.
+    """
 
     entries: tuple[AbortedTxn, ...]
     health: IndexHealth
     error: OSError | None = None
-    """Why the file could not be read."""
+    """Why the file could not be read; None if it could."""
 
     def all_entries(self) -> tuple[AbortedTxn, ...]:
-        """The entries, for whoever writes the file again. Raises OSError if it could not be read."""
+        """Return the entries in order to rewrite the file. Raises OSError if it could not be read."""
         if self.error is not None:
             raise self.error
         return self.entries
 
     @classmethod
     def load(cls, path: str | None, base_offset: int) -> TransactionIndex:
-        """Read the index at `path`; one without entries if `path` is None or there is no such file."""
+        """Read the index at `path`. It is empty if `path` is None or the file does not exist."""
         if path is None:
             return cls((), MISSING)
         try:

@@ -12,7 +12,7 @@ from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
-from native_log.segment.indexing import IndexState, entries_of
+from native_log.segment.indexing import IndexState, index_entries
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
 from native_log.segment.scan import int32s, int64s, scan_file
 from native_log.segment.transaction_index import ABORTED_ENTRY, transaction_index_bytes
@@ -195,7 +195,7 @@ class SegmentWriter:
             ),
         )
 
-    def count_on(self) -> None:
+    def continue_interval(self) -> None:
         """Count the interval between index entries on from the last one in an opened segment, as recovery
         does. (A broker that opens one begins anew; one opened for each little that is appended would never
         get an entry.)"""
@@ -323,7 +323,7 @@ class SegmentWriter:
         before = self.mark()
         position = before.log_bytes if write_log is not None else 0
         self._check_offsets(batches)
-        entries, time_entries, self._indexing = entries_of(
+        entries, time_entries, self._indexing = index_entries(
             batches,
             before.indexing,
             base_offset=self.base_offset,

@@ -11,7 +11,7 @@ from conftest import GOLDEN, GoldenPartition, golden_id, golden_partitions
 from native_log.config import LogConfig
 from native_log.log.listing import list_log
 from native_log.records import MAX_BATCH_BYTES
-from native_log.segment.indexing import IndexState, entries_of
+from native_log.segment.indexing import IndexState, index_entries
 from native_log.segment.rebuild import rebuild
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_written_and_rebuilt_indexes_are_those_of_the_broker(partition: GoldenPa
         def append_one_by_one(_: DataFile, batches: pa.RecordBatch, segment: LogSegment = segment) -> None:
             nonlocal state, written
             for index in range(batches.num_rows):
-                entry, time_entry, state = entries_of(
+                entry, time_entry, state = index_entries(
                     batches.slice(index, 1),
                     state,
                     base_offset=segment.base_offset,

@@ -13,7 +13,7 @@ from native_log.log.producers.producer_state import ProducerStateEntry, parse_sn
 from native_log.records import DecodeOptions, decode
 from native_log.segment.files import SNAPSHOT, file_name
 from native_log.segment.lookup import SegmentLookup
-from native_log.segment.scan import first_reaching
+from native_log.segment.scan import first_at_least
 from native_log.segment.transaction_index import AbortedTxn
 from native_log.storage import Window, read_file
 from native_log.storage.writing import replace_file
@@ -137,7 +137,7 @@ class ProducerStates:
                     place = lookup.find_offset(self.end_offset)
                     position, next_offset = place.position, place.next_offset
                 for scanned in lookup.batches(position, on_damage, next_offset=next_offset):
-                    first = first_reaching(scanned.batches, "lastOffset", self.end_offset)
+                    first = first_at_least(scanned.batches, "lastOffset", self.end_offset)
                     if first is not None:
                         self.apply(scanned.batches.slice(first), partial(read_batch, lookup.file))
         self.end_offset = end_offset

@@ -54,7 +54,7 @@ class LogAppender:
         self._states = newest_snapshot(
             log.path, log.snapshots, log.local_log_start_offset, log.log_end_offset
         )
-        self._states.replay(log.segments, log.log_end_offset, DamagedRange.refuse)
+        self._states.replay(log.segments, log.log_end_offset, DamagedRange.reject)
         self._states.expire(now_ms - config.producer_id_expiration_ms)
         self._segments = list(log.segments)
         self._active = (

@@ -24,7 +24,7 @@ class Batch:
     """Where a reader goes on: the record before may be gone since compaction."""
 
 
-def has_right_crc(header: BatchHeader, batch: memoryview) -> bool:
+def has_valid_crc(header: BatchHeader, batch: memoryview) -> bool:
     crc = record_batch.crc_of(batch) if header.magic == 2 else legacy.crc_of(batch)
     return header.crc == crc
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.records.reference.batch import has_right_crc
+from native_log.records.reference.batch import has_valid_crc
 from native_log.records.reference.codec import check_codec
 from native_log.records.reference.damage import DamagedBatchError
 from native_log.records.reference.entry import (
@@ -88,4 +88,4 @@ def is_sound(header: BatchHeader, batch: memoryview) -> bool:
             key_and_value(header, batch)
     except DamagedBatchError:
         return False
-    return has_right_crc(header, batch)
+    return has_valid_crc(header, batch)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from native_log.records.reference.batch import has_right_crc
+from native_log.records.reference.batch import has_valid_crc
 from native_log.records.reference.codec import codec_name
 from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import V2_HEADER, BatchHeader, header_at, wrap64
@@ -117,7 +117,7 @@ def _scan(
             position = base_position + index
             return Scanned(batches, stop.status, position, next_offset, stop.needed_bytes, stop.damage)
         batch = rest[: header.size_bytes]
-        rows.append(row(header, batch, has_right_crc(header, batch) if check_crcs else None))
+        rows.append(row(header, batch, has_valid_crc(header, batch) if check_crcs else None))
         index += header.size_bytes
         next_offset = wrap64(header.last_offset + 1)
         if order is not None:

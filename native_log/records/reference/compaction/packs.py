@@ -102,10 +102,10 @@ def unpack(data: memoryview) -> tuple[int, Iterable[tuple[bytes, int]]]:
     most = (len(data) - HEADER.size) // SHORT.size
     if not 0 <= count <= most:
         raise ValueError(f"the pack claims {count} entries, its {len(data)} bytes hold 0 to {most}")
-    return kind, entries_of(data, count, base)
+    return kind, index_entries(data, count, base)
 
 
-def entries_of(data: memoryview, count: int, base: int) -> Iterator[tuple[bytes, int]]:
+def index_entries(data: memoryview, count: int, base: int) -> Iterator[tuple[bytes, int]]:
     at = HEADER.size
     for number in range(count):
         try:
