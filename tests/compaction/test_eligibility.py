@@ -120,7 +120,7 @@ def test_an_empty_segment_has_no_first_timestamp(log: PartitionLog) -> None:
     assert not is_overdue(emptied, 100)
 
 
-def test_without_a_time_index_the_records_tell_the_age_of_a_segment(log: PartitionLog) -> None:
+def test_without_a_time_index_a_segment_is_as_old_as_its_records(log: PartitionLog) -> None:
     """Not the modification time of its file, which may be a copy."""
     config = LogConfig.parse({"min.compaction.lag.ms": MINUTE_MS})
     for segment in log.segments:

@@ -313,7 +313,7 @@ def test_a_directory_without_partitions_is_an_error(tmp_path: Path) -> None:
         native_log.erase(tmp_path / "logs", keys=["k1"])
 
 
-def test_files_that_are_not_kafka_s_are_reported(tmp_path: Path) -> None:
+def test_unknown_files_are_reported(tmp_path: Path) -> None:
     data = copy("plain-none", tmp_path)
     (data / "lost+found").mkdir()
     (data / "orders.bak").touch()

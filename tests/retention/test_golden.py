@@ -98,7 +98,7 @@ def test_there_are_runs() -> None:
     assert len(RUNS) == 8
 
 
-def test_delete_records_and_retain_have_the_broker_s_result(tmp_path: Path) -> None:
+def test_delete_records_and_retain_match_the_broker(tmp_path: Path) -> None:
     before, after = V41 / "delete-records/before", V41 / "delete-records/after"
     data = copy(before, tmp_path / "data")
 
@@ -186,7 +186,7 @@ def test_a_kill_at_any_change_leaves_a_readable_log_and_the_next_run_finishes(
     assert step > 10
 
 
-def test_files_tell_the_age_of_a_log_without_timestamps(tmp_path: Path) -> None:
+def test_a_log_without_timestamps_is_as_old_as_its_files(tmp_path: Path) -> None:
     """Message format 0 has no timestamps."""
     before = GOLDEN / "kafka-2.8/compact-v0/round1-before"
     data = copy(before, tmp_path / "data")

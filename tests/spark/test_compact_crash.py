@@ -41,7 +41,7 @@ SETTINGS = RunSettings(POLICY.config.log_cleaner_dedupe_buffer_size, NOW_MS, Fal
 
 
 class Killed(BaseException):
-    """Ends the process as a kill does: no code catches it."""
+    """Stands for the death of the process: no code catches it."""
 
 
 def records(data: Path) -> list[dict[str, Any]]:
