@@ -1,4 +1,4 @@
-"""What stands for a running broker."""
+"""A process that holds the lock of a log directory, in place of a running broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with open(sys.argv[1], "w") as file:
 
 @contextmanager
 def held_lock(log_dir: Path) -> Iterator[int]:
-    """Another process holds the directory's lock as a broker does; gives its pid."""
+    """Hold the lock of a log directory in another process, as a broker does; yield its pid."""
     command = [sys.executable, "-c", _HOLD, str(log_dir / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

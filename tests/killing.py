@@ -1,4 +1,4 @@
-"""A process that is killed on its way: at the n-th of the calls that change files."""
+"""Run work in a process that is killed at its n-th change of a file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TOO_LONG_SECONDS = 60
 
 
 def survives(call: Callable[[], object], step: int) -> bool:
-    """Runs `call` in a process of its own, which is killed right before its `step`-th change of a file, or,
-    of a write, when half of it is done. Whether it came to its end before that.
+    """Run `call` in a child process that is killed right before its `step`-th change of a file.
 
-    (What a process wrote outlives it: fsync counts as a change, but is not done, to be quick.)
+    A write is killed when half of it is done. Written data outlives the process, so fsync counts as a change
+    but is not executed, which is faster. Return whether `call` finished before that.
     """
     child = os.fork()
     if child == 0:
@@ -87,7 +87,7 @@ def _count_down(left: int) -> None:
 
 @contextmanager
 def no_file_grows_beyond(size_bytes: int) -> Iterator[None]:
-    """As on a disk that is nearly full: writes beyond that fail, by an OSError that names no file."""
+    """Make writes beyond this size fail, as on a nearly full disk, with an OSError that names no file."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
     try:

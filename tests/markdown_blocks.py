@@ -3,7 +3,7 @@
 - `python` blocks of a page share one namespace. `sql` blocks run through the variable `spark`.
 - Of `sh` blocks, `kafkalog` commands run in this process, `make` commands must name a target of the Makefile.
 - A `text` block directly after a block is what that block prints. A line `...` stands for any lines.
-- `# exit code 1` behind a command is the exit code that it must have; without it, 0.
+- `# exit code 1` after a command is the exit code that it must have; without it, 0.
 - `<!-- not run: <reason> -->` in the line before a block excludes it.
 
 The working directory has a copy of `examples/`, whose log directory a broker wrote, and of `conf/`.

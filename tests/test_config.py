@@ -1,4 +1,4 @@
-"""Settings by Kafka's names: precedence, units, bounds, slips."""
+"""Settings by Kafka's names: precedence, units, bounds and misspellings."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def test_names_and_units(given: dict[str, object], field: str, value: object) ->
         ("preallocate", "yes", "true or false"),
     ],
 )
-def test_values_that_are_not_allowed_name_setting_value_and_range(
-    name: str, value: str, allowed: str
-) -> None:
+def test_errors_name_setting_value_and_range(name: str, value: str, allowed: str) -> None:
     with pytest.raises(InvalidConfigError) as error:
         LogConfig.parse({name: value})
     assert name in str(error.value) and value in str(error.value) and allowed in str(error.value)
@@ -60,12 +58,12 @@ def test_values_that_are_not_allowed_name_setting_value_and_range(
 @pytest.mark.parametrize(
     "slip", ["segment.byte", "segment_bytes", "Segment.Bytes", "retention.m", "flush.messges"]
 )
-def test_a_slip_is_an_error_that_names_the_right_one(slip: str) -> None:
+def test_a_misspelled_name_raises_an_error_with_the_right_name(slip: str) -> None:
     with pytest.raises(InvalidConfigError, match=r"segment\.bytes|retention\.ms|flush\.messages"):
         LogConfig.parse({slip: "100"})
 
 
-def test_settings_of_other_concern_are_passed_over() -> None:
+def test_other_settings_are_ignored() -> None:
     others = {"min.insync.replicas": "2", "local.retention.ms": "5", "num.partitions": "3", "log.dirs": "/x"}
     assert LogConfig.parse(others) == LogConfig()
 

@@ -1,4 +1,4 @@
-"""What `import native_log` gives."""
+"""The public names of `import native_log`, and the installation commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_an_error_does_not_cost_arrow() -> None:
 
 
 def test_every_install_line_names_something_that_pip_finds() -> None:
-    """The distribution is on no index: only a checkout, or its requirements, can be installed."""
+    """The package is on no index: only a checkout or its requirements can be installed."""
     root = Path(__file__).parents[1]
     extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     sources = (file for file in root.glob("*_*/**/*.py") if "tests" not in file.parts)

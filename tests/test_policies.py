@@ -1,4 +1,4 @@
-"""Which topics may be compacted or deleted from: the whole table."""
+"""Which topics may be compacted or deleted from: a table of all cases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ POLICY = "cleanup.policy"
 @pytest.mark.parametrize(
     ("facts", "config", "unnamed", "named"),
     [
-        # Nothing is stored: only retention settings, or the policy, make it delete.
+        # Nothing is stored: segments are deleted only if retention settings or the policy are given.
         (OLD_DIRECTORY, {}, POLICY, POLICY),
         (OLD_DIRECTORY, AGE, 5, 5),
         (OLD_DIRECTORY, {"retention.bytes": "5"}, -1, -1),
@@ -50,7 +50,7 @@ POLICY = "cleanup.policy"
         (OLD_DIRECTORY, COMPACT | AGE, "compacted", "compacted"),
         (OLD_DIRECTORY, BOTH | AGE, 5, 5),
         (OLD_DIRECTORY, {"cleanup.policy": ""} | AGE, POLICY, POLICY),
-        # Compacted, by whatever sign: only if it is named with the policy.
+        # The topic is compacted, by any sign: segments are deleted only if it is named and the policy given.
         (CLEANED, {}, "compacted", "compacted"),
         (CLEANED, AGE, "compacted", "compacted"),
         (CLEANED, DELETE | AGE, "compacted", 5),
@@ -63,7 +63,7 @@ POLICY = "cleanup.policy"
         (stored(COMPACT | AGE), DELETE, "compacted", 5),
         (stored({}, was_compacted=True), AGE, "compacted", "compacted"),
         (stored(AGE, broker={"log.cleanup.policy": "compact"}), {}, "compacted", "compacted"),
-        # The stored policy contains delete: by the stored retention, unless one is given.
+        # The stored policy contains delete: the stored retention applies, unless one is given.
         (stored(DELETE | AGE), {}, 5, 5),
         (stored(BOTH | AGE), {}, 5, 5),
         (stored(BOTH | AGE, was_compacted=True), {}, 5, 5),
@@ -78,10 +78,10 @@ POLICY = "cleanup.policy"
         (stored(AGE), {}, 5, 5),  # Kafka's default policy
         (stored({}), {}, POLICY, POLICY),
         (stored({"cleanup.policy": ""} | AGE), {}, POLICY, POLICY),
-        # Elsewhere, too.
+        # The topic has remote storage.
         (stored(DELETE | AGE | {"remote.storage.enable": "true"}), {}, *["remote.storage.enable"] * 2),
         (stored(DELETE | {"remote.storage.enable": "true"}), DELETE | AGE, "remote.storage.enable", 5),
-        # Not understood.
+        # The stored configuration is unreadable or invalid.
         (UNREADABLE, AGE, POLICY, POLICY),
         (UNREADABLE, DELETE | AGE, POLICY, 5),
         (stored({"cleanup.policy": "archive"}), DELETE | AGE, POLICY, POLICY),
@@ -131,7 +131,7 @@ def test_compaction(facts: TopicFacts, config: dict[str, str], unnamed: str, nam
     assert compacted(facts, config, named=True) == named
 
 
-def test_settings_given_override_stored_ones_whatever_name_they_have() -> None:
+def test_given_settings_override_stored_ones_of_any_name() -> None:
     facts = stored(
         COMPACT | {"min.cleanable.dirty.ratio": "0.1", "segment.bytes": "9000"},
         broker={"log.segment.bytes": "7000", "log.cleaner.delete.retention.ms": "3"},
@@ -152,11 +152,11 @@ def test_settings_given_override_stored_ones_whatever_name_they_have() -> None:
         (stored(BOTH, was_compacted=True), {"compact", "delete"}, "topic"),
     ],
 )
-def test_what_tells_a_policy(facts: TopicFacts, policy: set[str] | None, source: str | None) -> None:
+def test_the_source_of_a_policy(facts: TopicFacts, policy: set[str] | None, source: str | None) -> None:
     found = cleanup_policy(facts)
     assert (found.values, found.source) == (policy, source)
 
 
-def test_settings_that_are_not_valid_are_refused_at_once() -> None:
+def test_invalid_settings_are_rejected_at_once() -> None:
     with pytest.raises(InvalidConfigError, match=r"retention\.ms"):
         Request.of(None, {"retention.ms": "soon"})

@@ -1,4 +1,4 @@
-"""What `native_log` exports."""
+"""The names that `native_log` exports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(r"\b(?:[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]+(?:_[A-Z]+)*_S
 
 
 def our_names() -> set[str]:
-    """Classes and schemas that the package defines anywhere."""
+    """Return the classes and schemas that any module of the package defines."""
     found = set()
     for module in pkgutil.walk_packages(native_log.__path__, "native_log."):
         if module.name.split(".")[1] in _PRIVATE:

@@ -1,4 +1,4 @@
-"""Settings from files, and what a file cannot ask for."""
+"""Settings from files, and settings that are ignored in a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_is_given_overrides_the_file(tmp_path: Path) -> None:
+def test_given_settings_override_the_file(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("retention.ms = 5\n#segment.bytes=1\n\nretention.bytes=7")
     expected = {"retention.ms": "6", "retention.bytes": "7"}
     assert merge_settings(tmp_path / "conf", {"retention.ms": "6"}) == expected
@@ -40,7 +40,7 @@ def test_a_file_may_ask_not_to_delete(tmp_path: Path, caplog: pytest.LogCaptureF
     assert not caplog.records
 
 
-def test_a_line_that_is_no_setting_is_named(tmp_path: Path) -> None:
+def test_an_invalid_line_is_reported_with_its_number(tmp_path: Path) -> None:
     (tmp_path / "conf").write_text("retention.ms=5\nretention.bytes\n")
     with pytest.raises(InvalidConfigError, match=r"line 2: expected NAME=VALUE, found"):
         merge_settings(tmp_path / "conf", {})

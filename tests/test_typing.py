@@ -63,7 +63,7 @@ BAD = """
 
 
 def mypy(code: str, tmp_path: Path) -> list[str]:
-    """Its complaints: line numbers and codes."""
+    """Return the line numbers and codes of mypy's errors."""
     file = tmp_path / "user.py"
     file.write_text(textwrap.dedent(code))
     options = ["--strict", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]

@@ -25,7 +25,7 @@ with open(sys.argv[1] + "/.lock", "r+") as file:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         print("locked")
     except OSError:
-        print("refused")
+        print("rejected")
 """
 WRITER = """
 import sys, pyarrow as pa
@@ -46,7 +46,7 @@ def in_another_process(code: str, log_dir: Path, *arguments: str) -> str:
 
 
 def open_and_close(log_dir: Path) -> None:
-    """What a copy of the directory does with the lock file."""
+    """Open and close the lock file, as a copy of the directory does."""
     (log_dir / ".lock").read_bytes()
 
 
@@ -82,13 +82,13 @@ def test_a_running_broker_is_named_and_not_disturbed(tmp_path: Path) -> None:
     assert lock_holder(tmp_path) is None
 
 
-def test_the_lock_survives_what_its_process_opens_and_closes(log_dir: Path) -> None:
+def test_the_lock_survives_other_descriptors_of_its_process(log_dir: Path) -> None:
     with LogDir(log_dir) as logs:
         log = logs.partition("t", 0)
         log.append(RECORD)
         assert f"process {os.getpid()}" in in_another_process(WRITER, log_dir)
         open_and_close(log_dir)
-        assert in_another_process(BROKER, log_dir) == "refused"
+        assert in_another_process(BROKER, log_dir) == "rejected"
         assert "locked by a process" in in_another_process(WRITER, log_dir)
         log.append(RECORD)
         assert f"process {os.getpid()}" in in_another_process(WRITER, log_dir)
@@ -98,13 +98,13 @@ def test_the_lock_survives_what_its_process_opens_and_closes(log_dir: Path) -> N
 
 
 def test_a_second_name_of_the_directory_is_no_way_in(log_dir: Path, tmp_path: Path) -> None:
-    """As of a bind mount: another path, the same file."""
+    """A bind mount gives such paths: another path to the same file."""
     (tmp_path / "mounted").mkdir()
     with LogDirLock(log_dir):
         (tmp_path / "mounted/.lock").hardlink_to(log_dir / ".lock")
         with pytest.raises(LogDirInUseError):
             LogDirLock(tmp_path / "mounted")
-        assert in_another_process(BROKER, log_dir) == "refused"
+        assert in_another_process(BROKER, log_dir) == "rejected"
 
 
 FORK = """
@@ -142,7 +142,7 @@ print(os.waitpid(child, 0)[1])
 
 
 def test_a_forked_process_neither_writes_nor_keeps_or_drops_the_lock(log_dir: Path) -> None:
-    assert in_another_process(FORK, log_dir, BROKER).split() == ["refused", "locked", "0"]
+    assert in_another_process(FORK, log_dir, BROKER).split() == ["rejected", "locked", "0"]
     assert values(log_dir) == [b"v", b"v"]
 
 
@@ -165,7 +165,7 @@ for guard in (lock._guard, write_session._guard):
     threads[-1].start()
     held.wait()
 if (child := os.fork()) == 0:
-    signal.alarm(30)  # it would wait for ever
+    signal.alarm(30)  # without this, a failure would hang
     with LogDir(sys.argv[1]) as logs:
         logs.partition("t", 0).append(pa.record_batch({"value": ["v"]}))
     os._exit(0)
@@ -193,10 +193,10 @@ def test_a_lock_file_that_was_replaced_stops_the_writer(log_dir: Path) -> None:
     assert not (log_dir / ".kafka_cleanshutdown").exists()
 
 
-def test_a_lock_file_removed_by_a_stopping_broker_is_made_again(
+def test_a_lock_file_removed_by_a_stopping_broker_is_created_again(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may go between being opened and being locked."""
+    """The file may be removed after it is opened and before it is locked."""
     locking, removed = lock._lock_description, []
 
     def removing(descriptor: int, path: Path) -> bool:
@@ -208,7 +208,7 @@ def test_a_lock_file_removed_by_a_stopping_broker_is_made_again(
     monkeypatch.setattr(lock, "_lock_description", removing)
     with LogDirLock(log_dir):
         assert removed
-        assert in_another_process(BROKER, log_dir) == "refused"
+        assert in_another_process(BROKER, log_dir) == "rejected"
 
 
 @pytest.fixture
@@ -221,10 +221,10 @@ def test_without_description_locks_the_lock_is_taken_again(log_dir: Path) -> Non
     with LogDir(log_dir) as logs:
         log = logs.partition("t", 0)
         log.append(RECORD)
-        assert in_another_process(BROKER, log_dir) == "refused"
+        assert in_another_process(BROKER, log_dir) == "rejected"
         open_and_close(log_dir)
         log.append(RECORD)
-        assert in_another_process(BROKER, log_dir) == "refused"
+        assert in_another_process(BROKER, log_dir) == "rejected"
         assert f"process {os.getpid()}" in in_another_process(WRITER, log_dir)
     assert values(log_dir) == [b"v", b"v"]
 
@@ -244,7 +244,7 @@ def test_without_description_locks_a_second_writer_is_seen(log_dir: Path) -> Non
 
 
 @pytest.mark.usefixtures("no_description_locks")
-def test_without_description_locks_a_broker_that_came_is_named(log_dir: Path) -> None:
+def test_without_description_locks_a_broker_that_took_the_lock_is_named(log_dir: Path) -> None:
     logs = LogDir(log_dir)
     log = logs.partition("t", 0)
     log.append(RECORD)
@@ -255,9 +255,7 @@ def test_without_description_locks_a_broker_that_came_is_named(log_dir: Path) ->
     assert values(log_dir) == [b"v"]
 
 
-def test_a_file_system_without_locks_is_an_error_that_says_so(
-    log_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_locks_raises_an_error(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(*_: Any) -> int:
         raise OSError(errno.ENOLCK, "No locks available")
 

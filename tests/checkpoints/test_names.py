@@ -18,7 +18,7 @@ UID = "a81a7fcf8a9b41cfb1c5d72f7471f273"
         ("t-2147483647", "t", 2147483647, "normal"),
         ("t-007", "t", 7, "normal"),
         ("__cluster_metadata-0", "__cluster_metadata", 0, "normal"),
-        # Topics may end as the marked directories do.
+        # Topics may end with the suffixes of marked directories.
         ("x-delete-0", "x-delete", 0, "normal"),
         ("a.b.c-future-1", "a.b.c-future", 1, "normal"),
         ("x.y-stray-3", "x.y-stray", 3, "normal"),
@@ -47,7 +47,7 @@ def test_partition_names(name: str, topic: str, partition: int, kind: str) -> No
         "topic",
         "t-2147483648",
         "t-1x",
-        "t-１",  # a digit to Unicode, not to Java's parseInt of a name that a broker wrote
+        "t-１",  # a digit in Unicode, which brokers do not write
         "my topic-0",
         "..-0",
         "t" * 250 + "-0",
@@ -74,7 +74,7 @@ _PARTITIONS = st.integers(0, 2**31 - 1)
 
 
 @given(_TOPICS, _PARTITIONS)
-def test_every_topic_is_found_again_in_its_directories_name(topic: str, partition: int) -> None:
+def test_every_topic_is_parsed_from_its_directory_name(topic: str, partition: int) -> None:
     found = parse_partition_name(f"{topic}-{partition}")
     assert found is not None
     assert (found.topic, found.partition, found.kind) == (topic, partition, PartitionKind.NORMAL)

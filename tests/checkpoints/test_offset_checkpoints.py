@@ -66,7 +66,9 @@ def test_malformed(text: str, line: int, found: str) -> None:
         st.integers(0, 2**63 - 1),
     )
 )
-def test_what_is_written_is_read_and_a_missing_line_noticed(offsets: dict[tuple[str, int], int]) -> None:
+def test_written_checkpoints_are_read_and_a_missing_line_is_noticed(
+    offsets: dict[tuple[str, int], int],
+) -> None:
     lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets.items()]
     text = f"0\n{len(lines)}\n" + "".join(lines)
     assert parse_offset_checkpoint(text) == offsets

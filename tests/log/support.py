@@ -1,4 +1,4 @@
-"""Logs written by the tests, golden logs opened, and rows of either as plain values."""
+"""Write logs, open golden logs, and return their rows as plain values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_golden(partition: GoldenPartition, path: Path | None = None) -> Partiti
 
 
 def as_rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
-    """Rows of COLUMNS as the fixtures tell them."""
+    """Return rows of COLUMNS in the form of the fixtures' expected rows."""
     rows = []
     for batch in batches:
         rows += batch.set_column(1, "timestamp", batch.column("timestamp").cast("int64")).to_pylist()
@@ -50,13 +50,13 @@ def offsets(batches: Iterable[pa.RecordBatch]) -> list[int]:
 
 
 def batch(offset: int, count: int = 3, size: int = 20, **fields: Any) -> bytes:
-    """A batch of magic 2: `count` records with values of `size` bytes that tell their offsets."""
+    """Return a batch of magic 2 with `count` records. Each value has `size` bytes and contains its offset."""
     values = [str(offset + i).encode().rjust(size, b".") for i in range(count)]
     return v2([Rec(b"k", value) for value in values], offset, **fields)
 
 
 def write_log(directory: Path, segments: Mapping[int, Sequence[bytes]]) -> Path:
-    """A partition directory with the given batches by base offset, and an empty offset index for each."""
+    """Write a partition directory with segments by base offset, and an empty offset index for each."""
     directory.mkdir(parents=True, exist_ok=True)
     for base_offset, batches in segments.items():
         (directory / file_name(base_offset, "log")).write_bytes(b"".join(batches))

@@ -1,5 +1,4 @@
-"""Appending: what is written is read, rolled and closed as by a broker; what fails leaves the log as it
-was."""
+"""PartitionLog.append and append_batches roll and close as a broker does, and errors have no effect."""
 
 from __future__ import annotations
 
@@ -62,12 +61,12 @@ def logs(tmp_path: Path) -> Path:
     return path
 
 
-def opened(logs: Path, **config: object) -> PartitionLog:
+def open_log(logs: Path, **config: object) -> PartitionLog:
     return LogDir(logs).partition("t", 0, config={k.replace("_", "."): v for k, v in config.items()})
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """Of all files of a log directory; the lock and zeros behind index entries are no content."""
+    """Return the contents of all files of a log directory, without the lock and zeros after index entries."""
     files = (file for file in path.rglob("*") if file.is_file() and file.name != ".lock")
     return {
         str(file.relative_to(path)): file.read_bytes().rstrip(b"\0")
@@ -77,8 +76,8 @@ def contents(path: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_log_shown_in_a_notebook_says_what_it_is(logs: Path) -> None:
-    with opened(logs) as log:
+def test_repr_shows_path_offsets_and_segments(logs: Path) -> None:
+    with open_log(logs) as log:
         log.append(records(5))
         assert repr(log) == f"PartitionLog('{logs}/t-0', offsets 0 to 5, 1 segments)"
 
@@ -87,38 +86,38 @@ def test_threads_append_in_turn(logs: Path) -> None:
     def append(thread: int) -> list[int]:
         return [log.append(records(7, first=1000 * thread + 7 * i)) for i in range(20)]
 
-    with opened(logs, segment_bytes=2000) as log, ThreadPoolExecutor(8) as pool:
+    with open_log(logs, segment_bytes=2000) as log, ThreadPoolExecutor(8) as pool:
         firsts = [first for some in pool.map(append, range(8)) for first in some]
     assert sorted(firsts) == list(range(0, 8 * 20 * 7, 7))
-    found = values(opened(logs))
+    found = values(open_log(logs))
     assert sorted(map(int, (value.strip(b".") for value in found))) == [
         1000 * thread + i for thread in range(8) for i in range(140)
     ]
 
 
 def test_a_forked_process_appends_nothing_to_its_parents_log(logs: Path) -> None:
-    with opened(logs) as log:
+    with open_log(logs) as log:
         log.append(records(3))
         child = os.fork()
         if child == 0:
-            refused = False
+            rejected = False
             try:
                 log.append(records(5))
             except LogDirInUseError:
-                refused = True
+                rejected = True
             finally:
                 log.close()
-                os._exit(0 if refused else 1)
+                os._exit(0 if rejected else 1)
         assert os.waitpid(child, 0)[1] == 0
         log.append(records(2, first=3))
-    assert len(values(opened(logs))) == 5
+    assert len(values(open_log(logs))) == 5
     assert (logs / ".kafka_cleanshutdown").exists()
 
 
 @pytest.mark.parametrize("given", ["pandas", "reader", "array interface"])
-def test_whatever_arrow_can_take_is_appended(logs: Path, given: str) -> None:
+def test_arrow_compatible_records_are_appended(logs: Path, given: str) -> None:
     some = records(5)
-    with opened(logs) as log:
+    with open_log(logs) as log:
         if given == "pandas":
             log.append(some.to_pandas())  # type: ignore[arg-type]
         elif given == "reader":
@@ -129,32 +128,32 @@ def test_whatever_arrow_can_take_is_appended(logs: Path, given: str) -> None:
 
 
 @pytest.mark.parametrize("given", [[{"value": b"v"}], {"value": [b"v"]}, "v", None])
-def test_what_arrow_cannot_take_is_refused(logs: Path, given: Any) -> None:
-    with opened(logs) as log, pytest.raises(TypeError, match="expected a pyarrow RecordBatch or Table"):
+def test_other_objects_are_rejected(logs: Path, given: Any) -> None:
+    with open_log(logs) as log, pytest.raises(TypeError, match="expected a pyarrow RecordBatch or Table"):
         log.append(given)
-    assert opened(logs).log_end_offset == 0
+    assert open_log(logs).log_end_offset == 0
 
 
 @pytest.mark.parametrize("times", [pa.array([1.5]), pa.array([5], pa.date32()), pa.array(["2025-01-01"])])
-def test_times_of_other_types_are_refused(logs: Path, times: pa.Array) -> None:
+def test_timestamps_of_other_types_are_rejected(logs: Path, times: pa.Array) -> None:
     rows = pa.record_batch({"value": [b"v"], "timestamp": times})
     with (
-        opened(logs) as log,
+        open_log(logs) as log,
         pytest.raises(ValueError, match="column timestamp: expected timestamps or int64"),
     ):
         log.append(rows)
 
 
-def test_what_was_appended_is_read_at_once_and_after_close(logs: Path) -> None:
-    log = opened(logs)
+def test_appended_records_are_read_at_once_and_after_close(logs: Path) -> None:
+    log = open_log(logs)
     assert log.append(records(10), now_ms=NOW) == 0
     assert log.append(records(5, first=10), now_ms=NOW) == 10
     wanted = [str(i).encode().rjust(20, b".") for i in range(15)]
     assert (log.log_end_offset, log.high_watermark, log.last_stable_offset) == (15, 15, 15)
     assert values(log) == wanted
     log.close()
-    assert values(log) == values(opened(logs)) == wanted
-    keys = [k for b in opened(logs).read(columns=["key"]) for k in b.column(0).to_pylist()]
+    assert values(log) == values(open_log(logs)) == wanted
+    keys = [k for b in open_log(logs).read(columns=["key"]) for k in b.column(0).to_pylist()]
     assert keys[:4] == [b"k0", b"k1", None, b"k3"]
     assert log.append(records(1, first=15), now_ms=NOW) == 15
     log.close()
@@ -174,7 +173,7 @@ def test_any_sequence_of_appends_gives_the_same_rows(
     segment_bytes: int,
     codec: str,
 ) -> None:
-    """And an index written is one rebuilt. Closing and opening between appends changes no row."""
+    """Closing and opening between appends changes no row, and rebuilt indexes equal the written ones."""
     path = tmp_path_factory.mktemp("logs") / "t-0"
     path.mkdir()
     config = {"segment.bytes": segment_bytes, "index.interval.bytes": 200}
@@ -194,13 +193,13 @@ def test_any_sequence_of_appends_gives_the_same_rows(
     before = contents(path)
     plan = recover_log(path, recovery_point=0, log_start_offset=0, config=LogConfig.parse(config))
     assert not plan.loses_data
-    if not cuts:  # a segment opened again counts its interval anew, as in a broker
+    if not cuts:  # as in a broker, a segment that is opened again restarts its index interval
         assert contents(path) == before
 
 
-def test_a_table_in_many_pieces_makes_no_small_batches(logs: Path) -> None:
+def test_a_table_of_many_chunks_gives_no_small_batches(logs: Path) -> None:
     table = pa.Table.from_batches([records(3, first=3 * i) for i in range(100)])
-    with opened(logs, cleanup_policy="delete") as log:
+    with open_log(logs, cleanup_policy="delete") as log:
         assert log.append(table, batch_size=1 << 20, now_ms=NOW) == 0
     (found,) = log.batches()
     assert found.num_rows == 1
@@ -211,8 +210,8 @@ def test_a_table_in_many_pieces_makes_no_small_batches(logs: Path) -> None:
     log.close()
 
 
-def test_what_this_process_appends_to_is_not_compacted(logs: Path) -> None:
-    with opened(logs) as log:
+def test_a_log_open_for_appending_is_not_compacted(logs: Path) -> None:
+    with open_log(logs) as log:
         log.append(records(3), now_ms=NOW)
         with pytest.raises(LogDirInUseError, match="this very process"):
             compact(logs, "t")
@@ -221,15 +220,15 @@ def test_what_this_process_appends_to_is_not_compacted(logs: Path) -> None:
 
 
 def test_rolled_by_size_with_snapshots_and_trimmed_indexes(logs: Path) -> None:
-    with opened(logs, segment_bytes=2000, index_interval_bytes=300) as log:
+    with open_log(logs, segment_bytes=2000, index_interval_bytes=300) as log:
         for i in range(20):
             log.append(records(10, first=10 * i), now_ms=NOW)
         active = log.segments[-1]
         assert (active.path.parent / str(active.index)).stat().st_size == 10485760
-    segments = opened(logs).segments
+    segments = open_log(logs).segments
     assert len(segments) > 2
     assert all(segment.size_bytes <= 2000 for segment in segments)
-    snapshots = {offset for offset, _ in opened(logs).snapshots}
+    snapshots = {offset for offset, _ in open_log(logs).snapshots}
     assert snapshots == {segment.base_offset for segment in segments[1:]} | {200}
     for segment in segments:
         assert segment.load_offset_index().health(segment.size_bytes).status == "ok"
@@ -238,13 +237,13 @@ def test_rolled_by_size_with_snapshots_and_trimmed_indexes(logs: Path) -> None:
 
 def test_a_later_close_leaves_no_stray_snapshot(logs: Path) -> None:
     for i in range(3):
-        with opened(logs) as log:
+        with open_log(logs) as log:
             log.append(records(5, first=5 * i), now_ms=NOW)
-    assert [offset for offset, _ in opened(logs).snapshots] == [15]
+    assert [offset for offset, _ in open_log(logs).snapshots] == [15]
 
 
 def test_rolled_by_record_time_not_by_the_clock(logs: Path) -> None:
-    with opened(logs, segment_ms=1000) as log:
+    with open_log(logs, segment_ms=1000) as log:
         log.append(records(3, timestamp=T0), now_ms=NOW)
         log.append(records(3, timestamp=T0 + 1000), now_ms=NOW + 10**9)
         log.append(records(3, timestamp=T0 + 1001), now_ms=NOW)
@@ -253,29 +252,29 @@ def test_rolled_by_record_time_not_by_the_clock(logs: Path) -> None:
 
 
 def test_rolled_when_an_index_is_full(logs: Path) -> None:
-    with opened(logs, segment_index_bytes=40, index_interval_bytes=0) as log:
+    with open_log(logs, segment_index_bytes=40, index_interval_bytes=0) as log:
         log.append(records(90), batch_size=0, now_ms=NOW)
     assert len(log.segments) > 10
-    assert values(opened(logs)) == [str(i).encode().rjust(20, b".") for i in range(90)]
+    assert values(open_log(logs)) == [str(i).encode().rjust(20, b".") for i in range(90)]
 
 
-def test_checkpoints_and_the_mark_of_a_clean_shutdown(logs: Path) -> None:
+def test_checkpoints_and_the_clean_shutdown_marker(logs: Path) -> None:
     mark = logs / ".kafka_cleanshutdown"
-    with opened(logs) as log:
+    with open_log(logs) as log:
         log.append(records(7), now_ms=NOW)
         assert not mark.exists()
     assert mark.exists()
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         assert (logs / name).read_text() == "0\n1\nt 0 7\n"
     assert (logs / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
-    mark.unlink()  # a directory that needs recovery elsewhere is not marked clean
-    with opened(logs) as log:
+    mark.unlink()  # without it, other logs may need recovery, so the marker must not be written
+    with open_log(logs) as log:
         log.append(records(7), now_ms=NOW)
     assert not mark.exists()
 
 
 def test_leader_epochs(logs: Path) -> None:
-    with opened(logs) as log:
+    with open_log(logs) as log:
         log.append(records(2), now_ms=NOW)
         log.append(records(2), leader_epoch=3, now_ms=NOW)
         log.append(records(2), now_ms=NOW)
@@ -285,7 +284,7 @@ def test_leader_epochs(logs: Path) -> None:
 
 
 def test_log_append_time(logs: Path) -> None:
-    with opened(logs, message_timestamp_type="LogAppendTime") as log:
+    with open_log(logs, message_timestamp_type="LogAppendTime") as log:
         log.append(records(3), now_ms=NOW)
         log.append_batches(batch(0), now_ms=NOW + 1)
     found = pa.Table.from_batches(log.read(columns=["timestamp", "timestampType"]))
@@ -304,7 +303,7 @@ def test_log_append_time(logs: Path) -> None:
         ({"segment.bytes": 200}, records(1, size=200), RecordTooLargeError, "segment.bytes"),
     ],
 )
-def test_records_that_a_broker_would_not_take(
+def test_records_that_a_broker_rejects_are_rejected(
     logs: Path, config: dict[str, object], given: pa.RecordBatch, error: type[Exception], named: str
 ) -> None:
     log = LogDir(logs).partition("t", 0, config=config)
@@ -318,29 +317,29 @@ def test_records_that_a_broker_would_not_take(
 
 def test_batches_keep_their_bytes_but_for_offset_and_epoch(logs: Path) -> None:
     data = batch(100, codec="lz4") + batch(500, count=2, codec="zstd")
-    with opened(logs) as log:
+    with open_log(logs) as log:
         log.append(records(4), now_ms=NOW)
         assert log.append_batches(data, leader_epoch=2, now_ms=NOW) == 4
     written = log.segments[0].path.read_bytes()[-len(data) :]
     size = len(batch(100, codec="lz4"))
-    for start, stop in ((16, size), (size + 16, len(data))):  # from the magic on, the checksum included
+    for start, stop in ((16, size), (size + 16, len(data))):  # from the magic byte, checksum included
         assert written[start:stop] == data[start:stop]
     assert offsets(log.read(columns=["offset"])) == list(range(9))
     assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(0, 0), (2, 4)]
 
 
 def test_a_wrong_greatest_timestamp_is_put_right(logs: Path) -> None:
-    with opened(logs) as log:
+    with open_log(logs) as log:
         log.append_batches(batch(0, max_timestamp=T0 + 99), now_ms=NOW)
     (found,) = log.batches(check_crcs=True)
     assert found.column("maxTimestamp").to_pylist() == [T0]
     assert found.column("isValid").to_pylist() == [True]
 
 
-def test_batches_of_another_codec_or_magic_are_made_anew(logs: Path) -> None:
+def test_batches_of_another_codec_or_magic_are_encoded_again(logs: Path) -> None:
     from tests.records.build import message
 
-    with opened(logs, compression_type="gzip") as log:
+    with open_log(logs, compression_type="gzip") as log:
         log.append_batches(batch(0, codec="lz4") + batch(9, codec="gzip"), now_ms=NOW)
         log.append_batches(message(1, 3, b"k", b"old"), now_ms=NOW)
     found = pa.Table.from_batches(log.batches(check_crcs=True))
@@ -364,10 +363,10 @@ def test_batches_of_another_codec_or_magic_are_made_anew(logs: Path) -> None:
         (batch(0, size=5000), RecordTooLargeError, "max.message.bytes"),
     ],
 )
-def test_batches_that_a_broker_would_not_take(
+def test_batches_that_a_broker_rejects_are_rejected(
     logs: Path, data: bytes, error: type[Exception], named: str
 ) -> None:
-    log = opened(logs, max_message_bytes=3000)
+    log = open_log(logs, max_message_bytes=3000)
     log.append(records(1), now_ms=NOW)
     before = contents(logs)
     with pytest.raises(error, match=named):
@@ -378,7 +377,7 @@ def test_batches_that_a_broker_would_not_take(
 
 def test_transactions(logs: Path) -> None:
     of_seven = {"attributes": 16, "producer_id": 7, "producer_epoch": 1}
-    with opened(logs) as log:
+    with open_log(logs) as log:
         log.append_batches(batch(0, base_sequence=0, **of_seven), now_ms=NOW)
         assert log.last_stable_offset == 0
         log.append_batches(marker(0, 7, 0, epoch=1), origin="coordinator", now_ms=NOW)
@@ -394,7 +393,7 @@ def test_transactions(logs: Path) -> None:
 
 def test_batches_of_a_replica_keep_their_offsets(logs: Path) -> None:
     data = batch(10, leader_epoch=1) + batch(50, leader_epoch=4, last_offset_delta=9)
-    with opened(logs) as log:
+    with open_log(logs) as log:
         log.append_batches(data, origin="replication", now_ms=NOW)
         assert log.segments[0].path.read_bytes() == data
         assert log.log_end_offset == 60
@@ -405,41 +404,41 @@ def test_batches_of_a_replica_keep_their_offsets(logs: Path) -> None:
 
 @pytest.mark.parametrize("tail", [batch(3)[:-5], b"\0" * 100, batch(3, crc=1), b"garbage that is no batch"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_that_a_crash_left_torn_is_refused(logs: Path, tail: bytes, clean: bool) -> None:
+def test_a_log_with_a_torn_end_is_rejected(logs: Path, tail: bytes, clean: bool) -> None:
     path = write_log(logs / "t-0", {0: [batch(0), tail]})
     if not clean:
         (logs / ".kafka_cleanshutdown").unlink()
     before = contents(logs)
     with pytest.raises(LogNeedsRecoveryError, match="kafkalog recover"):
-        opened(logs).append(records(1), now_ms=NOW)
+        open_log(logs).append(records(1), now_ms=NOW)
     assert contents(logs) == before
     recover_log(path, recovery_point=0, log_start_offset=0, config=LogConfig())
-    with opened(logs) as log:
+    with open_log(logs) as log:
         assert log.append(records(1), now_ms=NOW) == 3
 
 
-def test_damage_within_a_log_that_a_crash_left_is_refused(logs: Path) -> None:
+def test_damage_within_a_log_after_a_crash_is_rejected(logs: Path) -> None:
     path = write_log(logs / "t-0", {0: [batch(0), batch(3, crc=1)], 6: [batch(6)], 9: [batch(9)]})
     (logs / ".kafka_cleanshutdown").unlink()
     before = {file: file.read_bytes() for file in path.glob("*.log")}
-    with pytest.raises(LogNeedsRecoveryError, match="kafkalog recover") as refused:
-        opened(logs).append(records(1), now_ms=NOW)
-    assert (refused.value.position, refused.value.offset) == (len(batch(0)), 3)
+    with pytest.raises(LogNeedsRecoveryError, match="kafkalog recover") as rejected:
+        open_log(logs).append(records(1), now_ms=NOW)
+    assert (rejected.value.position, rejected.value.offset) == (len(batch(0)), 3)
     assert {file: file.read_bytes() for file in path.glob("*.log")} == before
 
 
-def test_indexes_that_a_crash_left_are_mended(logs: Path) -> None:
+def test_indexes_are_recovered_after_a_crash(logs: Path) -> None:
     write_log(logs / "t-0", {0: [batch(3 * i, size=3000) for i in range(9)]})
     (logs / ".kafka_cleanshutdown").unlink()
     (logs / "t-0" / f"{0:020d}.index").write_bytes(b"\0" * 800)
-    with opened(logs) as log:
+    with open_log(logs) as log:
         log.append(records(1), now_ms=NOW)
     assert log.segments[0].load_offset_index().health(log.size_bytes).status == "ok"
     assert len(log.segments[0].load_offset_index()) == 8
 
 
 class Fault:
-    """Lets the n-th call of a function of os fail."""
+    """Make the n-th call of a function of `os` fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
         self.calls, self.number, self.function = 0, number, getattr(os, name)
@@ -457,10 +456,10 @@ def test_no_space_left_at_any_step_leaves_the_log_as_it_was(
     logs: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     config: dict[str, object] = {"segment_bytes": 1500, "index_interval_bytes": 200, "flush_messages": 1}
-    with opened(logs, **config) as log:
+    with open_log(logs, **config) as log:
         log.append(records(20), now_ms=NOW)
     number = failures = 0
-    log = opened(logs, **config)
+    log = open_log(logs, **config)
     log.append(records(20, first=20), now_ms=NOW)
     wanted = values(log)
     while True:
@@ -476,13 +475,13 @@ def test_no_space_left_at_any_step_leaves_the_log_as_it_was(
                 break
         assert values(log) == wanted
         after = contents(logs / "t-0")
-        if name != "ftruncate":  # else what could not be cut off may be left behind what is written
+        if name != "ftruncate":  # if truncation fails, bytes may remain after the end
             assert {k for k in after if k.endswith(".log")} == {k for k in before if k.endswith(".log")}
             assert {k: after[k] for k in before if k.endswith(".log")} == {
                 k: v for k, v in before.items() if k.endswith(".log")
             }
         log.close()
-        log = opened(logs, **config)
+        log = open_log(logs, **config)
         assert values(log) == wanted
         log.append(records(0), now_ms=NOW)
     assert failures
@@ -492,7 +491,7 @@ def test_no_space_left_at_any_step_leaves_the_log_as_it_was(
 
 @contextlib.contextmanager
 def files_no_longer_than(size_bytes: int) -> Iterator[None]:
-    """Writes beyond are cut short, then fail, as on a full disk."""
+    """Let writes beyond this size be partial and then fail, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     on_signal = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
@@ -504,25 +503,25 @@ def files_no_longer_than(size_bytes: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("room", [0, 1, 100, 400, 1000, 1999])
-def test_writes_cut_short_leave_the_log_as_it_was(logs: Path, room: int) -> None:
+def test_partial_writes_leave_the_log_unchanged(logs: Path, room: int) -> None:
     config: dict[str, object] = {"segment_index_bytes": 400, "index_interval_bytes": 0}
-    with opened(logs, **config) as log:
+    with open_log(logs, **config) as log:
         log.append(records(30), batch_size=200, now_ms=NOW)
         before, size = contents(logs), log.size_bytes
         with files_no_longer_than(size + room), pytest.raises(OSError, match="too large"):
             log.append(records(30, first=30, size=100), batch_size=200, now_ms=NOW)
         assert (contents(logs), log.log_end_offset) == (before, 30)
         log.append(records(30, first=30), now_ms=NOW)
-    assert values(opened(logs)) == [str(i).encode().rjust(20, b".") for i in range(60)]
+    assert values(open_log(logs)) == [str(i).encode().rjust(20, b".") for i in range(60)]
 
 
 def test_a_read_only_directory(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: Any, **__: Any) -> int:
+    def rejected(*_: Any, **__: Any) -> int:
         raise OSError(errno.EROFS, "Read-only file system", str(logs))
 
-    log = opened(logs)
+    log = open_log(logs)
     before = contents(logs)
-    monkeypatch.setattr(os, "open", refused)
+    monkeypatch.setattr(os, "open", rejected)
     with pytest.raises(OSError, match="Read-only"):
         log.append(records(1), now_ms=NOW)
     monkeypatch.undo()
@@ -531,12 +530,12 @@ def test_a_read_only_directory(logs: Path, monkeypatch: pytest.MonkeyPatch) -> N
     log.close()
 
 
-def test_one_writer_of_a_partition_and_none_beside_a_broker(logs: Path) -> None:
-    log = opened(logs)
+def test_a_partition_has_one_writer_and_none_beside_a_broker(logs: Path) -> None:
+    log = open_log(logs)
     log.append(records(1), now_ms=NOW)
     with pytest.raises(LogDirInUseError, match="this very process"):
-        opened(logs).append(records(1), now_ms=NOW)
-    assert values(opened(logs)) == values(log)  # reading neither is refused nor drops the lock
+        open_log(logs).append(records(1), now_ms=NOW)
+    assert values(open_log(logs)) == values(log)  # reading is allowed and does not release the lock
     script = f"""
         import pyarrow as pa
         from native_log import LogDir
@@ -556,7 +555,7 @@ def test_one_writer_of_a_partition_and_none_beside_a_broker(logs: Path) -> None:
 
 def test_flush_by_messages_and_by_time(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
-    log = opened(logs, flush_messages=10, flush_ms=500)
+    log = open_log(logs, flush_messages=10, flush_ms=500)
     log.append(records(1), now_ms=NOW)
     fsync = os.fsync
 
@@ -577,7 +576,7 @@ def test_flush_by_messages_and_by_time(logs: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_preallocated_segments_are_trimmed(logs: Path) -> None:
-    log = opened(logs, preallocate="true", segment_bytes=4000)
+    log = open_log(logs, preallocate="true", segment_bytes=4000)
     log.append(records(10), now_ms=NOW)
     assert log.segments[-1].path.stat().st_size == 4000
     log.append(records(200, first=10), batch_size=1000, now_ms=NOW)
@@ -592,7 +591,7 @@ def test_preallocated_segments_are_trimmed(logs: Path) -> None:
     ("config", "size"), [({"max.message.bytes": 3 << 20}, 4 << 20), ({"segment.bytes": 3 << 20}, 4 << 20)]
 )
 def test_a_record_too_large_is_named_by_its_row_of_all(logs: Path, config: dict[str, int], size: int) -> None:
-    """Whatever pieces they were given in, or are encoded in."""
+    """Rows are numbered across chunks and slices."""
     sizes = [[1 << 20] * 9, [1 << 20, size], [1]]
     table = pa.Table.from_batches([pa.record_batch({"value": [b"v" * n for n in part]}) for part in sizes])
     if "segment.bytes" in config:
@@ -615,7 +614,7 @@ def test_a_record_too_large_is_named_by_its_row_of_all(logs: Path, config: dict[
         ("customer", "expected columns of key, value, .*, found 'customer'; leave it out"),
     ],
 )
-def test_columns_that_no_record_has_are_refused(logs: Path, column: str, says: str) -> None:
+def test_unknown_columns_are_rejected(logs: Path, column: str, says: str) -> None:
     rows = records(3).append_column(column, pa.array(["x"] * 3))
     with LogDir(logs).partition("t", 0) as log:
         with pytest.raises(ValueError, match=says):
@@ -623,17 +622,17 @@ def test_columns_that_no_record_has_are_refused(logs: Path, column: str, says: s
         assert log.log_end_offset == 0
 
 
-def test_what_was_read_can_be_appended(logs: Path) -> None:
+def test_records_that_were_read_can_be_appended(logs: Path) -> None:
     with LogDir(logs).partition("t", 0) as log:
         log.append(records(3))
         log.append(log.read().read_all())
-        # What pyarrow makes of a DataFrame's index.
+        # The column that pyarrow adds for a DataFrame's index.
         log.append(records(3).append_column("__index_level_0__", pa.array([3, 5, 7])))
         assert values(log) == values(log)[:3] * 3
 
 
 @pytest.mark.parametrize("name", ["topic", "partition"])
-def test_records_of_another_log_are_refused(logs: Path, name: str) -> None:
+def test_records_of_another_log_are_rejected(logs: Path, name: str) -> None:
     def named(*found: Any, as_dictionary: bool = False) -> pa.Table:
         column = pa.array(found)
         column = column.dictionary_encode() if as_dictionary else column

@@ -1,4 +1,4 @@
-"""Every partition that real brokers wrote: the rows a consumer got, in both isolation levels."""
+"""Read every partition of the fixtures: the rows are those that a consumer got, in both isolation levels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from native_log.segment import DamagedRange
     from tests.conftest import GoldenPartition
 
-# The broker served aborted records as committed there, for want of the index; the markers tell what is right.
+# There the broker served aborted records as committed, because the index was missing. The markers are right.
 NO_INDEX = "txn-noindex-removed"
-# The consumer went on at the raised offset and lost what follows in that segment; we find it damaged.
+# The consumer continued at the raised offset and lost the rest of that segment. Here the batch is damaged.
 FLIPPED = "corrupt-baseoffset-flip"
 
 SOUND = [p for p in PARTITIONS if "error" not in p.expected and FLIPPED not in p.fixture]
@@ -49,10 +49,7 @@ def test_offsets(golden: GoldenPartition) -> None:
 
 @pytest.mark.parametrize("golden", DAMAGED, ids=golden_id)
 def test_damaged(golden: GoldenPartition) -> None:
-    """The rows before the damage, then an error that says where it is;
-
-    behind it reading goes on if told to.
-    """
+    """Rows before the damage are read, then an error names its position. Rows after it can be read too."""
     log = open_golden(golden)
     rows = []
     with pytest.raises(CorruptRecordError) as raised:
@@ -61,7 +58,7 @@ def test_damaged(golden: GoldenPartition) -> None:
     facts = golden.facts
     assert raised.value.path == str(golden.path / facts["file"])
     assert raised.value.position == facts["batchPosition"]
-    # The consumer of 2^31-1 overflowed and lost what its fetch held before the damage; recovery counts right.
+    # The consumer overflowed at size 2^31-1 and lost the records before the damage. Recovery counts them.
     served = facts["servedAfterRecovery"] if golden.fixture.endswith("size-max") else golden.expected
     assert raised.value.offset == served["rows"]["count"] == len(rows)
     if served is golden.expected:
@@ -72,13 +69,15 @@ def test_damaged(golden: GoldenPartition) -> None:
     assert [(d.position, d.end_position) for d in damaged] == [
         (facts["batchPosition"], facts["batchPosition"] + facts["batchSize"])
     ]
-    behind = damaged[0].next_offset or next(s.base_offset for s in log.segments if s.base_offset > len(rows))
-    lost = range(damaged[0].offset, behind)
+    following = damaged[0].next_offset or next(
+        s.base_offset for s in log.segments if s.base_offset > len(rows)
+    )
+    lost = range(damaged[0].offset, following)
     assert read == [o for o in range(log.log_end_offset) if o not in lost]
 
 
 def test_a_raised_base_offset_costs_its_batch() -> None:
-    """No CRC covers it, but it does not fit between the batches around it."""
+    """The CRC does not cover the base offset, but it does not fit between the batches around it."""
     golden = next(p for p in PARTITIONS if FLIPPED in p.fixture)
     log, facts = open_golden(golden), golden.facts
     with pytest.raises(CorruptRecordError, match="offsets from 119 to before 161") as raised:
@@ -91,12 +90,13 @@ def test_a_raised_base_offset_costs_its_batch() -> None:
 
 @pytest.mark.parametrize("golden", SOUND, ids=golden_id)
 def test_offsets_for_times(golden: GoldenPartition) -> None:
-    """As ListOffsets answered.
+    """The offsets are those of ListOffsets.
 
-    Where compaction had left a segment empty, or with empty batches, the broker gave up, and we go on.
+    The broker stopped at a segment that compaction left empty, or with empty batches; here the search
+    continues.
     """
     log = open_golden(golden)
-    if "corrupt-timeindex" in golden.fixture:  # misled the broker, but not us
+    if "corrupt-timeindex" in golden.fixture:  # the index misled the broker, but must not mislead this
         golden = next(p for p in PARTITIONS if p.fixture.endswith("corrupt-undamaged"))
     timestamps = None
     for isolation_level, name in (

@@ -1,5 +1,8 @@
-"""Killed at any system call that changes a file, appending, rolling, closing, creating and recovering leave
-what was there before, or what was to be; recovery mends the rest."""
+"""Kill processes at each system call that changes a file.
+
+Appending, rolling, closing, creating and recovering leave the old state or the new one, at the latest after
+recovery.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ APPENDED = 10
 
 
 class Parts:
-    """How many parts of its work a process has done, to be seen by its parent."""
+    """A counter of completed steps, which a process shares with its parent."""
 
     def __init__(self) -> None:
         self._count = mmap.mmap(-1, 1)
@@ -44,7 +47,7 @@ class Parts:
 def at_every_step(
     work: Callable[[Callable[[], None]], None], fresh: Callable[[], None]
 ) -> Iterator[tuple[int, int]]:
-    """(step, parts done) for each step at which `work` was killed; `fresh` is called before."""
+    """Run `work` and kill it at each step; yield (step, parts done). `fresh` is called before each run."""
     for step in count():
         fresh()
         parts = Parts()
@@ -55,7 +58,7 @@ def at_every_step(
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a killed process has written is there: only a machine that stops could lose it."""
+    """Do not flush: a killed process loses no written data, only a machine that crashes does."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
@@ -78,8 +81,8 @@ def problems(logs: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("before", [0, 3])
-def test_appends_are_there_as_a_whole_or_not_at_all(tmp_path: Path, before: int) -> None:
-    """Each is a single batch here. Those that were told to be done are there: the machine goes on."""
+def test_an_append_is_complete_or_absent(tmp_path: Path, before: int) -> None:
+    """Each append is a single batch. Completed appends must exist, because the machine does not crash."""
     start, logs = tmp_path / "start", tmp_path / "logs"
     with LogDir.create(start) as log_dir:
         log_dir.create_topic("t")
@@ -115,7 +118,7 @@ def test_appends_are_there_as_a_whole_or_not_at_all(tmp_path: Path, before: int)
     assert steps > 30
 
 
-def test_a_log_directory_that_was_left_half_made_can_be_made_again(tmp_path: Path) -> None:
+def test_a_partly_created_log_directory_can_be_created_again(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
 
     def work(done: Callable[[], None]) -> None:
@@ -130,7 +133,7 @@ def test_a_log_directory_that_was_left_half_made_can_be_made_again(tmp_path: Pat
         assert log_dir.directories[0].clean_shutdown
 
 
-def test_a_topic_is_made_as_a_whole_or_can_be_made_again(tmp_path: Path) -> None:
+def test_a_topic_is_complete_or_can_be_created_again(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
 
     def fresh() -> None:
@@ -157,7 +160,7 @@ def test_a_topic_is_made_as_a_whole_or_can_be_made_again(tmp_path: Path) -> None
 
 
 def damaged(path: Path) -> None:
-    """A log whose second segment is damaged, with all sorts of files that crashes leave."""
+    """Write a log with a damaged second segment, and with all kinds of files that crashes leave."""
     log = write_log(
         path / "t-0",
         {
@@ -211,7 +214,7 @@ def test_recovery_goes_on_where_it_was_killed(tmp_path: Path) -> None:
 
 
 def test_recovery_of_a_segment_without_its_index_goes_on_where_it_was_killed(tmp_path: Path) -> None:
-    """It is cut, and later ones are kept; were its index there before it is cut, they would go."""
+    """The segment is truncated and later ones are kept. If its index existed, they would be removed."""
     logs = tmp_path / "logs"
 
     def fresh() -> None:
@@ -230,7 +233,7 @@ def test_recovery_of_a_segment_without_its_index_goes_on_where_it_was_killed(tmp
         assert sizes == {0: len(batch(0)), 6: len(batch(6)), 9: len(batch(9))}, step
 
 
-def test_reindexing_leaves_indexes_that_are_right(tmp_path: Path) -> None:
+def test_reindexing_leaves_valid_indexes(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
 
     def fresh() -> None:

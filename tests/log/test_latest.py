@@ -1,4 +1,4 @@
-"""The newest record of each key, held against what reading everything gives."""
+"""LogRange.latest: the newest record of each key, compared with reading everything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 
 def newest(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By its definition."""
+    """Return the newest record of each key, by definition."""
     last: dict[bytes, int] = {}
     for row in records:
         if row["key"] is not None:
@@ -60,7 +60,7 @@ def test_newest_of_each_key(
     map_bytes: int,
     cut: tuple[int, int],
 ) -> None:
-    """However little memory there is for keys, and of any range, which may begin and end within batches."""
+    """The result is right for any memory limit and any range, which may begin and end within batches."""
     segments: dict[int, list[bytes]] = {0: []}
     offset = 0
     for number, (kind, records, codec) in enumerate(steps):
@@ -90,14 +90,14 @@ def test_golden(partition: GoldenPartition) -> None:
         part = log.range(isolation_level=level)
         asked = ["value", "key", "offset"]
         every = rows(part.read(asked, mode="dropMalformed"))
-        # Rounds go by offsets: with some that are in no order, a record too many may be left by each.
+        # Rounds are ranges of offsets. If offsets are not in order, each round may keep an extra record.
         in_order = all(one["offset"] < two["offset"] for one, two in pairwise(every))
         map_bytes = 300 if in_order else 1 << 20
         assert rows(part.latest(asked, mode="dropMalformed", map_bytes=map_bytes)) == newest(every)
 
 
 def test_damage(tmp_path: Path) -> None:
-    """Skipped, the record before counts as the newest that is left; else told."""
+    """With dropMalformed, the record before the damage counts as the newest; otherwise an error is raised."""
     damaged = bytearray(v2([Rec(b"k", b"damaged")], 1))
     damaged[-1] ^= 1
     write_log(tmp_path, {0: [v2([Rec(b"k", b"old")], 0), bytes(damaged), v2([Rec(b"l", b"new")], 2)]})

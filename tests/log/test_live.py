@@ -1,4 +1,4 @@
-"""A broker at work in the directory while it is read."""
+"""Read a log directory while a broker writes to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def test_growing_and_rolling(tmp_path: Path) -> None:
-    """Whatever moment it is opened at: a prefix of the log, and never an error."""
+    """Opened at any time, the log is a prefix of the final log, and no error is raised."""
     write_log(tmp_path, {0: []})
     total, stop = 6000, threading.Event()
     failed: list[BaseException] = []
@@ -43,7 +43,7 @@ def test_growing_and_rolling(tmp_path: Path) -> None:
                         if offset % 30 == 0 and position:
                             entry = (offset + 2 - base, position)
                             index.write(b"".join(number.to_bytes(4, "big") for number in entry))
-                    index.truncate(index.tell())  # rolled: trimmed to its entries
+                    index.truncate(index.tell())  # a roll trims the index to its entries
         except BaseException as error:
             failed.append(error)
         finally:
@@ -66,7 +66,7 @@ def test_growing_and_rolling(tmp_path: Path) -> None:
     assert seen == total
 
 
-def test_what_is_appended_after_opening_is_not_read(tmp_path: Path) -> None:
+def test_records_appended_after_opening_are_not_read(tmp_path: Path) -> None:
     write_log(tmp_path, {0: [batch(0)]})
     log = PartitionLog.open(tmp_path)
     write_log(tmp_path, {0: [batch(0), batch(3)], 6: [batch(6)]})
@@ -88,7 +88,7 @@ def test_a_live_log_ends_at_its_high_watermark(
 
 
 class Step:
-    """A read stopped after its first batch of rows, to do something to the files."""
+    """Start a read and stop it after the first batch of rows, so that a test can change the files."""
 
     def __init__(self, log: PartitionLog, isolation_level: str = "read_uncommitted") -> None:
         self.batches = log.read(columns=["offset"], isolation_level=isolation_level, first_rows=1)
@@ -98,15 +98,15 @@ class Step:
         return self.seen + offsets(self.batches)
 
 
-def segmented(directory: Path, count: int = 4) -> PartitionLog:
+def write_segments(directory: Path, count: int = 4) -> PartitionLog:
     write_log(directory, {o: [batch(o), batch(o + 3)] for o in range(0, 6 * count, 6)})
     return PartitionLog.open(directory)
 
 
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
 def test_cleaned_under_the_reader(tmp_path: Path, isolation_level: str) -> None:
-    """Segments 6 and 12 become one file under the name of the first; what is left of them is read there."""
-    step = Step(segmented(tmp_path), isolation_level)
+    """Segments 6 and 12 become one file under the name of the first. The remaining rows are read from it."""
+    step = Step(write_segments(tmp_path), isolation_level)
     swap = tmp_path / file_name(6, "log", "swap")
     swap.write_bytes(batch(7, 2) + batch(14, 1) + batch(17, 1))
     for base in (6, 12):
@@ -116,7 +116,7 @@ def test_cleaned_under_the_reader(tmp_path: Path, isolation_level: str) -> None:
 
 
 def test_cleaned_into_the_segment_before(tmp_path: Path) -> None:
-    log = segmented(tmp_path)
+    log = write_segments(tmp_path)
     tail = log.range(13).split_at([19])[0]
     (tmp_path / "new").write_bytes(batch(1, 1) + batch(15, 2))
     (tmp_path / "new").rename(tmp_path / file_name(0, "log"))
@@ -126,7 +126,7 @@ def test_cleaned_into_the_segment_before(tmp_path: Path) -> None:
 
 
 def test_swap_renamed_under_the_reader(tmp_path: Path) -> None:
-    log = segmented(tmp_path)
+    log = write_segments(tmp_path)
     (tmp_path / file_name(6, "log")).rename(tmp_path / file_name(6, "log", "swap"))
     log = PartitionLog.open(tmp_path)
     step = Step(log)
@@ -135,7 +135,7 @@ def test_swap_renamed_under_the_reader(tmp_path: Path) -> None:
 
 
 def test_cleaned_between_opening_and_planning(tmp_path: Path) -> None:
-    log, trimmed = segmented(tmp_path), segmented(tmp_path / "trimmed")
+    log, trimmed = write_segments(tmp_path), write_segments(tmp_path / "trimmed")
     (tmp_path / file_name(6, "log")).rename(tmp_path / file_name(6, "log", "swap"))
     assert offsets(log.read(7, 23, ["offset"])) == list(range(7, 23))
     assert log.last_stable_offset == 24
@@ -148,7 +148,7 @@ def test_cleaned_between_opening_and_planning(tmp_path: Path) -> None:
 
 
 def test_removed_by_retention(tmp_path: Path) -> None:
-    log = segmented(tmp_path)
+    log = write_segments(tmp_path)
     planned = log.range()
     for base in (0, 6):
         (tmp_path / file_name(base, "log")).unlink()
@@ -157,15 +157,15 @@ def test_removed_by_retention(tmp_path: Path) -> None:
 
 
 def test_removed_in_the_middle(tmp_path: Path) -> None:
-    step = Step(segmented(tmp_path))
+    step = Step(write_segments(tmp_path))
     (tmp_path / file_name(6, "log")).unlink()
     with pytest.raises(FileNotFoundError, match="from offset 6 on"):
         step.rest()
 
 
 def test_removed_before_anything_of_it_was_read(tmp_path: Path) -> None:
-    """Nobody merged it: the segments before are the files they were when the read was planned."""
-    log = segmented(tmp_path)
+    """The segment was not merged: the segments before it are the same files as when the read was planned."""
+    log = write_segments(tmp_path)
     planned = [log.range(13), log.range(7).split_at([13])[1], *log.range().split(1)[-1:]]
     for base in (6, 12, 18):
         (tmp_path / file_name(base, "log")).rename(tmp_path / file_name(base, "log", "deleted"))
@@ -176,8 +176,8 @@ def test_removed_before_anything_of_it_was_read(tmp_path: Path) -> None:
 
 
 def test_loss_is_not_to_fail(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What is left is read, each row once, and the log says so."""
-    log = segmented(tmp_path)
+    """The remaining rows are read, each one once, and a warning is logged."""
+    log = write_segments(tmp_path)
     planned, newest = log.range(), log.range(7)
     batches = planned.read(["offset"], first_rows=1, fail_on_data_loss=False)
     seen = offsets([next(batches)])
@@ -186,7 +186,7 @@ def test_loss_is_not_to_fail(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert seen + offsets(batches) == [*range(6), *range(18, 24)]
     assert "from offset 6 on" in caplog.text
     assert offsets(newest.latest(["offset"], fail_on_data_loss=False)) == [23]
-    # The end goes, then all of it: the log begins anew.
+    # First the end is truncated, then everything: the log starts again at 0.
     (tmp_path / file_name(18, "log")).write_bytes(batch(18))
     assert offsets(planned.read(["offset"], fail_on_data_loss=False)) == [*range(6), 18, 19, 20]
     for base in (0, 18):
@@ -198,14 +198,14 @@ def test_loss_is_not_to_fail(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
 
 
 def test_the_directory_removed(tmp_path: Path) -> None:
-    step = Step(segmented(tmp_path / "t-0"))
+    step = Step(write_segments(tmp_path / "t-0"))
     shutil.rmtree(tmp_path / "t-0")
     with pytest.raises(FileNotFoundError):
         step.rest()
 
 
 def test_truncated_at_the_end(tmp_path: Path) -> None:
-    step = Step(segmented(tmp_path))
+    step = Step(write_segments(tmp_path))
     os.truncate(tmp_path / file_name(18, "log"), len(batch(0)))
     with pytest.raises(LogTruncatedError, match="reached offset 24 and now ends at 21") as raised:
         step.rest()
@@ -213,7 +213,7 @@ def test_truncated_at_the_end(tmp_path: Path) -> None:
 
 
 def test_truncated_while_it_is_open(tmp_path: Path) -> None:
-    """A file that is cut between two reads of it is an error, never a SIGBUS."""
+    """A file that is truncated between two reads raises an error, and never a SIGBUS."""
     write_log(tmp_path, {0: [batch(o, 100, size=2000) for o in range(0, 6000, 100)]})
     step = Step(PartitionLog.open(tmp_path))
     os.truncate(tmp_path / file_name(0, "log"), 3_000_000)
@@ -222,7 +222,7 @@ def test_truncated_while_it_is_open(tmp_path: Path) -> None:
 
 
 def test_truncated_and_written_again(tmp_path: Path) -> None:
-    """As a follower does. What was cut is read anew from where the reader was."""
+    """A follower truncates and appends. The reader continues with the new records at its position."""
     write_log(tmp_path, {0: [batch(o, 100, size=2000) for o in range(0, 6000, 100)]})
     step = Step(PartitionLog.open(tmp_path))
     path = tmp_path / file_name(0, "log")
@@ -246,7 +246,7 @@ def snapshot(directory: Path) -> dict[str, tuple[int, int, int]]:
     "fixture",
     ["kafka-4.1/txn", "kafka-4.1/compact-crash-swap", "kafka-4.1/corrupt-size-0", "kafka-4.1/crash"],
 )
-def test_nothing_is_left_behind(golden_copy: object, fixture: str) -> None:
+def test_no_file_or_descriptor_is_left(golden_copy: object, fixture: str) -> None:
     partition: GoldenPartition = golden(fixture)
     data = golden_copy(fixture)  # type: ignore[operator]
     before = snapshot(data)
@@ -267,8 +267,7 @@ def test_nothing_is_left_behind(golden_copy: object, fixture: str) -> None:
 def test_a_file_renamed_while_its_directory_is_listed_is_not_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_s: int
 ) -> None:
-    """A large directory is read in parts: one may come too late for the old name, another too early for the
-    new."""
+    """A large directory is read in parts: a renamed file may be missing under both names."""
     directory = write_log(tmp_path / "t-0", {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
     file = directory / "00000000000000000003.log"
     swap = file.with_suffix(".log.swap")

@@ -1,4 +1,4 @@
-"""Logs whose first offsets no local segment has: those of tiered topics, and those that lost segments."""
+"""Logs whose first offsets are in no local segment: tiered topics, and logs that lost segments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TIERED = DATA / "tiered"
 STARTS = {"d-local": (388, 388, 411), "d-rec": (174, 241, 420), "d-ret": (110, 364, 420)}
-"""Log start, local log start and log end offset, by the broker's ListOffsets."""
+"""Log start, local log start and log end offset, as the broker's ListOffsets returned them."""
 
 
 @pytest.mark.parametrize("topic", STARTS)
@@ -51,7 +51,7 @@ def test_an_offset_in_the_tier_is_an_error() -> None:
 
 
 def test_a_lost_segment(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The broker's checkpoint tells of offsets whose segment is gone."""
+    """The broker's checkpoint has an offset whose segment no longer exists."""
     write_log(tmp_path / "t-0", {6: [batch(6)]})
     log = PartitionLog.open(tmp_path / "t-0", checkpoints=PartitionCheckpoints(log_start_offset=2))
     assert (log.log_start_offset, log.local_log_start_offset) == (2, 6)

@@ -1,4 +1,4 @@
-"""Which files make a log, after a crash too; compact-crash-* in test_golden are such as brokers left."""
+"""Select the files of a log, also after a crash. See also compact-crash-* in test_golden, left by brokers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_orphan_indexes_are_ignored() -> None:
     assert (segment.index, segment.time_index) == (None, file_name(0, "timeindex"))
 
 
-def test_swap_replaces_what_it_holds() -> None:
+def test_a_swap_file_replaces_the_segments_that_it_covers() -> None:
     found = names(
         "0 log", "0 index", "40 log", "80 log", "0 log swap", "0 index swap", "40 snapshot", "80 snapshot"
     )
@@ -56,16 +56,16 @@ def test_swap_replaces_what_it_holds() -> None:
     assert chosen.snapshots == ((80, file_name(80, "snapshot")),)
 
 
-def test_swap_without_an_index_does_not_take_the_old_one() -> None:
+def test_a_swap_file_without_an_index_does_not_use_the_old_index() -> None:
     (segment,) = select_files(loadable_files(names("0 log", "0 index", "0 log swap")), (0, 10)).segments
     assert (segment.log, segment.index) == (file_name(0, "log", "swap"), None)
 
 
 def test_an_unfinished_series_of_swaps_is_void() -> None:
-    # Of a split into 0, 50 and 90, renamed from the highest on: 0 is not renamed yet.
+    # A segment was split into 0, 50 and 90, which are renamed from the highest: 0 is not renamed yet.
     found = names("0 log", "0 log cleaned", "50 log swap", "90 log swap", "120 log")
     assert logs(found) == names("0 log", "120 log")
-    # A series below the lowest .cleaned was complete.
+    # A series of renames below the lowest .cleaned file was complete.
     found = names("0 log swap", "0 log", "120 log", "120 log cleaned", "120 index swap")
     assert swap_logs(loadable_files(found)) != []
     assert logs(found, (0, 100)) == names("0 log swap", "120 log")
@@ -80,7 +80,7 @@ def test_log_renamed_and_index_not_yet() -> None:
 
 
 def test_an_empty_swap_replaces_nothing(tmp_path: Path) -> None:
-    """Its range [base, base) is empty: originals come back after such a crash, as they do for a broker."""
+    """Its range [base, base) is empty: after such a crash the originals are used, as by a broker."""
     write_log(tmp_path, {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
     (tmp_path / file_name(0, "log", "swap")).write_bytes(b"")
     assert offsets(PartitionLog.open(tmp_path).read(columns=["offset"])) == list(range(3, 9))
@@ -110,7 +110,7 @@ def test_no_segment(tmp_path: Path) -> None:
 
 
 def test_empty_segments(tmp_path: Path) -> None:
-    """In the middle, after compaction, and at the end, after a roll."""
+    """Such segments occur in the middle after compaction, and at the end after a roll."""
     write_log(tmp_path, {0: [], 10: [batch(12)], 20: [], 30: [batch(30)], 40: [], 50: []})
     log = PartitionLog.open(tmp_path)
     assert (log.log_start_offset, log.log_end_offset) == (0, 50)
@@ -123,7 +123,7 @@ def test_empty_segments(tmp_path: Path) -> None:
         ]
 
 
-def test_a_segment_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_segment_that_is_too_large_is_rejected(tmp_path: Path) -> None:
     write_log(tmp_path, {0: [batch(0)]})
     with open(tmp_path / file_name(3, "log"), "wb") as out:
         out.truncate(2**31)
@@ -132,7 +132,7 @@ def test_a_segment_too_large_is_refused(tmp_path: Path) -> None:
     assert raised.value.path == str(tmp_path / file_name(3, "log"))
 
 
-def test_what_is_not_a_file_is_passed_over(tmp_path: Path) -> None:
+def test_directories_with_file_names_are_ignored(tmp_path: Path) -> None:
     write_log(tmp_path, {0: [batch(0)]})
     (tmp_path / file_name(3, "log")).mkdir()
     (tmp_path / ".staging-1").mkdir()

@@ -1,4 +1,4 @@
-"""Indexes are hints: with all of them deleted, zeroed or full of garbage every answer stays the same."""
+"""Indexes are hints: if all of them are deleted, zeroed or full of garbage, every result stays the same."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def garbage(data: bytes) -> bytes:
 
 
 def small_garbage(data: bytes) -> bytes:
-    """Numbers as they occur in indexes, ascending, and not true."""
+    """Return index entries with plausible, ascending, but wrong numbers."""
     chosen = random.Random(len(data))
     numbers = sorted(chosen.randrange(1, 4000) for _ in range(60))
     return b"".join(number.to_bytes(4, "big") for number in numbers)

@@ -1,4 +1,4 @@
-"""What becomes of damage in the middle of a log."""
+"""Damage in the middle of a log, in each read mode."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 SIZE = len(batch(0))
 
 
-def flipped(data: bytes, position: int, bit: int = 0) -> bytes:
+def flip(data: bytes, position: int, bit: int = 0) -> bytes:
     return data[:position] + bytes([data[position] ^ 1 << bit]) + data[position + 1 :]
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> PartitionLog:
-    """Offsets 3 to 5 have a wrong CRC; 9 to 14 are gone, a broken size and a broken magic after another."""
+    """Write a log in which offsets 3 to 5 have a wrong CRC, 9 to 11 a wrong size, 12 to 14 a wrong magic."""
     first = [
         batch(0),
-        flipped(batch(3), 70),
+        flip(batch(3), 70),
         batch(6),
-        flipped(batch(9), 8, 7),
-        flipped(batch(12), 16, 5),
+        flip(batch(9), 8, 7),
+        flip(batch(12), 16, 5),
         batch(15),
     ]
     return PartitionLog.open(write_log(tmp_path / "t-7", {0: first, 18: [batch(18)]}))
@@ -93,7 +93,7 @@ def test_permissive_without_its_column(damaged: PartitionLog) -> None:
 
 
 def test_without_crcs(damaged: PartitionLog) -> None:
-    """Then what can be decoded is given."""
+    """Records that can be decoded are returned."""
     assert offsets(damaged.read(0, 9, ["offset"], check_crcs=False)) == list(range(9))
 
 
@@ -121,9 +121,9 @@ def test_a_slip_in_the_mode_passes_over_nothing(
 
 @pytest.mark.parametrize("position", [*range(8, 12), 16, *range(17, len(batch(3)))])
 def test_a_flipped_bit_costs_one_batch(tmp_path: Path, position: int) -> None:
-    """In every field that its size, magic or CRC protect; base offset and leader epoch are not protected."""
+    """This holds for every field that size, magic or CRC protect; base offset and leader epoch are not."""
     for bit in (0, 7):
-        write_log(tmp_path, {0: [batch(0), flipped(batch(3), position, bit), batch(6), batch(9)]})
+        write_log(tmp_path, {0: [batch(0), flip(batch(3), position, bit), batch(6), batch(9)]})
         log = PartitionLog.open(tmp_path)
         assert log.log_end_offset == 12
         with pytest.raises(CorruptRecordError) as raised:
@@ -136,7 +136,7 @@ def test_a_flipped_bit_costs_one_batch(tmp_path: Path, position: int) -> None:
     "claim",
     [13, 0, -1, -(2**31), 2**31 - 1, 14, 48, 255 << 20, 257 << 20, SIZE - 13, SIZE - 11, 3 * SIZE - 12],
 )
-def test_sizes_that_lie(tmp_path: Path, claim: int) -> None:
+def test_wrong_batch_sizes(tmp_path: Path, claim: int) -> None:
     lying = batch(3)[:8] + claim.to_bytes(4, "big", signed=True) + batch(3)[12:]
     write_log(tmp_path, {0: [batch(0), lying, batch(6), batch(9)]})
     log = PartitionLog.open(tmp_path)
@@ -147,11 +147,11 @@ def test_sizes_that_lie(tmp_path: Path, claim: int) -> None:
 
 
 @pytest.mark.parametrize("size", [SEARCH_BYTES - 300, SEARCH_BYTES, 9 << 20])
-def test_large_batches_behind_damage(tmp_path: Path, size: int) -> None:
-    """However large the batch, as long as max_batch_bytes allows it; whether or not it is the last."""
+def test_large_batches_after_damage(tmp_path: Path, size: int) -> None:
+    """A batch of any size up to max_batch_bytes is found, whether or not it is the last."""
     large = batch(6, 1, size)
     for last in ([], [batch(7)]):
-        write_log(tmp_path, {0: [batch(0), flipped(batch(3), 8, 7), large, *last]})
+        write_log(tmp_path, {0: [batch(0), flip(batch(3), 8, 7), large, *last]})
         log = PartitionLog.open(tmp_path, max_batch_bytes=len(large))
         assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [
             *(0, 1, 2, 6),
@@ -162,7 +162,7 @@ def test_large_batches_behind_damage(tmp_path: Path, size: int) -> None:
 
 
 def test_batches_across_the_windows_of_the_search(tmp_path: Path) -> None:
-    """Each begins another few bytes before or behind the end of what is searched at once."""
+    """Each batch begins a few bytes before or after the end of a search chunk."""
     for shift in range(-SIZE - 2, 3):
         hole = b"\xff" * (SEARCH_BYTES + shift)
         write_log(tmp_path, {0: [batch(0), hole, batch(6), batch(9)]})
@@ -190,7 +190,7 @@ def test_max_batch_bytes(tmp_path: Path) -> None:
 def test_header_passes_do_not_lose_damage_quietly(
     damaged: PartitionLog, how: Callable[[PartitionLog], object]
 ) -> None:
-    """A wrong CRC does not show in a header; what breaks the chain of batches does."""
+    """A wrong CRC is not visible in a header, but damage that breaks the chain of batches is."""
     with pytest.raises(CorruptRecordError) as raised:
         how(damaged)
     assert (raised.value.position, raised.value.offset) == (3 * SIZE, 9)
@@ -211,10 +211,10 @@ def test_batches(damaged: PartitionLog) -> None:
 
 @pytest.mark.parametrize("before", [[], [batch(0)]])
 def test_a_last_segment_that_begins_with_damage(before: list[bytes], tmp_path: Path) -> None:
-    """It ends the log where it begins, and is still read."""
+    """The log end offset is the start of the damage, and records after it are still read."""
     base = 3 * len(before)
     segments = {0: before} if before else {}
-    log = PartitionLog.open(write_log(tmp_path / "t-0", {**segments, base: [flipped(batch(base), 16, 5)]}))
+    log = PartitionLog.open(write_log(tmp_path / "t-0", {**segments, base: [flip(batch(base), 16, 5)]}))
     assert log.log_end_offset == base
     with pytest.raises(CorruptRecordError) as raised:
         log.read(columns=["offset"]).read_all()

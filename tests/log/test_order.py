@@ -1,5 +1,4 @@
-"""Batches that are there twice, or with a base offset that was altered: everything that reads a log agrees on
-which are damaged."""
+"""Batches that occur twice or have a changed base offset: all readers agree which ones are damaged."""
 
 from __future__ import annotations
 
@@ -30,14 +29,14 @@ SIZE = len(batch(0))
 
 
 def at(data: bytes, offset: int) -> bytes:
-    """The same batch with another base offset."""
+    """Return the batch with another base offset."""
     return offset.to_bytes(8, "big", signed=True) + data[8:]
 
 
 class Case(NamedTuple):
     segments: dict[int, list[bytes]]
     damaged: tuple[int, int, int]
-    """Segment, which of its batches, and the first offset that is missing."""
+    """The damaged batch: its segment, its index in it, and the first missing offset."""
     rows: list[int]
 
 
@@ -72,18 +71,18 @@ def case(request: pytest.FixtureRequest) -> Case:
     return CASES[request.param]
 
 
-def opened(case: Case, tmp_path: Path) -> PartitionLog:
+def open_log(case: Case, tmp_path: Path) -> PartitionLog:
     return PartitionLog.open(write_log(tmp_path / "t-0", case.segments))
 
 
 def damage(case: Case, log: PartitionLog) -> tuple[str, int, int]:
-    """Path, position, offset."""
+    """Return (path, position, offset) of the damaged batch."""
     base, index, offset = case.damaged
     return f"{log.path}/{base:020d}.log", index * SIZE, offset
 
 
 def test_reading_in_all_modes(case: Case, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log = opened(case, tmp_path)
+    log = open_log(case, tmp_path)
     path, position, offset = damage(case, log)
     read: list[int] = []
     with pytest.raises(CorruptRecordError) as raised:
@@ -106,8 +105,8 @@ def test_reading_in_all_modes(case: Case, tmp_path: Path, caplog: pytest.LogCapt
     )
 
 
-def test_what_looks_at_headers(case: Case, tmp_path: Path) -> None:
-    log = opened(case, tmp_path)
+def test_every_reader_of_headers(case: Case, tmp_path: Path) -> None:
+    log = open_log(case, tmp_path)
     path, position, offset = damage(case, log)
     for look in (
         lambda: list(log.batches()),
@@ -123,18 +122,18 @@ def test_what_looks_at_headers(case: Case, tmp_path: Path) -> None:
 
 
 def test_the_log_ends_where_its_last_batch_in_order_does(case: Case, tmp_path: Path) -> None:
-    assert opened(case, tmp_path).log_end_offset == case.rows[-1] + 1
+    assert open_log(case, tmp_path).log_end_offset == case.rows[-1] + 1
 
 
 def test_verify_names_it_once(case: Case, tmp_path: Path) -> None:
-    log = opened(case, tmp_path)
+    log = open_log(case, tmp_path)
     found = [one for one in verify_log(log) if one.path.endswith(".log")]
     assert [(one.path, one.position, one.offset) for one in found] == [damage(case, log)]
 
 
 def test_compaction_refuses(case: Case, tmp_path: Path) -> None:
-    log = opened(case, tmp_path)
-    write_log(tmp_path / "t-0", {1000: [batch(1000)]})  # else there is but an active segment
+    log = open_log(case, tmp_path)
+    write_log(tmp_path / "t-0", {1000: [batch(1000)]})  # otherwise there is only an active segment
     before = {path.name: path.read_bytes() for path in log.path.glob("*.log")}
     (done,) = native_log.compact(
         tmp_path, ["t"], {"min.cleanable.dirty.ratio": 0, "cleanup.policy": "compact"}
@@ -146,7 +145,7 @@ def test_compaction_refuses(case: Case, tmp_path: Path) -> None:
 
 
 def test_lookups_step_over_it(case: Case, tmp_path: Path) -> None:
-    log = opened(case, tmp_path)
+    log = open_log(case, tmp_path)
     for start in range(log.log_end_offset + 1):
         for end in {start, start + 1, start + 5, log.log_end_offset} - {*range(start)}:
             if end > log.log_end_offset:
@@ -156,7 +155,7 @@ def test_lookups_step_over_it(case: Case, tmp_path: Path) -> None:
 
 
 class Recovered(NamedTuple):
-    """What a broker of 4.1.1 makes of a log: its end, and the sizes of its segments."""
+    """The result of recovery by a broker 4.1.1: the log end offset, and the sizes of the segments."""
 
     end: int
     sizes: dict[int, int]
@@ -185,10 +184,10 @@ LARGE_SIZE = len(batch(0, **LARGE))
         ({0: [batch(0), batch(3)], 4: [batch(4)]}, Recovered(7, {0: 2 * SIZE, 4: SIZE}, True)),
     ],
 )
-def test_recovery_cuts_where_a_broker_does(
+def test_recovery_truncates_where_a_broker_does(
     segments: dict[int, list[bytes]], left: Recovered, tmp_path: Path
 ) -> None:
-    """Offsets that go back are noticed where an index entry is made, and then cost the whole segment."""
+    """Decreasing offsets are noticed when an index entry is added. The whole segment is then emptied."""
     path = write_log(tmp_path / "t-0", segments)
     done = recover_log(path, recovery_point=0, log_start_offset=0, config=LogConfig())
     assert done.log_end_offset == left.end
@@ -202,7 +201,7 @@ def test_recovery_cuts_where_a_broker_does(
 
 
 def test_a_time_index_that_goes_back_empties_the_segment_too(tmp_path: Path) -> None:
-    """The raised batch is between two index entries, but has the greatest timestamp for the first of them."""
+    """The raised batch is between two index entries, but has the maximum timestamp for the first of them."""
     times = [0, 50, 10, 60, 60]
     starts = [0, 1003, 6, 9, 12]
     data = [
@@ -220,7 +219,7 @@ COLUMNS = ["offset", "value", "position", "segment", "_corrupt_record"]
 
 @st.composite
 def shuffled(draw: st.DrawFn) -> dict[int, list[bytes]]:
-    """Segments of small batches, some of them there twice, moved or with a flipped bit."""
+    """Draw segments of small batches, some of which occur twice, are moved or have a flipped bit."""
     segments: dict[int, list[bytes]] = {}
     offset = 0
     for _ in range(draw(st.integers(1, 3))):
@@ -274,7 +273,7 @@ def test_any_split_gives_the_same_rows(data: st.DataObject, tmp_path_factory: py
 
 
 def _index(path: Path, base_offset: int, interval_bytes: int) -> None:
-    """An offset index by the headers as they are, as far as a broker would write one."""
+    """Return the offset index that a broker would write for these headers."""
     data = (path / f"{base_offset:020d}.log").read_bytes()
     entries, last_position, last_offset = b"", 0, -1
     for row in scan(data).batches.to_pylist():
@@ -288,7 +287,7 @@ def _index(path: Path, base_offset: int, interval_bytes: int) -> None:
 
 
 def test_records_of_a_wrapper_that_repeat_offsets_are_damaged(tmp_path: Path) -> None:
-    """Its header, which has its last offset alone, does not tell."""
+    """The header has only the last offset, so it does not show this."""
     first, second = ([message(1, offset) for offset in range(count)] for count in (5, 6))
     path = write_log(tmp_path / "t-0", {0: [wrapper(1, first, 4, "gzip"), wrapper(1, second, 8, "gzip")]})
     log = PartitionLog.open(path)
@@ -300,7 +299,7 @@ def test_records_of_a_wrapper_that_repeat_offsets_are_damaged(tmp_path: Path) ->
     assert "expected records with increasing offsets from 5 to 8, found [3, 4" in problems[0]
 
 
-def test_an_offset_in_the_gap_behind_the_last_batch_lies_behind_damage_before_that(tmp_path: Path) -> None:
+def test_an_offset_in_a_gap_after_the_last_batch_follows_earlier_damage(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0), batch(0), batch(3)], 20: [batch(20)]})
     parts = PartitionLog.open(path).range().split_at([10])
     rows = [offsets(part.read(["offset"], mode="dropMalformed")) for part in parts]
@@ -311,7 +310,7 @@ def test_an_offset_in_the_gap_behind_the_last_batch_lies_behind_damage_before_th
 def test_verify_reports_a_wrapper_that_begins_below_its_segment(
     inner: tuple[int, int], tmp_path: Path
 ) -> None:
-    """Its header has the last offset alone."""
+    """The header has only the last offset."""
     last = 99 + inner[1]
     data = wrapper(0, [message(0, 99 + offset) for offset in inner], last, "gzip")
     log = PartitionLog.open(write_log(tmp_path / "t-0", {0: [batch(0)], 100: [data]}))

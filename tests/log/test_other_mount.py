@@ -1,5 +1,8 @@
-"""A plan read on another host: files have the same contents, sizes and times there, but other inode numbers
-(FUSE numbers by mount), and the file system may lack locks and holes."""
+"""Read a plan on another host.
+
+Files have the same contents, sizes and times there, but other inode numbers (FUSE numbers files by mount).
+The file system may lack locks and holes.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
     from native_log.log import LogRange
 
 
-def planned(path: Path) -> list[LogRange]:
-    """A log of four segments, cut into tasks; its last segment is preallocated."""
+def plan(path: Path) -> list[LogRange]:
+    """Write a log of four segments and split it into tasks. The last segment is preallocated."""
     write_log(path, {o: [batch(o), batch(o + 3)] for o in range(0, 24, 6)})
     os.truncate(path / file_name(18, "log"), 100_000)
     for number, base in enumerate(range(0, 24, 6)):
@@ -35,7 +38,7 @@ def planned(path: Path) -> list[LogRange]:
 
 
 def remount(path: Path) -> None:
-    """The same files with other inode numbers."""
+    """Copy the files, so that they have other inode numbers."""
     before = {file.name: file.stat() for file in path.iterdir()}
     path.rename(path.with_name("mounted elsewhere"))
     shutil.copytree(path.with_name("mounted elsewhere"), path)
@@ -46,7 +49,7 @@ def remount(path: Path) -> None:
 
 @pytest.fixture
 def relocations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What readers did not find where it was planned."""
+    """Collect the errors after which a reader located its range again."""
     seen: list[object] = []
     relocated = Reader._relocated
 
@@ -59,7 +62,7 @@ def relocations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 def test_a_plan_holds_on_another_mount(tmp_path: Path, relocations: list[object]) -> None:
-    tasks = planned(tmp_path / "t-0")
+    tasks = plan(tmp_path / "t-0")
     remount(tmp_path / "t-0")
     assert [offsets(task.read(["offset"])) for task in tasks] == [
         [0, 1, 2],
@@ -71,7 +74,7 @@ def test_a_plan_holds_on_another_mount(tmp_path: Path, relocations: list[object]
     assert relocations == []
 
 
-def test_what_was_appended_since_is_no_harm(tmp_path: Path, relocations: list[object]) -> None:
+def test_later_appends_do_no_harm(tmp_path: Path, relocations: list[object]) -> None:
     path = tmp_path / "t-0"
     write_log(path, {0: [batch(0), batch(3)]})
     first, second = PartitionLog.open(path).range().split_at([3])
@@ -83,15 +86,15 @@ def test_what_was_appended_since_is_no_harm(tmp_path: Path, relocations: list[ob
     assert offsets(second.read(["offset"])) == [3, 4, 5]
 
 
-def test_a_lost_segment_is_told_from_a_merged_one(tmp_path: Path) -> None:
-    tasks = planned(tmp_path / "t-0")
+def test_a_lost_segment_is_distinguished_from_a_merged_one(tmp_path: Path) -> None:
+    tasks = plan(tmp_path / "t-0")
     remount(tmp_path / "t-0")
     (tmp_path / "t-0" / file_name(12, "log")).unlink()
     with pytest.raises(FileNotFoundError, match="from offset 12 on"):
         list(tasks[2].read(["offset"]))
     with pytest.raises(FileNotFoundError, match="from offset 13 on"):
         list(tasks[3].read(["offset"]))
-    # As a cleaner does that merges 6 and 12, and keeps the time of the last one.
+    # As compaction does when it merges 6 and 12, keeping the modification time of the last one.
     cleaned = tmp_path / "t-0" / file_name(6, "log")
     cleaned.write_bytes(batch(6) + batch(9) + batch(14, 2))
     os.utime(cleaned, (1_700_000_002,) * 2)
@@ -100,7 +103,7 @@ def test_a_lost_segment_is_told_from_a_merged_one(tmp_path: Path) -> None:
 
 
 def test_a_segment_merged_before_any_record_was_read(tmp_path: Path) -> None:
-    """The first segment stays as it was; only the one around the removed one tells of the merge."""
+    """The first segment stays the same. Only the segment that covers the removed one shows the merge."""
     path = tmp_path / "t-0"
     write_log(path, {0: [], 6: [], 12: [batch(12)], 18: [batch(18)]})
     task = PartitionLog.open(path).range()
@@ -109,19 +112,19 @@ def test_a_segment_merged_before_any_record_was_read(tmp_path: Path) -> None:
     assert offsets(task.read(["offset"])) == [13, 14, 18, 19, 20]
 
 
-def test_a_cleaned_file_is_another_one(tmp_path: Path, relocations: list[object]) -> None:
-    tasks = planned(tmp_path / "t-0")
+def test_a_compacted_file_is_recognised_as_another_file(tmp_path: Path, relocations: list[object]) -> None:
+    tasks = plan(tmp_path / "t-0")
     remount(tmp_path / "t-0")
     file = tmp_path / "t-0" / file_name(6, "log")
     time = file.stat().st_mtime
-    file.write_bytes(batch(6) + batch(10, 2))  # as long as it was, were it not for one record
+    file.write_bytes(batch(6) + batch(10, 2))  # one record less, so the file is shorter
     os.utime(file, (time, time))
     assert offsets(tasks[2].read(["offset"])) == [10, 11, 12]
     assert len(relocations) == 1
 
 
 def test_no_locks_and_no_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned(tmp_path / "t-0")
+    plan(tmp_path / "t-0")
     (tmp_path / ".lock").touch()
     asked = []
 
@@ -140,7 +143,7 @@ def test_no_locks_and_no_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_compaction_planned_on_another_mount(tmp_path: Path) -> None:
-    planned(tmp_path / "t-0")
+    plan(tmp_path / "t-0")
     segment, other = PartitionLog.open(tmp_path / "t-0").segments[:2]
     remount(tmp_path / "t-0")
     segment.open_unchanged().close()

@@ -1,4 +1,4 @@
-"""Recovery, against what brokers made of the same damage, and its laws."""
+"""Compare recovery with what brokers did with the same damage, and check its laws."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(partition: GoldenPartition) -> LogConfig:
     return LogConfig.parse(config)
 
 
-def recovered(path: Path, config: LogConfig | None = None, **how: Any) -> LogRecovery:
+def run_recovery(path: Path, config: LogConfig | None = None, **how: Any) -> LogRecovery:
     return recover_log(
         path, **{"recovery_point": 0, "log_start_offset": 0, "config": config or LogConfig(), **how}
     )
@@ -52,7 +52,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 
 def rows_before_damage(log: PartitionLog, start: int | None = None) -> list[dict[str, Any]]:
-    """All rows: but behind a batch of an unknown magic, which brokers keep, consumers do not come either."""
+    """Return all rows up to a batch of unknown magic, which brokers keep and at which consumers stop too."""
     found = []
     with contextlib.suppress(CorruptRecordError):
         for one in log.read(start, columns=COLUMNS):
@@ -61,16 +61,19 @@ def rows_before_damage(log: PartitionLog, start: int | None = None) -> list[dict
 
 
 @pytest.mark.parametrize("partition", CORRUPT, ids=golden_id)
-def test_damaged_logs_come_to_what_the_broker_left(partition: GoldenPartition, tmp_path: Path) -> None:
+def test_recovery_of_damaged_logs_gives_what_the_broker_left(
+    partition: GoldenPartition, tmp_path: Path
+) -> None:
     path = tmp_path / partition.path.name
     shutil.copytree(partition.path, path)
-    recovered(path, settings(partition))
+    run_recovery(path, settings(partition))
     served = partition.facts.get("servedAfterRecovery", partition.expected)
     log = PartitionLog.open(path)
     assert (log.log_start_offset, log.log_end_offset) == (served["earliest"], served["latest"])
     rows = read_rows(GOLDEN / partition.fixture / served["rows"]["file"])
     assert rows_before_damage(log) == rows
-    # 2.8 noted the record with the greatest timestamp where brokers now note its batch's last offset.
+    # Kafka 2.8 stored the offset of the record with the maximum timestamp; newer brokers store its batch's
+    # last offset.
     kinds = (".log", ".index") if partition.fixture.startswith("kafka-2.8") else (".log", *INDEXES)
     wanted = {
         file["path"].rsplit("/")[-1]: file["sha256"]
@@ -82,15 +85,15 @@ def test_damaged_logs_come_to_what_the_broker_left(partition: GoldenPartition, t
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=golden_id)
-def test_recovery_of_a_whole_log_changes_no_row_and_done_again_changes_nothing(
+def test_recovery_of_an_undamaged_log_changes_no_row_and_is_idempotent(
     partition: GoldenPartition, tmp_path: Path
 ) -> None:
     path = tmp_path / partition.path.name
     shutil.copytree(partition.path, path)
     start = partition.expected["earliest"]
-    first = recovered(path, settings(partition), log_start_offset=start)
+    first = run_recovery(path, settings(partition), log_start_offset=start)
     once = contents(path)
-    again = recovered(path, settings(partition), log_start_offset=start)
+    again = run_recovery(path, settings(partition), log_start_offset=start)
     assert contents(path) == once
     assert not again.loses_data
     if not first.loses_data:
@@ -100,19 +103,19 @@ def test_recovery_of_a_whole_log_changes_no_row_and_done_again_changes_nothing(
 @pytest.mark.parametrize(
     "fixture", ["kafka-4.1/txn", "kafka-4.1/crash-txn", "kafka-3.9/txn", "kafka-2.8/txn"]
 )
-def test_derived_files_are_made_as_the_broker_made_them(fixture: str, tmp_path: Path) -> None:
+def test_derived_files_equal_those_of_the_broker(fixture: str, tmp_path: Path) -> None:
     partition = golden(fixture)
     path = tmp_path / partition.path.name
     path.mkdir()
     for file in partition.path.glob("*.log"):
         shutil.copy(file, path)
-    plan = recovered(path, settings(partition))
+    plan = run_recovery(path, settings(partition))
     for file in partition.path.glob("*.txnindex"):
         assert (path / file.name).read_bytes() == file.read_bytes(), file.name
     for file in partition.path.glob("*.snapshot"):
         if (path / file.name).exists():
             ours, theirs = (parse_snapshot(one.read_bytes()) for one in (path / file.name, file))
-            # Brokers forget producers a day after their records' time; those of the fixtures are older.
+            # Brokers remove producers a day after their last record, and those of the fixtures are older.
             assert {e.producer_id: e for e in theirs}.items() <= {e.producer_id: e for e in ours}.items()
     if fixture != "kafka-4.1/crash-txn":
         assert plan.leader_epochs == PartitionLog.open(partition.path).leader_epochs
@@ -121,12 +124,12 @@ def test_derived_files_are_made_as_the_broker_made_them(fixture: str, tmp_path: 
 def test_a_plan_changes_nothing(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0), batch(3)[:-1]], 6: [batch(6)]})
     before = contents(path)
-    plan = recovered(path, dry_run=True)
+    plan = run_recovery(path, dry_run=True)
     assert contents(path) == before
     assert (plan.log_end_offset, len(plan.removed)) == (3, 1)
     assert [one.valid_bytes for one in plan.truncated] == [len(batch(0))]
     assert plan.lost_bytes == len(batch(3)) - 1 + len(batch(6))
-    recovered(path)
+    run_recovery(path)
     assert offsets(PartitionLog.open(path).read(columns=["offset"])) == [0, 1, 2]
 
 
@@ -135,14 +138,14 @@ def test_only_segments_from_the_recovery_point_on_are_read(tmp_path: Path) -> No
     for base in (0, 3, 6):
         for kind in ("index", "timeindex"):
             (path / f"{base:020d}.{kind}").touch()
-    plan = recovered(path, recovery_point=4)
+    plan = run_recovery(path, recovery_point=4)
     assert [one.segment.base_offset for one in plan.checked] == [3, 6]
     assert (plan.log_end_offset, plan.removed) == (6, ())
 
 
-def test_a_log_that_ends_before_its_start_begins_anew(tmp_path: Path) -> None:
+def test_a_log_that_ends_before_its_start_is_emptied(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0)]})
-    recovered(path, log_start_offset=50)
+    run_recovery(path, log_start_offset=50)
     log = PartitionLog.open(path)
     assert [segment.base_offset for segment in log.segments] == [50]
     assert (log.log_start_offset, log.log_end_offset) == (50, 50)
@@ -150,16 +153,16 @@ def test_a_log_that_ends_before_its_start_begins_anew(tmp_path: Path) -> None:
 
 def test_no_segments_at_all(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {})
-    recovered(path, log_start_offset=7)
+    run_recovery(path, log_start_offset=7)
     assert PartitionLog.open(path).log_end_offset == 7
 
 
 def test_epochs_outlive_all_segments(tmp_path: Path) -> None:
-    """But not a log that ends before its start, in which they mean nothing."""
+    """This does not hold for a log that ends before its start offset."""
     for name, segments in (("a", {}), ("b", {0: [batch(0)]})):
         path = write_log(tmp_path / name, segments)
         (path / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n")
-        epochs = recovered(path, log_start_offset=7).leader_epochs
+        epochs = run_recovery(path, log_start_offset=7).leader_epochs
         assert epochs == (() if segments else (EpochEntry(4, 7),))
 
 
@@ -168,13 +171,13 @@ def test_later_segments_go_with_their_indexes_and_snapshots(tmp_path: Path) -> N
     for name in ("3.index", "3.timeindex", "3.txnindex", "6.snapshot", "9.snapshot"):
         number, kind = name.split(".")
         (path / f"{int(number):020d}.{kind}").write_bytes(b"")
-    recovered(path)
+    run_recovery(path)
     left = {file.name for file in path.iterdir() if file.suffix != ".snapshot"}
     assert {name.split(".")[0] for name in left if name[0] == "0"} == {f"{0:020d}"}
     assert PartitionLog.open(path).log_end_offset == 0
 
 
-def test_open_transactions_and_aborted_ones_are_found_again(tmp_path: Path) -> None:
+def test_open_and_aborted_transactions_are_recovered(tmp_path: Path) -> None:
     data = [
         batch(0, attributes=16, producer_id=7, producer_epoch=1, base_sequence=0),
         batch(3, attributes=16, producer_id=8, producer_epoch=0, base_sequence=0),
@@ -182,7 +185,7 @@ def test_open_transactions_and_aborted_ones_are_found_again(tmp_path: Path) -> N
         batch(7, producer_id=9, producer_epoch=0, base_sequence=5),
     ]
     path = write_log(tmp_path / "t-0", {0: data})
-    recovered(path)
+    run_recovery(path)
     (segment,) = PartitionLog.open(path).segments
     (aborted,) = segment.load_transaction_index().entries
     assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (7, 0, 6)
@@ -205,8 +208,8 @@ Entries = tuple[tuple[int, int], ...]
         (((0, 0),), ((1, 6),), ((0, 0), (1, 6))),
         (((0, 0), (1, 5), (3, 9)), (), ((0, 0), (1, 5), (3, 9))),  # epoch 1 has no batch left
         (((5, 3),), ((0, 0), (6, 3)), ((6, 3),)),
-        (((3, 50), (1, 30)), ((1, 40),), ((1, 30),)),  # a checkpoint that is not in order
-        (((0, 0),), ((2, 10), (1, 20), (-1, 30)), ((0, 0), (2, 10))),  # batches that are not
+        (((3, 50), (1, 30)), ((1, 40),), ((1, 30),)),  # the entries of the checkpoint do not increase
+        (((0, 0),), ((2, 10), (1, 20), (-1, 30)), ((0, 0), (2, 10))),  # the epochs of batches do not increase
     ],
 )
 def test_epochs_of_the_checkpoint_and_of_the_batches(
@@ -219,19 +222,19 @@ def test_epochs_of_the_checkpoint_and_of_the_batches(
 
 
 @pytest.mark.parametrize("content", [b"garbage", b"0\n1\n-1 0\n", b"0\n5\n0 0\n", bytes(40)])
-def test_a_checkpoint_that_brokers_refuse_is_replaced(content: bytes, tmp_path: Path) -> None:
+def test_a_checkpoint_that_brokers_reject_is_replaced(content: bytes, tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0, leader_epoch=3)]})
     checkpoint = path / "leader-epoch-checkpoint"
     checkpoint.write_bytes(content)
-    recovered(path)
+    run_recovery(path)
     assert checkpoint.read_text() == "0\n1\n3 0\n"
 
 
-def test_a_segment_without_its_index_is_cut_and_the_log_continues_behind_it(tmp_path: Path) -> None:
+def test_a_segment_without_its_index_is_truncated_and_the_log_continues_after_it(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0), batch(3)[:-1]], 6: [batch(6)], 9: [batch(9)]})
     (path / f"{0:020d}.index").unlink()
-    planned = recovered(path, recovery_point=9, dry_run=True)
-    done = recovered(path, recovery_point=9)
+    planned = run_recovery(path, recovery_point=9, dry_run=True)
+    done = run_recovery(path, recovery_point=9)
     assert [one.segment.base_offset for one in done.checked] == [0, 9]
     assert [one.segment.base_offset for one in done.truncated] == [0]
     assert (done.removed, done.log_end_offset) == ((), 12)
@@ -239,23 +242,23 @@ def test_a_segment_without_its_index_is_cut_and_the_log_continues_behind_it(tmp_
     assert offsets(PartitionLog.open(path).read(columns=["offset"])) == [0, 1, 2, *range(6, 12)]
 
 
-def test_an_entry_behind_the_new_end_hides_no_epoch(tmp_path: Path) -> None:
+def test_an_entry_after_the_new_end_hides_no_epoch(tmp_path: Path) -> None:
     path = write_log(
         tmp_path / "t-0",
         {0: [batch(0, leader_epoch=0), batch(3, leader_epoch=1), batch(6, leader_epoch=4)[:-1]]},
     )
     (path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 6\n")
-    assert [(one.epoch, one.start_offset) for one in recovered(path).leader_epochs] == [(0, 0), (1, 3)]
+    assert [(one.epoch, one.start_offset) for one in run_recovery(path).leader_epochs] == [(0, 0), (1, 3)]
 
 
-def test_the_time_of_a_transaction_s_end_is_that_of_its_marker_s_record(tmp_path: Path) -> None:
+def test_the_end_time_of_a_transaction_is_that_of_its_marker_record(tmp_path: Path) -> None:
     data = bytearray(marker(3, 7, 0))
     base_timestamp, max_timestamp = struct.unpack_from(">qq", data, 27)
     struct.pack_into(">q", data, 35, max_timestamp + 1000)
     struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
     first = batch(0, attributes=16, producer_id=7, producer_epoch=0, base_sequence=0)
     path = write_log(tmp_path / "t-0", {0: [first, bytes(data)]})
-    recovered(path)
+    run_recovery(path)
     (entry,) = parse_snapshot((path / f"{4:020d}.snapshot").read_bytes())
     assert entry.timestamp_ms == base_timestamp
 
@@ -264,20 +267,20 @@ def test_snapshots_up_to_the_log_start_are_removed(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
     for offset in (0, 3, 6, 9, 50):
         (path / f"{offset:020d}.snapshot").write_bytes(snapshot_bytes([]))
-    recovered(path, log_start_offset=3)
+    run_recovery(path, log_start_offset=3)
     assert sorted(int(file.stem) for file in path.glob("*.snapshot")) == [6, 9]
 
 
-def test_what_a_distributed_cleaning_had_staged_goes(tmp_path: Path) -> None:
+def test_staging_files_of_a_distributed_compaction_are_removed(tmp_path: Path) -> None:
     copy = shutil.copytree(golden("kafka-4.1/corrupt-undamaged").path, tmp_path / "t-0")
     before = contents(copy)
     staged = copy / STAGING_DIRECTORY / "attempt"
     staged.mkdir(parents=True)
     (staged / "00000000000000000000.log.cleaned").write_bytes(b"something")
 
-    planned = recovered(copy, dry_run=True)
+    planned = run_recovery(copy, dry_run=True)
     assert staged.exists()
-    done = recovered(copy)
+    done = run_recovery(copy)
 
     assert planned.left_behind == done.left_behind == (STAGING_DIRECTORY,)
     assert not staged.parent.exists()
@@ -287,7 +290,7 @@ def test_what_a_distributed_cleaning_had_staged_goes(tmp_path: Path) -> None:
 def test_an_index_put_in_place_without_its_log_is_removed(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {5: [batch(5)]})
     (path / f"{0:020d}.index.swap").touch()
-    recovered(path)
+    run_recovery(path)
     assert not list(path.glob(f"{0:020d}.*"))
 
 
@@ -297,7 +300,7 @@ def test_an_emptied_control_batch_makes_its_producer_known_without_an_epoch(tmp_
     path = write_log(
         tmp_path / "t-0", {0: [known, emptied, emptied.replace(emptied[:8], bytes(7) + b"\4", 1)]}
     )
-    recovered(path)
+    run_recovery(path)
     entries = {e.producer_id: e for e in parse_snapshot((path / f"{5:020d}.snapshot").read_bytes())}
     assert entries[7] == ProducerStateEntry(7, -1, -1, -1, 0, -1, -1, -1)
     assert (entries[8].producer_epoch, entries[8].current_txn_first_offset) == (1, 0)

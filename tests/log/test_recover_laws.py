@@ -1,5 +1,4 @@
-"""Whatever happens to the files of a log, recovery keeps what lies before it, and leaves a log that is
-right."""
+"""After any damage to the files of a log, recovery keeps the records before it and leaves a valid log."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 CONFIG = {"segment.bytes": 2000, "index.interval.bytes": 300}
 ROWS = 300
 _NOT_CHECKED = {*range(8), *range(12, 17)}
-"""Of a batch's bytes: its offset, leader epoch and magic, which the checksum does not cover."""
+"""The bytes of a batch that the checksum does not cover: base offset, leader epoch and magic."""
 
 
 class Batch(NamedTuple):
@@ -32,7 +31,7 @@ class Batch(NamedTuple):
     position: int
     size: int
     first: int
-    """Its first row."""
+    """The index of its first row."""
 
 
 class Written(NamedTuple):
@@ -70,7 +69,7 @@ def values(path: Path) -> list[bytes]:
     return [value for batch in found for value in batch.column(0).to_pylist()]
 
 
-def recovered(path: Path) -> None:
+def run_recovery(path: Path) -> None:
     settings_ = LogConfig.parse(CONFIG)
     first = recover_log(path, recovery_point=0, log_start_offset=0, config=settings_)
     assert [str(one) for one in verify_log(PartitionLog.open(path))] == []
@@ -81,7 +80,7 @@ def recovered(path: Path) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
-def test_what_lies_before_the_damage_is_kept(
+def test_records_before_the_damage_are_kept(
     written: Written, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("damaged") / "t-0"
@@ -103,12 +102,12 @@ def test_what_lies_before_the_damage_is_kept(
         content[at:] = data.draw(st.binary(max_size=200))
     kept = rows_kept(written, batch.segment, file.read_bytes(), bytes(content))
     file.write_bytes(content)
-    recovered(path)
+    run_recovery(path)
     assert values(path) == [b"%d" % n * 5 for n in range(kept)]
 
 
 def rows_kept(written: Written, segment: str, before: bytes, after: bytes) -> int:
-    """Those before the first batch whose bytes are others now, or before what lies behind the last one."""
+    """Return the rows before the first batch whose bytes changed, or before bytes after the last one."""
     following = [one.first for one in written.batches if one.segment > segment]
     for one in written.batches:
         within = slice(one.position, one.position + one.size)
@@ -130,7 +129,7 @@ def test_no_row_is_lost_with_the_files_beside_the_log(
             file.unlink()
         else:
             file.write_bytes(data.draw(st.binary(max_size=60)))
-    recovered(path)
+    run_recovery(path)
     assert values(path) == [b"%d" % n * 5 for n in range(ROWS)]
     for file in written.path.glob("*.*index"):
         assert (path / file.name).read_bytes() == file.read_bytes(), file.name

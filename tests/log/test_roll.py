@@ -1,4 +1,4 @@
-"""When a new segment is begun: the conditions of a broker, one by one, and as appending meets them."""
+"""When a segment is rolled: each condition of a broker, alone and during appends."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ MAX_RELATIVE = 2**31 - 1
         ({}, (400, T0, 150), {}, None),
         ({}, (401, T0, 150), {}, "size"),
         ({"size_bytes": 0}, (1001, T0, 150), {}, "size"),
-        # the time of records, not the clock's; it is reached where it is exceeded
+        # by record timestamps, not by the clock; the limit must be exceeded
         ({}, (1, T0 + 500, 150), {}, None),
         ({}, (1, T0 + 501, 150), {}, "time"),
         ({}, (1, T0 - 10**9, 150), {}, None),
         ({"size_bytes": 0}, (1, T0 + 10**9, 150), {}, None),
         ({"jitter_ms": 100}, (1, T0 + 400, 150), {}, None),
         ({"jitter_ms": 100}, (1, T0 + 401, 150), {}, "time"),
-        # the clock's where no record has one
+        # by the clock if no record has a timestamp
         ({"rolling_timestamp_ms": -1}, (1, -1, 150), {}, "time"),
         ({"rolling_timestamp_ms": -1, "created_ms": T0 - 500}, (1, -1, 150), {}, None),
-        # a compacted topic's segments have to become cleanable in time
+        # the segments of a compacted topic must become cleanable in time
         ({}, (1, T0 + 301, 150), {"max_compaction_lag_ms": 300}, None),
         ({}, (1, T0 + 301, 150),
          {"max_compaction_lag_ms": 300, "cleanup_policy": frozenset({"compact"})}, "time"),
@@ -68,7 +68,7 @@ def test_reasons_to_roll(
     size_bytes=st.sampled_from([0, 10, 700]),
     free_entries=st.integers(0, 9),
 )
-def test_batches_that_fit_are_those_before_the_first_that_has_to_roll(
+def test_count_fitting_batches_counts_those_before_the_first_roll(
     sizes: list[int], times: list[int], size_bytes: int, free_entries: int
 ) -> None:
     active = replace(
@@ -94,7 +94,7 @@ def test_batches_that_fit_are_those_before_the_first_that_has_to_roll(
     assert fits == expected
 
 
-def appended(path: Path, *batches: bytes, **config: Any) -> PartitionLog:
+def append(path: Path, *batches: bytes, **config: Any) -> PartitionLog:
     path.mkdir()
     log = PartitionLog.open(path, config={name.replace("_", "."): value for name, value in config.items()})
     with log:
@@ -103,15 +103,15 @@ def appended(path: Path, *batches: bytes, **config: Any) -> PartitionLog:
     return PartitionLog.open(path)
 
 
-def test_offsets_that_a_segment_cannot_hold_begin_the_next(tmp_path: Path) -> None:
+def test_offsets_beyond_a_segments_range_begin_the_next(tmp_path: Path) -> None:
     far = MAX_RELATIVE
-    log = appended(tmp_path / "t-0", batch(5), batch(far - 2), batch(far + 1), batch(2**62))
+    log = append(tmp_path / "t-0", batch(5), batch(far - 2), batch(far + 1), batch(2**62))
     assert [segment.base_offset for segment in log.segments] == [0, far + 1, 2**62]
     assert offsets(log.read(columns=["offset"]))[-3:] == [2**62, 2**62 + 1, 2**62 + 2]
 
 
-def test_an_empty_segment_stays_behind_a_first_batch_that_it_cannot_hold(tmp_path: Path) -> None:
-    log = appended(tmp_path / "t-0", batch(2**40))
+def test_an_empty_segment_stays_before_a_first_batch_out_of_its_range(tmp_path: Path) -> None:
+    log = append(tmp_path / "t-0", batch(2**40))
     assert [segment.base_offset for segment in log.segments] == [0, 2**40]
     assert (log.log_start_offset, log.log_end_offset) == (0, 2**40 + 3)
 
@@ -126,7 +126,7 @@ def test_each_segment_draws_its_own_jitter(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("random.randrange", draw)
     batches = [batch(3 * i, max_timestamp=T0 + 20 * i) for i in range(14)]
-    log = appended(tmp_path / "t-0", *batches, segment_ms=100, segment_jitter_ms=95)
+    log = append(tmp_path / "t-0", *batches, segment_ms=100, segment_jitter_ms=95)
     # rolled after more than 100 - 0, 100 - 90, 100 - 40 ms
     assert [segment.base_offset // 3 for segment in log.segments] == [0, 6, 7, 11]
     assert set(limits) == {95}

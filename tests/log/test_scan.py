@@ -1,4 +1,4 @@
-"""A range of a log that is scanned more than once."""
+"""LogScan: a range of a log that is read more than once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log(tmp_path: Path) -> Iterator[PartitionLog]:
         yield log
 
 
-def test_every_reading_is_the_same_whatever_is_appended_meanwhile(log: PartitionLog) -> None:
+def test_every_read_is_the_same_even_after_appends(log: PartitionLog) -> None:
     scan = log.scan(10, columns=["offset", "value"])
     assert isinstance(scan, LogScan)
     first = scan.to_table()
@@ -38,13 +38,13 @@ def test_every_reading_is_the_same_whatever_is_appended_meanwhile(log: Partition
     assert log.scan(10, columns=["offset", "value"]).to_table().num_rows == 91
 
 
-def test_read_is_one_reading_of_a_scan(log: PartitionLog) -> None:
+def test_read_is_a_single_read_of_a_scan(log: PartitionLog) -> None:
     assert log.scan().to_table() == log.read().read_all()
     assert log.scan(5, 8, ["offset"], max_rows=1).to_table() == log.read(5, 8, ["offset"]).read_all()
 
 
 def test_streams_of_it_are_independent(log: PartitionLog) -> None:
-    """As DuckDB takes them for a join of a scan with itself."""
+    """DuckDB opens several readers for a join of a scan with itself."""
     scan = log.scan(columns=["offset"])
     one, two = (pa.RecordBatchReader.from_stream(scan) for _ in range(2))
     first = next(one)
@@ -52,7 +52,7 @@ def test_streams_of_it_are_independent(log: PartitionLog) -> None:
     assert first.num_rows + one.read_all().num_rows == 100
 
 
-def test_what_cannot_be_read_is_refused_before_it_is_read(log: PartitionLog) -> None:
+def test_invalid_arguments_are_rejected_before_reading(log: PartitionLog) -> None:
     with pytest.raises(ValueError, match="unknown column 'offse'"):
         log.scan(columns=["offse"])
     with pytest.raises(ValueError, match="mode must be one of"):

@@ -1,4 +1,4 @@
-"""Idempotent producers: what they send again is written once, what is missing is missed."""
+"""Idempotent producers: duplicates are written once, and missing batches are noticed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NOW = T0 + 1000
 
 
-def sent(sequence: int, count: int = 3, producer: int = 7, epoch: int = 1, **more: Any) -> bytes:
+def send(sequence: int, count: int = 3, producer: int = 7, epoch: int = 1, **more: Any) -> bytes:
     return batch(0, count, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, **more)
 
 
@@ -36,28 +36,28 @@ def log(tmp_path: Path) -> PartitionLog:
 def test_the_last_five_batches_are_known_again(log: PartitionLog) -> None:
     with log:
         for i in range(6):
-            assert log.append_batches(sent(3 * i), now_ms=NOW) == 3 * i
+            assert log.append_batches(send(3 * i), now_ms=NOW) == 3 * i
         for i in range(1, 6):
-            assert log.append_batches(sent(3 * i), now_ms=NOW) == 3 * i
+            assert log.append_batches(send(3 * i), now_ms=NOW) == 3 * i
         with pytest.raises(
             OutOfOrderSequenceError, match="expected sequence 18 of producer 7, epoch 1, found 0"
         ):
-            log.append_batches(sent(0), now_ms=NOW)
+            log.append_batches(send(0), now_ms=NOW)
         assert log.log_end_offset == 18
-    # Of those before a start only the last one is known: a snapshot has no more.
+    # After a restart only the last batch is known, because a snapshot has no others.
     with log:
-        assert log.append_batches(sent(15), now_ms=NOW) == 15
+        assert log.append_batches(send(15), now_ms=NOW) == 15
         with pytest.raises(OutOfOrderSequenceError):
-            log.append_batches(sent(12), now_ms=NOW)
-        assert log.append_batches(sent(18), now_ms=NOW) == 18
+            log.append_batches(send(12), now_ms=NOW)
+        assert log.append_batches(send(18), now_ms=NOW) == 18
     assert offsets(log.read(columns=["offset"])) == list(range(21))
 
 
-def test_what_is_new_of_several_batches_is_written(log: PartitionLog) -> None:
-    other = sent(0, 2, producer=8)
+def test_only_new_batches_of_several_are_written(log: PartitionLog) -> None:
+    other = send(0, 2, producer=8)
     with log:
-        log.append_batches(sent(0) + sent(3), now_ms=NOW)
-        assert log.append_batches(sent(3) + other + sent(6), now_ms=NOW) == 3
+        log.append_batches(send(0) + send(3), now_ms=NOW)
+        assert log.append_batches(send(3) + other + send(6), now_ms=NOW) == 3
         assert log.log_end_offset == 11
     found = pa.Table.from_batches(log.read(columns=["offset", "producerId", "sequence"])).to_pydict()
     assert found["producerId"] == [7] * 6 + [8] * 2 + [7] * 3
@@ -67,20 +67,20 @@ def test_what_is_new_of_several_batches_is_written(log: PartitionLog) -> None:
 @pytest.mark.parametrize(
     ("again", "error", "named"),
     [
-        (sent(6), OutOfOrderSequenceError, "expected sequence 3 .* found 6"),
-        (sent(0, 2), OutOfOrderSequenceError, "found 0"),
-        (sent(3, epoch=0), InvalidProducerEpochError, "epoch 1 or above, found 0"),
-        (sent(3, epoch=2), OutOfOrderSequenceError, "expected sequence 0 .* epoch 2"),
+        (send(6), OutOfOrderSequenceError, "expected sequence 3 .* found 6"),
+        (send(0, 2), OutOfOrderSequenceError, "found 0"),
+        (send(3, epoch=0), InvalidProducerEpochError, "epoch 1 or above, found 0"),
+        (send(3, epoch=2), OutOfOrderSequenceError, "expected sequence 0 .* epoch 2"),
     ],
 )
-def test_what_cannot_come_next_is_refused(
+def test_batches_out_of_sequence_are_rejected(
     log: PartitionLog, again: bytes, error: type[Exception], named: str
 ) -> None:
     with log:
-        log.append_batches(sent(0), now_ms=NOW)
+        log.append_batches(send(0), now_ms=NOW)
         with pytest.raises(error, match=named):
             log.append_batches(again, now_ms=NOW)
-        log.append_batches(sent(0, epoch=2), now_ms=NOW)
+        log.append_batches(send(0, epoch=2), now_ms=NOW)
         assert log.log_end_offset == 6
 
 
@@ -88,7 +88,7 @@ def test_records_are_held_to_the_sequence_too(log: PartitionLog) -> None:
     records = pa.record_batch({"value": [b"a", b"b"]})
     how: dict[str, Any] = {"producer_id": 3, "producer_epoch": 0, "now_ms": NOW}
     with log:
-        log.append(records, base_sequence=40, **how)  # an unknown producer may begin anywhere
+        log.append(records, base_sequence=40, **how)  # an unknown producer may begin with any sequence
         log.append(records, base_sequence=42, **how)
         with pytest.raises(OutOfOrderSequenceError, match="expected sequence 44"):
             log.append(records, base_sequence=42, **how)
@@ -97,50 +97,49 @@ def test_records_are_held_to_the_sequence_too(log: PartitionLog) -> None:
         assert log.log_end_offset == 4
 
 
-def test_a_marker_of_a_higher_epoch_begins_the_sequence_anew(log: PartitionLog) -> None:
+def test_a_marker_of_a_higher_epoch_restarts_the_sequence(log: PartitionLog) -> None:
     with log:
-        log.append_batches(sent(0, attributes=16), now_ms=NOW)
+        log.append_batches(send(0, attributes=16), now_ms=NOW)
         with pytest.raises(InvalidRecordError, match="has a transaction open"):
-            log.append_batches(sent(3), now_ms=NOW)
+            log.append_batches(send(3), now_ms=NOW)
         log.append_batches(marker(0, 7, 1, epoch=2), origin="coordinator", now_ms=NOW)
         with pytest.raises(InvalidProducerEpochError):
-            log.append_batches(sent(3, attributes=16), now_ms=NOW)
-        log.append_batches(sent(0, epoch=2, attributes=16), now_ms=NOW)
+            log.append_batches(send(3, attributes=16), now_ms=NOW)
+        log.append_batches(send(0, epoch=2, attributes=16), now_ms=NOW)
 
 
-def test_sequences_begin_again_at_zero_behind_the_greatest(log: PartitionLog) -> None:
+def test_sequences_wrap_to_zero_after_the_maximum(log: PartitionLog) -> None:
     with log:
-        log.append_batches(sent(MAX_SEQUENCE - 1, 4), now_ms=NOW)
-        assert log.append_batches(sent(MAX_SEQUENCE - 1, 4), now_ms=NOW) == 0
-        assert log.append_batches(sent(2), now_ms=NOW) == 4
+        log.append_batches(send(MAX_SEQUENCE - 1, 4), now_ms=NOW)
+        assert log.append_batches(send(MAX_SEQUENCE - 1, 4), now_ms=NOW) == 0
+        assert log.append_batches(send(2), now_ms=NOW) == 4
 
 
 def test_producers_are_forgotten_a_day_after_their_last_record(log: PartitionLog) -> None:
     day = 24 * 3600 * 1000
     with log:
-        log.append_batches(sent(0), now_ms=NOW)
-        log.append_batches(sent(0, producer=9, attributes=16), now_ms=NOW)
+        log.append_batches(send(0), now_ms=NOW)
+        log.append_batches(send(0, producer=9, attributes=16), now_ms=NOW)
     with log:
-        log.append_batches(sent(0, producer=9, attributes=16), now_ms=T0 + day)  # its transaction is open
-        assert log.append_batches(sent(50), now_ms=T0 + day) == 6
+        log.append_batches(send(0, producer=9, attributes=16), now_ms=T0 + day)  # its transaction is open
+        assert log.append_batches(send(50), now_ms=T0 + day) == 6
 
 
 @settings(max_examples=50, deadline=None)
 @given(
     sends=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2), st.booleans()), max_size=25),
 )
-def test_however_often_a_batch_is_sent_it_is_there_once(
+def test_a_batch_sent_repeatedly_is_appended_once(
     tmp_path_factory: pytest.TempPathFactory, sends: list[tuple[int, int, bool]]
 ) -> None:
-    """A client that sends its batches in order, but each any number of times, and a log that is closed now
-    and then."""
+    """A client sends its batches in order, each one any number of times, and the log is closed sometimes."""
     path = tmp_path_factory.mktemp("logs") / "t-0"
     path.mkdir()
     log, following = PartitionLog.open(path), 0
     for back, times, close in sends:
         wanted = following if back == 0 else max(0, following - 1)
         for _ in range(times):
-            assert log.append_batches(sent(3 * wanted), now_ms=NOW) == 3 * wanted
+            assert log.append_batches(send(3 * wanted), now_ms=NOW) == 3 * wanted
         if times and wanted == following:
             following += 1
         if close:
@@ -154,13 +153,13 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
 
 
 def test_a_producer_without_a_known_epoch_may_begin_anywhere(tmp_path: Path) -> None:
-    """As behind a control batch that compaction emptied."""
+    """This occurs after a control batch whose marker compaction removed."""
     entry = ProducerStateEntry(7, -1, -1, -1, 0, -1, -1, -1)
     (tmp_path / "t-0").mkdir()
     with PartitionLog.open(tmp_path / "t-0") as log:
         log.append_batches(batch(0), now_ms=NOW)
     (tmp_path / "t-0" / f"{3:020d}.snapshot").write_bytes(snapshot_bytes([entry]))
     with PartitionLog.open(tmp_path / "t-0") as log:
-        assert log.append_batches(sent(9), now_ms=NOW) == 3
+        assert log.append_batches(send(9), now_ms=NOW) == 3
         with pytest.raises(OutOfOrderSequenceError, match="expected sequence 12"):
-            log.append_batches(sent(15), now_ms=NOW)
+            log.append_batches(send(15), now_ms=NOW)

@@ -54,7 +54,7 @@ LEVELS = ["read_uncommitted", "read_committed"]
 
 
 @cache
-def opened(fixture: str) -> PartitionLog:
+def open_log(fixture: str) -> PartitionLog:
     return open_golden(golden(fixture))
 
 
@@ -65,7 +65,7 @@ def rows(range: LogRange) -> list[tuple[Any, ...]]:
 
 @cache
 def all_rows(fixture: str, isolation_level: str) -> list[tuple[Any, ...]]:
-    return rows(opened(fixture).range(isolation_level=isolation_level))
+    return rows(open_log(fixture).range(isolation_level=isolation_level))
 
 
 def check_parts(whole: LogRange, parts: list[LogRange], expected: list[tuple[Any, ...]]) -> None:
@@ -79,7 +79,7 @@ def check_parts(whole: LogRange, parts: list[LogRange], expected: list[tuple[Any
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(FIXTURES), st.sampled_from(LEVELS), st.integers(1, 12_000))
 def test_split_by_bytes(fixture: str, isolation_level: str, max_bytes: int) -> None:
-    whole = opened(fixture).range(isolation_level=isolation_level)
+    whole = open_log(fixture).range(isolation_level=isolation_level)
     parts = whole.split(max_bytes)
     assert sum(part.size_bytes for part in parts) == whole.size_bytes
     check_parts(whole, parts, all_rows(fixture, isolation_level))
@@ -89,9 +89,9 @@ def test_split_by_bytes(fixture: str, isolation_level: str, max_bytes: int) -> N
 @given(st.data())
 def test_split_at_offsets_and_again(data: st.DataObject) -> None:
     fixture, isolation_level = data.draw(st.sampled_from(FIXTURES)), data.draw(st.sampled_from(LEVELS))
-    whole = opened(fixture).range(isolation_level=isolation_level)
+    whole = open_log(fixture).range(isolation_level=isolation_level)
     inside = st.integers(whole.start_offset, whole.end_offset)
-    # Most offsets of the fixtures with huge gaps lie in a gap: draw from those that have rows, too.
+    # In fixtures with huge gaps, most offsets lie in a gap. So draw offsets of rows too.
     seen = [row[0] for row in all_rows(fixture, isolation_level)] or [0]
     at = data.draw(st.lists(st.one_of(inside, st.sampled_from(seen)), max_size=6))
     parts = whole.split_at(at)
@@ -110,9 +110,9 @@ def test_split_at_offsets_and_again(data: st.DataObject) -> None:
 @given(st.data())
 def test_ranges(data: st.DataObject) -> None:
     fixture, isolation_level = data.draw(st.sampled_from(FIXTURES)), data.draw(st.sampled_from(LEVELS))
-    if fixture.endswith("baseoffset-flip"):  # bytes bound a range, and there offsets do not tell them
+    if fixture.endswith("baseoffset-flip"):  # there, offsets do not determine the byte range
         return
-    log = opened(fixture)
+    log = open_log(fixture)
     seen = [row[0] for row in all_rows(fixture, isolation_level)] or [log.log_start_offset]
     offset = st.one_of(st.integers(log.log_start_offset, log.log_end_offset), st.sampled_from(seen))
     start, end = sorted((data.draw(offset), data.draw(offset)))
@@ -138,7 +138,7 @@ def test_parts_are_about_equal(tmp_path: Path) -> None:
         assert max(sizes) - min(sizes) <= 2 * len(batch(0, size=100))
 
 
-def test_a_batch_cut_in_two_is_read_by_both_parts(tmp_path: Path) -> None:
+def test_a_batch_split_in_two_is_read_by_both_parts(tmp_path: Path) -> None:
     write_log(tmp_path, {0: [batch(0, 10), batch(10, 10)]})
     one, other = PartitionLog.open(tmp_path).range().split_at([14])
     assert offsets(one.read(["offset"])) == list(range(14))
@@ -161,7 +161,7 @@ def test_offsets_out_of_range(tmp_path: Path) -> None:
 
 
 def test_batches_of_a_read(tmp_path: Path) -> None:
-    """The first one comes soon, and none crosses the limits by more than a batch."""
+    """The first batch of rows comes early, and none exceeds the limits by more than a batch."""
     write_log(tmp_path, {0: [batch(o, 100) for o in range(0, 100_000, 100)]})
     log = PartitionLog.open(tmp_path)
     sizes = [b.num_rows for b in log.read()]
@@ -172,7 +172,7 @@ def test_batches_of_a_read(tmp_path: Path) -> None:
     small = [b.nbytes for b in log.read(columns=["value"], first_rows=None, max_bytes=20_000)]
     assert 15_000 < small[0] < 30_000
     assert list(log.read(0, 0)) == []
-    # What is well compressed makes no larger batches than what is not.
+    # Well-compressed data gives no larger batches than other data.
     write_log(tmp_path, {0: [batch(o, 100, size=10_000, codec="zstd") for o in range(0, 2000, 100)]})
     log = PartitionLog.open(tmp_path)
     assert log.size_bytes < 200_000

@@ -1,4 +1,4 @@
-"""Where a log ends: quietly where the tail is simply unwritten, with an error where bytes are damaged."""
+"""The end of a log: an unfinished write ends the log silently, and other damage raises an error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read(directory: Path, checkpoints: PartitionCheckpoints | None = None) -> li
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("zeros", [0, 7, 500])
 def test_torn_at_every_byte(tmp_path: Path, last: str, zeros: int) -> None:
-    """With `zeros`: in a preallocated file, whose pages behind the cut were not written."""
+    """With `zeros`, the file is preallocated and the pages after the cut were not written."""
     data = LAST[last]()
     for length in range(len(data)):
         write_log(tmp_path, {0: [batch(0), batch(3), data[:length], bytes(zeros)]})
@@ -59,7 +59,7 @@ def test_the_first_batch_torn(tmp_path: Path, last: str) -> None:
 
 
 def test_last_batch_with_a_wrong_crc(tmp_path: Path) -> None:
-    """Not written to its end yet, unless the broker stopped in good order."""
+    """The batch counts as incomplete, unless the broker shut down cleanly."""
     last = bytearray(batch(6))
     last[-1] ^= 1
     write_log(tmp_path, {0: [batch(0), batch(3), last]})
@@ -86,9 +86,9 @@ def test_preallocated_and_empty(tmp_path: Path) -> None:
     assert read(tmp_path) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("behind", [b"\1", batch(6)])
-def test_zeros_within(tmp_path: Path, behind: bytes) -> None:
-    write_log(tmp_path, {0: [batch(0), batch(3), bytes(300_000), behind]})
+@pytest.mark.parametrize("after", [b"\1", batch(6)])
+def test_zeros_within(tmp_path: Path, after: bytes) -> None:
+    write_log(tmp_path, {0: [batch(0), batch(3), bytes(300_000), after]})
     log = PartitionLog.open(tmp_path)
     found = []
     with pytest.raises(CorruptRecordError, match="size") as raised:
@@ -97,7 +97,7 @@ def test_zeros_within(tmp_path: Path, behind: bytes) -> None:
     assert found == list(range(6))
     assert raised.value.position == 2 * len(batch(0))
     rest = offsets(log.read(columns=["offset"], mode="dropMalformed"))
-    assert rest == list(range(9 if len(behind) > 1 else 6))
+    assert rest == list(range(9 if len(after) > 1 else 6))
 
 
 def test_garbage_at_the_end_is_damage(tmp_path: Path) -> None:
@@ -107,12 +107,12 @@ def test_garbage_at_the_end_is_damage(tmp_path: Path) -> None:
     with pytest.raises(CorruptRecordError) as raised:
         list(log.read())
     assert raised.value.position == 2 * len(batch(0))
-    assert offsets(log.read(0, 5, ["offset"])) == list(range(5))  # what is asked for lies before it
+    assert offsets(log.read(0, 5, ["offset"])) == list(range(5))  # the requested range ends before it
 
 
 @pytest.mark.parametrize("length", [1, 17, 60, 70])
-def test_torn_in_a_segment_that_is_not_the_last(tmp_path: Path, length: int) -> None:
-    """A broker wrote more behind it, so bytes are missing."""
+def test_a_torn_batch_in_a_segment_before_the_last(tmp_path: Path, length: int) -> None:
+    """A broker wrote more after it, so bytes are missing."""
     write_log(tmp_path, {0: [batch(0), batch(3)[:length]], 6: [batch(6)]})
     log = PartitionLog.open(tmp_path)
     found = []
@@ -123,8 +123,8 @@ def test_torn_in_a_segment_that_is_not_the_last(tmp_path: Path, length: int) -> 
     assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [0, 1, 2, 6, 7, 8]
 
 
-def test_a_size_that_reaches_beyond_the_end_with_batches_behind(tmp_path: Path) -> None:
-    """Not a torn tail: what looks like one hides what follows."""
+def test_a_size_beyond_the_end_of_file_with_batches_after_it(tmp_path: Path) -> None:
+    """This is not an unfinished write, because batches follow."""
     hiding = bytearray(batch(3))
     hiding[8:12] = (10**6).to_bytes(4, "big")
     write_log(tmp_path, {0: [batch(0), hiding, batch(6)]})
@@ -137,8 +137,8 @@ def test_a_size_that_reaches_beyond_the_end_with_batches_behind(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("at", range(100))
-def test_the_index_saves_reading_what_lies_before(tmp_path: Path, at: int) -> None:
-    """Cut anywhere in a log with an index whose entries reach beyond the end."""
+def test_the_index_avoids_reading_earlier_bytes(tmp_path: Path, at: int) -> None:
+    """The log is truncated anywhere, and its index has entries beyond the end."""
     batches = [batch(o, 2, size=40) for o in range(0, 40, 2)]
     size = len(batches[0])
     write_log(tmp_path, {0: batches})
@@ -150,7 +150,7 @@ def test_the_index_saves_reading_what_lies_before(tmp_path: Path, at: int) -> No
     assert read(tmp_path) == list(range(2 * (cut // size)))
 
 
-def test_header_passes_do_not_read_what_is_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_header_scans_do_not_read_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = len(batch(0, 3, size=200_000))
     write_log(tmp_path, {0: [batch(o, 3, size=200_000) for o in range(0, 60, 3)], 60: []})
     bytes_read = 0
@@ -179,10 +179,10 @@ def test_header_passes_do_not_read_what_is_between(tmp_path: Path, monkeypatch: 
     ],
 )
 @pytest.mark.parametrize("first", [[batch(0), batch(3)], []])
-def test_bytes_behind_the_last_batch_are_reported(
+def test_bytes_after_the_last_batch_are_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, first: list[bytes], end: bytes, invalid: str
 ) -> None:
-    """In every mode, once; not while a broker writes there."""
+    """They are reported once in every mode, but not while a broker writes to the directory."""
     log = PartitionLog.open(write_log(tmp_path / "t-0", {0: [*first, end]}))
     position, offset = sum(map(len, first)), 3 * len(first)
     assert log.invalid_bytes == len(end)
@@ -204,17 +204,15 @@ def test_bytes_behind_the_last_batch_are_reported(
     live = PartitionLog.open(log.path, checkpoints=PartitionCheckpoints(high_watermark=offset, live=True))
     with caplog.at_level(logging.WARNING):
         assert offsets(live.read(columns=["offset"])) == list(range(offset))
-        assert offsets(log.read(0, offset, ["offset"])) == list(range(offset))  # that far all is there
+        assert offsets(log.read(0, offset, ["offset"])) == list(range(offset))  # nothing is missing there
     assert (caplog.records, live.invalid_bytes) == ([], 0)
 
 
-@pytest.mark.parametrize("told", ["high watermark", "snapshot"])
-def test_an_end_that_is_missing_is_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, told: str
-) -> None:
+@pytest.mark.parametrize("sign", ["high watermark", "snapshot"])
+def test_a_missing_end_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture, sign: str) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0), batch(3)]})
     checkpoints = None
-    if told == "snapshot":
+    if sign == "snapshot":
         (path / file_name(9, "snapshot")).write_bytes(bytes.fromhex("000148674bc700000000"))
     else:
         checkpoints = PartitionCheckpoints(high_watermark=9)
@@ -228,7 +226,7 @@ def test_an_end_that_is_missing_is_reported(
     assert len(caplog.records) == 1
 
 
-def test_a_middle_segment_that_is_cut_while_it_is_read(
+def test_a_middle_segment_that_is_truncated_during_a_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})

@@ -1,4 +1,4 @@
-"""Transactions: who is aborted, what is stable, from markers and snapshots."""
+"""Aborted transactions and the last stable offset, from markers and snapshots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMITTED = "read_committed"
 
 
 class Step(NamedTuple):
-    """A batch of `count` records of a producer, or the marker that ends its transaction."""
+    """A step of a producer: a batch of `count` records, or the marker that ends its transaction."""
 
     producer_id: int
     kind: str
@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
 
 def write_steps(directory: Path, steps: list[Step], roll_every: int) -> list[int]:
-    """Write them into segments of `roll_every` batches; returns the first offset of each, and the end."""
+    """Write the steps into segments of `roll_every` batches. Return the first offset of each, and the end."""
     segments: dict[int, list[bytes]] = {}
     firsts = [0]
     for number, step in enumerate(steps):
@@ -59,7 +59,7 @@ def write_steps(directory: Path, steps: list[Step], roll_every: int) -> list[int
 
 
 def committed(steps: list[Step], firsts: list[int]) -> tuple[list[int], int]:
-    """Offsets that a read_committed consumer sees, and the last stable offset, from their definition."""
+    """Return the offsets that a read_committed consumer gets, and the last stable offset, by definition."""
     rows, stable = [], firsts[-1]
     for number, step in enumerate(steps):
         if step.kind in ("commit", "abort"):
@@ -107,11 +107,11 @@ def test_any_part_of_any_log(
         o for o in rows if start <= o < end
     ]
     live = PartitionLog.open(directory, checkpoints=PartitionCheckpoints(high_watermark=end, live=True))
-    # What a marker at or above the high watermark decides is not decided for a consumer.
+    # For a consumer, a transaction whose marker is at or above the high watermark is undecided.
     below = [s for s, first in zip(steps, firsts, strict=False) if first < end]
     if end in firsts:
         assert live.last_stable_offset == committed(below, firsts[: len(below) + 1])[1]
-    # The log may start anywhere, in a transaction or not: markers behind still tell.
+    # The log may start anywhere, even within a transaction: later markers still decide.
     base = data.draw(st.sampled_from([s.base_offset for s in log.segments]))
     for segment in log.segments:
         if segment.base_offset < base:
@@ -130,7 +130,7 @@ def test_listing(tmp_path: Path) -> None:
             Step(1, "data", 2),  # 0, 1
             Step(2, "data", 1),  # 2
             Step(1, "abort"),  # 3
-            Step(1, "abort"),  # 4: of a transaction without data
+            Step(1, "abort"),  # 4: ends a transaction without data
             Step(1, "data", 1),  # 5
             Step(2, "commit"),  # 6
             Step(3, "plain", 1),  # 7
@@ -147,7 +147,7 @@ def test_listing(tmp_path: Path) -> None:
     ]
 
 
-def test_an_emptied_control_batch_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_control_batch_ends_no_transaction(tmp_path: Path) -> None:
     emptied = v2(
         [], 2, attributes=0x30, producer_id=1, producer_epoch=2, last_offset_delta=0, base_timestamp=-1
     )
@@ -170,7 +170,7 @@ def test_aborted_transactions_as_the_brokers_indexed_them(partition: object) -> 
     listed = {row["lastOffset"]: row for row in log.transactions().to_pylist() if row["state"] == "aborted"}
     for txn in indexed:
         row = listed.get(txn.last_offset)
-        if row is None:  # of data that compaction or DeleteRecords removed
+        if row is None:  # compaction or DeleteRecords removed its data
             assert "compact" in str(log.path) or txn.first_offset < log.log_start_offset
             continue
         assert (row["producerId"], row["lastOffset"]) == (txn.producer_id, txn.last_offset)
@@ -205,7 +205,7 @@ def test_snapshot() -> None:
         ),
     ],
 )
-def test_snapshots_that_are_not_believed(data: bytes, message: str) -> None:
+def test_invalid_snapshots_are_ignored(data: bytes, message: str) -> None:
     with pytest.raises(CorruptIndexError, match=message):
         parse_snapshot(data)
 
@@ -217,7 +217,7 @@ def snapshot_of(producer_id: int, txn_first_offset: int) -> bytes:
 
 
 def test_last_stable_offset_from_snapshots(tmp_path: Path) -> None:
-    """The newest that is whole and not beyond the end, and the headers behind it."""
+    """The newest valid snapshot that is not beyond the end is used, with the headers after it."""
     write_log(tmp_path, {0: [batch(0), batch(3)], 6: [batch(6), Step(7, "commit").data(9), batch(10)]})
     (tmp_path / file_name(6, "snapshot")).write_bytes(snapshot_of(8, 4))
     assert PartitionLog.open(tmp_path).last_stable_offset == 4
@@ -230,8 +230,8 @@ def test_last_stable_offset_from_snapshots(tmp_path: Path) -> None:
     assert PartitionLog.open(tmp_path).last_stable_offset == 13
 
 
-def test_a_snapshot_above_the_high_watermark_is_passed_over(tmp_path: Path) -> None:
-    """It knows nothing of the transaction that ended above, which is not decided for a consumer."""
+def test_a_snapshot_above_the_high_watermark_is_ignored(tmp_path: Path) -> None:
+    """It lacks the transaction that ended above the high watermark, which is undecided for a consumer."""
     data, commit = Step(7, "data", 3).data(3), Step(7, "commit").data(6)
     write_log(tmp_path, {0: [batch(0), data], 6: [commit, batch(7)], 10: [batch(10)]})
     (tmp_path / file_name(10, "snapshot")).write_bytes(snapshot_of(8, -1))
@@ -254,7 +254,7 @@ def test_headers_are_only_searched_where_a_transaction_is(
     found = PartitionLog.open(plain).read(columns=["offset"], isolation_level=COMMITTED, max_rows=10)
     assert offsets(found) == list(range(600))
     assert not searched
-    # The transaction lies chunks behind where the read begins, its marker behind where it ends.
+    # The transaction begins chunks after the start of the read, and its marker follows the end of the read.
     large = [batch(o, 3, size=reader.READ_BYTES // 4) for o in range(0, 12, 3)]
     aborted_data, abort = Step(7, "data", 3).data(12), Step(7, "abort").data(18)
     late = write_log(tmp_path / "late-0", {0: [*large, aborted_data, batch(15), abort]})
@@ -265,7 +265,7 @@ def test_headers_are_only_searched_where_a_transaction_is(
 
 
 def test_cleaned_before_the_transaction_is_met(tmp_path: Path) -> None:
-    """The reader still has the old file open; in the one that has its name by now, no abort can be found."""
+    """The reader still has the old file open. The new file of the same name has no abort marker."""
     large = [batch(o, 3, size=reader.READ_BYTES // 4) for o in range(0, 12, 3)]
     aborted_data, abort = Step(7, "data", 3).data(12), Step(7, "abort").data(15)
     write_log(tmp_path, {0: [*large, aborted_data, abort], 16: [batch(16)]})

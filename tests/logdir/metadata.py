@@ -1,4 +1,4 @@
-"""Cluster metadata, written as a controller writes it."""
+"""Write cluster metadata as a controller does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def removed(topic_id: str) -> bytes:
 
 
 def config(resource: str, name: str, value: str | None, *, kind: int = 2) -> bytes:
-    """Of a topic (2) or a broker (4)."""
+    """Return a record that sets a configuration of a topic (2) or a broker (4)."""
     return b"\1\4\0" + kind.to_bytes(1, "big") + _string(resource) + _string(name) + _string(value) + b"\0"
 
 
@@ -48,7 +48,7 @@ def write(log_dir: Path, *records: bytes) -> None:
 
 
 def store(log_dir: Path, name: str, settings: dict[str, str]) -> None:
-    """Write the metadata of a topic that is there, under its id."""
+    """Write the metadata of an existing topic, with its id."""
     topic_id = LogDir(log_dir).partition(name, 0).topic_id
     assert topic_id is not None
     write(log_dir, topic(name, topic_id), *(config(name, *item) for item in settings.items()))

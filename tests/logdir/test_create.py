@@ -1,4 +1,4 @@
-"""Log directories and topics made new; the lock; sessions of several writers."""
+"""Create log directories and topics; the lock; sessions of several writers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_new_log_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "ids", [{"cluster_id": ""}, {"cluster_id": "a b"}, {"cluster_id": "a\nversion=0"}, {"node_id": -1}]
 )
-def test_ids_that_there_cannot_be(tmp_path: Path, ids: dict[str, Any]) -> None:
+def test_invalid_ids_are_rejected(tmp_path: Path, ids: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected a cluster id"):
         LogDir.create(tmp_path / "logs", **ids)
     assert not (tmp_path / "logs").exists()
@@ -67,7 +67,7 @@ def test_directories_of_one_broker_share_cluster_and_node_but_not_their_own_id(t
     assert one.directory_id != other.directory_id
 
 
-def test_a_directory_with_anything_in_it_is_not_made_one(tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     with pytest.raises(FileExistsError, match="empty"):
         LogDir.create(tmp_path)
@@ -100,7 +100,7 @@ def test_a_new_topic_can_be_read_and_written(tmp_path: Path) -> None:
      ("x" * 250, 1, InvalidTopicError), ("__cluster_metadata", 1, InvalidTopicError), ("t", 0, ValueError),
      ("there", 1, TopicExistsError)],
 )  # fmt: skip
-def test_topics_that_cannot_be_made(
+def test_invalid_topics_are_rejected(
     tmp_path: Path, topic: str, partitions: int, error: type[Exception]
 ) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
@@ -124,7 +124,7 @@ def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
     assert [path.name for path in assign_log_dirs([tmp_path / "a", tmp_path / "b"], 1)] == ["b"]
 
 
-def test_all_partitions_of_a_topic_are_made_in_one_session(
+def test_all_partitions_of_a_topic_are_created_in_one_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_dir = LogDir.create([tmp_path / "a", tmp_path / "b"])
@@ -136,11 +136,11 @@ def test_all_partitions_of_a_topic_are_made_in_one_session(
 
     monkeypatch.setattr(write_session, "update_offset_checkpoints", update)
     log_dir.create_topic("t", 8)
-    assert written == [3 * 4, 3 * 4]  # three checkpoints of each directory, once
+    assert written == [3 * 4, 3 * 4]  # three checkpoint files of each directory, each written once
 
 
 @pytest.mark.parametrize("number", [1, 7, 20])
-def test_a_topic_that_cannot_be_made_leaves_nothing(
+def test_a_topic_that_cannot_be_created_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     log_dir = LogDir.create([tmp_path / "a", tmp_path / "b"])
@@ -156,7 +156,7 @@ def test_a_topic_that_cannot_be_made_leaves_nothing(
 
 
 def failing_fsync(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the `number`th fsync fail."""
+    """Make the `number`th fsync fail."""
     fsync, calls = os.fsync, itertools.count(1)
 
     def failing(descriptor: int) -> None:
@@ -168,7 +168,7 @@ def failing_fsync(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("number", range(1, 9))
-def test_a_partition_that_cannot_be_made_leaves_nothing(
+def test_a_partition_that_cannot_be_created_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
@@ -199,7 +199,7 @@ def in_another_process(code: str) -> str:
 def test_the_lock_is_held_until_the_last_in_the_process_closes_it(tmp_path: Path) -> None:
     holder = f"print(lock_holder(Path({str(tmp_path)!r})))"
     first, second = LogDirLock(tmp_path), LogDirLock(tmp_path)
-    assert lock_holder(tmp_path) is None  # of this process; asking drops nothing
+    assert lock_holder(tmp_path) is None  # this process holds it; the query does not release it
     assert in_another_process(holder) == str(os.getpid())
     first.close()
     first.close()
@@ -210,7 +210,7 @@ def test_the_lock_is_held_until_the_last_in_the_process_closes_it(tmp_path: Path
     assert in_another_process(holder) == "None"
 
 
-def test_a_directory_that_another_process_holds_is_refused_and_not_changed(tmp_path: Path) -> None:
+def test_a_directory_locked_by_another_process_is_rejected_and_not_changed(tmp_path: Path) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
     log_dir.create_topic("t")
     code = (
@@ -253,7 +253,7 @@ def test_several_logs_of_one_directory_share_its_session(tmp_path: Path) -> None
     assert (tmp_path / "logs" / "recovery-point-offset-checkpoint").read_text() == "0\n2\nt 0 1\nt 1 1\n"
 
 
-def test_a_log_that_could_not_be_closed_in_order_leaves_no_mark(
+def test_a_log_that_was_not_closed_cleanly_leaves_no_marker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
@@ -293,7 +293,7 @@ def test_the_page_about_python_shows_how_to_append() -> None:
     assert appending_code()
 
 
-def test_a_log_that_is_dropped_unclosed_is_warned_of_and_gives_the_lock_back(tmp_path: Path) -> None:
+def test_a_log_dropped_without_close_warns_and_releases_the_lock(tmp_path: Path) -> None:
     with LogDir.create(tmp_path / "logs") as logs:
         logs.create_topic("t")
     with pytest.warns(ResourceWarning, match=r"t-0: expected close\(\) after the last append"):
@@ -305,7 +305,7 @@ def test_a_log_that_is_dropped_unclosed_is_warned_of_and_gives_the_lock_back(tmp
         assert logs.partition("t", 0).append(RECORD) == 1
 
 
-def test_a_log_dir_keeps_the_logs_that_it_has_to_close(tmp_path: Path) -> None:
+def test_a_log_dir_keeps_the_logs_that_it_must_close(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with LogDir.create(tmp_path / "logs") as logs:

@@ -1,4 +1,4 @@
-"""What somebody meets who tries things out: reprs, completion, tables, pickles, and words for slips."""
+"""Interactive use: reprs, completion, tables, pickles, and errors for wrong arguments."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def log() -> PartitionLog:
 
 
 @pytest.mark.parametrize("package", [native_log, kafkalog_spark])
-def test_every_public_name_is_completed_and_there(package: Any) -> None:
+def test_every_public_name_exists_and_is_completed(package: Any) -> None:
     assert set(package.__all__) <= set(dir(package))
     for name in package.__all__:
         getattr(package, name)
 
 
-def test_what_is_read_is_a_table_for_all_who_know_arrow(log: PartitionLog) -> None:
+def test_the_result_of_read_is_accepted_by_arrow_libraries(log: PartitionLog) -> None:
     table = log.read(columns=["offset", "value"]).read_all()
     assert (table.column_names, table.num_rows) == (["offset", "value"], log.log_end_offset)
     assert pa.table(log.read(columns=["offset", "value"])) == table
@@ -146,7 +146,7 @@ def test_integers_of_numpy_are_integers(log: PartitionLog) -> None:
     assert there.read(np.int64(5), np.int64(7), ["offset"]).read_all()["offset"].to_pylist() == [5, 6]  # type: ignore[arg-type]
 
 
-def test_a_copy_without_meta_properties_says_so() -> None:
+def test_meta_properties_of_a_copy_without_the_file() -> None:
     with pytest.raises(FileNotFoundError, match=r"expected a readable meta\.properties") as failed:
         _ = LogDir(DATA / "plain-none-0").meta_properties
     assert failed.value.filename == str(DATA)

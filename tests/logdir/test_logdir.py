@@ -33,7 +33,7 @@ FUTURE = "spread-0.a81a7fcf8a9b41cfb1c5d72f7471f273-future"
 
 @pytest.fixture
 def warnings() -> Iterator[list[str]]:
-    """What native_log warned of so far."""
+    """Collect the warnings of native_log."""
 
     messages: list[str] = []
     handler = logging.Handler(logging.WARNING)
@@ -57,14 +57,14 @@ def log_dirs_of(data: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("golden", list(golden_partitions()), ids=golden_id)
-def test_every_partition_a_broker_served_is_there_and_starts_where_it_did(golden: GoldenPartition) -> None:
+def test_every_partition_of_a_broker_exists_with_its_start_offset(golden: GoldenPartition) -> None:
     log_dir = LogDir(log_dirs_of(GOLDEN / golden.fixture / "data"))
     found = {(one.topic, one.partition): one.path for one in log_dir.partitions()}
     assert found[golden.topic, golden.partition] == golden.path
     assert log_dir.partition(golden.topic, golden.partition).log_start_offset == golden.expected["earliest"]
 
 
-def test_a_whole_broker(warnings: list[str]) -> None:
+def test_a_complete_broker_directory(warnings: list[str]) -> None:
     log_dir = LogDir(WHOLE_BROKER)
     assert log_dir.topics() == {
         "__cluster_metadata": [0],
@@ -89,7 +89,7 @@ def test_a_whole_broker(warnings: list[str]) -> None:
     assert warnings == []
 
 
-def test_deleted_directories_are_read_when_asked_for() -> None:
+def test_deleted_directories_are_read_on_request() -> None:
     log_dir = LogDir(WHOLE_BROKER, include_deleted=True)
     assert log_dir.topics()["gone"] == [0, 1]
     kinds = {one.path.name.split(".")[0]: one.kind for one in log_dir.partitions()}
@@ -109,7 +109,7 @@ def test_a_stray_directory_with_a_truncated_topic(tmp_path: Path) -> None:
     assert LogDir(tmp_path, include_deleted=True).topics() == {topic: [0]}
 
 
-def test_a_topic_created_anew_is_not_mixed_up_with_the_deleted_one(
+def test_a_recreated_topic_is_distinguished_from_the_deleted_one(
     golden_copy: Callable[[str], Path],
 ) -> None:
     data = golden_copy("kafka-4.1/whole-broker")
@@ -117,7 +117,7 @@ def test_a_topic_created_anew_is_not_mixed_up_with_the_deleted_one(
     shutil.copytree(data / "trimmed-0", deleted)
     log_dir = LogDir(data, include_deleted=True)
     assert log_dir.partition("trimmed", 0).path == data / "trimmed-0"
-    # By its own path it is read, but the checkpointed log start 75 is the new topic's.
+    # It is read by its own path, but the checkpointed log start offset 75 belongs to the new topic.
     assert LogDir(deleted).partition("trimmed", 0).log_start_offset == 60
 
 
@@ -159,7 +159,7 @@ def test_of_two_copies_the_longer_one_is_read(tmp_path: Path, warnings: list[str
     assert f"{WHOLE_BROKER / 'events-0'} (log end offset 195) is read" in warning
 
 
-def test_a_directory_given_twice_is_one(tmp_path: Path, warnings: list[str]) -> None:
+def test_a_directory_given_twice_is_read_once(tmp_path: Path, warnings: list[str]) -> None:
     link = tmp_path / "link"
     link.symlink_to(WHOLE_BROKER)
     log_dir = LogDir(WHOLE_BROKER, link, WHOLE_BROKER / "events-0")
@@ -195,7 +195,7 @@ def test_relative_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LogDir("events-1").topics() == {"events": [1]}
 
 
-def test_foreign_files_and_directories_are_passed_over(
+def test_foreign_files_and_directories_are_skipped(
     golden_copy: Callable[[str], Path], warnings: list[str]
 ) -> None:
     data = golden_copy("kafka-4.1/whole-broker")
@@ -237,8 +237,8 @@ def test_where_a_log_ends(golden_copy: Callable[[str], Path]) -> None:
         assert [log.log_end_offset for log in logs] == [195, 270, 24, 165]
         return [log.range().end_offset for log in logs]
 
-    # A high watermark below the log's start is the log's start; payments is not in the checkpoint, so it is 0
-    # as for a broker; that of the metadata log is never there.
+    # A high watermark below the log start offset is raised to it. payments is not in the checkpoint, so its
+    # high watermark is 0, as in a broker. That of the metadata log is never in the checkpoint.
     clamped, whole = [100, 75, 0, 165], [195, 270, 24, 165]
     assert ends("auto") == whole
     assert ends("checkpoint") == clamped
@@ -256,7 +256,7 @@ def test_without_a_checkpoint_a_log_ends_at_its_end(tmp_path: Path) -> None:
     assert LogDir(tmp_path, high_watermark="checkpoint").partition("events", 0).high_watermark == 195
 
 
-def test_an_unknown_high_watermark_is_refused() -> None:
+def test_an_unknown_high_watermark_is_rejected() -> None:
     with pytest.raises(ValueError, match="auto, ignore or checkpoint"):
         LogDir(WHOLE_BROKER, high_watermark="always")  # type: ignore[arg-type]
 
@@ -275,7 +275,7 @@ def test_unknown_topics_and_partitions(topic: str, partition: int, says: str) ->
 
 
 class TestRefusals:
-    """Each its own plain sentence, with the path in it and what to do."""
+    """Each error has its own plain sentence, with the path and what to do."""
 
     def test_a_missing_path(self, tmp_path: Path) -> None:
         with pytest.raises(
@@ -315,8 +315,8 @@ class TestRefusals:
         ):
             LogDir(GOLDEN / "kafka-4.1/jbod/data")
 
-    def test_volumes_called_like_partitions(self, golden_copy: Callable[[str], Path], tmp_path: Path) -> None:
-        """As in Kubernetes: /var/lib/kafka/data-0/kafka-log0."""
+    def test_volumes_named_like_partitions(self, golden_copy: Callable[[str], Path], tmp_path: Path) -> None:
+        """Kubernetes volumes have such names: /var/lib/kafka/data-0/kafka-log0."""
         golden_copy("kafka-4.1/whole-broker").rename(tmp_path / "data-0")
         with pytest.raises(NotALogDirError, match="these directories in it are: data-0; give them instead"):
             LogDir(tmp_path)
@@ -331,7 +331,7 @@ class TestRefusals:
         (tmp_path / "meta.properties").write_text("version=1\n")
         with pytest.raises(EmptyLogDirError, match="contains no partitions"):
             LogDir(tmp_path)
-        # A disk that was added lately is no reason to refuse the others.
+        # An empty disk that was added recently does not keep the others from being read.
         assert LogDir(tmp_path, WHOLE_BROKER).topics() == LogDir(WHOLE_BROKER).topics()
 
     def test_nothing_but_deleted_directories(self, tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ class TestRefusals:
         with pytest.raises(NotALogDirError, match="only local directories"):
             LogDir(uri, allow_empty=True)
 
-    def test_an_empty_one_is_opened_to_make_topics_in(self, tmp_path: Path) -> None:
+    def test_an_empty_directory_is_opened_to_create_topics(self, tmp_path: Path) -> None:
         LogDir.create(tmp_path / "logs")
         with pytest.raises(EmptyLogDirError, match="use allow_empty=True"):
             LogDir(tmp_path / "logs")
@@ -353,7 +353,7 @@ class TestRefusals:
         assert LogDir(tmp_path / "logs").topics() == {"t": [0]}
 
 
-def test_reading_leaves_nothing_behind(golden_copy: Callable[[str], Path]) -> None:
+def test_reading_leaves_no_files(golden_copy: Callable[[str], Path]) -> None:
     data = golden_copy("kafka-4.1/whole-broker")
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     log_dir = LogDir(data, include_deleted=True)
@@ -405,7 +405,7 @@ class TestWhatCannotBeReadBesideTheLogs:
         assert offsets(log) == offsets(whole)
         assert log.read(middle, middle + 1, ["offset"]).read_all().to_pylist() == [{"offset": middle}]
         assert log.offset_for_timestamp(timestamp // 1000) == expected
-        if how != "directory":  # which is no file, and so no index
+        if how != "directory":  # a directory is not a file, and so not an index
             assert any(f".{kind}: " in warning for warning in warnings)
 
     def test_a_transaction_index_is_needed_to_write_it_again(
@@ -429,7 +429,7 @@ class TestWhatCannotBeReadBesideTheLogs:
 
 
 def refuse_to_open(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a file of another user; the tests may run as root."""
+    """Raise the error of a file that belongs to another user; the tests may run as root."""
     open_ = os.open
 
     def refuse(path: Any, flags: int, *more: Any, **how: Any) -> int:

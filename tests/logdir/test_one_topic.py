@@ -1,4 +1,4 @@
-"""Changes of some topics only."""
+"""Recover and reindex some topics only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_single_name_is_a_topic(
         change(log_dir, "event")
 
 
-def test_several_directories_are_indexed_anew_at_once(tmp_path: Path) -> None:
+def test_several_directories_are_reindexed_at_once(tmp_path: Path) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     with native_log.LogDir.create(paths) as logs:
         logs.create_topic("t", 4)
@@ -83,7 +83,7 @@ def two_topics(tmp_path: Path) -> Path:
     [native_log.compact, native_log.retain, partial(native_log.erase, keys=["k"])],
     ids=["compact", "retain", "erase"],
 )
-def test_excluded_topics_are_left_alone(two_topics: Path, change: Callable[..., pa.Table]) -> None:
+def test_excluded_topics_are_not_changed(two_topics: Path, change: Callable[..., pa.Table]) -> None:
     def topics(*given: Any, **how: Any) -> set[str]:
         return set(change(two_topics, *given, dry_run=True, **how)["topic"].to_pylist())
 

@@ -1,4 +1,4 @@
-"""Recovery of several log directories in one call."""
+"""Recover several log directories in one call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 @pytest.fixture
 def torn(tmp_path: Path) -> list[Path]:
-    """Two log directories with a topic each, whose only batch is cut short; no clean shutdown."""
+    """Write two log directories with a topic each, whose only batch is incomplete; no clean shutdown."""
     directories = []
     for topic in ("b", "a"):
         log_dir = tmp_path / f"disk-{topic}"

@@ -1,4 +1,4 @@
-"""Topic configurations, as they are stored in a cluster's metadata."""
+"""Topic configurations that are stored in the cluster metadata."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """A log directory with one topic."""
+    """Create a log directory with one topic."""
     LogDir.create(tmp_path / "logs").create_topic("t", 2)
     return tmp_path / "logs"
 
@@ -50,24 +50,24 @@ def topic_id(logs: Path) -> str:
     return found
 
 
-def test_what_a_broker_stored() -> None:
+def test_configurations_stored_by_a_broker() -> None:
     written = json.loads((WHOLE / "expected.json").read_text())["topics"]
     found = LogDir(WHOLE / "data").topic_configs
     assert found.keys() == written.keys()
-    for name, told in written.items():
+    for name, expected in written.items():
         if not name.startswith("__"):
-            assert found[name] == told["config"]
+            assert found[name] == expected["config"]
     assert found["__consumer_offsets"]["cleanup.policy"] == "compact"
     assert LogDir(WHOLE / "data/state-0").topic_configs == {"state": found["state"]}
 
 
-def test_a_snapshot_gives_what_the_log_gives(data: Path) -> None:
+def test_a_snapshot_gives_the_same_configurations_as_the_log(data: Path) -> None:
     expected = LogDir(data).topic_configs
     (last,) = (data / METADATA).glob("*150-*.checkpoint")
     log = data / METADATA / "00000000000000000000.log"
     content = log.read_bytes()
 
-    log.write_bytes(content[:100])  # damaged before the snapshot's end
+    log.write_bytes(content[:100])  # the damage is before the end of the snapshot
     assert LogDir(data).topic_configs == expected
 
     log.write_bytes(content)
@@ -108,14 +108,14 @@ def test_records_in_their_order(logs: Path) -> None:
     assert LogDir(logs).topic_configs == {"t": {}}
     write(logs, BEGIN, config("t", "c", "3"), ABORT, BEGIN, config("t", "d", "4"), END, config("t", "e", "5"))
     assert LogDir(logs).topic_configs == {"t": {"d": "4", "e": "5"}}
-    write(logs, BEGIN, config("t", "f", "6"))  # it may yet be aborted
+    write(logs, BEGIN, config("t", "f", "6"))  # the transaction is open and may be aborted
     assert LogDir(logs).topic_configs == {"t": {"d": "4", "e": "5"}}
 
 
-def test_another_topic_that_had_the_name_has_no_configuration(logs: Path) -> None:
+def test_an_older_topic_of_the_same_name_has_no_configuration(logs: Path) -> None:
     write(logs, topic("t", OTHER_ID), config("t", "a", "1"))
     assert LogDir(logs).topic_configs == {}
-    (logs / "t-1/partition.metadata").unlink()  # brokers before topic ids
+    (logs / "t-1/partition.metadata").unlink()  # as left by brokers before topic ids
     assert LogDir(logs).topic_configs["t"] == {"a": "1"}
 
 
@@ -133,13 +133,13 @@ def test_defaults_of_the_broker(logs: Path) -> None:
     assert str(cleanup_policy(LogDir(logs).topic_facts(one))) == "delete"
 
 
-def test_a_record_that_is_not_known_is_an_error_that_names_it(logs: Path) -> None:
+def test_an_unknown_record_raises_an_error_with_its_name(logs: Path) -> None:
     write(logs, topic("t", topic_id(logs)), b"\1\4\7" + config("t", "a", "1")[3:])
     with pytest.raises(KafkaLogError, match=r"version 0 of ConfigRecord, found 7.*newer Kafka"):
         _ = LogDir(logs).topic_configs
 
 
-def test_a_part_that_is_missing_is_an_error(data: Path) -> None:
+def test_a_missing_part_of_the_log_is_an_error(data: Path) -> None:
     for path in (data / METADATA).glob("*.checkpoint"):
         path.unlink()
     for path in (data / METADATA).glob("0" * 20 + ".*"):
@@ -148,23 +148,23 @@ def test_a_part_that_is_missing_is_an_error(data: Path) -> None:
         _ = LogDir(data).topic_configs
 
 
-def test_metadata_that_cannot_be_read_asks_for_nothing(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_metadata_changes_nothing(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     (last,) = (data / METADATA).glob("*150-*.checkpoint")
     last.write_bytes(b"")
     (data / "cleaner-offset-checkpoint").unlink()
-    told = retain(data, config={"retention.ms": 1}, dry_run=True).to_pylist()
-    assert {(row["decision"], row["rule"]) for row in told} == {("kept", "cleanup.policy")}
-    assert all(str(last) in row["reason"] for row in told)
-    told = compact(data, dry_run=True).to_pylist()
-    assert {row["status"] for row in told} == {"skipped"}
+    report = retain(data, config={"retention.ms": 1}, dry_run=True).to_pylist()
+    assert {(row["decision"], row["rule"]) for row in report} == {("kept", "cleanup.policy")}
+    assert all(str(last) in row["reason"] for row in report)
+    report = compact(data, dry_run=True).to_pylist()
+    assert {row["status"] for row in report} == {"skipped"}
     assert str(last) in caplog.text
 
 
-def test_what_is_stored_decides_where_nothing_is_given(data: Path) -> None:
+def test_stored_settings_apply_if_none_are_given(data: Path) -> None:
     (data / "cleaner-offset-checkpoint").unlink()
-    told = {row["topic"]: row["reason"] or "" for row in compact(data, dry_run=True).to_pylist()}
-    assert {topic for topic, reason in told.items() if "name the topic" not in reason} == {"state"}
-    assert "its cleanup.policy is delete" in told["events"]
+    reasons = {row["topic"]: row["reason"] or "" for row in compact(data, dry_run=True).to_pylist()}
+    assert {topic for topic, reason in reasons.items() if "name the topic" not in reason} == {"state"}
+    assert "its cleanup.policy is delete" in reasons["events"]
 
     rows = retain(data, dry_run=True).to_pylist()
     assert {row["topic"]: row["rule"] for row in rows} == {
@@ -207,7 +207,7 @@ def test_appending_goes_by_the_stored_configuration(logs: Path) -> None:
         assert log.read(columns=["timestamp"]).read_all()["timestamp"].cast("int64").to_pylist() == [99_000]
 
 
-def test_a_stored_setting_that_is_not_known_stops_the_append(logs: Path) -> None:
+def test_an_invalid_stored_setting_stops_the_append(logs: Path) -> None:
     store(logs, "t", {"compression.type": "brotli"})
     with LogDir(logs) as directory:
         assert directory.partition("t", 0).log_end_offset == 0
