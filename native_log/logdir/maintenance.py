@@ -91,8 +91,10 @@ def select_partitions(
     Raises UnknownTopicOrPartitionError for an unknown topic, excluded ones included, because it may be
     misspelt; InvalidTopicError for __cluster_metadata.
     """
-    partitions = [one for one in log_dir.partitions() if any_kind or one.kind is PartitionKind.NORMAL]
-    known = {one.topic for one in partitions}
+    partitions = [
+        directory for directory in log_dir.partitions() if any_kind or directory.kind is PartitionKind.NORMAL
+    ]
+    known = {directory.topic for directory in partitions}
     if topics is None:
         wanted = known - BROKER_TOPICS
     else:
@@ -101,4 +103,4 @@ def select_partitions(
     excluded = topic_names(exclude_topics, "exclude_topics")
     for topic in sorted((wanted | excluded) - known):
         log_dir.partition(topic, 0)  # raises an error that lists the known topics
-    return [one for one in partitions if one.topic in wanted - excluded]
+    return [directory for directory in partitions if directory.topic in wanted - excluded]

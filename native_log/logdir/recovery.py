@@ -140,12 +140,12 @@ def recover(
         on_partition,
     )
     if dry_run:
-        found = [find_partitions(location) for location in locations]
-        saved = {discovery.log_dir: OffsetCheckpoints.read(discovery.log_dir) for discovery in found}
+        discoveries = [find_partitions(location) for location in locations]
+        saved = {discovery.log_dir: OffsetCheckpoints.read(discovery.log_dir) for discovery in discoveries}
         for log_dir in saved:
             _warn_of_a_broker(log_dir)
         results = options.recover_all(
-            recoverable_partitions(found, topics, exclude_topics), saved, dry_run=True
+            recoverable_partitions(discoveries, topics, exclude_topics), saved, dry_run=True
         )
     else:
         is_complete = topics is None and not topic_names(exclude_topics)
@@ -174,8 +174,8 @@ def _recover_locked(
             log_dir: locks.enter_context(WriteSession.exclusive(log_dir))
             for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations)
         }
-        found = [find_partitions(location) for location in locations]
-        partitions = recoverable_partitions(found, topics, exclude_topics)
+        discoveries = [find_partitions(location) for location in locations]
+        partitions = recoverable_partitions(discoveries, topics, exclude_topics)
         saved = {log_dir: OffsetCheckpoints.read(log_dir) for log_dir in sessions}
         for session in sessions.values():
             session.begin()
@@ -192,7 +192,9 @@ def _recover_locked(
                 session.release(
                     result.partition.path, result.partition.key, _final_offsets(result, saved[log_dir])
                 )
-            if is_complete and any(one.log_dir == log_dir and not one.is_partition for one in found):
+            if is_complete and any(
+                discovery.log_dir == log_dir and not discovery.is_partition for discovery in discoveries
+            ):
                 session.mark_recovered()
     return results
 
@@ -293,12 +295,14 @@ def recovery_row(result: PartitionRecovery) -> dict[str, object]:
 
 
 def recoverable_partitions(
-    found: Sequence[Discovery], topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
+    discoveries: Sequence[Discovery],
+    topics: str | Iterable[str] | None,
+    exclude_topics: str | Iterable[str] = (),
 ) -> list[PartitionDir]:
     """Return the partitions whose logs a broker recovers, sorted by topic and partition.
 
     Args:
-        found: the discovered partitions.
+        discoveries: the partitions at each path.
         topics: only these topics; None: all but `__cluster_metadata`.
         exclude_topics: topics to leave out.
 
@@ -307,7 +311,7 @@ def recoverable_partitions(
     """
     partitions = {
         partition.path: partition
-        for discovery in found
+        for discovery in discoveries
         for partition in discovery.partitions
         if partition.kind in (PartitionKind.NORMAL, PartitionKind.FUTURE)
         and partition.topic != METADATA_TOPIC
@@ -315,17 +319,19 @@ def recoverable_partitions(
     known = {partition.topic for partition in partitions.values()}
     wanted = known if topics is None else topic_names(topics)
     excluded = topic_names(exclude_topics, "exclude_topics") - {METADATA_TOPIC}
-    only_metadata = all(discovery.is_partition and controller_partitions(discovery) for discovery in found)
-    if METADATA_TOPIC in wanted or (found and only_metadata):
+    only_metadata = all(
+        discovery.is_partition and controller_partitions(discovery) for discovery in discoveries
+    )
+    if METADATA_TOPIC in wanted or (discoveries and only_metadata):
         raise UnknownTopicOrPartitionError(
             f"{METADATA_TOPIC} is left to the controller, which recovers it at each start",
-            path=", ".join(str(discovery.log_dir) for discovery in found),
+            path=", ".join(str(discovery.log_dir) for discovery in discoveries),
         )
     unknown = sorted((wanted | excluded) - known)
     if unknown:
         raise UnknownTopicOrPartitionError(
             f"there is no topic {unknown[0]}, but {', '.join(sorted(known)) or 'no topics at all'}",
-            path=", ".join(str(discovery.log_dir) for discovery in found),
+            path=", ".join(str(discovery.log_dir) for discovery in discoveries),
         )
     chosen = [partition for partition in partitions.values() if partition.topic in wanted - excluded]
     return sorted(chosen, key=lambda partition: (partition.topic, partition.partition, partition.path))
@@ -336,8 +342,8 @@ def controller_partitions(location: Discovery | str | os.PathLike[str]) -> list[
 
     The controller recovers this log itself, from its beginning, at each start (Kafka: KafkaRaftLog).
     """
-    found = location if isinstance(location, Discovery) else find_partitions(local_path(location))
-    return [partition.path.name for partition in found.partitions if partition.topic == METADATA_TOPIC]
+    discovery = location if isinstance(location, Discovery) else find_partitions(local_path(location))
+    return [partition.path.name for partition in discovery.partitions if partition.topic == METADATA_TOPIC]
 
 
 def _final_offsets(result: PartitionRecovery, saved: OffsetCheckpoints) -> ClosedLog | None:

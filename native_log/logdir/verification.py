@@ -79,10 +79,10 @@ def verify(
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
     partitions = _select(log_dir, topics, exclude_topics)
     with ThreadPoolExecutor(threads or available_cores(), "log-verification") as pool:
-        found = pool.map(partial(check_partition, log_dir), partitions)
+        checked = pool.map(partial(check_partition, log_dir), partitions)
         rows = [
             problem_row(directory, problem)
-            for directory, problems in zip(partitions, found, strict=True)
+            for directory, problems in zip(partitions, checked, strict=True)
             for problem in problems
         ]
     return pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA)

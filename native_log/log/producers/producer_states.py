@@ -235,9 +235,9 @@ class _Marker(NamedTuple):
 def _read_marker(batch: memoryview, max_timestamp_ms: int) -> _Marker:
     if batch[_MAGIC_AT] > 2:  # recovery keeps such batches, and brokers read them as magic 2
         batch = memoryview(bytes(batch[:_MAGIC_AT]) + b"\2" + batch[_MAGIC_AT + 1 :])
-    found = decode(batch, ["timestamp", "value"], _DECODE_OPTIONS).batch
-    if not found.num_rows:
+    records = decode(batch, ["timestamp", "value"], _DECODE_OPTIONS).batch
+    if not records.num_rows:
         return _Marker(max_timestamp_ms, _NONE)
-    value = found.column("value")[0].as_py() or b""
+    value = records.column("value")[0].as_py() or b""
     epoch = int.from_bytes(value[2:6], "big", signed=True) if len(value) >= 6 else _NONE
-    return _Marker(found.column("timestamp").cast("int64")[0].as_py() // 1000, epoch)
+    return _Marker(records.column("timestamp").cast("int64")[0].as_py() // 1000, epoch)

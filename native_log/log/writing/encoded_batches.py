@@ -75,9 +75,9 @@ def _assign_offsets(
         part = _batch_bytes(data, batches, index)
         records = int64s(batches, "lastOffset")[index] - _first_offset(data, batches, index, context) + 1
         if codec is None:
-            one = bytearray(part)
-            _patch(one, scan(one).batches, times[index : index + 1], offset, context)
-            yield one, scan(one).batches
+            patched = bytearray(part)
+            _patch(patched, scan(patched).batches, times[index : index + 1], offset, context)
+            yield patched, scan(patched).batches
         else:
             row = {name: batches.column(name)[index].as_py() for name in batches.schema.names}
             yield _reencode(part, row, codec, offset, context)
@@ -85,17 +85,17 @@ def _assign_offsets(
 
 
 def _scan_batches(data: memoryview, context: AppendContext) -> pa.RecordBatch:
-    found = scan(data, check_crcs=True, max_batch_bytes=context.max_batch_bytes)
-    damage = found.damage.message if found.damage else None
-    position = found.position
-    if damage is None and (found.status != "end" or found.position != len(data)):
-        damage = f"expected whole batches, found none from byte {found.position} to the end"
-    wrong = pc.index(found.batches.column("isValid"), False).as_py()
+    scanned = scan(data, check_crcs=True, max_batch_bytes=context.max_batch_bytes)
+    damage = scanned.damage.message if scanned.damage else None
+    position = scanned.position
+    if damage is None and (scanned.status != "end" or scanned.position != len(data)):
+        damage = f"expected whole batches, found none from byte {scanned.position} to the end"
+    wrong = pc.index(scanned.batches.column("isValid"), False).as_py()
     if wrong >= 0:
-        damage, position = "the checksum does not match the bytes", int64s(found.batches, "position")[wrong]
+        damage, position = "the checksum does not match the bytes", int64s(scanned.batches, "position")[wrong]
     if damage is not None:
         raise CorruptRecordError(f"batches to append, at byte {position}: {damage}", path=context.path)
-    return found.batches
+    return scanned.batches
 
 
 def _batch_bytes(data: memoryview, batches: pa.RecordBatch, index: int) -> memoryview:

@@ -43,11 +43,11 @@ def check_target(records: pa.RecordBatch | pa.Table, target: tuple[str, int], pa
         if name not in records.schema.names:
             continue
         column = records.column(name)
-        for found in pc.unique(column).to_pylist():
-            if found is not None and found != expected:
+        for value in pc.unique(column).to_pylist():
+            if value is not None and value != expected:
                 raise InvalidRecordError(
-                    f"row {column.to_pylist().index(found)}: expected {name} {expected!r} of this log, found "
-                    f"{found!r}; append the record to its own log, or leave the column out",
+                    f"row {column.to_pylist().index(value)}: expected {name} {expected!r} of this log, found "
+                    f"{value!r}; append the record to its own log, or leave the column out",
                     path=path,
                 )
 
