@@ -53,18 +53,18 @@ class WriteSession:
         self._writers: set[str] = set()
         self._holders = 0
         self._closed: dict[tuple[str, int], ClosedLog] = {}
-        mark = log_dir / CLEAN_SHUTDOWN_FILE
+        marker = log_dir / CLEAN_SHUTDOWN_FILE
         try:
-            self._mark: bytes | None = read_file(str(mark))
+            self._marker: bytes | None = read_file(str(marker))
         except FileNotFoundError:
-            self._mark = None
+            self._marker = None
         self._is_clean = True
         self._is_exclusive = False
 
     @property
     def was_clean(self) -> bool:
         """Whether the directory was cleanly shut down, and so needed no recovery, when the session began."""
-        return self._mark is not None
+        return self._marker is not None
 
     @classmethod
     def enter(cls, log_dir: Path) -> WriteSession:
@@ -129,9 +129,9 @@ class WriteSession:
         """Remove the clean-shutdown marker. Call this before the first change. Raises as `check_lock`."""
         self.check_lock()
         with _guard:
-            mark = self.log_dir / CLEAN_SHUTDOWN_FILE
-            if self._mark is not None and mark.exists():
-                mark.unlink()
+            marker = self.log_dir / CLEAN_SHUTDOWN_FILE
+            if self._marker is not None and marker.exists():
+                marker.unlink()
                 fsync_directory(self.log_dir)
 
     def check_lock(self) -> None:
@@ -144,7 +144,7 @@ class WriteSession:
         The clean-shutdown marker is then written at the end, even if it did not exist before.
         """
         with _guard:
-            self._mark = self._mark or CLEAN_SHUTDOWN
+            self._marker = self._marker or CLEAN_SHUTDOWN
 
     def release(self, partition_dir: Path, key: tuple[str, int], closed: ClosedLog | None) -> None:
         """End a claim.
@@ -189,9 +189,9 @@ class WriteSession:
                     path / REPLICATION_OFFSET_CHECKPOINT: {k: v.high_watermark for k, v in saved.items()},
                 }
             )
-        mark = self.log_dir / CLEAN_SHUTDOWN_FILE
-        if self._mark is not None and self._is_clean and not mark.exists():
-            replace_file(mark, self._mark)
+        marker = self.log_dir / CLEAN_SHUTDOWN_FILE
+        if self._marker is not None and self._is_clean and not marker.exists():
+            replace_file(marker, self._marker)
 
 
 _sessions: dict[tuple[str, int], WriteSession] = {}
