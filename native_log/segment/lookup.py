@@ -1,6 +1,6 @@
-"""Where in a segment an offset, a byte position or a time lies.
+"""Find an offset, a byte position or a time in a segment.
 
-Indexes are hints: checked before they are believed.
+Index entries are only hints. They are checked against the batches before they are used.
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
 
 INDEX_INTERVAL_BYTES = 4096
-"""Distance of the entries of a rebuilt index: the default of index.interval.bytes."""
+"""Distance between the entries of a rebuilt index: the default of index.interval.bytes."""
 
-_WORTH_AN_INDEX_BYTES = 1 << 20
+_MIN_INDEXED_BYTES = 1 << 20
+"""Rebuild a missing index only for a segment larger than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetLocation:
-    """Where an offset lies between the batches of a segment.
+    """The location of an offset among the batches of a segment.
 
     Attributes:
-        position: where a reader of this offset and what follows begins.
-        end_position: where a reader of all below it ends. Equal to `position` between two batches.
-        straddles: a batch from `position` to `end_position` has offsets on both sides; where it is False and
-            the two differ, damaged bytes lie between, which may have held either.
-        next_offset: no batch from `position` on begins below it (see OffsetOrder).
-        end_next_offset: the same of `end_position`.
+        position: where to begin to read this offset and higher ones.
+        end_position: where to stop reading lower offsets. Equal to `position` if the offset is between two
+            batches.
+        straddles: whether the batch from `position` to `end_position` has lower offsets and higher ones. If
+            not, and the two positions differ, the bytes between them are damaged and may have held both.
+        next_offset: batches from `position` on have no lower offsets than this (see OffsetOrder).
+        end_next_offset: batches from `end_position` on have no lower offsets than this.
     """
 
     position: int
@@ -57,12 +59,12 @@ class OffsetLocation:
 
 @dataclass(frozen=True, slots=True)
 class BatchBoundary:
-    """A place between two batches.
+    """A boundary between two batches.
 
     Attributes:
-        position: of the second batch.
-        offset: it tells the offsets before the boundary from those behind.
-        next_offset: no batch from `position` on begins below it (see OffsetOrder).
+        position: position of the second batch.
+        offset: offsets before the boundary are lower, those after it are not.
+        next_offset: batches from `position` on have no lower offsets than this (see OffsetOrder).
     """
 
     position: int
@@ -71,19 +73,25 @@ class BatchBoundary:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reaching:
-    """What `SegmentLookup._first_reaching` found."""
+class _FirstBatch:
+    """The first batch with a last offset of at least the one that was looked up.
+
+    Attributes:
+        batch: None if there is no such batch, or if damaged bytes before it may have held the offset.
+        damaged: the last damaged range before the batch; None if there is none.
+        next_offset: the offset after the previous batches.
+    """
 
     batch: Batch | None
-    """None: there is none, or behind damage that lies behind the offset."""
     damaged: DamagedRange | None
-    """The last on the way to it."""
     next_offset: int
-    """What follows the batches before it."""
 
 
 class SegmentLookup:
-    """Lookups in one segment, up to byte `end_position`; a context manager that keeps its .log open."""
+    """Look up offsets, positions and times in one segment; a context manager that keeps its .log file open.
+
+    Bytes from `end_position` on are ignored.
+    """
 
     def __init__(
         self,
@@ -117,13 +125,13 @@ class SegmentLookup:
         check_crcs: bool = False,
         only_valid: bool = False,
     ) -> Iterator[Scanned]:
-        """The headers of all batches from `position` on.
-
-        Damaged ranges are handed to `on_damage` and stepped over. With `only_valid` these include batches
-        with a wrong CRC, as for a reader of the records.
+        """Yield the headers of all batches from `position` on.
 
         Args:
-            next_offset: what follows the batches before `position`, if that is known.
+            on_damage: called with each damaged range, which is skipped.
+            next_offset: the offset after the batches before `position`, if it is known.
+            check_crcs: check the CRCs of batches (column `isValid`).
+            only_valid: treat batches with a wrong CRC as damaged, as a reader of records does.
         """
         base_offset = self._segment.base_offset
         expected = base_offset if position == 0 else next_offset
@@ -155,39 +163,38 @@ class SegmentLookup:
             if position < self._end:
                 damage = damage_of(found, self._end)
                 if last is not None and not only_valid and not self._valid_batch_at(last["position"]):
-                    # The size of the batch before may be wrong, or its last offset: look for the next within
-                    # it, too.
+                    # The size or the last offset of the previous batch may be wrong: search it as well.
                     damage, order = crc_damage(last, size_bytes=0), before_last
                 damaged = damaged_range(self.file, damage, self._end, order, expected, self._max_batch_bytes)
                 on_damage(damaged)
                 position = damaged.end_position
 
     def find_offset(self, offset: int) -> OffsetLocation:
-        """Where `offset` lies (Kafka: FileRecords.searchForOffsetFromPosition)."""
-        found = self._first_reaching(offset)
-        batch, damaged, known = found.batch, found.damaged, found.next_offset
+        """Locate an offset (Kafka: FileRecords.searchForOffsetFromPosition)."""
+        found = self._find_first_batch(offset)
+        batch, damaged, next_offset = found.batch, found.damaged, found.next_offset
         if batch is None:
             if damaged is not None and damaged.offset is not None and damaged.offset >= offset:
-                return OffsetLocation(damaged.position, damaged.position, False, known, known)
+                return OffsetLocation(damaged.position, damaged.position, False, next_offset, next_offset)
             is_last = damaged is not None and damaged.end_position == self._end
             begin = damaged.position if damaged is not None and is_last else self._end
-            return OffsetLocation(begin, self._end, False, known, known)
+            return OffsetLocation(begin, self._end, False, next_offset, next_offset)
         position, base_offset = batch["position"], batch["baseOffset"]
         if base_offset is None or base_offset < offset:
             end = position + batch["sizeInBytes"]
-            return OffsetLocation(position, end, True, known, max(known, batch["lastOffset"] + 1))
-        # Damage right before the batch may have held the offset, too.
+            return OffsetLocation(position, end, True, next_offset, max(next_offset, batch["lastOffset"] + 1))
+        # Damaged bytes right before the batch may have held the offset.
         before = damaged is not None and damaged.end_position == position and base_offset > offset
         begin = damaged.position if damaged is not None and before else position
-        return OffsetLocation(begin, position, False, known, known)
+        return OffsetLocation(begin, position, False, next_offset, next_offset)
 
     def find_boundary(self, position: int) -> BatchBoundary | None:
-        """The first place between two batches at or behind byte `position`.
+        """Return the first boundary between two batches at or after byte `position`.
 
-        None if none is found before damage or the end.
+        None if there is none before the next damaged bytes or the end.
         """
-        start = self._start(lambda index: index.floor_of_position(position))
-        known, previous_end = self._segment.base_offset, None
+        start = self._search_start(lambda index: index.floor_of_position(position))
+        next_offset, previous_end = self._segment.base_offset, None
         damaged: list[DamagedRange] = []
         for found in self.batches(start, damaged.append, only_valid=True):
             if damaged:
@@ -198,63 +205,60 @@ class SegmentLookup:
                 if index:
                     previous_end = int64s(found.batches, "lastOffset")[index - 1] + 1
                 offset = previous_end if batch["baseOffset"] is None else batch["baseOffset"]
-                known = max(known, previous_end or 0)
-                return None if offset is None else BatchBoundary(batch["position"], offset, known)
+                next_offset = max(next_offset, previous_end or 0)
+                return None if offset is None else BatchBoundary(batch["position"], offset, next_offset)
             previous_end = found.next_offset
         return None
 
     def find_timestamp(self, timestamp_ms: int) -> int:
-        """A position that begins a batch, with only lesser timestamps before it."""
+        """Return the position of a batch such that all batches before it have lower timestamps."""
         index = self._segment.load_time_index()
         entry = index.below(timestamp_ms)
         if entry < 0:
             return 0
         below_ms, offset = index.entry(entry)
-        batch = self._first_reaching(offset).batch
-        # Believed only if the batch with that offset has that timestamp: the index has no checksum, and after
-        # a crash may tell of records that are gone.
+        batch = self._find_first_batch(offset).batch
+        # Use the entry only if the batch with that offset has that timestamp: the index has no checksum, and
+        # after a crash it may have entries of records that were lost.
         return batch["position"] if batch is not None and batch["maxTimestamp"] == below_ms else 0
 
-    def _first_reaching(self, offset: int) -> _Reaching:
-        """The first batch with a last offset of at least `offset`, and the last damage on the way to it.
-
-        No batch, but damage, where all that was damaged comes behind the offset.
-        """
+    def _find_first_batch(self, offset: int) -> _FirstBatch:
+        """Return the first batch with a last offset of at least `offset`."""
         damaged: list[DamagedRange] = []
-        start = self._start(lambda index: index.floor(offset))
-        known = self._segment.base_offset
+        start = self._search_start(lambda index: index.floor(offset))
+        next_offset = self._segment.base_offset
         for found in self.batches(start, damaged.append, only_valid=True):
             if damaged and damaged[-1].offset is not None and damaged[-1].offset >= offset:
                 break
             index = first_at_least(found.batches, "lastOffset", offset)
             if index is not None:
                 if index:
-                    known = max(known, int64s(found.batches, "lastOffset")[index - 1] + 1)
-                return _Reaching(row(found.batches, index), damaged[-1] if damaged else None, known)
-            known = max(known, found.next_offset or 0)
-        return _Reaching(None, damaged[-1] if damaged else None, known)
+                    next_offset = max(next_offset, int64s(found.batches, "lastOffset")[index - 1] + 1)
+                return _FirstBatch(row(found.batches, index), damaged[-1] if damaged else None, next_offset)
+            next_offset = max(next_offset, found.next_offset or 0)
+        return _FirstBatch(None, damaged[-1] if damaged else None, next_offset)
 
-    def _start(self, choose: Callable[[OffsetIndex | RebuiltOffsetIndex], int]) -> int:
-        """A position before the entry that `choose` picks of the index: that of the entry before it, once it
-        is believed. So the batch before the one looked for is met on the way, and with it whether that one is
-        in order.
+    def _search_start(self, choose: Callable[[OffsetIndex | RebuiltOffsetIndex], int]) -> int:
+        """Return the position at which to start a search.
 
-        0 where there is no such entry.
+        That is the position of the entry before the one that `choose` returns, if it is valid. So the search
+        also reads the batch before the one searched for, and can tell whether that one is in order. 0 if
+        there is no such entry.
         """
         if self._index is None:
             self._index = self._segment.load_offset_index()
-            if len(self._index) == 0 and self._end > _WORTH_AN_INDEX_BYTES:
-                self._index = self._rebuilt_index()
+            if len(self._index) == 0 and self._end > _MIN_INDEXED_BYTES:
+                self._index = self._rebuild_index()
         entry = choose(self._index) - 1
-        if entry >= 0 and not self._is_right(self._index, entry):
-            self._index = self._rebuilt_index()
+        if entry >= 0 and not self._is_valid_entry(self._index, entry):
+            self._index = self._rebuild_index()
             entry = choose(self._index) - 1
         return 0 if entry < 0 else self._index.entry(entry)[1]
 
-    def _is_right(self, index: OffsetIndex | RebuiltOffsetIndex, entry: int) -> bool:
-        """Whether a batch is at an entry's position that allows it, and the entries before and behind it.
+    def _is_valid_entry(self, index: OffsetIndex | RebuiltOffsetIndex, entry: int) -> bool:
+        """Return whether an entry fits to the batch at its position and to the entries around it.
 
-        An entry's offset is in its batch or above it, and every batch before has lower offsets.
+        The offset of an entry is in its batch or higher, and all batches before have lower offsets.
         """
         offset, position = index.entry(entry)
         previous = index.entry(entry - 1)[0] if entry else self._segment.base_offset - 1
@@ -269,10 +273,10 @@ class SegmentLookup:
             self.file, position, self._end, self._window, max_batch_bytes=self._max_batch_bytes
         )
 
-    def _rebuilt_index(self) -> RebuiltOffsetIndex:
-        """An index as a broker's recovery makes it (Kafka: LogSegment.recover)."""
+    def _rebuild_index(self) -> RebuiltOffsetIndex:
+        """Rebuild the index as a broker's recovery does (Kafka: LogSegment.recover)."""
         builder = IndexBuilder(self._segment.base_offset, INDEX_INTERVAL_BYTES)
-        with suppress(InvalidOffsetError):  # the entries before it are right
+        with suppress(InvalidOffsetError):  # the entries before it are valid
             for found in self.batches(0, lambda _: None, only_valid=True):
                 builder.add(found.batches)
         return RebuiltOffsetIndex(builder.offsets, builder.positions)

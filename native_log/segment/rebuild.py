@@ -1,5 +1,7 @@
-"""A segment read from its first batch to its last good one, and the indexes that follow from it (Kafka:
-LogSegment.recover). The .log is not changed."""
+"""Check all batches of a segment and rebuild its indexes (Kafka: LogSegment.recover).
+
+The .log file is not changed.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,15 @@ _MAGIC_AT, _NEWEST_MAGIC = 16, 2
 
 @dataclass(frozen=True, slots=True)
 class CheckedSegment:
-    """What a segment holds.
+    """The result of checking a segment.
 
     Attributes:
-        segment: whose.
-        valid_bytes: up to where it is whole.
-        next_offset: the offset after the last good batch; the base offset if there is none.
-        damage: what lies at `valid_bytes`; None if the file ends there.
-        out_of_order: the first batch that is not in the order of offsets: readers take it for damaged,
-            brokers keep it unless they have to empty the segment for it (then it is `damage` too).
+        segment: the segment.
+        valid_bytes: size of the valid batches at its beginning.
+        next_offset: the offset after the last valid batch; the base offset if there is none.
+        damage: the damage at `valid_bytes`; None if the file ends there.
+        out_of_order: the first batch whose offsets do not follow those before it. Readers treat it as
+            damaged. Brokers keep it, unless they empty the segment because of it (then `damage` is set too).
     """
 
     segment: LogSegment
@@ -56,7 +58,7 @@ class CheckedSegment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentIndexes:
-    """The content of the index files of a segment: offset index, time index."""
+    """The content of the offset index and the time index of a segment."""
 
     offset_index: bytes
     time_index: bytes
@@ -69,17 +71,17 @@ class SegmentIndexes:
             TRANSACTION_INDEX: transaction_index_bytes(aborted),
         }
         for kind, data in expected.items():
-            found: bytes | None
+            content: bytes | None
             try:
-                found = read_file(f"{segment.directory}/{file_name(segment.base_offset, kind)}")
+                content = read_file(f"{segment.directory}/{file_name(segment.base_offset, kind)}")
             except FileNotFoundError:
-                found = b"" if kind == TRANSACTION_INDEX else None
-            if found != data:
+                content = b"" if kind == TRANSACTION_INDEX else None
+            if content != data:
                 return True
         return False
 
     def write(self, segment: LogSegment, aborted: Sequence[AbortedTxn]) -> None:
-        """Put them, and a `.txnindex` of the aborted transactions, in the place of the segment's."""
+        """Replace the index files of the segment, including a `.txnindex` with the aborted transactions."""
         prefix = f"{segment.directory}/"
         base = segment.base_offset
         replace_file(prefix + file_name(base, INDEX), self.offset_index)
@@ -96,43 +98,45 @@ def rebuild(
     index_interval_bytes: int,
     on_batches: Callable[[DataFile, pa.RecordBatch], None],
 ) -> tuple[CheckedSegment, SegmentIndexes]:
-    """Read the whole segment with checksums; stop at the first batch that is not whole and right.
+    """Check all batches and their CRCs, and rebuild the indexes. Stop at the first invalid batch.
 
-    A batch may be as large as it is: only its checksum decides. One of a magic above 2 is passed over like
-    one of magic 2, as brokers do. Nor do brokers compare the offsets of batches: only where an index entry
-    cannot follow the one before it (InvalidOffsetException) they notice, and empty the whole segment.
+    A batch may have any size if its CRC is valid. As in a broker, a magic above 2 counts as magic 2. Brokers
+    do not compare the offsets of batches. But if an index entry cannot follow the previous one
+    (InvalidOffsetException), they empty the whole segment.
 
     Args:
-        on_batches: called with the file and the good batches (BATCH_SCHEMA), in order.
+        on_batches: called with the file and valid batches (BATCH_SCHEMA), in order.
+
+    Raises OSError.
     """
     base = segment.base_offset
     indexes = IndexBuilder(base, index_interval_bytes)
-    valid, next_offset = 0, base
+    valid_bytes, next_offset = 0, base
     damage = out_of_order = None
     with DataFile(str(segment.path)) as file:
         for found in _in_any_order(file, segment):
-            good, damage = _good(found.batches, base)
+            batches, damage = _valid_batches(found.batches, base)
             if damage is None and found.damage is not None and found.damage.kind == ORDER:
                 out_of_order = found.damage
             try:
-                indexes.add(good)
+                indexes.add(batches)
             except InvalidOffsetError as error:
-                return _emptied(segment, error.damage, out_of_order), SegmentIndexes(b"", b"")
-            if good.num_rows:
-                on_batches(file, good)
-                last = good.num_rows - 1
-                valid = int64s(good, "position")[last] + int32s(good, "sizeInBytes")[last]
-                next_offset = int64s(good, "lastOffset")[last] + 1
+                return _empty_segment(segment, error.damage, out_of_order), SegmentIndexes(b"", b"")
+            if batches.num_rows:
+                on_batches(file, batches)
+                last = batches.num_rows - 1
+                valid_bytes = int64s(batches, "position")[last] + int32s(batches, "sizeInBytes")[last]
+                next_offset = int64s(batches, "lastOffset")[last] + 1
             if damage is not None:
                 break
-        if damage is None and valid < file.size_bytes:
+        if damage is None and valid_bytes < file.size_bytes:
             damage = damage_of(found, file.size_bytes)
     try:
         indexes.finish()
     except InvalidOffsetError as error:
-        return _emptied(segment, error.damage, out_of_order), SegmentIndexes(b"", b"")
+        return _empty_segment(segment, error.damage, out_of_order), SegmentIndexes(b"", b"")
     content = SegmentIndexes(indexes.offset_index, indexes.time_index)
-    return CheckedSegment(segment, valid, next_offset, damage, out_of_order), content
+    return CheckedSegment(segment, valid_bytes, next_offset, damage, out_of_order), content
 
 
 def read_all_batches(
@@ -140,25 +144,26 @@ def read_all_batches(
     on_batches: Callable[[DataFile, pa.RecordBatch], None],
     on_damage: Callable[[DamagedRange], None],
 ) -> None:
-    """Read the whole segment with checksums, also behind damage, by the rules of `rebuild`; but a batch that
-    is not in the order of offsets is damaged.
+    """Check all batches and their CRCs by the rules of `rebuild`, and continue after damage.
+
+    In contrast to `rebuild`, a batch whose offsets do not follow those before it is damaged.
 
     Args:
-        on_batches: called with the file and good batches (BATCH_SCHEMA), in order.
-        on_damage: called with what lies between them, or behind the last.
+        on_batches: called with the file and valid batches (BATCH_SCHEMA), in order.
+        on_damage: called with the damaged ranges before, between and after them.
     """
     base, position = segment.base_offset, 0
     with DataFile(str(segment.path)) as file:
         order = OffsetOrder(base, segment.end_offset, file.fileno())
         while position < file.size_bytes:
             damage = None
-            for found in _scanned(file, position, order):
-                good, damage = _good(found.batches, base)
-                if good.num_rows:
-                    on_batches(file, good)
-                    last = good.num_rows - 1
-                    position = int64s(good, "position")[last] + int32s(good, "sizeInBytes")[last]
-                    order = order.after(int64s(good, "lastOffset")[last] + 1)
+            for found in _scan(file, position, order):
+                batches, damage = _valid_batches(found.batches, base)
+                if batches.num_rows:
+                    on_batches(file, batches)
+                    last = batches.num_rows - 1
+                    position = int64s(batches, "position")[last] + int32s(batches, "sizeInBytes")[last]
+                    order = order.after(int64s(batches, "lastOffset")[last] + 1)
                 if damage is not None:
                     break
             if damage is None and position < file.size_bytes:
@@ -171,23 +176,23 @@ def read_all_batches(
                 position = damaged.end_position
 
 
-def _emptied(segment: LogSegment, damage: Damage, out_of_order: Damage | None) -> CheckedSegment:
+def _empty_segment(segment: LogSegment, damage: Damage, out_of_order: Damage | None) -> CheckedSegment:
     return CheckedSegment(segment, 0, segment.base_offset, damage, out_of_order)
 
 
 def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Scanned]:
-    """All batches, also behind one that is not in order; the first such one is the damage of a Scanned."""
+    """Scan all batches, in any order of offsets. The first one out of order is the damage of one Scanned."""
     order: OffsetOrder | None = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
     position = 0
     while True:
-        for found in _scanned(file, position, order):
+        for found in _scan(file, position, order):
             yield found
         if found.damage is None or found.damage.kind != ORDER:
             return
         position, order = found.position, None
 
 
-def _scanned(file: DataFile, position: int, order: OffsetOrder | None) -> Iterator[Scanned]:
+def _scan(file: DataFile, position: int, order: OffsetOrder | None) -> Iterator[Scanned]:
     end = file.size_bytes
     while True:
         for found in scan_file(
@@ -195,7 +200,7 @@ def _scanned(file: DataFile, position: int, order: OffsetOrder | None) -> Iterat
         ):
             newer = None
             if found.damage is not None and found.damage.kind == "magic":
-                newer = _of_newer_magic(file, found.position)
+                newer = _scan_newer_magic(file, found.position)
             if order is not None:
                 order = order.after(found.next_offset)
             yield found if newer is None else replace(found, damage=None)
@@ -207,8 +212,8 @@ def _scanned(file: DataFile, position: int, order: OffsetOrder | None) -> Iterat
         position = newer.position
 
 
-def _of_newer_magic(file: DataFile, position: int) -> Scanned | None:
-    """The batch at `position` if, taken for one of magic 2, it is right. (The magic has no checksum.)"""
+def _scan_newer_magic(file: DataFile, position: int) -> Scanned | None:
+    """Return the batch at `position`; None unless it is valid as magic 2. (No CRC covers the magic.)"""
     size = 12 + int.from_bytes(file.read(position + 8, 4), "big", signed=True)
     batch = bytearray(file.read(position, max(0, size)))
     if len(batch) < size or not _NEWEST_MAGIC < batch[_MAGIC_AT] < 128:
@@ -218,8 +223,8 @@ def _of_newer_magic(file: DataFile, position: int) -> Scanned | None:
     return found if found.status == "end" and found.batches.column("isValid").true_count == 1 else None
 
 
-def _good(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Damage | None]:
-    """The batches before the first with a wrong checksum, or an offset that the segment cannot hold."""
+def _valid_batches(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Damage | None]:
+    """Return the batches before the first one with a wrong CRC or an offset that the segment cannot have."""
     if batches.num_rows == 0:
         return batches, None
     last_offsets = batches.column("lastOffset")

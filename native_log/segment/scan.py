@@ -1,4 +1,4 @@
-"""Passes over the headers of a .log file that do not read the batches' bodies."""
+"""Scan the batch headers of a .log file, and look at single batches."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     from native_log.storage import DataFile, Window
 
-_SMALLEST_BYTES = 4 << 10
-_LARGEST_BYTES = 1 << 20
-_JUMPED_BYTES = 8 << 10
-"""How large batches must be on average for one read a header to cost less than reading all."""
-_MOST_ROWS = 1 << 14
-"""Of one step, where the headers alone are read."""
+_FIRST_CHUNK_BYTES = 4 << 10
+_CHUNK_BYTES = 1 << 20
+_LARGE_BATCH_BYTES = 8 << 10
+"""If batches have at least this average size, one read per header costs less than reading all bytes."""
+_MAX_HEADERS = 1 << 14
+"""Maximum number of headers in one step that reads headers alone."""
 
 Batch = dict[str, Any]
-"""What lookups ask of one row of BATCH_SCHEMA: its columns _ASKED, by name."""
+"""The columns _BATCH_COLUMNS of one row of BATCH_SCHEMA, by name."""
 
-# Turning all columns into Python values would take most of the time of opening a log.
-_ASKED = ("position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp", "isValid")
-_ASKED_INDEXES = tuple((name, BATCH_SCHEMA.get_field_index(name)) for name in _ASKED)
+# To convert all columns to Python values would take most of the time that opening a log takes.
+_BATCH_COLUMNS = ("position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp", "isValid")
+_COLUMN_INDEXES = tuple((name, BATCH_SCHEMA.get_field_index(name)) for name in _BATCH_COLUMNS)
 
 
 def scan_file(
@@ -45,27 +45,30 @@ def scan_file(
     window: Window,
     *,
     check_crcs: bool = False,
-    first_bytes: int = _SMALLEST_BYTES,
+    first_bytes: int = _FIRST_CHUNK_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
 ) -> Iterator[Scanned]:
-    """Scan `file` from `position` to `end`, some batches at a time.
+    """Scan the headers of a file from `position` to before `end`, some batches at a time.
 
-    The last Scanned says how it ended: "end"; "partial": less than a whole batch is left before `end`, and
-    `needed_bytes` would be needed; "zeros": nothing but zeros up to `end`; "damaged". Its `position` is the
-    first byte that belongs to no whole batch. Those before it are gone on from, whatever their status.
+    Bodies of large batches are not read, unless CRCs are checked.
+
+    Yields:
+        Some batches each. Only the status of the last Scanned counts: "end"; "partial": the last batch needs
+        `needed_bytes` and is cut off at `end`; "zeros": all bytes up to `end` are zero; "damaged". Its
+        `position` is the first byte that is not part of a whole batch.
 
     Args:
-        first_bytes: how much to read at first, before it is known how large batches are.
-        order: what is known of the offsets, of a descriptor of `file`; None: batches come in any order.
+        first_bytes: how much to read at first, until the size of the batches is known.
+        order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
     """
     cursor = BatchCursor(file, position, end, order)
-    chunk_bytes, jump_rows = first_bytes, 0
+    chunk_bytes, max_headers = first_bytes, 0
     while True:
         position = cursor.position
-        if jump_rows:
+        if max_headers:
             size = end - position
-            found = _headers(cursor, jump_rows, max_batch_bytes)
+            found = _scan_headers(cursor, max_headers, max_batch_bytes)
         else:
             view = window.at(file, position, cursor.stop(chunk_bytes), cursor.needed_bytes)
             size = len(view)
@@ -82,30 +85,30 @@ def scan_file(
             return
         count = found.batches.num_rows
         if count:
-            is_jumped = not check_crcs and (found.position - position) // count >= _JUMPED_BYTES
-            jump_rows = min(_MOST_ROWS, 8 * count) if is_jumped else 0
-            chunk_bytes = _LARGEST_BYTES
+            are_large = not check_crcs and (found.position - position) // count >= _LARGE_BATCH_BYTES
+            max_headers = min(_MAX_HEADERS, 8 * count) if are_large else 0
+            chunk_bytes = _CHUNK_BYTES
 
 
-def _headers(cursor: BatchCursor, max_rows: int, max_batch_bytes: int) -> Scanned:
+def _scan_headers(cursor: BatchCursor, max_headers: int, max_batch_bytes: int) -> Scanned:
     while True:
         try:
             return scan_headers(
                 cursor.file.fileno(),
                 cursor.position,
                 cursor.end,
-                max_rows=max_rows,
+                max_rows=max_headers,
                 max_batch_bytes=max_batch_bytes,
                 order=cursor.order,
             )
         except EOFError:
-            cursor.file.read(cursor.end - 1, 1)  # says that the file was truncated, unless it has grown again
+            cursor.file.read(cursor.end - 1, 1)  # raises LogTruncatedError, unless the file has grown again
 
 
 def whole_batches(found: Scanned, end: int) -> Scanned:
-    """Return the batches that end at or before byte `end`: all, or all but the last, "partial" one.
+    """Return the batches that end at or before byte `end`.
 
-    Scanning needs the header of a batch alone.
+    A scan reads headers alone, so the last batch may extend beyond `end`. Then the status is "partial".
     """
     if found.position <= end:
         return found
@@ -118,21 +121,21 @@ def whole_batches(found: Scanned, end: int) -> Scanned:
 
 
 def row(batches: pa.RecordBatch, index: int) -> Batch:
-    """One batch as a dict by column name."""
-    return {name: batches.column(i)[index].as_py() for name, i in _ASKED_INDEXES}
+    """Return one batch."""
+    return {name: batches.column(i)[index].as_py() for name, i in _COLUMN_INDEXES}
 
 
-def first_at_least(batches: pa.RecordBatch, column: str, least: int) -> int | None:
-    """Index of the first row whose `column` is at least `least`, or None."""
-    return next((index for index, value in enumerate(int64s(batches, column)) if value >= least), None)
+def first_at_least(batches: pa.RecordBatch, column: str, minimum: int) -> int | None:
+    """Return the index of the first row whose `column` is at least `minimum`; None if there is none."""
+    return next((index for index, value in enumerate(int64s(batches, column)) if value >= minimum), None)
 
 
 def valid_batch_at(
     file: DataFile, position: int, end: int, window: Window, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> Batch | None:
-    """The batch that begins at `position`, if a whole one with a right CRC does.
+    """Return the batch at `position`; None unless it is whole and has a valid CRC.
 
-    `baseOffset` is never null.
+    Its `baseOffset` is never None.
     """
     found = _whole_batch_at(file, position, end, window, max_batch_bytes)
     if found is None:
@@ -146,20 +149,20 @@ def valid_batch_at(
 def has_valid_crc(
     file: DataFile, position: int, end: int, window: Window, *, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 ) -> bool:
-    """Whether a whole batch with a right CRC begins at `position`, whatever its records are."""
+    """Return whether a whole batch with a valid CRC begins at `position`. Its records may be damaged."""
     return _whole_batch_at(file, position, end, window, max_batch_bytes) is not None
 
 
 def _whole_batch_at(
     file: DataFile, position: int, end: int, window: Window, max_batch_bytes: int
 ) -> tuple[Batch, memoryview] | None:
-    """The whole batch with a right CRC that begins at `position`, and its bytes."""
+    """Return the batch at `position` and its bytes; None unless it is whole and has a valid CRC."""
     if not 0 <= position < end:
         return None
     needed = 1
     while True:
-        view = window.at(file, position, min(end, position + max(needed, _SMALLEST_BYTES)), needed)
-        size = min(len(view), max(needed, _SMALLEST_BYTES))
+        view = window.at(file, position, min(end, position + max(needed, _FIRST_CHUNK_BYTES)), needed)
+        size = min(len(view), max(needed, _FIRST_CHUNK_BYTES))
         found = scan(view[:size], base_position=position, check_crcs=True, max_batch_bytes=max_batch_bytes)
         if found.batches.num_rows:
             first = row(found.batches, 0)
@@ -170,14 +173,14 @@ def _whole_batch_at(
 
 
 def _wrapper_base(batch: memoryview, max_batch_bytes: int) -> int | None:
-    """First offset in a compressed v0/v1 wrapper: only its records tell."""
+    """Return the first offset in a compressed batch of magic 0 or 1, which only its records have."""
     options = DecodeOptions(check_crcs=False, max_batch_bytes=max_batch_bytes)
     inner = decode(batch, ["batchOffset"], options).batch
     return inner.column(0)[0].as_py() if inner.num_rows else None
 
 
 def int64s(batches: pa.RecordBatch, column: str) -> memoryview:
-    """A column of 64-bit integers as a view of Python ints; what stands in its nulls is undefined."""
+    """Return a column of 64-bit integers as a memoryview. The values of nulls are undefined."""
     values = batches.column(column)
     data = values.buffers()[1]
     if len(values) == 0 or data is None:
@@ -186,7 +189,7 @@ def int64s(batches: pa.RecordBatch, column: str) -> memoryview:
 
 
 def int32s(batches: pa.RecordBatch, column: str) -> memoryview:
-    """The same for 32-bit integers."""
+    """Return a column of 32-bit integers as a memoryview. The values of nulls are undefined."""
     values = batches.column(column)
     data = values.buffers()[1]
     if len(values) == 0 or data is None:
@@ -195,8 +198,11 @@ def int32s(batches: pa.RecordBatch, column: str) -> memoryview:
 
 
 def max_batch_timestamp_ms(batches: pa.RecordBatch) -> int:
-    """Of batches (BATCH_SCHEMA); -1 if none has a timestamp, as those of magic 0."""
-    import pyarrow.compute as pc  # slow to import: a plain read does without
+    """Return the maximum timestamp of batches (BATCH_SCHEMA).
 
-    greatest: int | None = pc.max(batches.column("maxTimestamp")).as_py()
-    return -1 if greatest is None else greatest
+    It is -1 if there are none, or if they have no timestamps, as batches of magic 0.
+    """
+    import pyarrow.compute as pc  # slow to import, and not needed to read records
+
+    maximum: int | None = pc.max(batches.column("maxTimestamp")).as_py()
+    return -1 if maximum is None else maximum

@@ -1,4 +1,4 @@
-"""Writing one segment: the .log and the entries of its indexes (Kafka: LogSegment.append)."""
+"""Write one segment: the .log file and its indexes (Kafka: LogSegment.append)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KINDS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(frozen=True, slots=True)
 class SegmentMark:
-    """How far a segment was written; see SegmentWriter.mark."""
+    """The state of a SegmentWriter, to which `SegmentWriter.reset` returns."""
 
     log_bytes: int
     index_bytes: int
@@ -46,17 +46,17 @@ class SegmentMark:
 
 
 class SegmentWriter:
-    """The end of a segment that is written. Use `create` or `open`; a context manager.
+    """Append batches to a segment; a context manager. Use `create`, `open` or `adopt`.
 
-    All that it asks of a batch is its row of BATCH_SCHEMA (sizeInBytes, lastOffset, maxTimestamp), so it also
-    indexes bytes that were copied from elsewhere. A write that fails leaves the segment as it was.
+    Of a batch it needs only the row of BATCH_SCHEMA (sizeInBytes, lastOffset, maxTimestamp). So it can also
+    index bytes that are copied from another file. A write that fails leaves the segment as it was.
 
     Attributes:
-        directory: where its files lie: a partition's directory, or one for staging in it.
-        base_offset: of the segment.
-        state: suffix of its files' names: "", or CLEANED for a segment that will replace others.
-        rolling_timestamp_ms: the first batch's greatest timestamp; -1 before there is one.
-        created_ms: when it was created or opened.
+        directory: directory of the files: that of a partition, or a staging directory within it.
+        base_offset: base offset of the segment.
+        state: suffix of the file names: "", or CLEANED for a segment that will replace others.
+        rolling_timestamp_ms: the maximum timestamp of the first batch; -1 if there is none.
+        created_ms: the time when the segment was created or opened.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class SegmentWriter:
         state: str = "",
         now_ms: int | None = None,
     ) -> Self:
-        """A new, empty segment. Files of its names that something left behind are removed first.
+        """Create an empty segment. Existing files of the same names are removed.
 
-        With `state` nothing is preallocated, and the indexes take as many entries as there are: they have no
-        more than those of the segments to be replaced.
+        With a `state` nothing is preallocated, and the indexes have room for any number of entries: they get
+        no more entries than the indexes of the segments that will be replaced.
         """
         config = config or LogConfig()
         directory = os.fspath(directory)
@@ -112,7 +112,7 @@ class SegmentWriter:
 
     @classmethod
     def open(cls, segment: LogSegment, config: LogConfig | None = None, *, now_ms: int | None = None) -> Self:
-        """The segment as it lies there, to be gone on with: whole, and with indexes as they must be."""
+        """Open an existing segment to append to it. Its batches must be whole, and its indexes valid."""
         config = config or LogConfig()
         index, times = segment.load_offset_index(), segment.load_time_index()
         entries, time_entries = index.health(segment.size_bytes).entries, times.health().entries
@@ -139,8 +139,11 @@ class SegmentWriter:
         *,
         now_ms: int,
     ) -> Self:
-        """A new segment whose .log is the file `source`, moved there: whole batches, with these rows of
-        BATCH_SCHEMA, which fit into a segment."""
+        """Create a segment by moving the file `source` to its .log file.
+
+        Args:
+            batches: one row of BATCH_SCHEMA for each batch in the file. They must fit into one segment.
+        """
         directory = os.fspath(directory)
         for kind in _KINDS:
             if kind != LOG:
@@ -158,32 +161,32 @@ class SegmentWriter:
 
     @property
     def path(self) -> str:
-        """The file with the batches."""
+        """Return the path of the file with the batches."""
         return self._log.path
 
     @property
     def paths(self) -> list[str]:
-        """All its files."""
+        """Return the paths of all files."""
         return [file.path for file in self._files()]
 
     @property
     def size_bytes(self) -> int:
-        """Of the batches written."""
+        """Return the size of the batches written."""
         return self._log.size_bytes
 
     @property
     def is_broken(self) -> bool:
-        """Whether a write failed and could not be undone: recovery has to look at the log."""
+        """Return whether a write failed and could not be undone, so that the log has to be recovered."""
         return self._broken
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The greatest so far; -1 before there is one."""
+        """Return the maximum timestamp so far; -1 if there is none."""
         return self._indexing.max_timestamp_ms
 
     @property
     def free_entries(self) -> int:
-        """How many more offset index entries there is room for; 0: the segment is to be rolled."""
+        """Return for how many more entries the indexes have room. If it is 0, roll the segment."""
         if self.state:
             return sys.maxsize
         used, used_times = self._index.size_bytes, self._time_index.size_bytes
@@ -196,36 +199,38 @@ class SegmentWriter:
         )
 
     def continue_interval(self) -> None:
-        """Count the interval between index entries on from the last one in an opened segment, as recovery
-        does. (A broker that opens one begins anew; one opened for each little that is appended would never
-        get an entry.)"""
+        """Measure the interval to the next index entry from the last entry of an opened segment.
+
+        Recovery does the same. A broker measures it from where it opened the segment. That way a segment that
+        is opened again for each small append would never get an entry.
+        """
         self._indexing = replace(self._indexing, bytes_since_entry=self._bytes_before)
 
     def append(self, data: Buffer, batches: pa.RecordBatch) -> None:
-        """Write whole batches, and index them.
+        """Append whole batches and index them.
 
         Args:
-            data: their bytes.
-            batches: their rows of BATCH_SCHEMA, in order; `position` is not looked at.
+            data: the bytes of the batches.
+            batches: their rows of BATCH_SCHEMA, in order. The column `position` is not used.
 
         Raises:
-            OSError: writing failed; the segment is as it was.
-            KafkaLogError: an offset that the segment cannot hold; or an earlier write failed and could not be
-                undone.
+            OSError: the write failed, and the segment is as it was.
+            KafkaLogError: the segment cannot have one of the offsets; or an earlier write failed and could
+                not be undone.
         """
         view = memoryview(data).cast("B")
         self._write(len(view), batches, lambda log: log.append(view))
 
     def append_from(self, source: str, position: int, batches: pa.RecordBatch) -> None:
-        """The same for batches that lie in the file `source` from byte `position` on, one behind the other.
+        """Append batches of the file `source`, which follow one another from byte `position` on.
 
-        They are copied within the kernel where the system can do that.
+        The bytes are not read if the system can copy files. Raises as `append`.
         """
         size = sum(int32s(batches, "sizeInBytes"))
         self._write(size, batches, lambda log: log.append_from(source, position, size))
 
     def append_aborted(self, transactions: Sequence[AbortedTxn]) -> None:
-        """Add aborted transactions whose markers are in this segment to its `.txnindex`."""
+        """Append aborted transactions, whose markers are in this segment, to its `.txnindex`."""
         if not transactions:
             return
         if self._transaction_index is None:
@@ -235,7 +240,7 @@ class SegmentWriter:
         self._transaction_index.append(transaction_index_bytes(transactions))
 
     def mark(self) -> SegmentMark:
-        """How far it is written, to come back to."""
+        """Return the current state, for `reset`."""
         return SegmentMark(
             self._log.size_bytes,
             self._index.size_bytes,
@@ -246,7 +251,7 @@ class SegmentWriter:
         )
 
     def reset(self, mark: SegmentMark) -> None:
-        """Take back what was written since `mark`. If that fails, nothing more is written."""
+        """Undo all writes since `mark`. If that fails, set `is_broken` and accept no more writes."""
         self.rolling_timestamp_ms, self._indexing = mark.rolling_timestamp_ms, mark.indexing
         try:
             self._log.truncate(mark.log_bytes)
@@ -258,15 +263,15 @@ class SegmentWriter:
             self._broken = True
 
     def flush(self) -> None:
-        """Have all that was written on the disk (fsync)."""
+        """Flush all files to disk (fsync)."""
         for file in self._files():
             file.flush()
 
     def close(self, *, flush: bool = True) -> None:
-        """Make the last time index entry, trim what was preallocated, and close the files.
+        """Write the last time index entry, truncate preallocated bytes, and close the files.
 
         Args:
-            flush: have everything on the disk before.
+            flush: flush the files to disk before they are closed.
         """
         if self._closed:
             return
@@ -277,7 +282,7 @@ class SegmentWriter:
             self.abandon()
 
     def seal(self, *, flush: bool = True) -> None:
-        """All of `close` but closing: what a segment gets when the next one is begun."""
+        """Do what `close` does, but keep the files open. A segment is sealed when the next one begins."""
         entry = self._indexing.last_time_entry(self.base_offset)
         if entry:
             self._time_index.append(entry)
@@ -287,12 +292,12 @@ class SegmentWriter:
             self.flush()
 
     def trim(self) -> None:
-        """Give back what is preallocated and not used."""
+        """Truncate the preallocated bytes that are not used."""
         for file in self._files():
             file.trim()
 
     def abandon(self) -> None:
-        """Close the files as they are, as a crash would."""
+        """Close the files as they are, as a crash does."""
         if not self._closed:
             self._closed = True
             for file in self._files():
@@ -311,7 +316,7 @@ class SegmentWriter:
     def _write(
         self, size_bytes: int, batches: pa.RecordBatch, write_log: Callable[[AppendFile], None] | None
     ) -> None:
-        """Write and index batches; without `write_log` they are all that the file holds already."""
+        """Write and index batches. If `write_log` is None, they are already the content of the .log file."""
         if self._broken:
             raise KafkaLogError(
                 "an earlier write to this segment failed and could not be undone; run kafkalog recover on "
@@ -319,7 +324,7 @@ class SegmentWriter:
                 path=self.path,
             )
         if sum(int32s(batches, "sizeInBytes")) != size_bytes:
-            raise ValueError(f"the batches' rows are not those of these {size_bytes} bytes")
+            raise ValueError(f"expected rows of batches with {size_bytes} bytes in total, found others")
         before = self.mark()
         position = before.log_bytes if write_log is not None else 0
         self._check_offsets(batches)
@@ -350,8 +355,8 @@ class SegmentWriter:
             base <= min(last_offsets) and max(last_offsets) - base <= MAX_RELATIVE_OFFSET
         ):
             raise KafkaLogError(
-                f"expected offsets from {base} to {base + MAX_RELATIVE_OFFSET}, all that a segment of this "
-                f"base offset can hold, found {min(last_offsets)} to {max(last_offsets)}. A broker splits a "
+                f"expected offsets from {base} to {base + MAX_RELATIVE_OFFSET}, which a segment of this "
+                f"base offset can have, found {min(last_offsets)} to {max(last_offsets)}. A broker splits a "
                 "segment whose offsets are further apart when it loads the log",
                 path=self.path,
                 offset=max(last_offsets),
@@ -365,10 +370,10 @@ class SegmentWriter:
 def _open_files(
     directory: str, base_offset: int, config: LogConfig, state: str, sizes: tuple[int, int, int]
 ) -> tuple[AppendFile, AppendFile, AppendFile]:
-    """The three files, preallocated as brokers do: indexes always, to a multiple of their entries' size.
+    """Open .log, offset index and time index.
 
-    Those of a segment that will replace others are not, and are sent to the disk when they are flushed, while
-    the next segment is written.
+    As in a broker, indexes are preallocated to a multiple of the size of an entry. Files of a segment that
+    will replace others are not, and their writeback starts with the flush, while the next one is written.
     """
     index_bytes = 0 if state else config.segment_index_bytes
     allocated = (

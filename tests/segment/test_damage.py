@@ -1,4 +1,4 @@
-"""Where a search behind damaged bytes ends, and what it reads."""
+"""The search for the next batch after damaged bytes: where it ends, and how much it reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIELDS = struct.pack(">hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 0)
 
 
 def claiming(size: int, offset: int = 7) -> bytes:
-    """A plausible header of a batch of `size` bytes with a wrong checksum."""
+    """Return a plausible header of a batch of `size` bytes with a wrong CRC."""
     return struct.pack(">qiibI", offset, size - 12, 0, 2, 1) + FIELDS
 
 
@@ -30,11 +30,11 @@ def test_reading_is_bounded_where_many_headers_claim_large_batches(
     monkeypatch.setattr(damage, "NEAR_BYTES", 1024)
     monkeypatch.setattr(damage, "SEARCH_BYTES", 4096)
     small = v2([Rec()], 9)
-    lies = b""
-    while len(lies) < 128 << 10:
-        lies += claiming((128 << 10) - len(lies))
+    headers = b""
+    while len(headers) < 128 << 10:
+        headers += claiming((128 << 10) - len(headers))
     path = tmp_path / "00000000000000000000.log"
-    path.write_bytes(lies + small)
+    path.write_bytes(headers + small)
     checked = []
     check = damage.valid_batch_at
 
@@ -46,8 +46,8 @@ def test_reading_is_bounded_where_many_headers_claim_large_batches(
     with DataFile(str(path)) as file:
         order = OffsetOrder(0, 2**63 - 1, file.fileno())
         found = damage.find_next_batch(file, 0, file.size_bytes, order, 1 << 20)
-    assert found == len(lies)
-    assert sum(checked) < 10 * len(lies)
+    assert found == len(headers)
+    assert sum(checked) < 10 * len(headers)
 
 
 def test_a_batch_larger_than_the_window_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,14 +62,14 @@ def test_a_batch_larger_than_the_window_is_found(tmp_path: Path, monkeypatch: py
 
 
 def nested(levels: int, inner: bytes) -> bytes:
-    """A batch whose CRC is right and whose records are no records but another such batch, down to `inner`."""
+    """Return a batch with a valid CRC that has, instead of records, another such batch, or `inner`."""
     for _ in range(levels):
         inner = v2([], 7, records=inner, record_count=1, last_offset_delta=0)
     return inner
 
 
 def count_searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each call of the search for batches is given, from now on."""
+    """Return a list of the number of bytes that each later call of `find_batch` searches."""
     searched: list[int] = []
     search = damage.find_batch
 
@@ -81,10 +81,10 @@ def count_searched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return searched
 
 
-def test_batches_nested_in_a_batch_with_a_right_checksum_are_not_searched(
+def test_a_batch_with_a_valid_crc_is_not_searched_for_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker takes such a batch for a batch, too: only its own CRC counts."""
+    """A broker treats it as a batch, too: only its own CRC counts."""
     searched = count_searched(monkeypatch)
     outer = nested(50, v2([Rec()], 7))
     for gap in (b"", b"\xff" * 100):
@@ -102,8 +102,8 @@ def test_batches_nested_in_a_batch_with_a_right_checksum_are_not_searched(
     assert sum(searched) < 2 * len(outer)
 
 
-def test_batches_in_one_with_a_wrong_checksum_are_found(tmp_path: Path) -> None:
-    """Its size may be wrong, so they may be batches of the log."""
+def test_a_batch_with_a_wrong_crc_is_searched_for_batches(tmp_path: Path) -> None:
+    """Its size may be wrong, so batches within may be batches of the log."""
     outer = bytearray(nested(1, v2([Rec()], 7)))
     outer[17] ^= 1
     path = tmp_path / f"{0:020}.log"
@@ -114,8 +114,8 @@ def test_batches_in_one_with_a_wrong_checksum_are_found(tmp_path: Path) -> None:
         assert damage.damaged_range(file, wrong, len(outer), order, 7, 1 << 20).end_position == 61
 
 
-def test_much_damage_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not as far as a search may look, again and again."""
+def test_a_log_with_much_damage_is_searched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each search ends at the next damage, and does not read as far as it may."""
     monkeypatch.setattr(damage, "NEAR_BYTES", 1024)
     searched = count_searched(monkeypatch)
     bad = v2([], 7, records=b"no record", record_count=1, last_offset_delta=0) + b"\xff" * 50

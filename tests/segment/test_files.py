@@ -1,3 +1,5 @@
+"""Names of the files of segments."""
+
 from __future__ import annotations
 
 import pytest
@@ -19,7 +21,7 @@ from native_log.segment.files import FileName, file_name, parse_file_name
         ("00000000000000000010.snapshot.deleted", 10, "snapshot", "deleted"),
     ],
 )
-def test_names(name: str, offset: int, kind: str, state: str) -> None:
+def test_file_names_are_parsed(name: str, offset: int, kind: str, state: str) -> None:
     assert parse_file_name(name) == FileName(name, offset, kind, state)
 
 
@@ -40,12 +42,12 @@ def test_names(name: str, offset: int, kind: str, state: str) -> None:
         "٣.log",  # a digit, but not a broker's
     ],
 )
-def test_other_names(name: str) -> None:
+def test_other_names_are_rejected(name: str) -> None:
     assert parse_file_name(name) is None
 
 
 @pytest.mark.parametrize("offset", [0, 9007199254740993, 2**63 - 1])
-def test_names_as_brokers_give_them(offset: int) -> None:
+def test_file_names_of_brokers(offset: int) -> None:
     name = file_name(offset, "index", "swap")
     assert len(name) == 20 + len(".index.swap")
     assert parse_file_name(name) == FileName(name, offset, "index", "swap")

@@ -1,4 +1,4 @@
-"""Indexes that we write, and those that we rebuild, are those that brokers wrote."""
+"""Indexes that are written or rebuilt are equal to those that brokers wrote."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.storage import DataFile
 
-# Where a broker was restarted the interval between entries began anew; a killed one left no last time entry.
-OTHERS = ("corrupt-", "torn-", "crash", "round2-", "round3-", "whole-broker")
+# A restarted broker began a new interval between entries; a killed one wrote no last time index entry.
+SKIPPED = ("corrupt-", "torn-", "crash", "round2-", "round3-", "whole-broker")
 PARTITIONS = [
     one
     for one in golden_partitions()
-    if one.fixture.startswith(("kafka-4.1", "kafka-3.9")) and not any(name in one.fixture for name in OTHERS)
+    if one.fixture.startswith(("kafka-4.1", "kafka-3.9")) and not any(name in one.fixture for name in SKIPPED)
 ]
 
 
@@ -34,14 +34,14 @@ def interval(partition: GoldenPartition) -> int:
     return LogConfig.parse(expected["topics"][partition.topic]["config"]).index_interval_bytes
 
 
-def left_by_the_broker(segment: LogSegment) -> tuple[bytes, bytes]:
-    """Without the zeros behind the entries of a segment that is written to."""
+def broker_indexes(segment: LogSegment) -> tuple[bytes, bytes]:
+    """Return offset index and time index, without the zeros after the entries of an active segment."""
     index, times = segment.load_offset_index().file, segment.load_time_index().file
     return index.data[: 8 * len(index)], times.data[: 12 * len(times)]
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=golden_id)
-def test_written_and_rebuilt_indexes_are_those_of_the_broker(partition: GoldenPartition) -> None:
+def test_written_and_rebuilt_indexes_equal_those_of_the_broker(partition: GoldenPartition) -> None:
     interval_bytes = interval(partition)
     for segment in list_log(str(partition.path), MAX_BATCH_BYTES).segments:
         state, written = IndexState(-1, segment.base_offset), (b"", b"")
@@ -60,7 +60,7 @@ def test_written_and_rebuilt_indexes_are_those_of_the_broker(partition: GoldenPa
                 written = written[0] + entry, written[1] + time_entry
 
         _, rebuilt = rebuild(segment, interval_bytes, append_one_by_one)
-        brokers = left_by_the_broker(segment)
+        brokers = broker_indexes(segment)
         assert (rebuilt.offset_index, rebuilt.time_index) == brokers, segment.log
         last = state.last_time_entry(segment.base_offset)
         assert (written[0], written[1] + last) == brokers, segment.log

@@ -1,4 +1,4 @@
-"""Parsing of the three indexes, and how far their files are believed."""
+"""The three indexes: parsing, lookups and health."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ def time_entries(*entries: tuple[int, int]) -> bytes:
     return b"".join(struct.pack(">qi", *entry) for entry in entries)
 
 
-SOUND = offset_entries((9, 100), (19, 250), (40, 900))
+VALID = offset_entries((9, 100), (19, 250), (40, 900))
 
 
 @pytest.mark.parametrize(
     ("data", "health"),
     [
-        (SOUND, IndexHealth("ok", 3)),
+        (VALID, IndexHealth("ok", 3)),
         (b"", IndexHealth("empty", 0)),
         (None, IndexHealth("missing", 0)),
-        (SOUND + bytes(800), IndexHealth("zero-filled", 3)),
-        (SOUND + bytes(8), IndexHealth("zero-filled", 3)),
+        (VALID + bytes(800), IndexHealth("zero-filled", 3)),
+        (VALID + bytes(8), IndexHealth("zero-filled", 3)),
         (bytes(10485760), IndexHealth("zero-filled", 0)),
-        (SOUND + bytes(803), IndexHealth("zero-filled", 3)),
-        (SOUND[:-3], IndexHealth("torn", 2)),
-        (SOUND + b"\0\0\1", IndexHealth("torn", 3)),
-        (offset_entries((9, 0)), IndexHealth("corrupt", 0)),  # no entry is made for the first batch
+        (VALID + bytes(803), IndexHealth("zero-filled", 3)),
+        (VALID[:-3], IndexHealth("torn", 2)),
+        (VALID + b"\0\0\1", IndexHealth("torn", 3)),
+        (offset_entries((9, 0)), IndexHealth("corrupt", 0)),  # the first batch never gets an entry
         (offset_entries((9, 100), (9, 200)), IndexHealth("corrupt", 1)),
         (offset_entries((9, 100), (10, 100)), IndexHealth("corrupt", 1)),
         (offset_entries((9, 100), (10, 99)), IndexHealth("corrupt", 1)),
         (offset_entries((9, 100), (10, LOG_BYTES)), IndexHealth("corrupt", 1)),
         (offset_entries((-1, 100)), IndexHealth("corrupt", 0)),
-        (SOUND + bytes(8) + SOUND, IndexHealth("corrupt", 3)),
+        (VALID + bytes(8) + VALID, IndexHealth("corrupt", 3)),
     ],
 )
 def test_offset_index_health(tmp_path: Path, data: bytes | None, health: IndexHealth) -> None:
@@ -57,16 +57,16 @@ def test_offset_index_health(tmp_path: Path, data: bytes | None, health: IndexHe
     assert OffsetIndex.load(str(path), 0).health(LOG_BYTES) == health
 
 
-def test_no_name_is_a_missing_file() -> None:
+def test_an_index_without_a_name_is_missing() -> None:
     assert OffsetIndex.load(None, 0).health(LOG_BYTES).status == "missing"
     assert TimeIndex.load(None, 0).health().status == "missing"
     assert TransactionIndex.load(None, 0).health.status == "missing"
 
 
-@pytest.mark.parametrize("tail", [b"", bytes(8), bytes(10485760 - len(SOUND)), b"\0\0\0"])
+@pytest.mark.parametrize("tail", [b"", bytes(8), bytes(10485760 - len(VALID)), b"\0\0\0"])
 def test_offset_index_lookup(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "0.index"
-    path.write_bytes(SOUND + tail)
+    path.write_bytes(VALID + tail)
     index = OffsetIndex.load(str(path), 2**53)
     assert [index.floor(2**53 + o) for o in (0, 8, 9, 10, 18, 19, 39, 40, 2**31)] == [
         -1,
@@ -115,7 +115,7 @@ def test_time_index_lookup(tmp_path: Path) -> None:
     assert index.entry(2) == (1500, 130)
 
 
-# pid 7, from 10 to its marker at 42
+# producer 7, from offset 10 to the marker at 42
 ENTRY = bytes.fromhex("00000000000000000007000000000000000a000000000000002a000000000000002b")
 NEXT = struct.pack(">hqqqq", 0, 8, 20, 50, 51)
 

@@ -1,4 +1,4 @@
-"""Lookups: the same answers whatever the index files say."""
+"""Lookups return the same results for any content of the index files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Segment(NamedTuple):
 
 
 def build(directory: Path) -> Segment:
-    """Thirty entries of the three formats, with gaps between their offsets."""
+    """Write thirty batches of the three formats, with gaps between their offsets."""
     data, batches, offset = b"", [], BASE + 5
     for i in range(30):
         count = 1 + i % 4
@@ -56,24 +56,24 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Segment:
     return build(tmp_path_factory.mktemp("lookup"))
 
 
-def expected_place(built: Segment, offset: int) -> OffsetLocation:
-    known = BASE
+def expected_location(built: Segment, offset: int) -> OffsetLocation:
+    next_offset = BASE
     for position, size, first, last in built.batches:
         if last >= offset:
             if first >= offset and (position, size) not in wrappers(built):
-                return OffsetLocation(position, position, False, known, known)
-            return OffsetLocation(position, position + size, True, known, last + 1)
-        known = last + 1
-    return OffsetLocation(built.segment.size_bytes, built.segment.size_bytes, False, known, known)
+                return OffsetLocation(position, position, False, next_offset, next_offset)
+            return OffsetLocation(position, position + size, True, next_offset, last + 1)
+        next_offset = last + 1
+    return OffsetLocation(built.segment.size_bytes, built.segment.size_bytes, False, next_offset, next_offset)
 
 
 def wrappers(built: Segment) -> set[tuple[int, int]]:
-    """A wrapper does not tell its first offset: it is taken to straddle."""
+    """A wrapper has no first offset in its header. So it counts as having lower offsets, too."""
     return {(p, s) for i, (p, s, _, _) in enumerate(built.batches) if i % 7 == 6}
 
 
 def entries(built: Segment, generation: str) -> bytes:
-    """What brokers recorded for every third batch."""
+    """Return the index entries of brokers of one generation, for every third batch."""
     out = b""
     for i in range(3, 30, 3):
         position, _, first, last = built.batches[i]
@@ -93,28 +93,28 @@ GENERATIONS = ["first offset of the append", "last offset of the append", "last 
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_generations_of_entries(built: Segment, generation: str) -> None:
+def test_index_entries_of_all_generations(built: Segment, generation: str) -> None:
     directory = built.segment.directory
     with open(f"{directory}/1000.index", "wb") as out:
         out.write(entries(built, generation) + bytes(4000))
     with SegmentLookup(built.segment, built.segment.size_bytes, Window()) as lookup:
         for offset in range(BASE, built.batches[-1][3] + 3):
-            assert lookup.find_offset(offset) == expected_place(built, offset)
+            assert lookup.find_offset(offset) == expected_location(built, offset)
 
 
 @given(st.data())
-def test_an_index_that_lies(built: Segment, data: st.DataObject) -> None:
-    """The log is looked at before an entry is believed."""
+def test_an_index_with_wrong_entries(built: Segment, data: st.DataObject) -> None:
+    """The batches are read before an entry is used."""
     numbers = st.one_of(st.integers(0, 150), st.sampled_from([p for p, _, _, _ in built.batches]))
-    lies = data.draw(st.lists(st.tuples(numbers, numbers), max_size=12))
+    wrong = data.draw(st.lists(st.tuples(numbers, numbers), max_size=12))
     if data.draw(st.booleans()):
-        lies.sort()
+        wrong.sort()
     with open(f"{built.segment.directory}/1000.index", "wb") as out:
-        out.write(b"".join(struct.pack(">ii", *lie) for lie in lies))
+        out.write(b"".join(struct.pack(">ii", *entry) for entry in wrong))
     offset = data.draw(st.integers(BASE, built.batches[-1][3] + 3))
     with SegmentLookup(built.segment, built.segment.size_bytes, Window()) as lookup:
-        found, expected = lookup.find_offset(offset), expected_place(built, offset)
-    assert BASE <= found.next_offset <= expected.next_offset  # the batch before may not have been met
+        found, expected = lookup.find_offset(offset), expected_location(built, offset)
+    assert BASE <= found.next_offset <= expected.next_offset  # the previous batch may not have been read
     known = {"next_offset": expected.next_offset, "end_next_offset": expected.end_next_offset}
     assert replace(found, **known) == expected
 
@@ -130,7 +130,7 @@ def test_boundaries(built: Segment, data: st.DataObject) -> None:
     following = [b for b in built.batches if b[0] >= position]
     if not following:
         assert boundary is None
-    elif boundary is None:  # a wrapper that an index entry points at: what ends before it was not looked at
+    elif boundary is None:  # a wrapper that an index entry points to: the batch before it was not read
         assert following[0][:2] in wrappers(built)
     else:
         assert boundary.position == following[0][0]
@@ -138,17 +138,17 @@ def test_boundaries(built: Segment, data: st.DataObject) -> None:
         assert max(before, default=BASE - 1) < boundary.offset <= following[0][2]
 
 
-@pytest.mark.parametrize("lie", ["right", "other offset", "other time", "beyond the end"])
-def test_a_time_index_is_believed_if_the_batch_says_the_same(built: Segment, lie: str) -> None:
+@pytest.mark.parametrize("case", ["right", "other offset", "other time", "beyond the end"])
+def test_a_time_index_entry_is_used_if_the_batch_has_its_timestamp(built: Segment, case: str) -> None:
     offset, time = built.batches[20][3], T0 + 20
     entry = {
         "right": (time, offset),
         "other offset": (time, built.batches[25][3]),
         "other time": (time + 1, offset),
         "beyond the end": (time, offset + 10**6),
-    }[lie]
+    }[case]
     with open(f"{built.segment.directory}/1000.timeindex", "wb") as out:
         out.write(struct.pack(">qi", entry[0], entry[1] - BASE))
     with SegmentLookup(built.segment, built.segment.size_bytes, Window()) as lookup:
-        assert lookup.find_timestamp(T0 + 22) == (built.batches[20][0] if lie == "right" else 0)
+        assert lookup.find_timestamp(T0 + 22) == (built.batches[20][0] if case == "right" else 0)
         assert lookup.find_timestamp(T0 + 20) == 0

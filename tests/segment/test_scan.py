@@ -1,4 +1,4 @@
-"""scan_file: headers found by large reads where batches are small, by small reads where they are large."""
+"""scan_file reads small batches in large chunks, and of large batches only the headers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def scanned(path: Path, end: int | None = None) -> tuple[pa.Table, str, int]:
 
 
 @pytest.mark.parametrize("content", [SMALL, LARGE, SMALL + LARGE, LARGE + SMALL, LARGE + SMALL + LARGE])
-def test_every_batch_is_found_whatever_their_sizes(tmp_path: Path, content: bytes) -> None:
+def test_batches_of_all_sizes_are_scanned(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(content)
     expected = pa.Table.from_batches([scan(content).batches])
     assert scanned(path) == (expected, "end", len(content))
     last = len(content) - expected.column("sizeInBytes")[-1].as_py()
-    for end in (len(content) - 1, last + 61):  # its header is there, but not all of it
+    for end in (len(content) - 1, last + 61):  # its header is in the file, but not its whole body
         assert scanned(path, end) == (expected.slice(0, len(expected) - 1), "partial", last)
     path.write_bytes(content + bytes(100_000))
     assert scanned(path) == (expected, "zeros", len(content))
@@ -42,7 +42,7 @@ def test_every_batch_is_found_whatever_their_sizes(tmp_path: Path, content: byte
     assert scanned(path) == (expected, "damaged", len(content))
 
 
-def test_truncated_while_headers_are_read(tmp_path: Path) -> None:
+def test_a_file_that_is_truncated_while_headers_are_read(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(LARGE)
     with DataFile(str(path)) as file:

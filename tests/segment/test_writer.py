@@ -1,4 +1,4 @@
-"""Writing a segment: the newest append rule, preallocation, the last time index entry, writes that fail."""
+"""Writing a segment: index entries, preallocation, the last time index entry, writes that fail."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def timed(offset: int, timestamp: int, size: int) -> bytes:
 
 
 @pytest.mark.parametrize("per_call", [1, 2, 7])
-def test_an_entry_once_more_than_the_interval_lies_before(tmp_path: Path, per_call: int) -> None:
-    """By batch, not by call: the entry has the last offset of the batch, and where that begins."""
+def test_a_batch_gets_an_entry_after_more_than_the_interval(tmp_path: Path, per_call: int) -> None:
+    """Per batch, not per call: the entry has the last offset and the position of the batch."""
     data = [batch(i * 3, size=1000) for i in range(7)]
     size = len(data[0])
     config = LogConfig.parse({"index.interval.bytes": size})  # not more than the interval after one batch
@@ -57,7 +57,7 @@ def test_an_entry_once_more_than_the_interval_lies_before(tmp_path: Path, per_ca
     assert entries(tmp_path)[0] == [(8, 2 * size), (14, 4 * size), (20, 6 * size)]
 
 
-def test_time_index_has_the_greatest_timestamp_so_far_and_one_entry_at_the_end(tmp_path: Path) -> None:
+def test_the_time_index_has_the_maximum_timestamp_so_far_and_a_last_entry(tmp_path: Path) -> None:
     times = [T0, T0 + 50, T0 + 20, T0 + 50, T0 + 60, T0 + 10]
     data = b"".join(timed(i, at, 1000) for i, at in enumerate(times))
     with SegmentWriter.create(tmp_path, 0, LogConfig.parse({"index.interval.bytes": 1500})) as writer:
@@ -68,7 +68,7 @@ def test_time_index_has_the_greatest_timestamp_so_far_and_one_entry_at_the_end(t
     assert entries(tmp_path)[1] == [(T0 + 50, 1), (T0 + 60, 4)]
 
 
-def test_last_time_entry_at_close_though_the_index_is_full(tmp_path: Path) -> None:
+def test_close_writes_the_last_time_index_entry_even_if_the_index_is_full(tmp_path: Path) -> None:
     config = LogConfig.parse({"index.interval.bytes": 0, "segment.index.bytes": 40})  # 5 and 3 entries
     data = b"".join(timed(i, T0 + i, 200) for i in range(9))
     with SegmentWriter.create(tmp_path, 0, config) as writer:
@@ -79,7 +79,7 @@ def test_last_time_entry_at_close_though_the_index_is_full(tmp_path: Path) -> No
     assert times == [(T0 + 1, 1), (T0 + 2, 2), (T0 + 8, 8)]
 
 
-def test_preallocated_to_multiples_of_the_entry_size_and_trimmed(tmp_path: Path) -> None:
+def test_indexes_are_preallocated_to_multiples_of_the_entry_size_and_trimmed(tmp_path: Path) -> None:
     writer = SegmentWriter.create(
         tmp_path, 5, LogConfig.parse({"preallocate": "true", "segment.bytes": 5000})
     )
@@ -92,7 +92,7 @@ def test_preallocated_to_multiples_of_the_entry_size_and_trimmed(tmp_path: Path)
     assert [file.stat().st_size for file in (log, index, times)] == [len(data), 0, 12]
 
 
-def test_opened_again_it_goes_on(tmp_path: Path) -> None:
+def test_an_opened_segment_is_appended_to(tmp_path: Path) -> None:
     config = LogConfig.parse({"index.interval.bytes": 1500})
     parts = [b"".join(timed(i, T0 + i, 1000) for i in some) for some in (range(5), range(5, 10))]
     with SegmentWriter.create(tmp_path, 0, config) as writer:
@@ -108,7 +108,7 @@ def test_opened_again_it_goes_on(tmp_path: Path) -> None:
     assert times[-1] == (T0 + 9, 9)
 
 
-def test_suffix_and_leftovers(tmp_path: Path) -> None:
+def test_create_removes_existing_files_of_its_suffix(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.txnindex.cleaned").write_bytes(b"stale")
     (tmp_path / f"{0:020d}.log.cleaned").write_bytes(b"stale")
     data = batch(0)
@@ -148,7 +148,7 @@ def test_bytes_copied_from_a_file_are_indexed_from_their_rows(tmp_path: Path) ->
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_offsets_beyond_what_a_segment_can_hold_are_refused(tmp_path: Path) -> None:
+def test_offsets_too_far_from_the_base_offset_are_rejected(tmp_path: Path) -> None:
     writer = SegmentWriter.create(tmp_path, 100)
     for offset in (97, 100 + 2**31 - 2):
         data = batch(offset)
@@ -191,7 +191,9 @@ def test_a_write_that_fails_leaves_all_three_files_as_they_were(
     assert times[-1] == (T0 + 11, 11)
 
 
-def test_a_write_that_cannot_be_undone_is_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_write_is_accepted_after_one_that_cannot_be_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: Any) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
