@@ -1,1 +1,1 @@
-"""What kafkalog costs beside its peers, measured side by side on one machine. See README.md."""
+"""Benchmarks of kafkalog and its peers on one machine. See README.md."""

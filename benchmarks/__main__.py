@@ -4,6 +4,6 @@ from benchmarks.environment import enter
 
 enter()
 
-from benchmarks.cli import main  # noqa: E402 (it needs what only that environment has)
+from benchmarks.cli import main  # noqa: E402 (only that environment has its dependencies)
 
 main(prog_name="python -m benchmarks")

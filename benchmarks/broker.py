@@ -1,4 +1,4 @@
-"""One real Kafka broker (KRaft, broker and controller in one process) on the loopback address."""
+"""Run a real Kafka broker (KRaft, broker and controller in one process) on the loopback address."""
 
 import functools
 import shutil
@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from benchmarks.jvm import KAFKA, JavaError, jars, tool
-from benchmarks.places import HERE
+from benchmarks.jvm import KAFKA, JavaError, jars, java_tool
+from benchmarks.paths import HERE
 
 CLUSTER_ID = "kafkalogAAAAAAAAAAAAAA"
 START_SECONDS = 120
@@ -34,9 +34,9 @@ SINGLE_NODE = {
 
 
 class Broker:
-    """A broker over `log_dir`, formatted if it is new. `with Broker(...)` starts it and stops it cleanly.
+    """A broker with the log directory `log_dir`, which is formatted if it is new.
 
-    `kafka`: the Maven file of its version.
+    `with Broker(...)` starts it and stops it cleanly. `kafka` is the Maven file that names its version.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Broker:
         self._options = [f"-Xmx{heap}", *options]
         self._kafka = kafka
         self._process: subprocess.Popen[bytes] | None = None
-        # Beside the log directory, not in it: a broker stops at a file it does not know there.
+        # Next to the log directory: a broker does not start if the directory holds a file it does not know.
         self._output = log_dir.with_name(f"{log_dir.name}.broker.log")
         self._properties = log_dir.with_name(f"{log_dir.name}.properties")
 
@@ -75,59 +75,59 @@ class Broker:
         with self._output.open("wb") as output:
             command = self._java("kafka.Kafka", str(self._properties), options=self._options)
             self._process = subprocess.Popen(
-                [*_with_its_parent(), *command], stdout=output, stderr=subprocess.STDOUT
+                [*_end_with_parent(), *command], stdout=output, stderr=subprocess.STDOUT
             )
         self._wait_until_started()
 
     def stop(self) -> None:
-        """A clean stop: logs flushed, producer snapshots and `.kafka_cleanshutdown` written."""
-        self._end(signal.SIGTERM)
+        """Stop cleanly: the broker flushes logs and writes producer snapshots and `.kafka_cleanshutdown`."""
+        self._terminate(signal.SIGTERM)
 
     def kill(self) -> None:
-        """As a crash: nothing is flushed or written."""
-        self._end(signal.SIGKILL)
+        """Stop as in a crash: nothing is flushed or written."""
+        self._terminate(signal.SIGKILL)
 
-    def said(self) -> list[str]:
-        """The lines of its log since it was started last: warnings and worse."""
+    def log_lines(self) -> list[str]:
+        """Return the lines of the broker's log (warnings and errors) since its last start."""
         return self._output.read_text(errors="replace").splitlines()
 
     def _format(self) -> None:
         if self.more_log_dirs:
             self.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
         else:
-            for name, data in _formatted(self._kafka).items():
+            for name, data in _format_files(self._kafka).items():
                 (self.log_dir / name).write_bytes(data)
 
-    def _end(self, how: signal.Signals) -> None:
+    def _terminate(self, signal_number: signal.Signals) -> None:
         if self._process is not None:
-            self._process.send_signal(how)
+            self._process.send_signal(signal_number)
             self._process.wait(timeout=60)
             self._process = None
 
     def _wait_until_started(self) -> None:
         assert self._process is not None
-        end = time.monotonic() + START_SECONDS
-        while time.monotonic() < end:
-            said = self._output.read_text(errors="replace")
-            if "Kafka Server started" in said:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            log = self._output.read_text(errors="replace")
+            if "Kafka Server started" in log:
                 return
             if self._process.poll() is not None:
-                raise JavaError(f"the broker ended while starting:\n{said[-3000:]}")
+                raise JavaError(f"the broker exited while starting:\n{log[-3000:]}")
             time.sleep(0.05)
         self.kill()
-        raise JavaError(f"the broker did not start within {START_SECONDS} s:\n{said[-3000:]}")
+        raise JavaError(f"the broker did not start within {START_SECONDS} s:\n{log[-3000:]}")
 
     def run_tool(self, main: str, *arguments: str) -> tuple[str, str]:
-        """What one of Kafka's tools says, on its output and on its error output."""
+        """Run one of Kafka's tools and return what it writes to standard output and to standard error."""
         command = self._java(main, *arguments, options=["-XX:TieredStopAtLevel=1"])
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise JavaError(f"{main}: {done.stdout[-1000:]}{done.stderr[-2000:]}")
-        return done.stdout, done.stderr
+        process = subprocess.run(command, capture_output=True, text=True)
+        if process.returncode:
+            raise JavaError(f"{main}: {process.stdout[-1000:]}{process.stderr[-2000:]}")
+        return process.stdout, process.stderr
 
     def _java(self, main: str, *arguments: str, options: list[str]) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
-        return [tool("java"), *options, logging, "-cp", f"{jars(self._kafka)}/*", main, *arguments]
+        return [java_tool("java"), *options, logging, "-cp", f"{jars(self._kafka)}/*", main, *arguments]
 
     def __enter__(self) -> "Broker":
         self.start()
@@ -140,8 +140,8 @@ class Broker:
 
 
 @functools.cache
-def _formatted(kafka: Path) -> dict[str, bytes]:
-    """Return the files of a log directory that StorageTool has formatted; it takes a second or two."""
+def _format_files(kafka: Path) -> dict[str, bytes]:
+    """Return the files that StorageTool writes to a new log directory. Running it takes a second or two."""
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder, "logs"), kafka=kafka)
         properties = Path(folder, "properties")
@@ -155,15 +155,15 @@ def _formatted(kafka: Path) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in broker.log_dir.iterdir()}
 
 
-def _with_its_parent() -> list[str]:
-    """So that a process that is killed leaves no broker behind (Linux; elsewhere it does)."""
+def _end_with_parent() -> list[str]:
+    """Return a command prefix that stops the broker when this process is killed (Linux only)."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM"] if setpriv else []
 
 
 def _free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
+    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [server.getsockname()[1] for server in servers]
+    for server in servers:
+        server.close()
     return ports

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from benchmarks import (
-    clean,
-    cleaner_parts,
-    growth,
+    compaction,
+    compaction_parts,
     housekeeping,
     kernel,
     latency,
+    memory,
     profiles,
     report,
     spark,
@@ -20,11 +20,11 @@ from benchmarks import (
 )
 from benchmarks import corpus as corpora
 from benchmarks.corpus import MEMORY, Corpus
-from benchmarks.growth import Growth
-from benchmarks.measure import Measurement
-from benchmarks.places import HERE, RESULTS, scratch
+from benchmarks.memory import Growth
+from benchmarks.paths import HERE, RESULTS, scratch
 from benchmarks.readers import SEVEN_COLUMNS
 from benchmarks.results import load, save
+from benchmarks.timing import Measurement
 from native_log.records import IMPLEMENTATION
 
 MANY_PARTITIONS = 10_000
@@ -32,49 +32,55 @@ STAGES = ("kernel", "spark", "latency", "memory", "write", "clean")
 
 
 @click.group(invoke_without_command=True)
-@click.option("--scale", default=1.0, show_default=True, help="Times the records of the full corpus.")
-@click.option("--runs", default=5, show_default=True, help="Timed runs of each contender.")
-@click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting for all sessions.")
+@click.option("--scale", default=1.0, show_default=True, help="Factor for the number of records.")
+@click.option("--runs", default=5, show_default=True, help="Number of timed runs of each contender.")
 @click.option(
-    "--stage", "stages", multiple=True, type=click.Choice(STAGES), help="Only this one; repeatable."
+    "--conf", multiple=True, metavar="NAME=VALUE", help="Spark setting for all sessions; repeatable."
+)
+@click.option(
+    "--stage", "stages", multiple=True, type=click.Choice(STAGES), help="Run only this stage; repeatable."
 )
 @click.pass_context
 def main(
     context: click.Context, scale: float, runs: int, conf: tuple[str, ...], stages: tuple[str, ...]
 ) -> None:
-    """Make the corpus, measure kafkalog beside its peers, and write RESULTS.md.
+    """Make the corpus, measure kafkalog and its peers, and write RESULTS.md.
 
-    With another --scale than 1 it is a check that all runs: nothing waits for a quiet machine, and the
-    results go to the scratch folder.
+    A --scale other than 1 only checks that the benchmarks run: they do not wait for a quiet machine, and the
+    results go to the scratch directory.
     """
     if context.invoked_subcommand is not None:
         return
     if IMPLEMENTATION != "kernel":
-        raise click.ClickException("the compiled kernel is not there: `make kernel` builds it")
+        raise click.ClickException("expected the compiled kernel, found none; run `make kernel`")
     if scale != 1:
         os.environ["KAFKALOG_BENCH_NO_WAIT"] = "1"
-    settings = dict(one.split("=", 1) for one in conf)
+    settings = dict(setting.split("=", 1) for setting in conf)
     folder = RESULTS if scale == 1 else scratch() / f"results-{scale:g}"
     corpus = corpora.make(scale)
     for stage in stages or STAGES:
         click.echo(f"== {stage}")
         measurements: list[Measurement] = []
         growths: list[Growth] = []
-        for one in _stage(stage, corpus, scale, runs, settings):
-            if isinstance(one, Measurement):
-                measurements.append(one)
-                rate = f"{one.rows_per_second / 1e6:8.3f} M rows/s" if one.rows > 1000 else ""
-                click.echo(
-                    f"{one.work:40} {one.corpus:24} {one.contender:32} {one.median_seconds:8.4f} s {rate}"
-                )
+        for result in _run_stage(stage, corpus, scale, runs, settings):
+            if isinstance(result, Measurement):
+                measurements.append(result)
+                click.echo(_measurement_line(result))
             else:
-                growths.append(one)
-                click.echo(f"{one.contender:40} {one.corpus:24} {one.grown_bytes / 2**20:8.0f} MiB")
+                growths.append(result)
+                growth = f"{result.grown_bytes / 2**20:8.0f} MiB"
+                click.echo(f"{result.contender:40} {result.corpus:24} {growth}")
         save(folder, stage, measurements, growths)
     _write_report(folder, HERE / "RESULTS.md" if scale == 1 else folder / "RESULTS.md")
 
 
-def _stage(
+def _measurement_line(result: Measurement) -> str:
+    seconds = f"{result.median_seconds:8.4f} s"
+    rate = f"{result.rows_per_second / 1e6:8.3f} M rows/s" if result.rows > 1000 else ""
+    return f"{result.work:40} {result.corpus:24} {result.contender:32} {seconds} {rate}"
+
+
+def _run_stage(
     stage: str, corpus: Corpus, scale: float, runs: int, conf: dict[str, str]
 ) -> Iterator[Measurement | Growth]:
     many = max(100, round(MANY_PARTITIONS * scale))
@@ -82,24 +88,24 @@ def _stage(
         "kernel": [lambda: kernel.measure(corpus, runs)],
         "spark": [lambda: spark.measure(corpus, min(runs, 3), conf)],
         "latency": [
-            lambda: latency.first_row(corpus, min(runs, 3), conf),
-            lambda: latency.planning(corpus, scratch(), many, min(runs, 3), conf),
+            lambda: latency.measure_first_rows(corpus, min(runs, 3), conf),
+            lambda: latency.measure_planning(corpus, scratch(), many, min(runs, 3), conf),
         ],
         "memory": [
             lambda: (
-                growth.of_partition_log(corpus.partitions(topic.name)[0], topic.name, SEVEN_COLUMNS)
+                memory.measure_partition_log(corpus.partitions(topic.name)[0], topic.name, SEVEN_COLUMNS)
                 for topic in MEMORY
             ),
-            lambda: spark.memory(corpus, [topic.name for topic in MEMORY], conf),
+            lambda: spark.measure_memory(corpus, [topic.name for topic in MEMORY], conf),
         ],
         "write": [
             lambda: write.measure(corpus, runs, conf),
-            lambda: housekeeping.commits(scale, min(runs, 3)),
+            lambda: housekeeping.measure_commits(scale, min(runs, 3)),
         ],
         "clean": [
-            lambda: cleaner_parts.measure(corpora.make(scale, clean.TOPICS), runs),
-            lambda: clean.measure(corpora.make(scale, clean.TOPICS), min(runs, 3), conf),
-            lambda: housekeeping.retention(corpus, many, min(runs, 3), conf),
+            lambda: compaction_parts.measure(corpora.make(scale, compaction.TOPICS), runs),
+            lambda: compaction.measure(corpora.make(scale, compaction.TOPICS), min(runs, 3), conf),
+            lambda: housekeeping.measure_retention(corpus, many, min(runs, 3), conf),
         ],
     }
     for step in steps[stage]:
@@ -109,21 +115,23 @@ def _stage(
 @main.command("report")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True), default=RESULTS)
 def report_command(folder: Path) -> None:
-    """Write RESULTS.md again from results/*.json."""
+    """Write RESULTS.md from results/*.json."""
     _write_report(folder, (HERE if folder == RESULTS else folder) / "RESULTS.md")
 
 
 @main.command()
-@click.argument("what", type=click.Choice(profiles.KINDS))
+@click.argument("kind", type=click.Choice(profiles.KINDS))
 @click.option("--topic", default="small100-none", show_default=True)
 @click.option("--columns", default=",".join(SEVEN_COLUMNS), show_default=True)
 @click.option("--scale", default=1.0, show_default=True)
-@click.option("--seconds", default=5.0, show_default=True, help="For how long to repeat the work.")
-def profile(what: str, topic: str, columns: str, scale: float, seconds: float) -> None:
-    """Show where the time goes: of the kernel (perf), of PartitionLog.read or of a Spark worker (py-spy)."""
-    profiles.show(what, corpora.make(scale), topic, columns.split(","), seconds)
+@click.option(
+    "--seconds", default=5.0, show_default=True, help="Repeat the work for this time (kernel only)."
+)
+def profile(kind: str, topic: str, columns: str, scale: float, seconds: float) -> None:
+    """Profile the kernel (perf), PartitionLog.read (cProfile) or Spark's Python workers (py-spy)."""
+    profiles.show(kind, corpora.make(scale), topic, columns.split(","), seconds)
 
 
-def _write_report(results: Path, into: Path) -> None:
-    into.write_text(report.render(load(results)))
-    click.echo(f"written: {into}")
+def _write_report(results: Path, output: Path) -> None:
+    output.write_text(report.render(load(results)))
+    click.echo(f"wrote {output}")

@@ -1,4 +1,4 @@
-"""What is read: topics that a real producer sent to a real broker, which was then stopped cleanly."""
+"""Make the corpus: topics that a real producer sends to a real broker, which then stops cleanly."""
 
 import json
 import subprocess
@@ -7,8 +7,8 @@ from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 
 from benchmarks.broker import Broker
-from benchmarks.jvm import Jvm, compiled
-from benchmarks.places import HERE, ROOT, scratch
+from benchmarks.jvm import Jvm, compile_java
+from benchmarks.paths import HERE, ROOT, scratch
 
 KIB, MIB = 1024, 1024 * 1024
 CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
@@ -16,23 +16,22 @@ CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic and what is sent to it. In the order that CorpusWriter.java reads."""
+    """A topic and the records to send to it. CorpusWriter.java expects the fields in this order."""
 
     name: str
     codec: str
     records: int
     partitions: int = 4
-    value_bytes: int = 100  # and a key of 16
+    value_bytes: int = 100  # keys have 16 bytes
     batch_bytes: int = 64 * KIB
     segment_bytes: int = 256 * MIB
-    distinct_keys: int = 0  # 0: no key twice
-    shape: str = ""  # of the values: see kernel/arrow/benches/support/shapes.rs; "": CorpusWriter's own
+    distinct_keys: int = 0  # 0: all keys differ
+    shape: str = ""  # of the values, see kernel/arrow/benches/support/shapes.rs; "": CorpusWriter's default
 
 
 SMALL = tuple(Topic(f"small100-{codec}", codec, 8_000_000) for codec in CODECS)
 KB1 = tuple(Topic(f"kb1-{codec}", codec, 1_000_000, value_bytes=1024) for codec in ("none", "lz4"))
-# Data of many shapes, in batches of the default size and in larger ones: which of two readers of compressed
-# blocks is faster depends on both.
+# Which reader of compressed blocks is the fastest depends on the data and on the batch size.
 VARIED = tuple(
     Topic(f"{shape}-lz4-{batch // KIB}k", "lz4", 500_000, partitions=1, batch_bytes=batch, shape=shape)
     for shape in (
@@ -49,7 +48,7 @@ VARIED = tuple(
     )
     for batch in (16 * KIB, 64 * KIB)
 )
-# For the memory of a reader: from many small batches to few large ones, in small segments and in large ones.
+# A reader's memory may depend on the codec and on the sizes of batches and segments.
 MEMORY = tuple(
     Topic(
         f"memory-{codec}-{batch // KIB}k-{segment // MIB}m",
@@ -70,7 +69,7 @@ MEMORY = tuple(
         ("gzip", MIB, 256 * MIB),
     ]
 )
-# For the cleaner: each key ten times on average.
+# For compaction: each key occurs ten times on average.
 COMPACT = tuple(
     Topic(
         f"compact-p{partitions}-{codec}",
@@ -83,16 +82,16 @@ COMPACT = tuple(
     for partitions in (1, 4)
     for codec in ("none", "lz4")
 )
-# For compaction by all cores inside one partition.
+# For the compaction of one partition with several cores.
 GIANT = Topic("compact-giant", "none", 100_000_000, 1, distinct_keys=20_000_000)
-# One small batch of it is what many.py makes its partitions of.
+# many_partitions.py makes its partitions of the first batch of this topic.
 SEED = Topic("seed", "none", 1000, partitions=1, batch_bytes=KIB)
 TOPICS = {topic.name: topic for topic in (*SMALL, *KB1, *VARIED, *MEMORY, *COMPACT, GIANT, SEED)}
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A broker's log directory and how many records each of its topics was given."""
+    """A broker's log directory and the number of records of each topic."""
 
     log_dir: Path
     records: dict[str, int]
@@ -108,25 +107,29 @@ class Corpus:
 
 
 def make(scale: float = 1.0, topics: Collection[Topic] = (*SMALL, *KB1, *VARIED, *MEMORY, SEED)) -> Corpus:
-    """These topics with `scale` times their records: from the scratch folder, or made now."""
+    """Return a corpus of these topics, each with `scale` times its records.
+
+    Topics that are missing in the scratch directory are written first.
+    """
     folder = scratch() / f"corpus-{scale:g}"
-    log_dir, made = folder / "logs", folder / "made.json"
-    wanted = {topic.name: asdict(_scaled(topic, scale)) for topic in topics}
-    told = json.loads(made.read_text()) if made.exists() else {}
-    done = {name: asdict(Topic(**topic)) for name, topic in told.items()}
-    missing = [Topic(**topic) for name, topic in wanted.items() if done.get(name) != topic]
-    if any(topic.name in done for topic in missing):
-        raise SystemExit(f"the corpus in {folder} was made otherwise: remove it, and it is made again")
+    log_dir, manifest = folder / "logs", folder / "made.json"
+    requested = {topic.name: _scale(topic, scale) for topic in topics}
+    stored = json.loads(manifest.read_text()) if manifest.exists() else {}
+    written = {name: Topic(**topic) for name, topic in stored.items()}
+    missing = [topic for name, topic in requested.items() if written.get(name) != topic]
+    if any(topic.name in written for topic in missing):
+        raise SystemExit(f"expected the present corpus in {folder}, found an older one; remove {folder}")
     if missing:
         with Broker(log_dir, heap="2g") as broker:
-            for topic in _written(broker, missing):
-                done[topic.name] = asdict(topic)
-                made.write_text(json.dumps(done, indent=1))
-    return Corpus(log_dir, {name: topic["records"] for name, topic in wanted.items()})
+            for topic in _write(broker, missing):
+                written[topic.name] = topic
+                content = {name: asdict(topic) for name, topic in written.items()}
+                manifest.write_text(json.dumps(content, indent=1))
+    return Corpus(log_dir, {name: topic.records for name, topic in requested.items()})
 
 
 def warm(paths: Iterable[Path]) -> None:
-    """Read files once, so that they lie in the page cache."""
+    """Read files once, so that the page cache holds them."""
     buffer = bytearray(MIB)
     for path in paths:
         with path.open("rb", buffering=0) as file:
@@ -134,8 +137,9 @@ def warm(paths: Iterable[Path]) -> None:
                 pass
 
 
-def _written(broker: Broker, topics: Iterable[Topic]) -> Iterator[Topic]:
-    class_path = compiled([HERE / "java" / "CorpusWriter.java"], scratch() / "classes")
+def _write(broker: Broker, topics: Iterable[Topic]) -> Iterator[Topic]:
+    """Write topics and yield each when it is complete."""
+    class_path = compile_java([HERE / "java" / "CorpusWriter.java"], scratch() / "classes")
     topics = list(topics)
     shapes = scratch() / "shapes"
     if any(topic.shape for topic in topics):
@@ -150,17 +154,17 @@ def _written(broker: Broker, topics: Iterable[Topic]) -> Iterator[Topic]:
 
 
 def _write_shapes(folder: Path) -> None:
-    """Have the kernel's generator write a file of values for each shape."""
+    """Write a file of values for each shape with the kernel's generator."""
     manifest = ROOT / "kernel" / "Cargo.toml"
     cargo = ["cargo", "run", "--quiet", "--release", "--locked", "--manifest-path", str(manifest)]
     subprocess.run([*cargo, "-p", "kafka-log-arrow", "--example", "shapes", "--", str(folder)], check=True)
 
 
-def _scaled(topic: Topic, scale: float) -> Topic:
+def _scale(topic: Topic, scale: float) -> Topic:
     records = max(
         topic.partitions * 1000, round(topic.records * scale) // topic.partitions * topic.partitions
     )
-    if topic.distinct_keys:  # the cleaner wants several segments
+    if topic.distinct_keys:  # compaction needs several segments
         return replace(
             topic,
             records=records,

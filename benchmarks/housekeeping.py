@@ -1,4 +1,4 @@
-"""What one process has to do for many: the commit of a large job, retention of very many partitions."""
+"""Measure work that one process does for many tasks or partitions: commits and retention."""
 
 import json
 import shutil
@@ -11,12 +11,12 @@ from dataclasses import asdict
 import pyarrow as pa
 
 import native_log
-from benchmarks import many
+from benchmarks import many_partitions
 from benchmarks.corpus import KIB, Corpus
-from benchmarks.growth import Growth, peak_of_self, reset_self
-from benchmarks.measure import Measurement
-from benchmarks.places import scratch
-from benchmarks.spark import in_session
+from benchmarks.memory import Growth, own_peak, reset_own_peak
+from benchmarks.paths import scratch
+from benchmarks.spark import run_in_session
+from benchmarks.timing import Measurement
 from native_log import LogDir
 from native_log.config import LogConfig
 from native_log.log.writing.record_encoding import RecordEncoder
@@ -30,46 +30,53 @@ RETAIN = "retention, dry run"
 CORES = 4
 
 
-def commits(scale: float, runs: int) -> Iterator[Measurement | Growth]:
-    """1 GB in batches of 16 KB and of 64 KB: what the driver does grows with the number of batches."""
+def measure_commits(scale: float, runs: int) -> Iterator[Measurement | Growth]:
+    """Commit 1 GB in batches of 16 KB and of 64 KB: the driver's work grows with the number of batches."""
     tasks = max(2, round(TASKS * scale))
     name = COMMIT.format(tasks=tasks, partitions=PARTITIONS)
     for batch_kib in (16, 64):
         command = [sys.executable, "-m", "benchmarks.housekeeping", str(tasks), str(batch_kib)]
-        told = [json.loads(subprocess.check_output(command, text=True)) for _ in range(runs)]
-        seconds = tuple(one["seconds"] for one in told)
-        what = f"batches of {batch_kib} KB"
+        results = [json.loads(subprocess.check_output(command, text=True)) for _ in range(runs)]
+        seconds = tuple(result["seconds"] for result in results)
         yield Measurement(
-            name, what, "native_log.publish.commit", told[0]["batches"], told[0]["bytes"], seconds, 0.0
+            name,
+            f"batches of {batch_kib} KB",
+            "native_log.publish.commit",
+            results[0]["batches"],
+            results[0]["bytes"],
+            seconds,
+            0.0,
         )
-        yield Growth(**told[0]["growth"])
+        yield Growth(**results[0]["growth"])
 
 
-def retention(corpus: Corpus, partitions: int, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
-    log_dir, _ = many.make(scratch(), corpus, partitions)
-    name = f"{partitions} partitions x {many.SEGMENTS} segments"
-    segments = partitions * many.SEGMENTS
+def measure_retention(
+    corpus: Corpus, partitions: int, runs: int, conf: Mapping[str, str]
+) -> Iterator[Measurement]:
+    log_dir, _ = many_partitions.make(scratch(), corpus, partitions)
+    name = f"{partitions} partitions x {many_partitions.SEGMENTS} segments"
+    segments = partitions * many_partitions.SEGMENTS
     config = {"retention.ms": 1, "retention.bytes": 1}
     seconds = []
     for _ in range(runs):
         started = time.perf_counter()
-        told = native_log.retain(log_dir, config=config, dry_run=True)
+        deletions = native_log.retain(log_dir, config=config, dry_run=True)
         seconds.append(time.perf_counter() - started)
-        if told.num_rows != segments:
-            raise AssertionError(f"{told.num_rows} rows for {segments} segments")
+        if deletions.num_rows != segments:
+            raise AssertionError(f"{deletions.num_rows} rows for {segments} segments")
     yield Measurement(RETAIN, name, "native_log.retain", segments, 0, tuple(seconds), 0.0)
-    asked = {"do": "retention", "cores": CORES, "runs": runs, "path": str(log_dir), "config": config}
-    told = list(in_session(asked | {"conf": dict(conf)}))
-    if any(one["rows"] != segments for one in told):
-        raise AssertionError(told)
-    seconds = [one["seconds"] for one in told]
+    request = {"do": "retention", "cores": CORES, "runs": runs, "path": str(log_dir), "config": config}
+    results = list(run_in_session(request | {"conf": dict(conf)}))
+    if any(result["rows"] != segments for result in results):
+        raise AssertionError(results)
+    seconds = [result["seconds"] for result in results]
     yield Measurement(
         RETAIN, name, f"kafkalog_spark.retain, local[{CORES}]", segments, 0, tuple(seconds), 0.0
     )
 
 
 def _commit_once(tasks: int, batch_kib: int) -> dict[str, object]:
-    """In a process of its own: staged as tasks do it, then the commit alone is measured."""
+    """Stage records as tasks do, then measure the commit alone. Runs in a process of its own."""
     folder = scratch() / "commit"
     shutil.rmtree(folder, ignore_errors=True)
     with LogDir.create(folder) as log_dir:
@@ -83,13 +90,13 @@ def _commit_once(tasks: int, batch_kib: int) -> dict[str, object]:
         for partition in range(PARTITIONS):
             writer.append("t", partition, f"t-{partition}", records)
         staged += writer.close()
-    batches = sum(one.headers().num_rows for one in staged)
-    size_bytes = sum(one.size_bytes for one in staged)
-    start = reset_self()
+    batches = sum(file.headers().num_rows for file in staged)
+    size_bytes = sum(file.size_bytes for file in staged)
+    start = reset_own_peak()
     started = time.perf_counter()
     commit(job, staged, {}, PARTITIONS)
     seconds = time.perf_counter() - started
-    growth = Growth("commit", f"1 GB in {batches} batches", start, peak_of_self())
+    growth = Growth("commit", f"1 GB in {batches} batches", start, own_peak())
     shutil.rmtree(folder)
     return {"seconds": seconds, "batches": batches, "bytes": size_bytes, "growth": asdict(growth)}
 

@@ -1,4 +1,4 @@
-"""Java from Python: jars from Maven, compiled classes, and a JVM that answers each line with a line."""
+"""Run Java from Python: fetch jars with Maven, compile classes, and send commands to a JVM."""
 
 import hashlib
 import os
@@ -8,57 +8,61 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.places import HERE, cache
+from benchmarks.paths import HERE, cache
 
 KAFKA = HERE / "maven" / "kafka.xml"
 OLDER_KAFKA = HERE / "maven" / "kafka-3.9.xml"
 SPARK_KAFKA_SOURCE = HERE / "maven" / "spark.xml"
-# Named with its version: each Maven has another default.
+# With its version, because the default depends on the version of Maven.
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
 class JavaError(Exception):
-    """No usable Java or Maven, or a Java program that failed; the message holds what it said last."""
+    """Java or Maven is missing, or a Java program failed; the message has the end of its output."""
 
 
-def tool(name: str) -> str:
-    """Path of java or javac: from JAVA_HOME where that is set, else from PATH."""
+def java_tool(name: str) -> str:
+    """Return the path of java or javac, from JAVA_HOME if it is set, otherwise from PATH."""
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which(name, path=str(Path(home, "bin"))) if home else shutil.which(name)
-    if found is None:
+    path = shutil.which(name, path=str(Path(home, "bin"))) if home else shutil.which(name)
+    if path is None:
         raise JavaError(f"no {name} found ({'in JAVA_HOME ' + home if home else 'on PATH'})")
-    return found
+    return path
 
 
-def missing() -> str | None:
-    """Why no broker can be run here, in one line; None if one can."""
+def unavailable_reason() -> str | None:
+    """Return why no broker can run on this machine, in one line, or None if one can."""
     try:
-        told = subprocess.run([tool("java"), "-version"], capture_output=True, text=True, check=True).stderr
-        tool("javac")
+        command = [java_tool("java"), "-version"]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        java_tool("javac")
     except (JavaError, OSError, subprocess.CalledProcessError) as error:
         return str(error)
-    version = re.search(r'version "(\d+)', told)
+    version = re.search(r'version "(\d+)', output)
     if version is None or int(version[1]) < 17:
-        return f"Java 17 or newer is needed, found: {told.splitlines()[0] if told else 'none'}"
+        return f"expected Java 17 or newer, found {output.splitlines()[0] if output else 'none'}"
     if shutil.which("mvn") is None and not is_fetched(KAFKA):
-        return "no mvn (Maven) on PATH to fetch the broker with"
+        return "expected mvn (Maven) on PATH, found none; it fetches the broker"
     return None
 
 
 def jars(pom: Path) -> Path:
-    """The folder with the jars `pom` names and all they need; fetched once for each version of the file."""
+    """Return the directory with the jars that `pom` names and their dependencies.
+
+    Maven fetches them once for each version of the file.
+    """
     folder = _folder(pom)
     if is_fetched(pom):
         return folder
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     options = ["-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
     command = ["mvn", "-q", "-B", "-f", str(pom), COPY, *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise JavaError(f"{' '.join(command)}\n{_tail(done.stdout + done.stderr)}")
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise JavaError(f"{' '.join(command)}\n{_tail(process.stdout + process.stderr)}")
     try:
         partial.rename(folder)
-    except OSError:  # another process was quicker
+    except OSError:  # another process has fetched the same jars meanwhile
         shutil.rmtree(partial)
     return folder
 
@@ -71,22 +75,22 @@ def _folder(pom: Path) -> Path:
     return cache() / "jars" / f"{pom.stem}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
 
 
-def compiled(sources: Sequence[Path], into: Path) -> str:
-    """Compile against the Kafka jars; returns the class path to run with."""
-    into.mkdir(parents=True, exist_ok=True)
+def compile_java(sources: Sequence[Path], output: Path) -> str:
+    """Compile against the Kafka jars into the directory `output`; return the class path to run with."""
+    output.mkdir(parents=True, exist_ok=True)
     libraries = f"{jars(KAFKA)}/*"
-    command = [tool("javac"), "-Xlint:-options", "-d", str(into), "-cp", libraries, *map(str, sources)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise JavaError(_tail(done.stdout + done.stderr))
-    return f"{into}{os.pathsep}{libraries}"
+    command = [java_tool("javac"), "-Xlint:-options", "-d", str(output), "-cp", libraries, *map(str, sources)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise JavaError(_tail(process.stdout + process.stderr))
+    return f"{output}{os.pathsep}{libraries}"
 
 
 class Jvm:
     """A Java program that reads commands from its standard input and answers each with one line."""
 
     def __init__(self, class_path: str, main: str, *arguments: str, options: Sequence[str] = ()) -> None:
-        command = [tool("java"), *options, "-cp", class_path, main, *arguments]
+        command = [java_tool("java"), *options, "-cp", class_path, main, *arguments]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

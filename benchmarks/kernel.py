@@ -1,4 +1,4 @@
-"""The kernel beside Kafka's classes and Python clients on the same files; PartitionLog beside the kernel."""
+"""Measure the kernel, Kafka's classes, Python clients and PartitionLog on the same files."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from benchmarks import readers
 from benchmarks.corpus import KB1, SMALL, VARIED, Corpus, Topic, warm
-from benchmarks.jvm import Jvm, compiled
-from benchmarks.measure import Measurement, Pass, in_turn
-from benchmarks.places import HERE, scratch
+from benchmarks.jvm import Jvm, compile_java
+from benchmarks.paths import HERE, scratch
+from benchmarks.timing import Measurement, Pass, measure_in_turn
 from native_log import LogDir
 
 SEVEN = "decode seven columns"
@@ -23,9 +23,11 @@ def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
     for topic in (*SMALL, *KB1):
         segments = corpus.segments(topic.name)
         warm(segments)
-        run_in_turn = partial(in_turn, corpus=topic.name, size_bytes=corpus.size_bytes(topic.name), runs=runs)
+        run_in_turn = partial(
+            measure_in_turn, corpus=topic.name, size_bytes=corpus.size_bytes(topic.name), runs=runs
+        )
         yield from _beside_java(corpus, topic, runs)
-        with _jvm(segments) as jvm:  # another, which has compiled nothing else
+        with _jvm(segments) as jvm:  # a new JVM, whose compiler has seen nothing else
             yield from run_in_turn(
                 HEADERS,
                 contenders={
@@ -63,7 +65,7 @@ def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
 def _beside_java(corpus: Corpus, topic: Topic, runs: int) -> Iterator[Measurement]:
     segments = corpus.segments(topic.name)
     with _jvm(segments) as jvm:
-        yield from in_turn(
+        yield from measure_in_turn(
             SEVEN,
             topic.name,
             {
@@ -78,11 +80,11 @@ def _beside_java(corpus: Corpus, topic: Topic, runs: int) -> Iterator[Measuremen
 
 
 def _python_clients(corpus: Corpus, runs: int) -> Iterator[Measurement]:
-    """On the first partition only: kafka-python takes seconds for each million of records."""
+    """Measure them on the first partition only: kafka-python takes seconds for a million records."""
     for topic in ("small100-none", "small100-lz4", "kb1-none"):
         segments = sorted(corpus.partitions(topic)[0].glob("*.log"))
         warm(segments)
-        yield from in_turn(
+        yield from measure_in_turn(
             ONE_FILE,
             topic,
             {
@@ -97,7 +99,7 @@ def _python_clients(corpus: Corpus, runs: int) -> Iterator[Measurement]:
 
 
 def _partition_log(corpus: Corpus, topic: str) -> Callable[[], Pass]:
-    """The whole path of a reader in Python: the directory opened, its partitions read one after the other."""
+    """Open the log directory and read all partitions of a topic, one after the other."""
 
     def run() -> Pass:
         log_dir = LogDir(corpus.log_dir)
@@ -124,7 +126,7 @@ def _batches(corpus: Corpus, topic: str) -> Callable[[], Pass]:
 
 @contextmanager
 def _jvm(segments: Sequence[Path]) -> Iterator[Jvm]:
-    class_path = compiled([HERE / "java" / "RecordsReader.java"], scratch() / "classes")
+    class_path = compile_java([HERE / "java" / "RecordsReader.java"], scratch() / "classes")
     options = ["-Xms2g", "-Xmx2g", "-XX:+UseParallelGC"]
     with Jvm(class_path, "RecordsReader", *map(str, segments), options=options) as jvm:
         yield jvm

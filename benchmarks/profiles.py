@@ -1,4 +1,4 @@
-"""Where the time goes: one piece of work, repeated under a profiler."""
+"""Show where time goes: repeat a task under a profiler."""
 
 import cProfile
 import importlib.util
@@ -13,44 +13,45 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.corpus import Corpus, warm
-from benchmarks.places import ROOT, scratch
+from benchmarks.paths import ROOT, scratch
 
 KINDS = ("kernel", "log", "spark")
 SAMPLES_PER_SECOND = 499
 
 
-def show(what: str, corpus: Corpus, topic: str, columns: list[str], seconds: float) -> None:
+def show(kind: str, corpus: Corpus, topic: str, columns: list[str], seconds: float) -> None:
+    """Print the profile of one of KINDS."""
     warm(corpus.segments(topic))
-    if what == "kernel":
-        _kernel(corpus, topic, columns, seconds)
-    elif what == "log":
-        _partition_log(corpus.partitions(topic)[0], columns)
+    if kind == "kernel":
+        _profile_kernel(corpus, topic, columns, seconds)
+    elif kind == "log":
+        _profile_partition_log(corpus.partitions(topic)[0], columns)
     else:
-        _spark(corpus, topic, columns)
+        _profile_spark(corpus, topic, columns)
 
 
-def _kernel(corpus: Corpus, topic: str, columns: list[str], seconds: float) -> None:
-    """Counters for each record and the hottest functions, by perf, of a kernel built with its symbols."""
-    asked = {
-        "kernel": str(_kernel_with_symbols()),
+def _profile_kernel(corpus: Corpus, topic: str, columns: list[str], seconds: float) -> None:
+    """Print nanoseconds per record and, if perf is installed, the functions that take most of the time."""
+    request = {
+        "kernel": str(_build_kernel_with_symbols()),
         "segments": [str(segment) for segment in corpus.segments(topic)],
         "columns": columns,
         "seconds": seconds,
     }
-    work = [sys.executable, "-m", "benchmarks.profiles", json.dumps(asked)]
+    work = [sys.executable, "-m", "benchmarks.profiles", json.dumps(request)]
     if shutil.which("perf") is None:
-        print("perf is not installed: nanoseconds for each record only")
+        print("perf is not installed: only nanoseconds per record are shown")
         subprocess.run(work, check=True)
         return
     data = scratch() / "perf.data"
     subprocess.run(["perf", "record", "-q", "-F", str(SAMPLES_PER_SECOND), "-o", data, *work], check=True)
     report = ["perf", "report", "--stdio", "-i", data, "--percent-limit", "0.7", "--sort", "dso,symbol"]
-    shown = subprocess.run(report, check=True, capture_output=True, text=True).stdout
-    print("\n".join(line[:100].rstrip() for line in shown.splitlines() if line.strip() and line[0] != "#"))
+    lines = subprocess.run(report, check=True, capture_output=True, text=True).stdout.splitlines()
+    print("\n".join(line[:100].rstrip() for line in lines if line.strip() and line[0] != "#"))
 
 
-def _kernel_with_symbols() -> Path:
-    """The kernel as it is released, but for the names of its functions."""
+def _build_kernel_with_symbols() -> Path:
+    """Build the kernel as for a release, but keep the names of its functions."""
     target = scratch() / "kernel-with-symbols"
     variables = os.environ | {
         "CARGO_TARGET_DIR": str(target),
@@ -64,8 +65,8 @@ def _kernel_with_symbols() -> Path:
     return target / "release" / "lib_kernel.so"
 
 
-def _partition_log(partition: Path, columns: list[str]) -> None:
-    """cProfile is enough here: what is called is called once for some MB."""
+def _profile_partition_log(partition: Path, columns: list[str]) -> None:
+    """Profile with cProfile, whose overhead is small here: Python calls the kernel once for some MB."""
     from native_log.log import PartitionLog
 
     profile = cProfile.Profile()
@@ -75,10 +76,10 @@ def _partition_log(partition: Path, columns: list[str]) -> None:
     pstats.Stats(profile).sort_stats("tottime").print_stats(15)
 
 
-def _spark(corpus: Corpus, topic: str, columns: list[str]) -> None:
-    """Samples, by py-spy, of the Python workers of a session that writes the topic to noop a few times."""
+def _profile_spark(corpus: Corpus, topic: str, columns: list[str]) -> None:
+    """Sample the Python workers of a session that writes the topic to noop a few times."""
     samples = scratch() / "py-spy.txt"
-    asked = {
+    request = {
         "do": "repeat",
         "cores": 2,
         "conf": {},
@@ -88,7 +89,7 @@ def _spark(corpus: Corpus, topic: str, columns: list[str]) -> None:
     }
     py_spy = Path(sys.executable).with_name("py-spy")
     options = ["--subprocesses", "--native", "--format", "raw", "--rate", "200", "--output", samples]
-    work = [sys.executable, "-m", "benchmarks.spark_session", json.dumps(asked)]
+    work = [sys.executable, "-m", "benchmarks.spark_session", json.dumps(request)]
     subprocess.run([py_spy, "record", *options, "--", *work], check=True)
     own: Counter[str] = Counter()
     below: Counter[str] = Counter()
@@ -96,7 +97,7 @@ def _spark(corpus: Corpus, topic: str, columns: list[str]) -> None:
         stack, count = line.rsplit(" ", 1)
         frames = stack.split(";")
         if not any("worker.py" in frame for frame in frames):
-            continue  # the driver, or the daemon that waits
+            continue  # the driver, or the daemon that starts workers
         own[frames[-1]] += int(count)
         below.update(dict.fromkeys(frames, int(count)))
     total = sum(own.values()) or 1
@@ -106,7 +107,7 @@ def _spark(corpus: Corpus, topic: str, columns: list[str]) -> None:
             print(f"  {count / total:6.1%}  {frame}")
 
 
-def _decode_again_and_again(kernel: str, segments: list[str], columns: list[str], seconds: float) -> None:
+def _decode_repeatedly(kernel: str, segments: list[str], columns: list[str], seconds: float) -> None:
     spec = importlib.util.spec_from_file_location("native_log._kernel", kernel)
     assert spec is not None and spec.loader is not None
     sys.modules["native_log._kernel"] = module = importlib.util.module_from_spec(spec)
@@ -118,9 +119,9 @@ def _decode_again_and_again(kernel: str, segments: list[str], columns: list[str]
     while time.perf_counter() - started < seconds:
         rows += run().rows
         passes += 1
-    took = time.perf_counter() - started
-    print(f"{rows / took / 1e6:.2f} M records/s, {took / rows * 1e9:.1f} ns a record, {passes} passes")
+    elapsed = time.perf_counter() - started
+    print(f"{rows / elapsed / 1e6:.2f} M records/s, {elapsed / rows * 1e9:.1f} ns/record, {passes} passes")
 
 
 if __name__ == "__main__":
-    _decode_again_and_again(**json.loads(sys.argv[1]))
+    _decode_repeatedly(**json.loads(sys.argv[1]))

@@ -1,8 +1,8 @@
-"""Who reads segment files: each function makes a contender for `in_turn` that reads the given files once.
+"""Contenders that read segment files. Each function returns one for `measure_in_turn`.
 
-All come to the key, value, offset and timestamp of each record and check CRCs, on one thread. The kernel
-and Java read the file in chunks of 4 MiB; the Python clients want it whole, which is done before the clock
-runs.
+All access the key, value, offset and timestamp of each record and check CRCs, on one thread. The kernel and
+Java read files in chunks of 4 MiB. The Python clients need a whole file in memory, and reading it is not
+timed.
 """
 
 import os
@@ -14,7 +14,7 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record import MemoryRecords as KafkaPythonRecords
 
 from benchmarks.jvm import Jvm
-from benchmarks.measure import Pass
+from benchmarks.timing import Pass
 from native_log.records import Damage, DecodeOptions, decode_file, scan_headers
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -22,7 +22,7 @@ SEVEN_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "t
 
 
 def kernel_decode(segments: Sequence[Path], columns: Sequence[str] = SEVEN_COLUMNS) -> Callable[[], Pass]:
-    """The kernel alone, with a batch of rows for each chunk of the file."""
+    """Decode with the kernel alone, into one Arrow batch per chunk of the file."""
     options = DecodeOptions(topic="t", partition=0)
 
     def run() -> Pass:
@@ -44,7 +44,7 @@ def kernel_decode(segments: Sequence[Path], columns: Sequence[str] = SEVEN_COLUM
 
 
 def kernel_scan(segments: Sequence[Path]) -> Callable[[], Pass]:
-    """Batch headers alone, one small read each, as by Java's FileRecords."""
+    """Read batch headers only, with one small read each, as Java's FileRecords does."""
 
     def run() -> Pass:
         rows = 0
@@ -59,11 +59,11 @@ def kernel_scan(segments: Sequence[Path]) -> Callable[[], Pass]:
     return run
 
 
-def java(jvm: Jvm, how: str) -> Callable[[], Pass]:
-    """RecordsReader.java in a JVM that stays: `how` is memory, file or headers. It takes the time itself."""
+def java(jvm: Jvm, method: str) -> Callable[[], Pass]:
+    """Read with a running RecordsReader.java, which takes the time; `method` is memory, file or headers."""
 
     def run() -> Pass:
-        rows, seconds = jvm.ask(how).split()
+        rows, seconds = jvm.ask(method).split()
         return Pass(int(rows), float(seconds))
 
     return run
@@ -101,7 +101,7 @@ def fail_if(damage: Damage | None) -> None:
 
 
 def in_chunks(segments: Sequence[Path], use: Callable[[memoryview, int], int]) -> None:
-    """Call `use` with the bytes from a position on; it returns the position to go on from."""
+    """Call `use` with bytes and their position in the file; it returns the position of the next chunk."""
     buffer = memoryview(bytearray(CHUNK_BYTES))
     for segment in segments:
         size = segment.stat().st_size
@@ -109,7 +109,7 @@ def in_chunks(segments: Sequence[Path], use: Callable[[memoryview, int], int]) -
             position = 0
             while position < size:
                 count = os.preadv(file.fileno(), [buffer], position)
-                after = use(buffer[:count], position)
-                if after == position:
+                next_position = use(buffer[:count], position)
+                if next_position == position:
                     raise AssertionError(f"{segment}: stuck at {position}")
-                position = after
+                position = next_position

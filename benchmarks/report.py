@@ -1,24 +1,28 @@
-"""RESULTS.md from the results of the stages: what was asked, what was found, and all that was measured."""
+"""Render RESULTS.md from the results of the stages: targets, all measurements, and memory."""
 
 from collections.abc import Iterable, Iterator
 
-from benchmarks.claims import CLAIMS, LIMITS, UNLIMITED, WORKER_LIMIT_MIB, Claim
-from benchmarks.growth import Growth
-from benchmarks.measure import Measurement, find
+from benchmarks.memory import Growth
 from benchmarks.results import Results
+from benchmarks.targets import LIMITS, TARGETS, UNLIMITED, WORKER_LIMIT_MIB, Target
+from benchmarks.timing import Measurement, find
 
 MIB = 1024 * 1024
 
 
 def render(stages: dict[str, Results]) -> str:
-    measurements = [one for results in stages.values() for one in results.measurements]
-    growths = [one for results in stages.values() for one in results.growths]
+    measurements = [measurement for results in stages.values() for measurement in results.measurements]
+    growths = [growth for results in stages.values() for growth in results.growths]
     parts = [
-        ["# Results", "", "Written by `python -m benchmarks`; README.md says how, and what to make of it."],
+        [
+            "# Results",
+            "",
+            "Written by `python -m benchmarks`. README.md describes the method and its limits.",
+        ],
         _provenance(stages),
-        ["## What was asked", "", *_asked(measurements, growths)],
-        ["## All that was measured", *_everything(measurements)],
-        ["## Memory", "", *_memory(growths)] if growths else [],
+        ["## Targets", "", *_target_lines(measurements, growths)],
+        ["## All measurements", *_measurement_lines(measurements)],
+        ["## Memory", "", *_memory_lines(growths)] if growths else [],
     ]
     return "\n".join("\n".join([*part, ""]) for part in parts if part)
 
@@ -32,41 +36,41 @@ def _provenance(stages: dict[str, Results]) -> list[str]:
     return lines
 
 
-def _asked(measurements: list[Measurement], growths: list[Growth]) -> Iterator[str]:
-    yield "| work | on | kafkalog | peer | ratio | asked | |"
+def _target_lines(measurements: list[Measurement], growths: list[Growth]) -> Iterator[str]:
+    yield "| work | data | kafkalog | peer | ratio | target | |"
     yield "|---|---|--:|--:|--:|--:|---|"
-    for claim in CLAIMS:
-        pairs = list(_pairs(measurements, claim))
+    for target in TARGETS:
+        pairs = list(_pairs(measurements, target))
         if not pairs:
             continue
         ours, peer = min(pairs, key=_ratio)
         ratio = _ratio((ours, peer))
-        what, beside = f"{claim.work}: {claim.ours}", f"{peer.contender}: {_rate(peer)}"
-        on = ours.corpus if claim.corpus else f"{ours.corpus}, the worst of {len(pairs)}"
-        verdict = _verdict(ratio >= claim.ratio)
-        yield _line(what, on, _rate(ours), beside, f"{ratio:.2f}", f"{claim.ratio:g}", verdict)
+        work, peer_rate = f"{target.work}: {target.ours}", f"{peer.contender}: {_rate(peer)}"
+        corpus = ours.corpus if target.corpus else f"{ours.corpus}, the worst of {len(pairs)}"
+        verdict = _verdict(ratio >= target.ratio)
+        yield _line(work, corpus, _rate(ours), peer_rate, f"{ratio:.2f}", f"{target.ratio:g}", verdict)
     for limit in LIMITS:
-        for one in measurements:
-            if (one.work, one.contender) == (limit.work, limit.ours):
-                took, what = one.median_seconds, f"{one.work}: {one.contender}"
-                verdict = _verdict(took <= limit.seconds)
-                yield _line(what, one.corpus, f"{took:.2f} s", "", "", f"{limit.seconds:g} s", verdict)
-    limited = [one for one in growths if not one.contender.startswith(UNLIMITED)]
+        for ours in measurements:
+            if (ours.work, ours.contender) == (limit.work, limit.ours):
+                work, seconds = f"{ours.work}: {ours.contender}", ours.median_seconds
+                verdict = _verdict(seconds <= limit.seconds)
+                yield _line(work, ours.corpus, f"{seconds:.2f} s", "", "", f"{limit.seconds:g} s", verdict)
+    limited = [growth for growth in growths if not growth.contender.startswith(UNLIMITED)]
     if limited:
-        worst = max(limited, key=lambda one: one.grown_bytes)
-        mib, what = worst.grown_bytes / MIB, f"memory above the start, at worst: {worst.contender}"
+        worst = max(limited, key=lambda growth: growth.grown_bytes)
+        work, mib = f"memory above the start, at worst: {worst.contender}", worst.grown_bytes / MIB
         verdict = _verdict(mib <= WORKER_LIMIT_MIB)
-        yield _line(what, worst.corpus, f"{mib:.0f} MiB", "", "", f"{WORKER_LIMIT_MIB} MiB", verdict)
+        yield _line(work, worst.corpus, f"{mib:.0f} MiB", "", "", f"{WORKER_LIMIT_MIB} MiB", verdict)
 
 
-def _pairs(measurements: list[Measurement], claim: Claim) -> Iterator[tuple[Measurement, Measurement]]:
-    """What `claim.ours` did, and the fastest of its peers, on each corpus that the claim is about."""
+def _pairs(measurements: list[Measurement], target: Target) -> Iterator[tuple[Measurement, Measurement]]:
+    """Yield (`target.ours`, the fastest of `target.peers`) for each corpus of the target."""
     for ours in measurements:
-        if (ours.work, ours.contender) == (claim.work, claim.ours) and claim.corpus in (None, ours.corpus):
-            found = [find(measurements, claim.work, ours.corpus, peer) for peer in claim.peers]
-            peers = [peer for peer in found if peer is not None]
+        if (ours.work, ours.contender) == (target.work, target.ours) and target.corpus in (None, ours.corpus):
+            candidates = (find(measurements, target.work, ours.corpus, peer) for peer in target.peers)
+            peers = [peer for peer in candidates if peer is not None]
             if peers:
-                yield ours, min(peers, key=lambda one: one.median_seconds)
+                yield ours, min(peers, key=lambda peer: peer.median_seconds)
 
 
 def _ratio(pair: tuple[Measurement, Measurement]) -> float:
@@ -74,45 +78,45 @@ def _ratio(pair: tuple[Measurement, Measurement]) -> float:
     return peer.median_seconds / ours.median_seconds
 
 
-def _everything(measurements: list[Measurement]) -> Iterator[str]:
-    for work in dict.fromkeys(one.work for one in measurements):
+def _measurement_lines(measurements: list[Measurement]) -> Iterator[str]:
+    for work in dict.fromkeys(measurement.work for measurement in measurements):
         yield from ["", f"### {work}", ""]
-        yield "| on | who | median s (min–max, runs) | M rows/s | ns each | MB/s | MB out | others' cores |"
+        yield "| data | who | median s (min–max, runs) | M rows/s | ns/row | MB/s | MB out | others' cores |"
         yield "|---|---|--:|--:|--:|--:|--:|--:|"
-        for one in measurements:
-            if one.work == work:
-                yield _row(one)
+        for measurement in measurements:
+            if measurement.work == work:
+                yield _measurement_line(measurement)
 
 
-def _row(one: Measurement) -> str:
-    median, least, most = (f"{s:.3g}" for s in (one.median_seconds, min(one.seconds), max(one.seconds)))
-    seconds = f"{median} ({least}–{most}, {len(one.seconds)})"
-    others = f"{one.foreign_cores:.2f}"
-    if one.rows <= 1000:  # a wait, not a rate
-        return _line(one.corpus, one.contender, seconds, "", "", "", "", others)
-    each = f"{one.median_seconds / one.rows * 1e9:.1f}"
-    size = f"{one.size_bytes / one.median_seconds / 1e6:.0f}" if one.size_bytes else ""
-    rate, written = (
-        f"{one.rows_per_second / 1e6:.2f}",
-        f"{one.written_bytes / 1e6:.1f}" if one.written_bytes else "",
-    )
-    return _line(one.corpus, one.contender, seconds, rate, each, size, written, others)
+def _measurement_line(result: Measurement) -> str:
+    times = (result.median_seconds, min(result.seconds), max(result.seconds))
+    median, least, most = (f"{seconds:.3g}" for seconds in times)
+    seconds = f"{median} ({least}–{most}, {len(result.seconds)})"
+    others = f"{result.foreign_cores:.2f}"
+    if result.rows <= 1000:  # too few for a rate
+        return _line(result.corpus, result.contender, seconds, "", "", "", "", others)
+    rate = f"{result.rows_per_second / 1e6:.2f}"
+    nanoseconds = f"{result.median_seconds / result.rows * 1e9:.1f}"
+    throughput = f"{result.size_bytes / result.median_seconds / 1e6:.0f}" if result.size_bytes else ""
+    written = f"{result.written_bytes / 1e6:.1f}" if result.written_bytes else ""
+    return _line(result.corpus, result.contender, seconds, rate, nanoseconds, throughput, written, others)
 
 
-def _memory(growths: Iterable[Growth]) -> Iterator[str]:
-    yield "| reader | topic (codec, batches, segments) | start MiB | peak MiB | grown MiB |"
+def _memory_lines(growths: Iterable[Growth]) -> Iterator[str]:
+    yield "| reader | topic (codec, batches, segments) | start MiB | peak MiB | growth MiB |"
     yield "|---|---|--:|--:|--:|"
-    for one in growths:
-        start, peak, grown = (size / MIB for size in (one.start_bytes, one.peak_bytes, one.grown_bytes))
-        yield f"| {one.contender} | {one.corpus} | {start:.0f} | {peak:.0f} | {grown:.0f} |"
+    for growth in growths:
+        sizes = (growth.start_bytes, growth.peak_bytes, growth.grown_bytes)
+        start, peak, grown = (size / MIB for size in sizes)
+        yield f"| {growth.contender} | {growth.corpus} | {start:.0f} | {peak:.0f} | {grown:.0f} |"
 
 
 def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _rate(one: Measurement) -> str:
-    return f"{one.rows_per_second / 1e6:.2f} M/s"
+def _rate(measurement: Measurement) -> str:
+    return f"{measurement.rows_per_second / 1e6:.2f} M/s"
 
 
 def _verdict(met: bool) -> str:

@@ -1,4 +1,4 @@
-"""One stage's results as a JSON file: measurements, and the machine and versions they were made with."""
+"""Store the results of a stage as JSON: measurements, memory, the machine, and versions."""
 
 import importlib.metadata
 import json
@@ -13,10 +13,10 @@ from typing import Any
 
 import psutil
 
-from benchmarks.growth import Growth
-from benchmarks.jvm import KAFKA, tool
-from benchmarks.measure import Measurement
-from benchmarks.places import ROOT
+from benchmarks.jvm import KAFKA, java_tool
+from benchmarks.memory import Growth
+from benchmarks.paths import ROOT
+from benchmarks.timing import Measurement
 
 PACKAGES = ("pyspark", "pyarrow", "aiokafka", "kafka-python")
 
@@ -36,21 +36,20 @@ def save(folder: Path, stage: str, measurements: Sequence[Measurement], growths:
     today = time.strftime("%Y-%m-%d", time.gmtime())
     results = Results(stage, machine(), versions(), today, list(measurements), list(growths))
     text = json.dumps(asdict(results), indent=1)
-    # one line for each list of seconds
-    text = re.sub(r"\[\s*([-\d.,\s]+?)\s*\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+    # Write each list of seconds on one line.
+    text = re.sub(r"\[\s*([-\d.,\s]+?)\s*\]", lambda match: f"[{' '.join(match[1].split())}]", text)
     (folder / f"{stage}.json").write_text(text + "\n")
 
 
 def load(folder: Path) -> dict[str, Results]:
-    found = {}
+    """Return the results by stage."""
+    stages = {}
     for path in sorted(folder.glob("*.json")):
         content: dict[str, Any] = json.loads(path.read_text())
-        content["measurements"] = [
-            Measurement(**(one | {"seconds": tuple(one["seconds"])})) for one in content["measurements"]
-        ]
-        content["growths"] = [Growth(**one) for one in content["growths"]]
-        found[path.stem] = Results(**content)
-    return found
+        content["measurements"] = [Measurement.from_json(fields) for fields in content["measurements"]]
+        content["growths"] = [Growth(**fields) for fields in content["growths"]]
+        stages[path.stem] = Results(**content)
+    return stages
 
 
 def machine() -> dict[str, str]:
@@ -67,7 +66,7 @@ def machine() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     kafka = re.search(r"<kafka.version>(.*)</", KAFKA.read_text())
-    java = subprocess.run([tool("java"), "-version"], capture_output=True, text=True).stderr
+    java = subprocess.run([java_tool("java"), "-version"], capture_output=True, text=True).stderr
     java_version = re.search(r'version "([^"]+)', java)
     commit = subprocess.run(
         ["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True

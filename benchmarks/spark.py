@@ -1,4 +1,4 @@
-"""kafkalog in Spark beside Spark's own Kafka source and the ceiling of Python data sources."""
+"""Measure kafkalog in Spark, Spark's Kafka source, and the ceiling of Python data sources."""
 
 import json
 import subprocess
@@ -8,20 +8,20 @@ from typing import Any
 
 from benchmarks.broker import Broker
 from benchmarks.corpus import Corpus, warm
-from benchmarks.growth import Growth
 from benchmarks.jvm import SPARK_KAFKA_SOURCE, jars
-from benchmarks.measure import Measurement
+from benchmarks.memory import Growth
+from benchmarks.timing import Measurement
 
 TOPICS = ("small100-none", "small100-lz4", "kb1-none")
 
 
 def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
-    """One session for each number of cores; the broker runs over the very files that kafkalog reads."""
+    """Run one session for each number of cores. The broker has the same files that kafkalog reads."""
     for topic in TOPICS:
         warm(corpus.segments(topic))
     with Broker(corpus.log_dir, heap="1g") as broker:
         for cores in (2, 4):
-            asked = {
+            request = {
                 "do": "queries",
                 "cores": cores,
                 "runs": runs,
@@ -34,22 +34,21 @@ def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Meas
                 },
                 "conf": dict(conf),
             }
-            for told in in_session(asked):
-                yield Measurement(**(told | {"seconds": tuple(told["seconds"])}))
+            for result in run_in_session(request):
+                yield Measurement.from_json(result)
 
 
-def memory(corpus: Corpus, topics: list[str], conf: Mapping[str, str]) -> Iterator[Growth]:
-    """How much a Python worker of Spark grows while it reads each of the topics."""
+def measure_memory(corpus: Corpus, topics: list[str], conf: Mapping[str, str]) -> Iterator[Growth]:
+    """Measure how much a Python worker of Spark grows while it reads each of the topics."""
     log_dir = str(corpus.log_dir)
-    for told in in_session(
-        {"do": "memory", "cores": 2, "log_dir": log_dir, "topics": topics, "conf": dict(conf)}
-    ):
-        yield Growth(**told)
+    request = {"do": "memory", "cores": 2, "log_dir": log_dir, "topics": topics, "conf": dict(conf)}
+    for result in run_in_session(request):
+        yield Growth(**result)
 
 
-def in_session(asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What spark_session.py tells, line for line, in a process and so in a session of its own."""
-    command = [sys.executable, "-m", "benchmarks.spark_session", json.dumps(asked)]
+def run_in_session(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Run spark_session.py in a new process, and so in a new session; yield its results."""
+    command = [sys.executable, "-m", "benchmarks.spark_session", json.dumps(request)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -59,6 +58,6 @@ def in_session(asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def connector() -> list[str]:
-    """The jars of Spark's Kafka source and sink that pyspark does not bring along."""
-    wanted = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
-    return [str(jar) for jar in jars(SPARK_KAFKA_SOURCE).glob("*.jar") if jar.name.startswith(wanted)]
+    """Return the jars of Spark's Kafka source and sink that pyspark does not include."""
+    prefixes = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
+    return [str(jar) for jar in jars(SPARK_KAFKA_SOURCE).glob("*.jar") if jar.name.startswith(prefixes)]

@@ -1,6 +1,7 @@
-"""Run inside a Spark session: `python -m benchmarks.spark_session JSON`, one line of JSON for each result.
+"""Benchmarks inside a Spark session: `python -m benchmarks.spark_session JSON` prints a line per result.
 
-Apart from the rest, since each number of cores wants a session, and so a process, of its own.
+The JSON argument is a request: "do" names one of BENCHMARKS, the other fields are its arguments. Results are
+JSON, too. This is a program of its own because a process has one session with one number of cores.
 """
 
 import json
@@ -15,16 +16,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from benchmarks import clean, spark_sinks
-from benchmarks.growth import Growth, peak_of_self, peak_reset, peaks, reset_self
-from benchmarks.measure import Pass, in_turn
-from benchmarks.places import ROOT
+from benchmarks import compaction, sinks
+from benchmarks.memory import Growth, own_peak, peaks, reset_own_peak, reset_peaks
+from benchmarks.paths import ROOT
+from benchmarks.timing import Pass, measure_in_turn
 from benchmarks.toy import ToySource
 from kafkalog_spark import compact, retain
 
 Query = Callable[[DataFrame], int | None]
 TUNED = {"kafka.max.poll.records": "50000", "kafka.max.partition.fetch.bytes": "8388608"}
-# As pyspark starts its workers: forked from a daemon of this name.
+# pyspark forks its workers from a process of this module.
 WORKER = "pyspark.daemon"
 
 
@@ -39,7 +40,7 @@ def session(cores: int, conf: dict[str, str], connector: list[str] = []) -> Spar
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         **({"spark.jars": ",".join(connector)} if connector else {}),
-        **_recommended(),
+        **_recommended_settings(),
         **conf,
     }
     for name, value in settings.items():
@@ -49,17 +50,17 @@ def session(cores: int, conf: dict[str, str], connector: list[str] = []) -> Spar
     return spark
 
 
-def queries(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    spark = session(asked["cores"], asked["conf"], asked["jars"])
+def measure_queries(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    spark = session(request["cores"], request["conf"], request["jars"])
     spark.dataSource.register(ToySource)
-    for topic, content in asked["topics"].items():
+    for topic, content in request["topics"].items():
 
         def kafkalog(columns: str | None = None, topic: str = topic) -> DataFrame:
             reader = spark.read.format("kafkalog").option("subscribe", topic)
-            return (reader.option("columns", columns) if columns else reader).load(asked["log_dir"])
+            return (reader.option("columns", columns) if columns else reader).load(request["log_dir"])
 
         def kafka(topic: str = topic, **options: str) -> DataFrame:
-            reader = spark.read.format("kafka").option("kafka.bootstrap.servers", asked["bootstrap"])
+            reader = spark.read.format("kafka").option("kafka.bootstrap.servers", request["bootstrap"])
             return reader.option("subscribe", topic).options(**options).load()
 
         def toy(columns: str | None = None, rows: int = content["rows"]) -> DataFrame:
@@ -102,135 +103,156 @@ def queries(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 },
             ),
         }
-        if topic.startswith("kb1"):  # the prebuilt batches have the shape of the small records
+        if topic.startswith("kb1"):  # the prebuilt batches have small records
             for _, contenders in work.values():
                 del contenders["ceiling"]
         for name, (query, contenders) in work.items():
             yield from (
-                asdict(one)
-                for one in in_turn(
-                    f"{name}, local[{asked['cores']}]",
+                asdict(measurement)
+                for measurement in measure_in_turn(
+                    f"{name}, local[{request['cores']}]",
                     topic,
-                    {who: _timed(query, frame, content["rows"]) for who, frame in contenders.items()},
+                    {who: _contender(query, frame, content["rows"]) for who, frame in contenders.items()},
                     size_bytes=content["size_bytes"],
                     rows=content["rows"],
-                    runs=asked["runs"],
+                    runs=request["runs"],
                     warmups=1,
                 )
             )
     spark.stop()
 
 
-def first_row(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Seconds of limit(10).collect(), as the first query of a session and as the next ones."""
-    spark = session(asked["cores"], asked["conf"])
+def measure_first_rows(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the seconds of limit(10).collect() for the first query of a session and for later ones."""
+    spark = session(request["cores"], request["conf"])
     spark.dataSource.register(ToySource)
-    for _ in range(1 + asked["runs"]):
+    for _ in range(1 + request["runs"]):
         started = time.perf_counter()
-        rows = spark.read.format(asked["source"]).options(**asked["options"]).load().limit(10).collect()
+        rows = spark.read.format(request["source"]).options(**request["options"]).load().limit(10).collect()
         yield {"rows": len(rows), "seconds": time.perf_counter() - started}
     spark.stop()
 
 
-def planning(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Seconds to plan a directory of many partitions, and to count all of their records."""
-    spark = session(asked["cores"], asked["conf"])
+def measure_planning(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the seconds to plan a scan of many partitions, and to count all of their records."""
+    spark = session(request["cores"], request["conf"])
     spark.range(1).count()
-    for _ in range(asked["runs"]):
+    for _ in range(request["runs"]):
         started = time.perf_counter()
-        frame = spark.read.format("kafkalog").option("columns", "offset").load(asked["path"])
+        frame = spark.read.format("kafkalog").option("columns", "offset").load(request["path"])
         splits = frame._jdf.queryExecution().toRdd().getNumPartitions()
         planned = time.perf_counter()
-        rows = spark.read.format("kafkalog").load(asked["path"]).agg(F.count("offset")).first()[0]
+        rows = spark.read.format("kafkalog").load(request["path"]).agg(F.count("offset")).first()[0]
         read = time.perf_counter()
-        yield {"splits": splits, "rows": rows, "planned": planned - started, "read": read - planned}
+        yield {
+            "splits": splits,
+            "rows": rows,
+            "plan_seconds": planned - started,
+            "read_seconds": read - planned,
+        }
     spark.stop()
 
 
-def memory(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Growth of the most grown worker while it reads one topic; all have read a little before."""
-    for topic in asked["topics"]:
-        spark = session(asked["cores"], asked["conf"])
+def measure_memory(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the growth of the worker that grows most while it reads one topic.
+
+    Every worker has read a few rows of another source before.
+    """
+    for topic in request["topics"]:
+        spark = session(request["cores"], request["conf"])
         spark.dataSource.register(ToySource)
         to_noop(
-            spark.read.format("toy").options(rows=4, partitions=asked["cores"]).schema("offset bigint").load()
+            spark.read.format("toy")
+            .options(rows=4, partitions=request["cores"])
+            .schema("offset bigint")
+            .load()
         )
-        started = peak_reset(WORKER)
-        to_noop(spark.read.format("kafkalog").option("subscribe", topic).load(asked["log_dir"]))
+        started = reset_peaks(WORKER)
+        to_noop(spark.read.format("kafkalog").option("subscribe", topic).load(request["log_dir"]))
         yield asdict(_most_grown("Spark worker", topic, started, peaks(WORKER)))
         spark.stop()
 
 
 def _most_grown(who: str, topic: str, started: dict[int, int], grown: dict[int, int]) -> Growth:
-    first = min(started.values())  # a worker that was forked since began no larger
+    first = min(started.values())  # the start size of workers that were forked later
     worker = max(grown, key=lambda pid: grown[pid] - started.get(pid, first))
     return Growth(who, topic, started.get(worker, first), grown[worker])
 
 
-def sinks(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same cached rows to each sink."""
-    spark = session(asked["cores"], asked["conf"], asked["jars"])
-    yield from spark_sinks.measure(spark, asked)
+def measure_sinks(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Write the same cached rows to each sink."""
+    spark = session(request["cores"], request["conf"], request["jars"])
+    yield from sinks.measure(spark, request)
     spark.stop()
 
 
-def compaction(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same partitions compacted, a copy each time; and by how much the worker that grew most did, and the
-    driver's Python."""
-    spark = session(asked["cores"], asked["conf"])
+def measure_compaction(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Compact a new copy of the same partitions in each run.
+
+    Yields a measurement, then the growth of the worker that grew most and of the driver's Python process.
+    """
+    spark = session(request["cores"], request["conf"])
     _start_workers(spark)
-    driver, started = reset_self(), peak_reset(WORKER)
-    # What a session's first run waits for (classes, modules) is no part of the work.
-    compact(spark, asked["log_dir"], [asked["before"]], dry_run=True, small_bytes=0).collect()
-    peak_reset(WORKER)
-    topic, partitions = asked["corpus"], [Path(partition) for partition in asked["partitions"]]
+    driver, started = reset_own_peak(), reset_peaks(WORKER)
+    # The first run of a session loads classes and modules, which is not to be measured.
+    compact(spark, request["log_dir"], [request["before"]], dry_run=True, small_bytes=0).collect()
+    reset_peaks(WORKER)
+    topic, partitions = request["corpus"], [Path(partition) for partition in request["partitions"]]
 
     def run() -> Pass:
-        log_dir = clean.copy(Path(asked["log_dir"]), partitions)
+        log_dir = compaction.copy(Path(request["log_dir"]), partitions)
         started = time.perf_counter()
-        told = compact(spark, log_dir, [topic], {"segment.bytes": asked["segment_bytes"]}).collect()
+        rows = compact(spark, log_dir, [topic], {"segment.bytes": request["segment_bytes"]}).collect()
         seconds = time.perf_counter() - started
-        if {one["status"] for one in told} != {"cleaned"}:
-            raise AssertionError(told)
-        return Pass(
-            asked["rows"], seconds, sum(path.stat().st_size for path in log_dir.glob(f"{topic}-*/*.log"))
-        )
+        if {row["status"] for row in rows} != {"cleaned"}:
+            raise AssertionError(rows)
+        written = sum(path.stat().st_size for path in log_dir.glob(f"{topic}-*/*.log"))
+        return Pass(request["rows"], seconds, written)
 
-    contenders = {asked["contender"]: run}
-    sizes = {"size_bytes": asked["size_bytes"], "rows": asked["rows"]}
-    for one in in_turn(asked["work"], topic, contenders, **sizes, runs=asked["runs"], warmups=0):
-        yield asdict(one)
-    yield asdict(_most_grown(f"{asked['contender']}: worker", topic, started, peaks(WORKER)))
-    yield asdict(Growth(f"{asked['contender']}: driver's Python", topic, driver, peak_of_self()))
+    contenders = {request["contender"]: run}
+    for measurement in measure_in_turn(
+        request["work"],
+        topic,
+        contenders,
+        size_bytes=request["size_bytes"],
+        rows=request["rows"],
+        runs=request["runs"],
+        warmups=0,
+    ):
+        yield asdict(measurement)
+    yield asdict(_most_grown(f"{request['contender']}: worker", topic, started, peaks(WORKER)))
+    yield asdict(Growth(f"{request['contender']}: driver's Python", topic, driver, own_peak()))
     spark.stop()
 
 
-def retention(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Seconds of a dry run over many partitions."""
-    spark = session(asked["cores"], asked["conf"])
+def measure_retention(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the seconds of a dry run over many partitions."""
+    spark = session(request["cores"], request["conf"])
     _start_workers(spark)
-    for _ in range(asked["runs"]):
+    for _ in range(request["runs"]):
         started = time.perf_counter()
-        rows = retain(spark, asked["path"], config=asked["config"], dry_run=True).count()
+        rows = retain(spark, request["path"], config=request["config"], dry_run=True).count()
         yield {"rows": rows, "seconds": time.perf_counter() - started}
     spark.stop()
 
 
-def repeat(asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """One topic to noop, a few times: for a profiler to look at."""
-    spark = session(asked["cores"], asked["conf"])
+def repeat_read(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Write one topic to noop a few times, for a profiler."""
+    spark = session(request["cores"], request["conf"])
     reader = (
-        spark.read.format("kafkalog").option("subscribe", asked["topic"]).option("columns", asked["columns"])
+        spark.read.format("kafkalog")
+        .option("subscribe", request["topic"])
+        .option("columns", request["columns"])
     )
     for _ in range(5):
         started = time.perf_counter()
-        to_noop(reader.load(asked["log_dir"]))
+        to_noop(reader.load(request["log_dir"]))
         yield {"seconds": time.perf_counter() - started}
     spark.stop()
 
 
 def _start_workers(spark: SparkSession) -> None:
-    """So that no measurement has to wait for Python's start."""
+    """Start Python workers, so that no measurement includes their start."""
     spark.dataSource.register(ToySource)
     to_noop(spark.read.format("toy").options(rows=4, partitions=4).load())
 
@@ -242,18 +264,18 @@ def to_noop(frame: DataFrame) -> None:
 _TYPES = {"value": "binary", "offset": "bigint"}
 
 
-def _timed(query: Query, frame: Callable[[], DataFrame], rows: int) -> Callable[[], Pass]:
-    """A query with its load; one that tells no count (noop) is taken to have seen all rows."""
+def _contender(query: Query, load: Callable[[], DataFrame], rows: int) -> Callable[[], Pass]:
+    """Return a contender that loads and queries; writing to noop returns no count and counts as all rows."""
 
     def run() -> Pass:
-        found = query(frame())
-        return Pass(rows if found is None else found)
+        count = query(load())
+        return Pass(rows if count is None else count)
 
     return run
 
 
-def _recommended() -> dict[str, str]:
-    """The settings that conf/spark-defaults.conf recommends; all contenders have them."""
+def _recommended_settings() -> dict[str, str]:
+    """Return the settings of conf/spark-defaults.conf, which apply to all contenders."""
     path = ROOT / "conf" / "spark-defaults.conf"
     if not path.exists():
         return {}
@@ -261,13 +283,21 @@ def _recommended() -> dict[str, str]:
     return {words[0]: words[1].strip() for words in lines if len(words) == 2}
 
 
+BENCHMARKS = {
+    "queries": measure_queries,
+    "first_rows": measure_first_rows,
+    "planning": measure_planning,
+    "memory": measure_memory,
+    "sinks": measure_sinks,
+    "compaction": measure_compaction,
+    "retention": measure_retention,
+    "repeat": repeat_read,
+}
+
 if __name__ == "__main__":
     request = json.loads(sys.argv[1])
-    # Spark and its JVM may write to standard output; the results have theirs apart.
-    results = os.fdopen(os.dup(1), "w", buffering=1)
+    # Spark and its JVM may write to standard output. Move that to standard error; results use the original.
+    output = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    for one in {
-        each.__name__: each
-        for each in (queries, first_row, planning, memory, sinks, compaction, retention, repeat)
-    }[request["do"]](request):
-        print(json.dumps(one), file=results)
+    for result in BENCHMARKS[request["do"]](request):
+        print(json.dumps(result), file=output)

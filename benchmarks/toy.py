@@ -1,4 +1,4 @@
-"""The ceiling of Spark's Python data sources: a prebuilt batch, over and over, and a sink that drops all."""
+"""The ceiling of Python data sources: a source that repeats a prebuilt batch, a sink that drops batches."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ ROWS_PER_BATCH = 50_000
 
 
 class ToySource(DataSource):
-    """`rows` records in `partitions` splits, of the shape and size of the corpus' records."""
+    """A source of `rows` records in `partitions` splits, with the shape and size of the corpus's records."""
 
     @classmethod
     def name(cls) -> str:
@@ -75,7 +75,7 @@ def _binary(width: int) -> pa.Array:
 
 
 class ToySink(DataSource):
-    """The ceiling of sinks: takes Arrow batches and drops them."""
+    """A sink that drops the Arrow batches it receives."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Writing: the kernel beside Kafka's builder of batches, PartitionLog.append, sinks in Spark."""
+"""Measure writing: the kernel and Kafka's batch builder, PartitionLog.append, and sinks in Spark."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -11,10 +11,10 @@ from typing_extensions import Buffer
 
 from benchmarks.broker import Broker
 from benchmarks.corpus import CODECS, KIB, Corpus
-from benchmarks.jvm import Jvm, compiled
-from benchmarks.measure import Measurement, Pass, in_turn
-from benchmarks.places import HERE, scratch
-from benchmarks.spark import connector, in_session
+from benchmarks.jvm import Jvm, compile_java
+from benchmarks.paths import HERE, scratch
+from benchmarks.spark import connector, run_in_session
+from benchmarks.timing import Measurement, Pass, measure_in_turn
 from native_log import LogDir
 from native_log.records import EncodeOptions, encode
 from native_log.storage.writing import AppendFile
@@ -39,23 +39,23 @@ INPUTS = (Input("small100-none", 1_000_000), Input("kb1-none", 200_000))
 
 
 def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
-    for one in INPUTS:
-        yield from _encode(corpus, one, runs)
-        yield from _append(corpus, one, runs)
-    yield from _sinks(runs, conf)
+    for source in INPUTS:
+        yield from _measure_encode(corpus, source, runs)
+        yield from _measure_append(corpus, source, runs)
+    yield from _measure_sinks(runs, conf)
 
 
-def _encode(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
-    segment = corpus.segments(one.topic)[0]
-    records = _records(segment, one.records)
-    class_path = compiled([HERE / "java" / "RecordsWriter.java"], scratch() / "classes")
+def _measure_encode(corpus: Corpus, source: Input, runs: int) -> Iterator[Measurement]:
+    segment = corpus.segments(source.topic)[0]
+    records = _records(segment, source.records)
+    class_path = compile_java([HERE / "java" / "RecordsWriter.java"], scratch() / "classes")
     options = ["-Xms3g", "-Xmx3g", "-XX:+UseParallelGC"]
     for codec in CODECS:
         arguments = (str(segment), str(records.num_rows), str(BATCH_BYTES))
         with Jvm(class_path, "RecordsWriter", *arguments, options=options) as jvm:
-            yield from in_turn(
+            yield from measure_in_turn(
                 ENCODE,
-                f"{one.topic.split('-')[0]}, {codec}",
+                f"{source.topic.split('-')[0]}, {codec}",
                 {"kernel": _kernel(records, codec), BUILDER: _java(jvm, codec)},
                 size_bytes=_content_bytes(records),
                 rows=records.num_rows,
@@ -64,13 +64,13 @@ def _encode(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
             )
 
 
-def _append(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
-    """A new partition of a new log directory each time, on disk (fsync) when the clock stops."""
-    records = _records(corpus.segments(one.topic)[0], one.records)
+def _measure_append(corpus: Corpus, source: Input, runs: int) -> Iterator[Measurement]:
+    """Append to a new partition of a new log directory in each run; the time includes the flush to disk."""
+    records = _records(corpus.segments(source.topic)[0], source.records)
     for codec in ("none", "lz4"):
-        yield from in_turn(
+        yield from measure_in_turn(
             APPEND,
-            f"{one.topic.split('-')[0]}, {codec}",
+            f"{source.topic.split('-')[0]}, {codec}",
             {
                 "kernel": _kernel(records, codec),
                 DISK: _disk(records, codec),
@@ -82,20 +82,20 @@ def _append(corpus: Corpus, one: Input, runs: int) -> Iterator[Measurement]:
         )
 
 
-def _sinks(runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
+def _measure_sinks(runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
     folder = scratch() / "sinks"
     shutil.rmtree(folder, ignore_errors=True)
     settings = {
         "auto.create.topics.enable": "true",
         "num.partitions": "4",
-        # What earlier runs wrote need not stay on the disk.
+        # The disk need not hold the records of all runs.
         "log.segment.bytes": str(64 << 20),
         "log.retention.bytes": str(256 << 20),
         "log.retention.check.interval.ms": "5000",
     }
     with Broker(folder / "broker", settings, "2g") as broker:
         for cores in (2, 4):
-            asked = {
+            request = {
                 "do": "sinks",
                 "cores": cores,
                 "runs": runs,
@@ -105,8 +105,8 @@ def _sinks(runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
                 "folder": str(folder / "kafkalog"),
                 "conf": dict(conf),
             }
-            for told in in_session(asked):
-                yield Measurement(**(told | {"seconds": tuple(told["seconds"])}))
+            for result in run_in_session(request):
+                yield Measurement.from_json(result)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -120,20 +120,20 @@ def _records(segment: Path, count: int) -> pa.RecordBatch:
 
 
 def _content_bytes(records: pa.RecordBatch) -> int:
-    """Of keys and values, as producers count."""
+    """Return the size of keys and values."""
     return sum(records[name].nbytes - 4 * (records.num_rows + 1) for name in ("key", "value"))
 
 
 def _kernel(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
     def run() -> Pass:
-        written = sum(len(data) for data in _encoded(records, codec))
+        written = sum(len(data) for data in _encode(records, codec))
         return Pass(records.num_rows, written_bytes=written)
 
     return run
 
 
-def _encoded(records: pa.RecordBatch, codec: str) -> Iterator[Buffer]:
-    """About a MiB a call, as the writers do it."""
+def _encode(records: pa.RecordBatch, codec: str) -> Iterator[Buffer]:
+    """Encode about 1 MiB per call, as the library's writers do."""
     step = max(1, records.num_rows * (1 << 20) // max(1, _content_bytes(records)))
     options, ratio = EncodeOptions(compression=codec, batch_size=BATCH_BYTES), 1.0
     for start in range(0, records.num_rows, step):
@@ -143,16 +143,16 @@ def _encoded(records: pa.RecordBatch, codec: str) -> Iterator[Buffer]:
 
 
 def _disk(records: pa.RecordBatch, codec: str) -> Callable[[], Pass]:
-    """What no log on this disk can be faster than: one file, sent to the disk while it is written."""
-    pieces = [bytes(data) for data in _encoded(records, codec)]
+    """Write the same bytes to one file and flush it: no log on this disk can be faster."""
+    chunks = [bytes(data) for data in _encode(records, codec)]
     path = scratch() / "append.bytes"
 
     def run() -> Pass:
         path.unlink(missing_ok=True)
         started = perf_counter()
         file = AppendFile(str(path))
-        for piece in pieces:
-            file.append(piece)
+        for chunk in chunks:
+            file.append(chunk)
         file.flush()
         file.close()
         seconds = perf_counter() - started

@@ -17,11 +17,13 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * CorpusWriter BOOTSTRAP. Each line of standard input makes and fills one topic:
- * TOPIC CODEC RECORDS PARTITIONS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES DISTINCT_KEYS VALUES; the answer is the seconds it
- * took. The records are the same at every run: 16-byte keys, all different or (DISTINCT_KEYS > 0) drawn from that many,
- * each then always in the same partition; values like short JSON, about half of their bytes random, or those of the file
- * VALUES (not "-"), each behind its length, again and again.
+ * CorpusWriter BOOTSTRAP. For each line of standard input, creates and fills a topic and prints the seconds it took:
+ * TOPIC CODEC RECORDS PARTITIONS VALUE_BYTES BATCH_BYTES SEGMENT_BYTES DISTINCT_KEYS VALUES.
+ *
+ * Every run sends the same records. Keys have 16 bytes. With DISTINCT_KEYS = 0 all keys differ; otherwise they are drawn
+ * from that many keys, and all records of a key go to the same partition. Values look like short JSON, and about half of
+ * their bytes are random. If VALUES is not "-", it is a file of values, each preceded by its length (4 bytes), which are
+ * sent repeatedly.
  */
 public final class CorpusWriter {
     private static final long FIRST_TIMESTAMP_MS = 1_767_225_600_000L; // 2026-01-01T00:00:00Z
@@ -42,16 +44,16 @@ public final class CorpusWriter {
 
     private static void fill(String bootstrap, String topic, String codec, long records, int partitions,
                              int valueBytes, int batchBytes, String segmentBytes, long distinctKeys, String values) throws Exception {
-        List<byte[]> given = values.equals("-") ? null : read(Path.of(values));
+        List<byte[]> valuesOfFile = values.equals("-") ? null : read(Path.of(values));
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
             NewTopic newTopic = new NewTopic(topic, partitions, (short) 1).configs(Map.of(
                 "segment.bytes", segmentBytes, "retention.ms", "-1", "max.message.bytes", "8388608"));
-            if (admin.listTopics().names().get().contains(topic)) { // what an earlier run began and did not end
+            if (admin.listTopics().names().get().contains(topic)) { // from an earlier run that was interrupted
                 admin.deleteTopics(List.of(topic)).all().get();
             }
             admin.createTopics(List.of(newTopic)).all().get();
-            // Answered once the partitions have their leader. Sent to before, a first batch can be refused and the
-            // second one, in flight, be taken: the first would then be out of sequence for ever.
+            // The broker answers when each partition has a leader. Without a leader it can reject a first batch and
+            // then accept the second, which is in flight already: retries of the first would be out of sequence.
             Map<TopicPartition, OffsetSpec> all = new HashMap<>();
             for (int i = 0; i < partitions; i++) all.put(new TopicPartition(topic, i), OffsetSpec.latest());
             admin.listOffsets(all).all().get();
@@ -69,7 +71,8 @@ public final class CorpusWriter {
             for (long i = 0; i < records; i++) {
                 long id = Long.remainderUnsigned(mix(7, i), distinctKeys > 0 ? distinctKeys : 1_000_000_000_000L);
                 int partition = (int) ((distinctKeys > 0 ? id : i) % partitions);
-                byte[] value = given == null ? value(i, valueBytes) : given.get((int) (i % given.size()));
+                byte[] value =
+                    valuesOfFile == null ? value(i, valueBytes) : valuesOfFile.get((int) (i % valuesOfFile.size()));
                 producer.send(
                     new ProducerRecord<>(topic, partition, FIRST_TIMESTAMP_MS + i / 10, key(id), value),
                     (metadata, error) -> { if (error != null) failure.compareAndSet(null, error); });
@@ -88,7 +91,7 @@ public final class CorpusWriter {
         return values;
     }
 
-    /** "key-" and twelve digits. */
+    /** Returns "key-" and twelve digits. */
     private static byte[] key(long id) {
         byte[] key = new byte[16];
         text(key, 0, "key-");
@@ -126,7 +129,7 @@ public final class CorpusWriter {
         return at;
     }
 
-    /** The i-th number of splitmix64's stream `seed`. */
+    /** Returns the i-th number of the splitmix64 stream `seed`. */
     private static long mix(long seed, long i) {
         long z = seed + i * 0x9E3779B97F4A7C15L;
         z = (z ^ (z >>> 30)) * 0xBF58476D1CE4E5B9L;

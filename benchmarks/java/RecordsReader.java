@@ -13,28 +13,28 @@ import org.apache.kafka.common.utils.BufferSupplier;
 import org.apache.kafka.common.utils.CloseableIterator;
 
 /**
- * RecordsReader SEGMENT... Each line of standard input names a way to read all the segments once, on one thread;
- * the answer is how many records there were and the seconds it took.
+ * RecordsReader SEGMENT... For each line of standard input, reads all segments once, on one thread, with the method that
+ * the line names (memory, file or headers), and prints the number of records and the seconds it took.
  */
 public final class RecordsReader {
     private static final int CHUNK_BYTES = 4 << 20;
     private static long records;
     private static long touched;
-    private static volatile long kept; // what was touched is used, so that no compiler can leave it out
+    private static volatile long kept; // uses `touched`, so that the compiler cannot remove the reads
 
     public static void main(String[] segments) throws Exception {
         Scanner lines = new Scanner(System.in);
         while (lines.hasNextLine()) {
-            String how = lines.nextLine();
+            String method = lines.nextLine();
             records = 0;
             touched = 0;
             long started = System.nanoTime();
             for (String segment : segments) {
-                switch (how) {
+                switch (method) {
                     case "memory" -> memoryRecords(Path.of(segment));
                     case "file" -> fileRecords(new File(segment));
                     case "headers" -> headers(new File(segment));
-                    default -> throw new IllegalArgumentException(how);
+                    default -> throw new IllegalArgumentException(method);
                 }
             }
             kept = touched;
@@ -42,7 +42,7 @@ public final class RecordsReader {
         }
     }
 
-    /** What a consumer does with what it fetched: CRC, decompression into reused buffers, each record. */
+    /** Reads as a consumer does with fetched bytes: check CRCs, decompress into reused buffers, iterate records. */
     private static void memoryRecords(Path segment) throws Exception {
         BufferSupplier buffers = BufferSupplier.create();
         ByteBuffer chunk = ByteBuffer.allocate(CHUNK_BYTES);
@@ -66,7 +66,7 @@ public final class RecordsReader {
         }
     }
 
-    /** What the broker and its tools do with a segment. */
+    /** Reads as the broker and its tools do. */
     private static void fileRecords(File segment) throws Exception {
         try (FileRecords file = FileRecords.open(segment, false)) {
             for (FileLogInputStream.FileChannelRecordBatch batch : file.batches()) {

@@ -13,14 +13,14 @@ import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.Utils;
 
 /**
- * RecordsWriter SEGMENT COUNT BATCH_BYTES. Takes the first COUNT records of the segment into memory. Each line of
- * standard input, CODEC, makes batches of them as the producer does, on one thread; the answer is how many records there
- * were, the seconds it took and the bytes that came out.
+ * RecordsWriter SEGMENT COUNT BATCH_BYTES. Loads the first COUNT records of the segment into memory. For each line of
+ * standard input, which is a codec, writes batches of them as the producer does, on one thread, and prints the number of
+ * records, the seconds it took and the bytes written.
  */
 public final class RecordsWriter {
     private record Content(long timestamp, byte[] key, byte[] value) { }
 
-    private static volatile long kept; // what came out is used, so that no compiler can leave it out
+    private static volatile long kept; // uses the result, so that the compiler cannot remove the work
 
     public static void main(String[] arguments) throws Exception {
         List<Content> contents = contents(new File(arguments[0]), Integer.parseInt(arguments[1]));
@@ -48,7 +48,7 @@ public final class RecordsWriter {
         return contents;
     }
 
-    /** As the producer: a pooled buffer, and the ratio of compression seen so far to guess what still fits. */
+    /** Writes as the producer does: into a pooled buffer, guessing what still fits from the compression ratio so far. */
     private static long write(List<Content> contents, Compression compression, int batchBytes) {
         ByteBuffer pooled = ByteBuffer.allocate(batchBytes);
         float ratio = 1.0f;

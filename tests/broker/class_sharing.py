@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.broker import Broker
-from benchmarks.jvm import jars, tool
-from benchmarks.places import cache
+from benchmarks.jvm import jars, java_tool
+from benchmarks.paths import cache
 
 OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 """For a JVM that lives some seconds: compile less, with fewer threads."""
@@ -20,7 +20,7 @@ OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
 @functools.cache
 def broker_options(kafka: Path) -> list[str]:
     """Return the JVM options for a broker of this version; make the archive if there is none."""
-    version = subprocess.run([tool("java"), "-version"], capture_output=True, check=True).stderr
+    version = subprocess.run([java_tool("java"), "-version"], capture_output=True, check=True).stderr
     name = hashlib.sha256(version + str(jars(kafka)).encode()).hexdigest()[:12]
     archive = cache() / f"classes-{name}.jsa"
     with (cache() / "classes.lock").open("w") as lock:

@@ -52,7 +52,7 @@ class Consumed(NamedTuple):
 
 
 class Cluster:
-    """One broker over one log directory, and a Java client of it; both run once something is asked."""
+    """One broker over one log directory, and a Java client of it; both run once something is request."""
 
     def __init__(self, log_dir: Path, class_path: str, kafka: Path = KAFKA) -> None:
         self.log_dir = log_dir
@@ -144,7 +144,7 @@ class Cluster:
         """What the broker's log says about logs since it was started: warnings and worse."""
         return [
             line
-            for line in self.broker.said()
+            for line in self.broker.log_lines()
             if re.search(r"(WARN|ERROR|FATAL) .*\blog\.", line, re.IGNORECASE)
         ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.jvm import compiled, missing
+from benchmarks.jvm import compile_java, unavailable_reason
 
 from .cluster import Cluster
 
@@ -24,11 +24,11 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="session")
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Of the Java programs."""
-    why_not = missing()
+    why_not = unavailable_reason()
     if why_not is not None:
         say = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_BROKER") == "1" else pytest.skip
         say(f"no real broker to test with: {why_not}")
-    return compiled([HERE / "Client.java", HERE / "Lock.java"], tmp_path_factory.mktemp("classes"))
+    return compile_java([HERE / "Client.java", HERE / "Lock.java"], tmp_path_factory.mktemp("classes"))
 
 
 @pytest.fixture(scope="session")

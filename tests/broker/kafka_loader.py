@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jvm import Jvm, compiled
+from benchmarks.jvm import Jvm, compile_java
 
 from .class_sharing import OPTIONS
 
@@ -44,7 +44,7 @@ class KafkaLoader:
     def __init__(self, directory: Path) -> None:
         """Compile the loader into `directory` and start it."""
         options = [*OPTIONS, "-Xmx512m", "-Dlog4j2.level=OFF"]
-        self._jvm = Jvm(compiled([SOURCE], directory), "LogLoader", options=options)
+        self._jvm = Jvm(compile_java([SOURCE], directory), "LogLoader", options=options)
 
     def load(self, log_dir: Path, index_interval_bytes: int) -> LoadedLog:
         """Load the log and change its files as a broker does. Raises LoadError."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from benchmarks.jvm import Jvm, compiled
+from benchmarks.jvm import Jvm, compile_java
 from native_log.records import EncodeOptions, encode
 from native_log.records.schema import HEADERS
 
@@ -41,7 +41,7 @@ OLD = [(0, CREATE), (1, CREATE), (1, APPEND)]
 
 @pytest.fixture(scope="module")
 def java(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
-    compiled_path = compiled([HERE / "Batches.java"], tmp_path_factory.mktemp("classes"))
+    compiled_path = compile_java([HERE / "Batches.java"], tmp_path_factory.mktemp("classes"))
     with Jvm(compiled_path, "Batches", options=["-Xmx512m"]) as jvm:
         yield jvm
 

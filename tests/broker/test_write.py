@@ -259,8 +259,8 @@ def served(broker: Cluster, outcome: Outcome) -> dict[str, Served]:
         ]
         by_time = {time: broker.offset_for_timestamp(topic, time) for time in times}
         stable = consumed["read_committed"].end
-        asked = PEERS.items() if topic in READ_BY_PEERS else ()
-        read_by = {name: read(broker.broker.bootstrap, topic, stable) for name, read in asked}
+        request = PEERS.items() if topic in READ_BY_PEERS else ()
+        read_by = {name: read(broker.broker.bootstrap, topic, stable) for name, read in request}
         if topic in EXTENDED:
             broker.send(topic, 100, first=written.end, batch_size=1000)
         extended = {level: broker.consume(topic, level) for level in LEVELS}

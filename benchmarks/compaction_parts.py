@@ -1,12 +1,12 @@
-"""What compaction is made of, beside a mere copy of the bytes and the decoding of a consumer: one thread."""
+"""Measure the steps of a compaction on one thread, and a copy and a decode of the same bytes to compare."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.corpus import COMPACT, Corpus, warm
-from benchmarks.measure import Measurement, Pass, in_turn
 from benchmarks.readers import fail_if, in_chunks, kernel_decode
+from benchmarks.timing import Measurement, Pass, measure_in_turn
 from native_log.records import OffsetMap, RewriteOptions, Survivors, rewrite_file
 
 PARTS = "parts of a compaction"
@@ -15,13 +15,13 @@ OUTPUT_BYTES = 4 << 20
 
 
 def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
-    for topic in (one for one in COMPACT if one.partitions == 1):
+    for topic in (topic for topic in COMPACT if topic.partitions == 1):
         segments = corpus.segments(topic.name)
         warm(segments)
         rows = corpus.records[topic.name]
         every, half = Survivors(), Survivors(range(0, rows, 2))
         every.add_range(0, rows)
-        yield from in_turn(
+        yield from measure_in_turn(
             PARTS,
             topic.name,
             {
@@ -38,13 +38,13 @@ def measure(corpus: Corpus, runs: int) -> Iterator[Measurement]:
 
 
 def _copy(segments: Sequence[Path], rows: int) -> Callable[[], Pass]:
-    """Read, and once more from memory to memory."""
+    """Read the bytes and copy them once in memory."""
 
     def run() -> Pass:
-        into = memoryview(bytearray(4 << 20))
+        target = memoryview(bytearray(4 << 20))
 
         def use(chunk: memoryview, position: int) -> int:
-            into[: len(chunk)] = chunk
+            target[: len(chunk)] = chunk
             return position + len(chunk)
 
         in_chunks(segments, use)
@@ -59,10 +59,10 @@ def _build_map(segments: Sequence[Path]) -> Callable[[], Pass]:
 
         def use(chunk: memoryview, position: int) -> int:
             nonlocal rows
-            put = offsets.put_batches(chunk, base_position=position)
-            fail_if(put.damage)
-            rows += put.records
-            return put.position
+            result = offsets.put_batches(chunk, base_position=position)
+            fail_if(result.damage)
+            rows += result.records
+            return result.position
 
         in_chunks(segments, use)
         offsets.survivors()
@@ -79,11 +79,11 @@ def _rewrite(segments: Sequence[Path], survivors: Survivors, end: int) -> Callab
             with segment.open("rb", buffering=0) as file:
                 position, size = 0, os.fstat(file.fileno()).st_size
                 while position < size:
-                    done = rewrite_file(file.fileno(), position, size, options, max_bytes=OUTPUT_BYTES)
-                    fail_if(done.damage)
-                    rows += done.stats.records_read
-                    written += len(done.data)
-                    position = done.position
+                    result = rewrite_file(file.fileno(), position, size, options, max_bytes=OUTPUT_BYTES)
+                    fail_if(result.damage)
+                    rows += result.stats.records_read
+                    written += len(result.data)
+                    position = result.position
         return Pass(rows, written_bytes=written)
 
     return run

@@ -1,4 +1,4 @@
-"""Compaction beside Kafka's own cleaner, on copies of the same partitions, and what its parts take."""
+"""Measure compaction and Kafka's LogCleaner on copies of the same partitions."""
 
 import os
 import re
@@ -12,23 +12,23 @@ from pathlib import Path
 import native_log
 from benchmarks.broker import Broker
 from benchmarks.corpus import COMPACT, GIANT, SEED, Corpus, Topic, warm
-from benchmarks.growth import Growth
-from benchmarks.jvm import KAFKA, JavaError, jars, tool
-from benchmarks.measure import Measurement, Pass, in_turn
-from benchmarks.places import scratch
-from benchmarks.spark import in_session
+from benchmarks.jvm import KAFKA, JavaError, jars, java_tool
+from benchmarks.memory import Growth
+from benchmarks.paths import scratch
+from benchmarks.spark import run_in_session
+from benchmarks.timing import Measurement, Pass, measure_in_turn
 
 LOG_CLEANER = "Kafka's LogCleaner"
 CLEANER_SECONDS = 400
 CORES = 4
 SPARK = f"kafkalog_spark.compact, local[{CORES}]"
 SCALING = (1, 2, CORES)
-"""Cores that work on one partition."""
+"""Numbers of cores that compact the large partition."""
 DRIVER_MEMORY = "2g"
-"""Of the driver, which with local[] is the executor as well; Python workers come on top, and are measured."""
+"""Memory of the JVM, which is driver and executor with local[]. That of Python workers is measured."""
 TOPICS = (*COMPACT, GIANT, SEED)
-# Of a log directory, beside its partitions: what a broker wants to find to load it as its own.
-BROKERS_OWN = ("__cluster_metadata-0", "meta.properties", "bootstrap.checkpoint", ".kafka_cleanshutdown")
+# What a broker needs in a log directory, besides partitions and checkpoints, to accept it as its own.
+BROKER_FILES = ("__cluster_metadata-0", "meta.properties", "bootstrap.checkpoint", ".kafka_cleanshutdown")
 
 
 def work(topic: Topic) -> str:
@@ -37,32 +37,36 @@ def work(topic: Topic) -> str:
 
 
 def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement | Growth]:
-    """Kafka's cleaner is timed by what it logs, without the broker's start; Spark in a session that has
-    compacted a log before."""
+    """Time each contender without its start.
+
+    Kafka's cleaner is timed from its log messages, without the broker's start, and Spark in a session that
+    has compacted a log before.
+    """
     for topic in COMPACT:
         contenders = {
             "native_log.compact": _native_log(corpus, topic),
             LOG_CLEANER: _log_cleaner(corpus, topic),
         }
         yield from _in_turn(corpus, topic, contenders, runs)
-    for topic in (one for one in COMPACT if one.partitions > 1):
-        yield from _in_spark(corpus, topic, runs, conf, CORES)
+    for topic in COMPACT:
+        if topic.partitions > 1:
+            yield from _spark(corpus, topic, runs, conf, CORES)
     for cores in SCALING:
-        yield from _in_spark(corpus, GIANT, 1, conf, cores)
+        yield from _spark(corpus, GIANT, 1, conf, cores)
     yield from _in_turn(corpus, GIANT, {LOG_CLEANER: _log_cleaner(corpus, GIANT)}, 1)
 
 
 def _in_turn(
     corpus: Corpus, topic: Topic, contenders: Mapping[str, Callable[[], Pass]], runs: int
 ) -> list[Measurement]:
-    return in_turn(
+    return measure_in_turn(
         work(topic),
         topic.name,
         contenders,
         size_bytes=corpus.size_bytes(topic.name),
         rows=corpus.records[topic.name],
         runs=runs,
-        warmups=0,  # a copy each time, and a broker of its own
+        warmups=0,  # each run has a new copy, and Kafka's cleaner a new broker
     )
 
 
@@ -72,20 +76,20 @@ def _native_log(corpus: Corpus, topic: Topic) -> Callable[[], Pass]:
     def run() -> Pass:
         log_dir = copy(corpus.log_dir, corpus.partitions(topic.name))
         started = time.perf_counter()
-        told = native_log.compact(log_dir, [topic.name], config).to_pylist()
+        partitions = native_log.compact(log_dir, [topic.name], config).to_pylist()
         seconds = time.perf_counter() - started
-        if {one["status"] for one in told} != {"cleaned"}:
-            raise AssertionError(told)
+        if {partition["status"] for partition in partitions} != {"cleaned"}:
+            raise AssertionError(partitions)
         return Pass(corpus.records[topic.name], seconds, _size(log_dir, topic))
 
     return run
 
 
-def _in_spark(
+def _spark(
     corpus: Corpus, topic: Topic, runs: int, conf: Mapping[str, str], cores: int
 ) -> Iterator[Measurement | Growth]:
-    """kafkalog_spark.compact: all cores at work, inside one partition too; and the memory that it takes."""
-    asked = {
+    """Measure time and memory of kafkalog_spark.compact, which uses all cores even for one partition."""
+    request = {
         "do": "compaction",
         "work": work(topic),
         "corpus": topic.name,
@@ -100,11 +104,8 @@ def _in_spark(
         "runs": runs,
         "conf": {"spark.driver.memory": DRIVER_MEMORY, **conf},
     }
-    for told in in_session(asked):
-        if "peak_bytes" in told:
-            yield Growth(**told)
-        else:
-            yield Measurement(**(told | {"seconds": tuple(told["seconds"])}))
+    for result in run_in_session(request):
+        yield Growth(**result) if "peak_bytes" in result else Measurement.from_json(result)
 
 
 def _log_cleaner(corpus: Corpus, topic: Topic) -> Callable[[], Pass]:
@@ -126,55 +127,61 @@ def _log_cleaner(corpus: Corpus, topic: Topic) -> Callable[[], Pass]:
     return run
 
 
-def copy(brokers: Path, partitions: list[Path]) -> Path:
-    """These partitions in a log directory of their own. Closed segments are links: nobody changes them."""
+def copy(source: Path, partitions: list[Path]) -> Path:
+    """Copy partitions to a new log directory and return it.
+
+    Segments before the active one are hard links: nothing changes them.
+    """
     log_dir = scratch() / "clean" / "logs"
     shutil.rmtree(log_dir.parent, ignore_errors=True)
     log_dir.mkdir(parents=True)
-    checkpoints = [path.name for path in brokers.glob("*-checkpoint")]
-    for name in (*BROKERS_OWN, *checkpoints):
-        subprocess.run(["cp", "-a", brokers / name, log_dir], check=True)
+    checkpoints = [path.name for path in source.glob("*-checkpoint")]
+    for name in (*BROKER_FILES, *checkpoints):
+        subprocess.run(["cp", "-a", source / name, log_dir], check=True)
     for partition in partitions:
-        into = log_dir / partition.name
-        into.mkdir()
+        target = log_dir / partition.name
+        target.mkdir()
         *closed, _ = segments = sorted(partition.glob("*.log"))
         warm(segments)
         for file in partition.iterdir():
             if file in closed:
-                os.link(file, into / file.name)
+                os.link(file, target / file.name)
             else:
-                shutil.copy2(file, into)
-    os.sync()  # what was written before is not to be waited for while the clock runs
+                shutil.copy2(file, target)
+    os.sync()  # so that no timed run waits for earlier writes
     return log_dir
 
 
 def _compact_topic(bootstrap: str, topic: str) -> None:
     config = "cleanup.policy=compact,min.cleanable.dirty.ratio=0.001"
     main = ["-cp", f"{jars(KAFKA)}/*", "kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap]
-    what = ["--entity-type", "topics", "--entity-name", topic, "--alter", "--add-config", config]
-    subprocess.run([tool("java"), *main, *what], check=True, capture_output=True)
+    change = ["--entity-type", "topics", "--entity-name", topic, "--alter", "--add-config", config]
+    subprocess.run([java_tool("java"), *main, *change], check=True, capture_output=True)
 
 
 def _wait_until_cleaned(output: Path, topic: Topic, partitions: list[Path]) -> float:
-    """Seconds from the first beginning to the last end; a full map makes several rounds of a partition."""
-    begun = re.compile(rf"^\[(\S+)\] .*Beginning cleaning of log {topic.name}-", re.M)
+    """Return the seconds from the start of the first round to the end of the last.
+
+    When the cleaner's offset map is full, a partition takes several rounds.
+    """
+    beginning = re.compile(rf"^\[(\S+)\] .*Beginning cleaning of log {topic.name}-", re.M)
     cleaned = re.compile(
         rf"^\[(\S+)\] .*\n?.*cleaned log ({topic.name}-\d+) \(dirty section = \[\d+, (\d+)\]\)", re.M
     )
-    active = {(one.name, str(int(max(one.glob("*.log")).stem))) for one in partitions}
-    end = time.monotonic() + CLEANER_SECONDS
-    while time.monotonic() < end:
-        said = output.read_text(errors="replace")
-        rounds = cleaned.findall(said)
+    active = {(partition.name, str(int(max(partition.glob("*.log")).stem))) for partition in partitions}
+    deadline = time.monotonic() + CLEANER_SECONDS
+    while time.monotonic() < deadline:
+        log = output.read_text(errors="replace")
+        rounds = cleaned.findall(log)
         if active <= {(partition, dirty_end) for _, partition, dirty_end in rounds}:
-            started = min(_seconds(stamp) for stamp in begun.findall(said))
-            return max(_seconds(stamp) for stamp, *_ in rounds) - started
+            started = min(_seconds(timestamp) for timestamp in beginning.findall(log))
+            return max(_seconds(timestamp) for timestamp, *_ in rounds) - started
         time.sleep(0.2)
-    raise JavaError(f"{topic.name} was not cleaned within {CLEANER_SECONDS} s: {said[-3000:]}")
+    raise JavaError(f"{topic.name} was not compacted within {CLEANER_SECONDS} s: {log[-3000:]}")
 
 
-def _seconds(stamp: str) -> float:
-    return datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%S,%f").timestamp()
+def _seconds(timestamp: str) -> float:
+    return datetime.strptime(timestamp, "%Y-%m-%dT%H:%M:%S,%f").timestamp()
 
 
 def _size(log_dir: Path, topic: Topic) -> int:

@@ -1,10 +1,11 @@
-"""Timing in turn (A B A B ...), so that whatever the machine does besides falls on all alike."""
+"""Run contenders in turn (A B A B ...), so that other load on the machine affects all of them equally."""
 
 import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import psutil
 
@@ -14,16 +15,31 @@ WAIT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one contender did with one piece of work, several times."""
+    """The timed runs of one contender at one task on one corpus.
 
-    work: str  # what was done
-    corpus: str  # with what
-    contender: str  # by whom
+    Attributes:
+        work: the task.
+        corpus: the data.
+        contender: who did it.
+        rows: number of records of each run.
+        size_bytes: size of the input.
+        seconds: of each run, without warm-up runs.
+        foreign_cores: cores that other processes used meanwhile, on average.
+        written_bytes: size of a writer's output.
+    """
+
+    work: str
+    corpus: str
+    contender: str
     rows: int
-    size_bytes: int  # of the segment files read
-    seconds: tuple[float, ...]  # of each run, warm-up runs left out
-    foreign_cores: float  # how many cores anything else used meanwhile, on average
-    written_bytes: int = 0  # by writers: the size of what came out
+    size_bytes: int
+    seconds: tuple[float, ...]
+    foreign_cores: float
+    written_bytes: int = 0
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        return cls(**(fields | {"seconds": tuple(fields["seconds"])}))
 
     @property
     def median_seconds(self) -> float:
@@ -36,14 +52,14 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What one run of a contender has to tell; without `seconds` the call itself is timed."""
+    """The result of one run. `seconds` is None if the caller is to time the call itself."""
 
     rows: int
     seconds: float | None = None
     written_bytes: int = 0
 
 
-def in_turn(
+def measure_in_turn(
     work: str,
     corpus: str,
     contenders: Mapping[str, Callable[[], Pass]],
@@ -53,9 +69,10 @@ def in_turn(
     runs: int = 5,
     warmups: int = 2,
 ) -> list[Measurement]:
-    """Run each contender `warmups` + `runs` times, one after the other in each round.
+    """Run `warmups` + `runs` rounds, each with one run of every contender.
 
-    All must find the same number of rows (`rows`, where it is known); another is an error, not a result.
+    Raises:
+        AssertionError: a contender reports another number of rows than `rows`, or than the first contender.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     foreign: dict[str, list[float]] = {name: [] for name in contenders}
@@ -64,16 +81,16 @@ def in_turn(
         for name, run in contenders.items():
             _wait_until_quiet()
             busy_before, own_before, started = _busy_seconds(), _own_seconds(), time.perf_counter()
-            told = run()
+            result = run()
             elapsed = time.perf_counter() - started
             if rows is None:
-                rows = told.rows
-            if told.rows != rows:
-                raise AssertionError(f"{work}, {corpus}: {name} found {told.rows} rows instead of {rows}")
-            written[name] = told.written_bytes
+                rows = result.rows
+            if result.rows != rows:
+                raise AssertionError(f"{work}, {corpus}, {name}: expected {rows} rows, found {result.rows}")
+            written[name] = result.written_bytes
             if round_number >= warmups:
                 others = (_busy_seconds() - busy_before) - (_own_seconds() - own_before)
-                seconds[name].append(elapsed if told.seconds is None else told.seconds)
+                seconds[name].append(elapsed if result.seconds is None else result.seconds)
                 foreign[name].append(max(0.0, others / elapsed))
     assert rows is not None
     cores = {name: round(statistics.mean(samples), 2) for name, samples in foreign.items()}
@@ -84,18 +101,18 @@ def in_turn(
 
 
 def find(measurements: Iterable[Measurement], work: str, corpus: str, contender: str) -> Measurement | None:
-    for one in measurements:
-        if (one.work, one.corpus, one.contender) == (work, corpus, contender):
-            return one
+    for measurement in measurements:
+        if (measurement.work, measurement.corpus, measurement.contender) == (work, corpus, contender):
+            return measurement
     return None
 
 
 def _wait_until_quiet() -> None:
-    """Until others use less than half a core, but at most for a while."""
+    """Wait until other processes use less than QUIET_CORES, at most for WAIT_SECONDS."""
     if os.environ.get("KAFKALOG_BENCH_NO_WAIT"):
         return
-    end = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < end:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
         busy, own, started = _busy_seconds(), _own_seconds(), time.monotonic()
         time.sleep(0.2)
         others = (_busy_seconds() - busy) - (_own_seconds() - own)
@@ -109,7 +126,7 @@ def _busy_seconds() -> float:
 
 
 def _own_seconds() -> float:
-    """Of this process and all it started, those that have ended too."""
+    """Return the processor time of this process and its descendants, including those that have exited."""
     total = 0.0
     me = psutil.Process()
     for process in [me, *me.children(recursive=True)]:

@@ -1,4 +1,4 @@
-"""Sinks, inside a Spark session: the same cached rows to each of them."""
+"""Measure sinks inside a Spark session: each of them gets the same cached rows."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from benchmarks.measure import Pass, in_turn
+from benchmarks.timing import Pass, measure_in_turn
 from benchmarks.toy import ToySink
 
 BATCHED = {"kafka.batch.size": "65536", "kafka.linger.ms": "20"}
@@ -23,29 +23,29 @@ def work(cores: int) -> str:
     return f"4 M records of 100 B to a sink, local[{cores}]"
 
 
-def measure(spark: SparkSession, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def measure(spark: SparkSession, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     spark.dataSource.register(ToySink)
-    rows = asked["rows"]
+    rows = request["rows"]
     frame = _rows(spark, rows).cache()
     frame.count()
     for codec in ("none", "lz4"):
-        kafka = {"kafka.bootstrap.servers": asked["bootstrap"], "topic": f"sink-{codec}"}
+        kafka = {"kafka.bootstrap.servers": request["bootstrap"], "topic": f"sink-{codec}"}
         contenders = {
-            "kafkalog": _kafkalog(frame, rows, codec, Path(asked["folder"])),
-            SINK: _saved(frame, rows, "kafka", kafka | {"kafka.compression.type": codec}),
-            BATCHED_SINK: _saved(frame, rows, "kafka", kafka | {"kafka.compression.type": codec} | BATCHED),
-            "ceiling": _saved(frame, rows, "toy_sink", {}),
+            "kafkalog": _kafkalog(frame, rows, codec, Path(request["folder"])),
+            SINK: _sink(frame, rows, "kafka", kafka | {"kafka.compression.type": codec}),
+            BATCHED_SINK: _sink(frame, rows, "kafka", kafka | {"kafka.compression.type": codec} | BATCHED),
+            "ceiling": _sink(frame, rows, "toy_sink", {}),
         }
-        for one in in_turn(
-            work(asked["cores"]),
+        for measurement in measure_in_turn(
+            work(request["cores"]),
             codec,
             contenders,
             size_bytes=rows * (KEY_BYTES + VALUE_BYTES),
             rows=rows,
-            runs=asked["runs"],
+            runs=request["runs"],
             warmups=1,
         ):
-            yield asdict(one)
+            yield asdict(measurement)
 
 
 def _rows(spark: SparkSession, count: int) -> DataFrame:
@@ -57,9 +57,9 @@ def _rows(spark: SparkSession, count: int) -> DataFrame:
     )
 
 
-def _saved(frame: DataFrame, rows: int, sink: str, options: dict[str, str]) -> Callable[[], Pass]:
+def _sink(frame: DataFrame, rows: int, source: str, options: dict[str, str]) -> Callable[[], Pass]:
     def run() -> Pass:
-        frame.write.format(sink).mode("append").options(**options).save()
+        frame.write.format(source).mode("append").options(**options).save()
         return Pass(rows)
 
     return run

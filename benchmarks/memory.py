@@ -1,4 +1,4 @@
-"""Memory: how far a process grew above its start, by the kernel's own record of its peak (Linux only)."""
+"""Measure how much a process grows, by the peak that the Linux kernel records for it."""
 
 import json
 import re
@@ -16,7 +16,7 @@ KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What one reader took at most while it read one topic."""
+    """The memory of one contender: resident bytes at its start and at their peak."""
 
     contender: str
     corpus: str
@@ -28,38 +28,38 @@ class Growth:
         return self.peak_bytes - self.start_bytes
 
 
-def peak_reset(name: str) -> dict[int, int]:
-    """Resident bytes, by pid, of what this process started with `name` in its command; peaks begin anew."""
+def reset_peaks(name: str) -> dict[int, int]:
+    """Reset the peaks of descendant processes with `name` in their command; return resident bytes by pid."""
     return {pid: _reset(Path("/proc", str(pid))) for pid in _descendants(name)}
 
 
 def peaks(name: str) -> dict[int, int]:
-    """The most that each of them had resident since."""
+    """Return the peaks, in bytes by pid, of descendant processes with `name` in their command."""
     return {pid: _status(Path("/proc", str(pid)), "VmHWM") for pid in _descendants(name)}
 
 
-def of_partition_log(partition: Path, topic: str, columns: Sequence[str]) -> Growth:
-    """In a fresh process: everything imported, then the partition read from end to end."""
-    command = [sys.executable, "-m", "benchmarks.growth", str(partition), topic, *columns]
+def measure_partition_log(partition: Path, topic: str, columns: Sequence[str]) -> Growth:
+    """Read a whole partition in a new process and return that process's growth after its imports."""
+    command = [sys.executable, "-m", "benchmarks.memory", str(partition), topic, *columns]
     return Growth(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
 
 
-def reset_self() -> int:
-    """Resident bytes of this process; its peak begins anew."""
+def reset_own_peak() -> int:
+    """Reset the peak of this process; return its resident bytes."""
     return _reset(Path("/proc/self"))
 
 
-def peak_of_self() -> int:
+def own_peak() -> int:
     return _status(Path("/proc/self"), "VmHWM")
 
 
 def _read(partition: str, topic: str, columns: list[str]) -> Growth:
     from native_log.log import PartitionLog
 
-    start = reset_self()
+    start = reset_own_peak()
     for _ in PartitionLog.open(Path(partition)).read(columns=columns):
         pass
-    return Growth("PartitionLog.read", topic, start, peak_of_self())
+    return Growth("PartitionLog.read", topic, start, own_peak())
 
 
 def _reset(process: Path) -> int:
@@ -68,13 +68,13 @@ def _reset(process: Path) -> int:
 
 
 def _status(process: Path, field: str) -> int:
-    found = re.search(rf"^{field}:\s+(\d+) kB$", (process / "status").read_text(), re.MULTILINE)
-    return int(found[1]) * KIB if found else 0
+    match = re.search(rf"^{field}:\s+(\d+) kB$", (process / "status").read_text(), re.MULTILINE)
+    return int(match[1]) * KIB if match else 0
 
 
 def _descendants(name: str) -> Iterator[int]:
     for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):  # or a zombie, which is one of these
+        with suppress(psutil.NoSuchProcess):  # zombies raise it, too
             if any(name in word for word in process.cmdline()):
                 yield process.pid
 

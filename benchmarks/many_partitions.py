@@ -1,4 +1,4 @@
-"""A log directory of very many small partitions, made from one batch of a broker as a broker leaves them."""
+"""Make a log directory of many small partitions from one batch that a broker wrote."""
 
 import base64
 import shutil
@@ -17,11 +17,14 @@ CHECKPOINTS = (
 
 
 def make(folder: Path, seed: Corpus, partitions: int) -> tuple[Path, int]:
-    """Partitions of SEGMENTS segments, one batch each; returns the directory and its number of records."""
+    """Make partitions with SEGMENTS segments of one batch each, unless an earlier run has made them.
+
+    Returns the log directory and its number of records.
+    """
     batch = _first_batch(seed.segments("seed")[0])
     records = struct.unpack_from(">i", batch, 57)[0]
-    log_dir, made = folder / f"many-{partitions}", folder / f"many-{partitions}.made"
-    if not made.exists():
+    log_dir, complete = folder / f"many-{partitions}", folder / f"many-{partitions}.made"
+    if not complete.exists():
         shutil.rmtree(log_dir, ignore_errors=True)
         log_dir.mkdir(parents=True)
         names = [divmod(number, PARTITIONS_PER_TOPIC) for number in range(partitions)]
@@ -32,7 +35,7 @@ def make(folder: Path, seed: Corpus, partitions: int) -> tuple[Path, int]:
             (log_dir / checkpoint).write_text(f"0\n{len(lines)}\n{''.join(lines)}")
         shutil.copy(seed.log_dir / "meta.properties", log_dir)
         (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
-        made.touch()
+        complete.touch()
     return log_dir, partitions * SEGMENTS * records
 
 
@@ -44,7 +47,7 @@ def _make_partition(path: Path, topic: int, batch: bytes, records: int) -> None:
     max_timestamp = batch[35:43]
     for segment in range(SEGMENTS):
         base_offset = segment * records
-        # The base offset is outside of what a batch's CRC covers.
+        # The CRC of a batch does not cover its base offset.
         (path / f"{base_offset:020}.log").write_bytes(struct.pack(">q", base_offset) + batch[8:])
         (path / f"{base_offset:020}.index").touch()
         (path / f"{base_offset:020}.timeindex").write_bytes(max_timestamp + struct.pack(">i", records - 1))

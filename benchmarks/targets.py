@@ -1,0 +1,92 @@
+"""Performance targets of kafkalog, relative to its peers: the first table of RESULTS.md."""
+
+from dataclasses import dataclass
+
+from benchmarks import compaction, kernel, latency, sinks, write
+from benchmarks.corpus import COMPACT, GIANT
+
+JAVA = ("Java MemoryRecords", "Java FileRecords")
+SOURCE, TUNED, CEILING = "Spark's kafka source", "Spark's kafka source, tuned", "ceiling"
+WORKER_LIMIT_MIB = 256
+# The limit does not apply to compaction, whose memory is set by log.cleaner.dedupe.buffer.size.
+UNLIMITED = "kafkalog_spark.compact"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`ours` must be at least `ratio` times as fast as the fastest of `peers`, measured in turn.
+
+    Without a corpus, the target applies to every corpus, and the lowest ratio is reported.
+    """
+
+    work: str
+    corpus: str | None
+    ours: str
+    peers: tuple[str, ...]
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`ours` must take at most `seconds`."""
+
+    work: str
+    ours: str
+    seconds: float
+
+
+TARGETS = (
+    Target(kernel.SEVEN, "small100-none", "kernel", JAVA, 2.5),
+    Target(kernel.SEVEN, "small100-lz4", "kernel", JAVA, 3),
+    Target(kernel.SEVEN, "small100-snappy", "kernel", JAVA, 3),
+    Target(kernel.SEVEN, "small100-zstd", "kernel", JAVA, 2),
+    Target(kernel.SEVEN, "small100-gzip", "kernel", JAVA, 4),
+    Target(kernel.SEVEN, None, "kernel", JAVA, 1),
+    Target(kernel.ONE_FILE, "small100-none", "kernel", ("aiokafka",), 10),
+    Target(kernel.ONE_FILE, "small100-none", "kernel", ("kafka-python",), 150),
+    Target(kernel.HEADERS, "small100-none", "kernel", ("Java FileRecords",), 1),
+    Target(kernel.SOME, "small100-none", "offset,timestamp", ("all seven",), 1),
+    Target(kernel.SOME, "small100-none", "key", ("all seven",), 1),
+    Target(kernel.PARTITION_LOG, "small100-none", "PartitionLog.read", ("kernel",), 0.9),
+    *(
+        target
+        for cores in (2, 4)
+        for target in (
+            Target(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (CEILING,), 0.9),
+            Target(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 4.5),
+            Target(f"seven columns to noop, local[{cores}]", "small100-none", "kafkalog", (TUNED,), 2.5),
+            Target(f"sum(length(value)), local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 8),
+            Target(f"count(offset), local[{cores}]", "small100-none", "kafkalog", (SOURCE,), 12),
+        )
+    ),
+    *(
+        Target(write.ENCODE, f"small100, {codec}", "kernel", (write.BUILDER,), ratio)
+        for codec, ratio in (("none", 3), ("lz4", 3), ("snappy", 3), ("zstd", 1.5), ("gzip", 3))
+    ),
+    *(
+        Target(write.APPEND, f"small100, {codec}", "PartitionLog.append", ("kernel",), 0.8)
+        for codec in ("none", "lz4")
+    ),
+    *(
+        target
+        for codec in ("none", "lz4")
+        for target in (
+            Target(sinks.work(2), codec, "kafkalog", (sinks.SINK,), 4),
+            Target(sinks.work(2), codec, "kafkalog", (sinks.BATCHED_SINK,), 2.5),
+        )
+    ),
+    *(
+        Target(compaction.work(topic), topic.name, "native_log.compact", (compaction.LOG_CLEANER,), ratio)
+        for topic, ratio in zip(COMPACT, (10, 8, 8, 8), strict=True)
+    ),
+    *(
+        Target(compaction.work(topic), topic.name, compaction.SPARK, (compaction.LOG_CLEANER,), ratio)
+        for topic, ratio in ((COMPACT[2], 8), (COMPACT[3], 8), (GIANT, 15))
+    ),
+)
+LIMITS = (
+    Limit(latency.FIRST_ROW, "kafkalog, first query of a session", 1),
+    Limit(latency.PLAN, "LogDir: every partition opened", 5),
+    Limit(latency.PLAN, f"Spark, local[{latency.CORES}]", 5),
+    Limit(latency.READ, f"Spark, local[{latency.CORES}]", 10),
+)
