@@ -168,27 +168,27 @@ def _number(name: str, text: str, unit: int, least: int, most: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
+class _ConfigKey:
     names: tuple[tuple[str, int], ...]
     """(name, factor from its unit to the unit of the attribute), by descending precedence."""
     parse: Callable[[str, str, int], object]
 
 
-def _whole(least: int, most: int, *names: str | tuple[str, int]) -> _Setting:
-    return _Setting(
+def _integer(least: int, most: int, *names: str | tuple[str, int]) -> _ConfigKey:
+    return _ConfigKey(
         tuple((name, 1) if isinstance(name, str) else name for name in names),
         lambda name, text, unit: _number(name, text, unit, least, most),
     )
 
 
-def _one_of(allowed: tuple[str, ...], *names: str) -> _Setting:
+def _choice(allowed: tuple[str, ...], *names: str) -> _ConfigKey:
     def parse(name: str, text: str, _: int) -> str:
         match = next((value for value in allowed if value.lower() == text.lower()), None)
         if match is None:
             raise InvalidConfigError(f"{name}: expected one of {', '.join(allowed)}, found {text!r}")
         return match
 
-    return _Setting(tuple((name, 1) for name in names), parse)
+    return _ConfigKey(tuple((name, 1) for name in names), parse)
 
 
 def _boolean(name: str, text: str, _: int) -> bool:
@@ -203,14 +203,14 @@ def _compression_type(name: str, text: str, _: int) -> str:
     return "none" if text.lower() == "uncompressed" else text.lower()
 
 
-def _level(codec: Codec) -> _Setting:
+def _level(codec: Codec) -> _ConfigKey:
     def parse(name: str, text: str, unit: int) -> int:
         level = _number(name, text, unit, codec.min_level, codec.max_level)
         if not codec.has_level(level):
             raise InvalidConfigError(f"{name}: expected {codec.levels}, found {level}")
         return level
 
-    return _Setting(((f"compression.{codec.name}.level", 1),), parse)
+    return _ConfigKey(((f"compression.{codec.name}.level", 1),), parse)
 
 
 def _ratio(name: str, text: str, _: int) -> float:
@@ -230,21 +230,21 @@ def _policy(name: str, text: str, _: int) -> frozenset[str]:
     return policies
 
 
-_SETTINGS: dict[str, _Setting] = {
+_SETTINGS: dict[str, _ConfigKey] = {
     # Brokers up to 3.9 accept less than 1 MiB, newer ones do not. All brokers read small segments.
-    "segment_bytes": _whole(14, _MAX_INT, "internal.segment.bytes", "segment.bytes", "log.segment.bytes"),
-    "segment_ms": _whole(1, _MAX_LONG, "segment.ms", "log.roll.ms", ("log.roll.hours", _MS_PER_HOUR)),
-    "segment_jitter_ms": _whole(
+    "segment_bytes": _integer(14, _MAX_INT, "internal.segment.bytes", "segment.bytes", "log.segment.bytes"),
+    "segment_ms": _integer(1, _MAX_LONG, "segment.ms", "log.roll.ms", ("log.roll.hours", _MS_PER_HOUR)),
+    "segment_jitter_ms": _integer(
         0, _MAX_LONG, "segment.jitter.ms", "log.roll.jitter.ms", ("log.roll.jitter.hours", _MS_PER_HOUR)
     ),
-    "segment_index_bytes": _whole(4, _MAX_INT, "segment.index.bytes", "log.index.size.max.bytes"),
-    "index_interval_bytes": _whole(0, _MAX_INT, "index.interval.bytes", "log.index.interval.bytes"),
-    "preallocate": _Setting((("preallocate", 1), ("log.preallocate", 1)), _boolean),
-    "max_message_bytes": _whole(0, _MAX_INT, "max.message.bytes", "message.max.bytes"),
-    "message_timestamp_type": _one_of(
+    "segment_index_bytes": _integer(4, _MAX_INT, "segment.index.bytes", "log.index.size.max.bytes"),
+    "index_interval_bytes": _integer(0, _MAX_INT, "index.interval.bytes", "log.index.interval.bytes"),
+    "preallocate": _ConfigKey((("preallocate", 1), ("log.preallocate", 1)), _boolean),
+    "max_message_bytes": _integer(0, _MAX_INT, "max.message.bytes", "message.max.bytes"),
+    "message_timestamp_type": _choice(
         ("CreateTime", "LogAppendTime"), "message.timestamp.type", "log.message.timestamp.type"
     ),
-    "message_timestamp_before_max_ms": _whole(
+    "message_timestamp_before_max_ms": _integer(
         0,
         _MAX_LONG,
         "message.timestamp.before.max.ms",
@@ -252,7 +252,7 @@ _SETTINGS: dict[str, _Setting] = {
         "message.timestamp.difference.max.ms",
         "log.message.timestamp.difference.max.ms",
     ),
-    "message_timestamp_after_max_ms": _whole(
+    "message_timestamp_after_max_ms": _integer(
         0,
         _MAX_LONG,
         "message.timestamp.after.max.ms",
@@ -261,14 +261,14 @@ _SETTINGS: dict[str, _Setting] = {
         "log.message.timestamp.difference.max.ms",
     ),
     # In a broker's configuration, the setting of the same name is the default of all topics.
-    "compression_type": _Setting((("compression.type", 1),), _compression_type),
+    "compression_type": _ConfigKey((("compression.type", 1),), _compression_type),
     "compression_gzip_level": _level(GZIP),
     "compression_lz4_level": _level(LZ4),
     "compression_zstd_level": _level(ZSTD),
-    "flush_messages": _whole(1, _MAX_LONG, "flush.messages", "log.flush.interval.messages"),
-    "flush_ms": _whole(0, _MAX_LONG, "flush.ms", "log.flush.interval.ms"),
-    "cleanup_policy": _Setting((("cleanup.policy", 1), ("log.cleanup.policy", 1)), _policy),
-    "retention_ms": _whole(
+    "flush_messages": _integer(1, _MAX_LONG, "flush.messages", "log.flush.interval.messages"),
+    "flush_ms": _integer(0, _MAX_LONG, "flush.ms", "log.flush.interval.ms"),
+    "cleanup_policy": _ConfigKey((("cleanup.policy", 1), ("log.cleanup.policy", 1)), _policy),
+    "retention_ms": _integer(
         -1,
         _MAX_LONG,
         "retention.ms",
@@ -276,21 +276,21 @@ _SETTINGS: dict[str, _Setting] = {
         ("log.retention.minutes", _MS_PER_MINUTE),
         ("log.retention.hours", _MS_PER_HOUR),
     ),
-    "retention_bytes": _whole(-(2**63), _MAX_LONG, "retention.bytes", "log.retention.bytes"),
-    "delete_retention_ms": _whole(0, _MAX_LONG, "delete.retention.ms", "log.cleaner.delete.retention.ms"),
-    "min_cleanable_dirty_ratio": _Setting(
+    "retention_bytes": _integer(-(2**63), _MAX_LONG, "retention.bytes", "log.retention.bytes"),
+    "delete_retention_ms": _integer(0, _MAX_LONG, "delete.retention.ms", "log.cleaner.delete.retention.ms"),
+    "min_cleanable_dirty_ratio": _ConfigKey(
         (("min.cleanable.dirty.ratio", 1), ("log.cleaner.min.cleanable.ratio", 1)), _ratio
     ),
-    "min_compaction_lag_ms": _whole(
+    "min_compaction_lag_ms": _integer(
         0, _MAX_LONG, "min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"
     ),
-    "max_compaction_lag_ms": _whole(
+    "max_compaction_lag_ms": _integer(
         1, _MAX_LONG, "max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"
     ),
-    "file_delete_delay_ms": _whole(0, _MAX_LONG, "file.delete.delay.ms", "log.segment.delete.delay.ms"),
-    "producer_id_expiration_ms": _whole(1, _MAX_INT, "producer.id.expiration.ms"),
-    "log_cleaner_dedupe_buffer_size": _whole(1 << 10, _MAX_LONG, "log.cleaner.dedupe.buffer.size"),
-    "log_cleaner_threads": _whole(1, _MAX_INT, "log.cleaner.threads"),
+    "file_delete_delay_ms": _integer(0, _MAX_LONG, "file.delete.delay.ms", "log.segment.delete.delay.ms"),
+    "producer_id_expiration_ms": _integer(1, _MAX_INT, "producer.id.expiration.ms"),
+    "log_cleaner_dedupe_buffer_size": _integer(1 << 10, _MAX_LONG, "log.cleaner.dedupe.buffer.size"),
+    "log_cleaner_threads": _integer(1, _MAX_INT, "log.cleaner.threads"),
 }
 SETTINGS_BY_NAME = frozenset(name for setting in _SETTINGS.values() for name, _ in setting.names)
 """All setting names that LogConfig.parse knows."""

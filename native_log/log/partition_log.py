@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.arguments import Compression, IsolationLevel, Mode, Origin
-    from native_log.log.reading.log_range import ReadOptions
+    from native_log.log.reading.log_range import ReadArguments
     from native_log.log.writing.append_context import AppendContext
     from native_log.log.writing.appender import LogAppender
     from native_log.log.writing.encoded_batches import EncodedBatches
@@ -127,7 +127,7 @@ class PartitionLog(LocalLog):
         end_offset: int | None = None,
         columns: Sequence[str] | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
-        **options: Unpack[ReadOptions],
+        **options: Unpack[ReadArguments],
     ) -> pa.RecordBatchReader:
         """Read the records of `range(start_offset, end_offset)` as record batches.
 
@@ -154,7 +154,7 @@ class PartitionLog(LocalLog):
         end_offset: int | None = None,
         columns: Sequence[str] | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
-        **options: Unpack[ReadOptions],
+        **options: Unpack[ReadArguments],
     ) -> LogScan:
         """Return a source that can be read more than once, for queries that read a table twice or run again.
 

@@ -39,7 +39,7 @@ def read_message(message: Message, version: int, buffer: Buffer) -> dict[str, An
     Raises:
         MessageError: the bytes are too short or invalid.
     """
-    return _Reader(version, version in message.flexible, buffer).fields(message.fields)
+    return _FieldReader(version, version in message.flexible, buffer).fields(message.fields)
 
 
 def read_versioned(message: Message, buffer: Buffer) -> tuple[int, dict[str, Any]]:
@@ -97,7 +97,7 @@ class Buffer:
         raise MessageError("expected a varint of 5 bytes at most, found a longer one")
 
 
-class _Reader:
+class _FieldReader:
     """Reads one message."""
 
     def __init__(self, version: int, is_flexible: bool, buffer: Buffer) -> None:
@@ -119,7 +119,7 @@ class _Reader:
             field = fields.get(self._buffer.unsigned_varint())
             content = Buffer(self._buffer.take(self._buffer.unsigned_varint()))
             if field is not None:
-                value = _Reader(self._version, self._is_flexible, content)._value(field)
+                value = _FieldReader(self._version, self._is_flexible, content)._value(field)
                 found[field.name] = (value, field.default)
         return found
 

@@ -22,7 +22,7 @@ DEFAULT_MAP_BYTES = 128 << 20
 """Of keys that `latest` holds, as for a broker's cleaner (log.cleaner.dedupe.buffer.size)."""
 
 
-class ReadOptions(TypedDict, total=False):
+class ReadArguments(TypedDict, total=False):
     """The keywords of LogRange.read."""
 
     mode: Mode

@@ -10,7 +10,7 @@ import pyarrow as pa
 from native_log.log.reading.reader import check_mode, record_schema
 
 if TYPE_CHECKING:
-    from native_log.log.reading.log_range import LogRange, ReadOptions
+    from native_log.log.reading.log_range import LogRange, ReadArguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class LogScan:
 
     range: LogRange
     columns: tuple[str, ...]
-    how: ReadOptions
+    how: ReadArguments
 
     def __post_init__(self) -> None:
         """Raises ValueError: an unknown column or mode."""
