@@ -51,6 +51,6 @@ def _partitions(ctx: click.Context) -> Iterator[tuple[str, int]]:
         with suppress(OSError):
             names += os.listdir(directory)  # noqa: PTH208
         for name in names:
-            found = parse_partition_name(name)
-            if found is not None and found.kind is PartitionKind.NORMAL:
-                yield found.topic, found.partition
+            partition = parse_partition_name(name)
+            if partition is not None and partition.kind is PartitionKind.NORMAL:
+                yield partition.topic, partition.partition

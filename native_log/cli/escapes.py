@@ -109,12 +109,12 @@ def _escape(
     """Replace bytes in all values. Return None if too many kinds of them occur, or any of `others`."""
     data = bytes(concatenated_values(values))
     rest = bytes(code for code in range(256) if code not in escapes and code not in others)
-    found = set(data.translate(None, rest))
-    if any(others[code].search(data) for code in found & others.keys()):
+    present = set(data.translate(None, rest))
+    if any(others[code].search(data) for code in present & others.keys()):
         return None
-    if len(found - others.keys()) > _MAX_PASSES:
+    if len(present - others.keys()) > _MAX_PASSES:
         return None
-    for code in (code for code in escapes if code in found):
+    for code in (code for code in escapes if code in present):
         values = pc.replace_substring(values, pattern=bytes([code]), replacement=escapes[code])
     return values
 

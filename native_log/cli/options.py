@@ -19,17 +19,17 @@ MAX_LONG = 2**63 - 1
 
 
 class Long(click.ParamType[int]):
-    """An integer of 64 bits, at least `least`. (click's IntRange would show the limits in the help.)"""
+    """An integer of 64 bits, at least `minimum`. (click's IntRange would show the limits in the help.)"""
 
     name = "integer"
 
-    def __init__(self, least: int) -> None:
-        self._least = least
+    def __init__(self, minimum: int) -> None:
+        self._minimum = minimum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         number = click.INT.convert(value, param, ctx)
-        if not self._least <= number <= MAX_LONG:
-            self.fail(f"expected an integer from {self._least} to {MAX_LONG}, found {value}", param, ctx)
+        if not self._minimum <= number <= MAX_LONG:
+            self.fail(f"expected an integer from {self._minimum} to {MAX_LONG}, found {value}", param, ctx)
         return number
 
 

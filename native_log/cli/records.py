@@ -89,10 +89,10 @@ def find_range(log: PartitionLog, query: RecordQuery) -> tuple[int, int]:
             raise OutsideLogError(f"{has}: --end-offset {query.end_offset} is before them")
         stop = min(query.end_offset, end)
     if query.filter.from_ms is not None:
-        found = log.offset_for_timestamp(
+        first_in_time = log.offset_for_timestamp(
             query.filter.from_ms, isolation_level=query.isolation_level, mode=query.mode
         )
-        start = stop if found is None else max(start, found)
+        start = stop if first_in_time is None else max(start, first_in_time)
     if query.tail is not None and start < stop:
         start = tail_start(lambda low, high: _offsets(log, query, low, high), start, stop, query.tail)
     return start, max(start, stop)

@@ -84,7 +84,7 @@ def _format_value(buffer: Buffer) -> str:
         raise MessageError(f"unknown metadata record with id {api_key}")
     data = read_message(message, version, buffer)
     if buffer.left:
-        raise MessageError(f"found {buffer.left} bytes after a {_type_name(message)}")
+        raise MessageError(f"expected the end of a {_type_name(message)}, found {buffer.left} more bytes")
     return json_text({"type": _type_name(message), "version": version, "data": data})
 
 

@@ -114,14 +114,14 @@ class _FieldReader:
 
     def _tagged(self, fields: dict[int | None, Field]) -> dict[str, tuple[Any, Any]]:
         """Read the tagged fields. Return values and defaults of the known ones, and skip the others."""
-        found = {}
+        tagged = {}
         for _ in range(self._buffer.unsigned_varint()):
             field = fields.get(self._buffer.unsigned_varint())
             content = Buffer(self._buffer.take(self._buffer.unsigned_varint()))
             if field is not None:
                 value = _FieldReader(self._version, self._is_flexible, content)._value(field)
-                found[field.name] = (value, field.default)
-        return found
+                tagged[field.name] = (value, field.default)
+        return tagged
 
     def _value(self, field: Field) -> Any:
         if not field.is_array:

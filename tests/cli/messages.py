@@ -1,4 +1,4 @@
-"""Bytes of Kafka's own messages, made up by their schemas."""
+"""Write messages of Kafka by their schemas, with arbitrary values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DOUBLES = [0.0, -0.0, 1.0, 0.1, *_LARGE, *_SMALL]
 def written(
     message: Message, version: int, random: Random, given: Mapping[str, bytes] = MappingProxyType({})
 ) -> bytes:
-    """A message of this version with values of all kinds, but for those `given` by their field's name."""
+    """Write a message of this version with values of all kinds. `given` overrides values by field name."""
     return _Writer(version, version in message.flexible, random, given).fields(message.fields)
 
 

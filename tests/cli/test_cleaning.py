@@ -36,7 +36,7 @@ COMMANDS = {
 
 @pytest.fixture(params=COMMANDS)
 def command(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ...]:
-    """A command line that changes a copy of a broker's log directory."""
+    """Return a command line that changes a copy of a broker's log directory."""
     fixture, options = COMMANDS[request.param]
     data = shutil.copytree(V41 / fixture / "data", tmp_path / "data", copy_function=shutil.copy2)
     return (request.param, str(data), *options)
@@ -245,7 +245,7 @@ def test_a_settings_file_does_not_enable_retention_of_compacted_topics(tmp_path:
     assert decisions(*asked, "-c", "cleanup.policy=delete") == {("deleted", "retention.ms")}
 
 
-def test_compact_skips_topics_that_nothing_asks_to_compact(tmp_path: Path) -> None:
+def test_compact_skips_topics_without_the_policy(tmp_path: Path) -> None:
     data = shutil.copytree(V41 / "plain-none/data", tmp_path / "data")
     before = files((), tmp_path)
     result = run("compact", str(data), "-y", "-c", "min.cleanable.dirty.ratio=0")
@@ -261,7 +261,7 @@ def test_records_without_a_key_are_counted() -> None:
 
 
 @pytest.mark.parametrize("command", ["retain", "compact", "erase"])
-def test_the_controllers_log_is_left_alone(command: str) -> None:
+def test_the_controllers_log_is_rejected(command: str) -> None:
     data = V41 / "whole-broker/data"
     options = ("--header", "h") if command == "erase" else ()
     result = run(command, str(data), "-t", "__cluster_metadata", "-n", *options)

@@ -1,4 +1,4 @@
-"""What the shell completes, and what is loaded for it."""
+"""Shell completion, and the modules that it loads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATA = str(GOLDEN / "kafka-4.1/whole-broker/data")
 
 
 def completed(*arguments: str, incomplete: str = "") -> list[tuple[str, str]]:
-    """(kind, value) of each proposal."""
+    """Return kind and value of each proposal."""
     shell = ShellComplete(kafkalog, {}, "kafkalog", "_KAFKALOG_COMPLETE")
     return [(one.type, one.value) for one in shell.get_completions(list(arguments), incomplete)]
 
@@ -26,7 +26,7 @@ def values(*arguments: str, incomplete: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("command", [name for name in kafkalog.commands if name != "dump-log"])
-def test_paths_are_left_to_the_shell(command: str) -> None:
+def test_the_shell_completes_paths(command: str) -> None:
     assert completed(command, incomplete="/va") == [("dir", "/va")]
     assert completed(command, "/var/a", incomplete="") == [("dir", "")]
 

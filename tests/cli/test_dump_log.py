@@ -1,4 +1,4 @@
-"""kafkalog dump-log, against what kafka-dump-log prints of the same files."""
+"""kafkalog dump-log, compared with the output of kafka-dump-log for the same files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def output(*arguments: object) -> list[str]:
 
 
 @pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: str(dump.parent.relative_to(GOLDEN)))
-def test_line_by_line_what_kafkas_tool_prints(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_is_that_of_kafka_dump_log(dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = dump.parent / "data"
     monkeypatch.chdir(data)
     printed: dict[str, Any] = json.loads(gzip.decompress(dump.read_bytes()))
@@ -108,7 +108,7 @@ UPLOADED = b"\1\1\0\2t" + bytes(16) + b"\0\0\0\3\0" + bytes(16) + b"\0" + bytes(
             "cluster-metadata",
             None,
             TOPIC + b"xx",
-            "payload: Error at 7, skipping. found 2 bytes after a TOPIC_RECORD",
+            "payload: Error at 7, skipping. expected the end of a TOPIC_RECORD, found 2 more bytes",
         ),
         (
             "cluster-metadata",
@@ -147,7 +147,7 @@ def test_records_of_internal_topics(
 
 
 def test_a_change_of_the_quorums_leader() -> None:
-    """Of version 1, which kafka-dump-log 4.1 cannot read."""
+    """kafka-dump-log 4.1 cannot read version 1."""
     voter = b"\0\0\0\1" + b"\1" * 16 + b"\0"
     said = format_control_record(b"\0\0\0\2", b"\0\1\0\0\0\1\2" + voter + b"\2" + voter + b"\0")
     voters = '[{"voterId":1,"voterDirectoryId":"AQEBAQEBAQEBAQEBAQEBAQ"}]'
@@ -187,7 +187,7 @@ def test_an_index_that_is_not_of_its_log(tmp_path: Path) -> None:
     )
 
 
-def test_damage_ends_it_behind_what_could_be_read(tmp_path: Path) -> None:
+def test_records_before_damage_are_printed(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(batch(0) + b"\0" * 8 + b"\0\0\0\3" + b"x" * 100)
     result = run(path)
@@ -212,8 +212,8 @@ TAIL = (0).to_bytes(8, "big")
         TAIL + (500).to_bytes(4, "big") + bytes(4) + b"\x09" + b"x" * 30,  # an unknown magic
     ],
 )
-def test_what_goes_beyond_the_end_is_counted(tmp_path: Path, tail: bytes) -> None:
-    """As kafka-dump-log 4.1.1 said of these files: the size field alone decides."""
+def test_bytes_after_the_last_batch_are_counted(tmp_path: Path, tail: bytes) -> None:
+    """As in kafka-dump-log 4.1.1, the size field alone decides."""
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(batch(0) + tail)
     *_, last = output(path)
@@ -252,7 +252,7 @@ def test_files_of_another_kind_and_missing_ones(tmp_path: Path) -> None:
         assert result.stderr == f"kafkalog: {tmp_path / name}: No such file or directory\n"
 
 
-def test_a_file_whose_name_is_no_offset(tmp_path: Path) -> None:
+def test_a_file_name_without_an_offset_is_an_error(tmp_path: Path) -> None:
     for name in ("x.log", "x.index", "x.timeindex"):
         (tmp_path / name).write_bytes(bytes(24))
         result = run(tmp_path / name)

@@ -1,4 +1,4 @@
-"""The commands, on directories that brokers wrote."""
+"""The reading commands, on directories that brokers wrote."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def output(*arguments: object) -> str:
 
 
 def records(*arguments: object) -> list[dict[str, Any]]:
-    """What `cat --format json` gives, data as bytes, in the form of conftest.read_rows."""
+    """Return the output of `cat --format json` in the form of conftest.read_rows, with data as bytes."""
 
     def plain(value: str | dict[str, str] | None) -> bytes | None:
         if isinstance(value, dict):
@@ -72,7 +72,7 @@ def golden_rows(
 
 
 class TestVersion:
-    def test_it_names_the_version_and_what_reads_records(self) -> None:
+    def test_version_and_implementation(self) -> None:
         assert output("--version") == f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})\n"
 
     def test_alone_it_shows_its_help(self) -> None:
@@ -80,7 +80,7 @@ class TestVersion:
 
 
 class TestLs:
-    def test_json_has_what_the_broker_said(self) -> None:
+    def test_json_has_the_offsets_of_the_broker(self) -> None:
         found = json.loads(output("ls", WHOLE_BROKER, "--json"))
         (log_dir,) = found["logDirs"]
         assert (log_dir["nodeId"], log_dir["cleanShutdown"], log_dir["lockedBy"]) == (1, True, None)
@@ -158,7 +158,7 @@ class TestCat:
             "kafka-4.1/compact-tomb-keep/round2-after",
         ],
     )
-    def test_json_is_what_a_consumer_got(self, fixture: str) -> None:
+    def test_json_has_the_records_of_a_consumer(self, fixture: str) -> None:
         expected = golden_rows(fixture)
         found = records(GOLDEN / fixture / "data", "--include-headers")
         for row in expected:
@@ -216,7 +216,7 @@ class TestCat:
         # A torn end is reported, once in a process.
         assert not result.stderr or ("torn" in fixture and "are ignored" in result.stderr)
 
-    def test_tail_does_not_read_what_lies_before(self, golden_copy: Callable[[str], Path]) -> None:
+    def test_tail_does_not_read_earlier_segments(self, golden_copy: Callable[[str], Path]) -> None:
         data = golden_copy("kafka-4.1/plain-none")
         first = data / "plain-none-0/00000000000000000000.log"
         first.write_bytes(b"\xff" * first.stat().st_size)
@@ -236,7 +236,7 @@ class TestCat:
             (2, 194),
         ]
 
-    def test_offsets_bound_what_is_printed(self) -> None:
+    def test_offsets_limit_the_output(self) -> None:
         assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 93) == [90, 91, 92]
         assert offsets(EVENTS_0, "--offset", 190) == [190, 191, 192, 193, 194]
         assert offsets(EVENTS_0, "--offset", 90, "--end-offset", 93, "--tail", 2) == [91, 92]
@@ -251,7 +251,7 @@ class TestCat:
             "kafkalog: trimmed-0 has offsets from 75 up to 270 (exclusive): offset 10 is before them\n"
         )
 
-    def test_times_bound_what_is_printed(self) -> None:
+    def test_times_limit_the_output(self) -> None:
         rows = golden_rows("kafka-4.1/timestamps")
         data = V41 / "timestamps/data"
         for time_ms in (
@@ -268,7 +268,7 @@ class TestCat:
 
     @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
     def test_times_are_those_of_records_not_of_markers(self, isolation_level: str) -> None:
-        """Markers, and records of aborted transactions, have times too."""
+        """Markers and records of aborted transactions have timestamps, too."""
         rows = golden_rows("kafka-4.1/txn", isolation_level=isolation_level)
         for time_ms in sorted({row["timestamp"] for row in rows})[::20]:
             options = ("--isolation-level", isolation_level, "--until", time_ms)
@@ -424,10 +424,10 @@ class TestDamage:
 
 
 class TestErrors:
-    """One line on stderr; 1 where the disk is to blame, 2 where the command line is."""
+    """An error is one line on stderr. The exit code is 1 for damaged files, 2 for a wrong command line."""
 
     @pytest.mark.parametrize(
-        ("arguments", "code", "says"),
+        ("arguments", "code", "message"),
         [
             (["ls", "/nowhere/at-all"], 2, "/nowhere/at-all: no such directory"),
             (["cat", WHOLE_BROKER / "meta.properties"], 2, "this is a file"),
@@ -475,15 +475,15 @@ class TestErrors:
             (["dog"], 2, "No such command 'dog'"),
         ],
     )
-    def test_errors(self, arguments: list[object], code: int, says: str) -> None:
+    def test_errors(self, arguments: list[object], code: int, message: str) -> None:
         result = run(*arguments)
         assert result.exit_code == code
         assert result.stdout == ""
         (line,) = result.stderr.splitlines()
         assert line.startswith("kafkalog: ")
-        assert says in line
+        assert message in line
 
-    def test_the_list_of_commands_cuts_nothing_off(self) -> None:
+    def test_the_list_of_commands_truncates_no_description(self) -> None:
         assert "..." not in output("--help").partition("Commands:")[2]
 
     def test_help_spells_modes_as_they_are(self) -> None:
@@ -505,7 +505,7 @@ class TestErrors:
 class TestProcess:
     COMMAND = (sys.executable, "-W", "ignore", "-c", "from native_log.cli import main; main()")
 
-    def test_a_pipe_whose_reader_goes_away_is_no_error(self) -> None:
+    def test_a_closed_pipe_is_no_error(self) -> None:
         with subprocess.Popen(
             [*self.COMMAND, "cat", V41 / "plain-none/data"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:
@@ -518,7 +518,7 @@ class TestProcess:
 
     @pytest.mark.parametrize("form", ["text", "json", "%o %k %s %T %K"])
     def test_records_are_printed_without_pandas(self, form: str) -> None:
-        """Which pyarrow imports for what Python values become Arrow's, and which takes half a second."""
+        """pyarrow imports pandas to convert some Python values, which takes half a second."""
         code = (
             "import sys; from native_log.cli.app import kafkalog\n"
             "try: kafkalog.main(sys.argv[1:])\n"
@@ -562,7 +562,7 @@ class TestProcess:
 
 
 def on_a_terminal(arguments: list[Any]) -> tuple[int, bytes]:
-    """Exit code and what is shown."""
+    """Return the exit code and the output."""
     ours, theirs = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     with subprocess.Popen(arguments, stdout=theirs, stderr=theirs, env=environment) as process:
@@ -571,7 +571,7 @@ def on_a_terminal(arguments: list[Any]) -> tuple[int, bytes]:
         try:
             while chunk := os.read(ours, 4096):
                 shown += chunk
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # On Linux this means that the other end is closed.
             pass
     os.close(ours)
     return process.returncode, shown

@@ -36,10 +36,10 @@ def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str]:
 
 
 def make_log(logs: Path) -> PartitionDir:
-    """A partition whose leader-epoch-checkpoint says what batches made by hand say."""
-    (made,) = LogDir.create(logs).create_topic("t")
-    (made.path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
-    return made
+    """Create a partition whose leader-epoch-checkpoint fits the batches that the tests write."""
+    (directory,) = LogDir.create(logs).create_topic("t")
+    (directory.path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    return directory
 
 
 def damaged(partition: GoldenPartition) -> bool:
@@ -49,7 +49,7 @@ def damaged(partition: GoldenPartition) -> bool:
 
 
 @pytest.mark.parametrize("partition", [p for p in PARTITIONS if not damaged(p)], ids=golden_id)
-def test_logs_that_brokers_left_in_order_have_no_problems(partition: GoldenPartition) -> None:
+def test_undamaged_logs_of_brokers_have_no_problems(partition: GoldenPartition) -> None:
     assert [str(problem) for problem in verify_log(open_golden(partition))] == []
 
 
@@ -109,22 +109,22 @@ def entry(*fields: int) -> bytes:
         ("snapshot", b"\0\1" + b"x" * 20, "expected a snapshot with checksum"),
     ],
 )
-def test_what_verify_says_of_files_beside_the_log(
+def test_verify_reports_wrong_files_beside_the_log(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, data: bytes | None, said: str
 ) -> None:
-    made = make_log(tmp_path / "logs")
-    (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3))
-    assert run(capsys, "verify", made.path)[0] == 0
-    file = made.path / f"{0:020d}.{kind}"
+    directory = make_log(tmp_path / "logs")
+    (directory.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3))
+    assert run(capsys, "verify", directory.path)[0] == 0
+    file = directory.path / f"{0:020d}.{kind}"
     if data is None:
         file.unlink()
     else:
         file.write_bytes(data)
-    code, out = run(capsys, "verify", made.path)
+    code, out = run(capsys, "verify", directory.path)
     assert code == 1
     assert str(file) in out and said in out
-    assert run(capsys, "recover", made.path)[0] == 0  # nothing goes that is not made again
-    assert run(capsys, "verify", made.path)[0] == 0
+    assert run(capsys, "recover", directory.path)[0] == 0  # It rebuilds everything that it removes.
+    assert run(capsys, "verify", directory.path)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -135,18 +135,18 @@ def test_what_verify_says_of_files_beside_the_log(
         (batch(0) + batch(3)[:-1], "position 145, offset 3: expected a batch of 145 bytes, found only 144"),
     ],
 )
-def test_what_verify_says_of_batches(
+def test_verify_reports_wrong_batches(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, said: str
 ) -> None:
-    made = make_log(tmp_path / "logs")
-    (made.path / f"{0:020d}.log").write_bytes(data)
-    code, out = run(capsys, "verify", made.path)
+    directory = make_log(tmp_path / "logs")
+    (directory.path / f"{0:020d}.log").write_bytes(data)
+    code, out = run(capsys, "verify", directory.path)
     assert code == 1
     assert said in out
 
 
-def test_verify_goes_on_behind_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = make_log(tmp_path / "logs")
+def test_verify_continues_after_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = make_log(tmp_path / "logs")
     size = len(batch(0))
     garbage = b"\xff" * 40
     files = {
@@ -154,10 +154,10 @@ def test_verify_goes_on_behind_damage(tmp_path: Path, capsys: pytest.CaptureFixt
         15: batch(15, crc=1) + batch(18) + batch(18) + batch(21)[:-1],
     }
     for base, data in files.items():
-        (made.path / f"{base:020d}.log").write_bytes(data)
+        (directory.path / f"{base:020d}.log").write_bytes(data)
         for kind in ("index", "timeindex"):
-            (made.path / f"{base:020d}.{kind}").touch()
-    code, out = run(capsys, "verify", made.path)
+            (directory.path / f"{base:020d}.{kind}").touch()
+    code, out = run(capsys, "verify", directory.path)
     replica = "Take the file from another replica"
     found: list[tuple[int, int, int, list[str]]] = [
         (0, size, 3, ["checksum", f" {size} bytes, up to position {2 * size}", "offsets 3 to 5,", replica]),
@@ -169,11 +169,11 @@ def test_verify_goes_on_behind_damage(tmp_path: Path, capsys: pytest.CaptureFixt
     *lines, end = out.splitlines()
     assert (code, end) == (1, "1 partition checked, 5 problems")
     for line, (base, position, offset, said) in zip(lines, found, strict=True):
-        assert line.startswith(f"{made.path}/{base:020d}.log, position {position}, offset {offset}: ")
+        assert line.startswith(f"{directory.path}/{base:020d}.log, position {position}, offset {offset}: ")
         assert [one for one in said if one not in line] == [], line
 
 
-def test_verify_misses_what_the_high_watermark_tells_of(
+def test_verify_reports_a_log_that_ends_below_its_high_watermark(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs = LogDir.create(tmp_path / "logs")
@@ -245,21 +245,24 @@ def test_errors_of_the_system_are_problems(
 def test_verify_takes_no_index_entry_of_damaged_bytes_for_wrong(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = make_log(tmp_path / "logs")
+    directory = make_log(tmp_path / "logs")
     size = len(batch(0))
-    (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3, crc=1) + batch(6))
-    index = made.path / f"{0:020d}.index"
+    (directory.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3, crc=1) + batch(6))
+    index = directory.path / f"{0:020d}.index"
     index.write_bytes(entry(5, size, 8, 2 * size))
-    assert run(capsys, "verify", made.path)[1].endswith("1 problem\n")
+    assert run(capsys, "verify", directory.path)[1].endswith("1 problem\n")
     index.write_bytes(entry(5, size, 8, 2 * size + 1))
-    assert "points to position 291 of the .log, where no batch begins" in run(capsys, "verify", made.path)[1]
+    assert (
+        "points to position 291 of the .log, where no batch begins"
+        in run(capsys, "verify", directory.path)[1]
+    )
 
 
 def test_truncated_data_can_be_saved_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
-    (made,) = log_dir.create_topic("t")
-    (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3, crc=1) + batch(6))
-    (made.path / f"{9:020d}.log").write_bytes(batch(9))
+    (directory,) = log_dir.create_topic("t")
+    (directory.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3, crc=1) + batch(6))
+    (directory.path / f"{9:020d}.log").write_bytes(batch(9))
     size = len(batch(0))
     arguments = ("recover", "--save-to", tmp_path / "saved", tmp_path / "logs")
     assert run(capsys, *arguments, "--dry-run")[0] == 1
@@ -269,7 +272,7 @@ def test_truncated_data_can_be_saved_and_read(tmp_path: Path, capsys: pytest.Cap
     assert LogDir(tmp_path / "logs").partition("t", 0).segments[-1].base_offset == 9
     code, out = run(capsys, *arguments, "--yes")
     assert code == 0
-    assert f"truncated at {made.path}/{0:020d}.log, position {size}, offset 3: the checksum" in out
+    assert f"truncated at {directory.path}/{0:020d}.log, position {size}, offset 3: the checksum" in out
     assert f"{3 * size} bytes including 1 later segment, with 6 readable records, are lost" in out
     saved = LogDir(tmp_path / "saved").partition("t", 0)
     read = saved.read(columns=["offset"], mode="dropMalformed")
@@ -281,11 +284,11 @@ def test_truncated_data_can_be_saved_and_read(tmp_path: Path, capsys: pytest.Cap
 def test_in_a_terminal_a_truncation_is_shown_and_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    made = make_log(tmp_path / "logs")
-    log = made.path / f"{0:020d}.log"
+    directory = make_log(tmp_path / "logs")
+    log = directory.path / f"{0:020d}.log"
     log.write_bytes(batch(0) + b"torn")
     monkeypatch.setattr(changes, "_is_terminal", lambda: True)
-    result = CliRunner().invoke(kafkalog, ["recover", str(made.path)], input=f"{answer}\n")
+    result = CliRunner().invoke(kafkalog, ["recover", str(directory.path)], input=f"{answer}\n")
     assert "would be truncated at" in result.output and "Proceed?" in result.output
     assert (log.read_bytes() == batch(0)) is (answer == "y")
     assert (result.exit_code == 0) is (answer == "y")
@@ -339,7 +342,7 @@ def test_refused_while_something_writes_there(
     assert run(capsys, "recover", tmp_path / "logs")[0] == 0
 
 
-def test_reindex_makes_what_was_lost_again(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reindex_restores_lost_indexes(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path = golden_copy("kafka-4.1/txn")
     (directory,) = (one for one in path.iterdir() if one.is_dir())
     transactions = {file.name: file.read_bytes() for file in directory.glob("*.txnindex")}
@@ -354,7 +357,7 @@ def test_reindex_makes_what_was_lost_again(golden_copy: Any, capsys: pytest.Capt
     assert run(capsys, "verify", path)[0] == 0
 
 
-def test_reindex_says_where_a_log_is_damaged(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reindex_reports_damage(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path = golden_copy("kafka-4.1/corrupt-bad-crc")
     with pytest.raises(SystemExit) as ended:
         kafkalog.main(["reindex", str(path)], prog_name="kafkalog")
@@ -476,16 +479,16 @@ def test_recover_as_json(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_recover_reports_the_damage_that_it_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = make_log(tmp_path / "logs")
-    (made.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3) + batch(3) + batch(6))
+    directory = make_log(tmp_path / "logs")
+    (directory.path / f"{0:020d}.log").write_bytes(batch(0) + batch(3) + batch(3) + batch(6))
     for option in ("--dry-run", "--yes"):
-        code, out = run(capsys, "recover", "--from-start", option, made.path)
+        code, out = run(capsys, "recover", "--from-start", option, directory.path)
         assert code == 1
         assert (
             f"{0:020d}.log, position {2 * len(batch(0))}, offset 3, which a broker's recovery does not repair"
             in out
         )
-    row = json.loads(run(capsys, "recover", "--json", "--from-start", "--yes", made.path)[1])
+    row = json.loads(run(capsys, "recover", "--json", "--from-start", "--yes", directory.path)[1])
     assert (row["status"], [one["position"] for one in row["damageKept"]]) == ("whole", [2 * len(batch(0))])
 
 
@@ -536,11 +539,11 @@ EPOCHS = [*[batch(i, leader_epoch=1) for i in (0, 3, 6)], *[batch(i, leader_epoc
 def test_leader_epochs(
     tmp_path: Path, batches: list[bytes], checkpoint: str | None, found: list[tuple[str, int | None, int]]
 ) -> None:
-    made = make_log(tmp_path / "logs")
-    (made.path / f"{0:020d}.log").write_bytes(b"".join(batches))
-    file = made.path / "leader-epoch-checkpoint"
+    directory = make_log(tmp_path / "logs")
+    (directory.path / f"{0:020d}.log").write_bytes(b"".join(batches))
+    file = directory.path / "leader-epoch-checkpoint"
     file.unlink()
     if checkpoint is not None:
         file.write_text(checkpoint)
-    problems = [one for one in rows(made.path) if one["kind"] == "leader-epochs"]
+    problems = [one for one in rows(directory.path) if one["kind"] == "leader-epochs"]
     assert [(one["path"].rpartition("/")[2], one["position"], one["offset"]) for one in problems] == found

@@ -146,6 +146,6 @@ def test_format_strings(form: str, row: dict[str, Any], shown: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["%", "%z", "\\q", "\\x4", "%o\\"])
-def test_what_a_format_string_cannot_mean_is_an_error(form: str) -> None:
+def test_an_invalid_format_string_is_an_error(form: str) -> None:
     with pytest.raises(ValueError, match="expected fields %t"):
         format_rendering(form)

@@ -24,7 +24,7 @@ from native_log.cli.runner import exit_code_of
         (errors.LogTruncatedError("x"), 1),
     ],
 )
-def test_damage_is_told_from_what_the_caller_got_wrong(error: errors.KafkaLogError, code: int) -> None:
+def test_damage_and_usage_errors_have_different_exit_codes(error: errors.KafkaLogError, code: int) -> None:
     assert exit_code_of(error) == code
 
 

@@ -36,7 +36,7 @@ def test_a_long_name_has_a_line_of_its_own() -> None:
     ]
 
 
-def test_nothing_is_lost_at_any_width() -> None:
+def test_tables_of_any_width_have_all_words() -> None:
     words = {
         "orders-0",
         "5",

@@ -16,7 +16,7 @@ def test_it_is_where_the_last_records_begin(offsets: set[int], count: int) -> No
     assert offsets_in(start, 41) == sorted(offsets)[max(0, len(offsets) - count) :]
 
 
-def test_nothing_is_read_where_all_offsets_are_wanted() -> None:
+def test_all_offsets_need_no_reading() -> None:
     def offsets_in(start: int, end: int) -> list[int]:
         pytest.fail(f"offsets from {start} to {end} are read")
 

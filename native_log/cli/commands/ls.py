@@ -34,9 +34,9 @@ def ls(
     from native_log.cli import listing
     from native_log.logdir import LogDir
 
-    found = listing.list_log_dir(
+    result = listing.list_log_dir(
         LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark), topics, exclude_topics
     )
-    click.echo(listing.format_json(found) if as_json else listing.format_text(found))
-    if found.failed:
-        raise SystemExit(min(found.failed))
+    click.echo(listing.format_json(result) if as_json else listing.format_text(result))
+    if result.failed:
+        raise SystemExit(min(result.failed))

@@ -44,20 +44,20 @@ class IndexMismatches:
     def lines(self) -> Iterator[str]:
         for path, pairs in self.offsets.items():
             yield f"Mismatches in :{path}"
-            for offset, found in reversed(pairs):
-                yield f"  Index offset: {offset}, log offset: {found}"
+            for offset, log_offset in reversed(pairs):
+                yield f"  Index offset: {offset}, log offset: {log_offset}"
         for path, pairs in self.timestamps.items():
             yield f"Found timestamp mismatch in :{path}"
-            for timestamp, found in pairs:
-                yield f"  Index timestamp: {timestamp}, log timestamp: {found}"
+            for timestamp, log_timestamp in pairs:
+                yield f"  Index timestamp: {timestamp}, log timestamp: {log_timestamp}"
         for path, pairs in self.out_of_order.items():
             yield f"Found out of order timestamp in :{path}"
             for timestamp, before in pairs:
                 yield f"  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"
         for pairs in self.not_found.values():
             yield "The following indexed offsets are not found in the log."
-            for offset, found in pairs:
-                yield f"Indexed offset: {offset}, found log offset: {found}"
+            for offset, log_offset in pairs:
+                yield f"Indexed offset: {offset}, found log offset: {log_offset}"
 
 
 def dump_index(path: str, verify_only: bool, sanity_check: bool, mismatches: IndexMismatches) -> None:
@@ -72,9 +72,9 @@ def dump_index(path: str, verify_only: bool, sanity_check: bool, mismatches: Ind
         for number, (relative, position) in enumerate(entries):
             if relative == 0 and number:  # The rest of a preallocated file is zeros.
                 return
-            found = batches.last_offset_at(position)
-            if found != base + relative:
-                mismatches.offsets.setdefault(_absolute(path), []).append((base + relative, found))
+            log_offset = batches.last_offset_at(position)
+            if log_offset != base + relative:
+                mismatches.offsets.setdefault(_absolute(path), []).append((base + relative, log_offset))
             if not verify_only:
                 click.echo(f"offset: {base + relative} position: {position}")
 
@@ -98,12 +98,14 @@ def dump_time_index(path: str, verify_only: bool, sanity_check: bool, mismatches
             return
         offset = base + relative
         below = bisect_right(index_entries, relative, key=lambda entry: entry[0])
-        found, found_ms = batches.first_that_reaches(offset, index_entries[below - 1][1] if below else 0)
-        if found != offset:
-            mismatches.not_found.setdefault(_absolute(path), []).append((offset, found))
+        log_offset, log_timestamp = batches.first_that_reaches(
+            offset, index_entries[below - 1][1] if below else 0
+        )
+        if log_offset != offset:
+            mismatches.not_found.setdefault(_absolute(path), []).append((offset, log_offset))
         else:
-            if found_ms != timestamp:
-                mismatches.timestamps.setdefault(_absolute(path), []).append((timestamp, found_ms))
+            if log_timestamp != timestamp:
+                mismatches.timestamps.setdefault(_absolute(path), []).append((timestamp, log_timestamp))
             if before >= timestamp:
                 mismatches.out_of_order.setdefault(_absolute(path), []).append((timestamp, before))
         if not verify_only:
