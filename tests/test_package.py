@@ -15,7 +15,7 @@ import native_log
 from native_log import errors
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     assert set(native_log.__all__) <= set(dir(native_log))
     for name in native_log.__all__:
         assert getattr(native_log, name) is not None
@@ -26,7 +26,7 @@ def test_every_error_is_public() -> None:
     assert kinds <= set(native_log.__all__)
 
 
-def test_an_error_does_not_cost_arrow() -> None:
+def test_importing_an_error_does_not_import_arrow() -> None:
     code = "import sys, native_log; native_log.KafkaLogError; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

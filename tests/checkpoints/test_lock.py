@@ -97,7 +97,7 @@ def test_the_lock_survives_other_descriptors_of_its_process(log_dir: Path) -> No
     assert values(log_dir) == [b"v", b"v", b"from another process"]
 
 
-def test_a_second_name_of_the_directory_is_no_way_in(log_dir: Path, tmp_path: Path) -> None:
+def test_another_path_to_the_directory_is_locked_too(log_dir: Path, tmp_path: Path) -> None:
     """A bind mount gives such paths: another path to the same file."""
     (tmp_path / "mounted").mkdir()
     with LogDirLock(log_dir):

@@ -37,7 +37,7 @@ def test_none(tmp_path: Path) -> None:
     assert read_meta_properties(tmp_path) is None
 
 
-def test_nonsense_is_ignored_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_files_are_ignored_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "meta.properties").write_bytes(b"version=one\n\xff\xfe\n")
     with caplog.at_level(logging.WARNING, "native_log"):
         assert read_meta_properties(tmp_path) is None

@@ -58,7 +58,7 @@ def test_partition_names(name: str, topic: str, partition: int, kind: str) -> No
         f"t-x.{UID}-future",
     ],
 )
-def test_names_of_other_things(name: str) -> None:
+def test_names_of_other_directories(name: str) -> None:
     assert parse_partition_name(name) is None
 
 
@@ -81,9 +81,7 @@ def test_every_topic_is_parsed_from_its_directory_name(topic: str, partition: in
 
 
 @given(_TOPICS, _PARTITIONS, st.sampled_from(["delete", "stray"]))
-def test_marked_names_keep_as_much_of_the_topic_as_a_broker_leaves(
-    topic: str, partition: int, kind: str
-) -> None:
+def test_marked_names_truncate_the_topic_as_a_broker_does(topic: str, partition: int, kind: str) -> None:
     suffix = f"-{partition}.{UID}-{kind}"
     left = topic[: 255 - len(suffix)]  # UnifiedLog.logDeleteDirName
     found = parse_partition_name(left + suffix)

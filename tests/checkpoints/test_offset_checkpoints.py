@@ -81,7 +81,7 @@ def test_a_missing_file_is_empty(tmp_path: Path) -> None:
     assert read_offset_checkpoint(tmp_path / "log-start-offset-checkpoint") == {}
 
 
-def test_line_ends_of_windows(tmp_path: Path) -> None:
+def test_windows_line_endings(tmp_path: Path) -> None:
     file = tmp_path / "log-start-offset-checkpoint"
     file.write_bytes(b"0\r\n1\r\nt 0 5\r\n")
     assert read_offset_checkpoint(file) == {("t", 0): 5}

@@ -235,7 +235,7 @@ def test_rolled_by_size_with_snapshots_and_trimmed_indexes(logs: Path) -> None:
         assert segment.load_time_index().health().status == "ok"
 
 
-def test_a_later_close_leaves_no_stray_snapshot(logs: Path) -> None:
+def test_a_later_close_removes_earlier_snapshots(logs: Path) -> None:
     for i in range(3):
         with open_log(logs) as log:
             log.append(records(5, first=5 * i), now_ms=NOW)
@@ -315,7 +315,7 @@ def test_records_that_a_broker_rejects_are_rejected(
     log.close()
 
 
-def test_batches_keep_their_bytes_but_for_offset_and_epoch(logs: Path) -> None:
+def test_batches_keep_their_bytes_except_offset_and_epoch(logs: Path) -> None:
     data = batch(100, codec="lz4") + batch(500, count=2, codec="zstd")
     with open_log(logs) as log:
         log.append(records(4), now_ms=NOW)
@@ -328,7 +328,7 @@ def test_batches_keep_their_bytes_but_for_offset_and_epoch(logs: Path) -> None:
     assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(0, 0), (2, 4)]
 
 
-def test_a_wrong_greatest_timestamp_is_put_right(logs: Path) -> None:
+def test_a_wrong_maximum_timestamp_is_corrected(logs: Path) -> None:
     with open_log(logs) as log:
         log.append_batches(batch(0, max_timestamp=T0 + 99), now_ms=NOW)
     (found,) = log.batches(check_crcs=True)
@@ -452,7 +452,7 @@ class Fault:
 
 
 @pytest.mark.parametrize("name", ["pwrite", "open", "fsync", "ftruncate", "replace"])
-def test_no_space_left_at_any_step_leaves_the_log_as_it_was(
+def test_a_full_disk_at_any_step_leaves_the_log_unchanged(
     logs: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     config: dict[str, object] = {"segment_bytes": 1500, "index_interval_bytes": 200, "flush_messages": 1}
@@ -590,7 +590,9 @@ def test_preallocated_segments_are_trimmed(logs: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "size"), [({"max.message.bytes": 3 << 20}, 4 << 20), ({"segment.bytes": 3 << 20}, 4 << 20)]
 )
-def test_a_record_too_large_is_named_by_its_row_of_all(logs: Path, config: dict[str, int], size: int) -> None:
+def test_a_record_that_is_too_large_is_reported_with_its_row(
+    logs: Path, config: dict[str, int], size: int
+) -> None:
     """Rows are numbered across chunks and slices."""
     sizes = [[1 << 20] * 9, [1 << 20, size], [1]]
     table = pa.Table.from_batches([pa.record_batch({"value": [b"v" * n for n in part]}) for part in sizes])

@@ -183,7 +183,7 @@ def damaged(path: Path) -> None:
     (path / ".kafka_cleanshutdown").touch()
 
 
-def test_recovery_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+def test_a_killed_recovery_is_completed_by_the_next(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
 
     def fresh() -> None:
@@ -213,7 +213,7 @@ def test_recovery_goes_on_where_it_was_killed(tmp_path: Path) -> None:
     assert steps > 30
 
 
-def test_recovery_of_a_segment_without_its_index_goes_on_where_it_was_killed(tmp_path: Path) -> None:
+def test_a_killed_recovery_of_a_segment_without_its_index_is_completed_by_the_next(tmp_path: Path) -> None:
     """The segment is truncated and later ones are kept. If its index existed, they would be removed."""
     logs = tmp_path / "logs"
 

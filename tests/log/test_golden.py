@@ -76,7 +76,7 @@ def test_damaged(golden: GoldenPartition) -> None:
     assert read == [o for o in range(log.log_end_offset) if o not in lost]
 
 
-def test_a_raised_base_offset_costs_its_batch() -> None:
+def test_a_raised_base_offset_damages_only_its_batch() -> None:
     """The CRC does not cover the base offset, but it does not fit between the batches around it."""
     golden = next(p for p in PARTITIONS if FLIPPED in p.fixture)
     log, facts = open_golden(golden), golden.facts

@@ -104,7 +104,7 @@ def write_segments(directory: Path, count: int = 4) -> PartitionLog:
 
 
 @pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
-def test_cleaned_under_the_reader(tmp_path: Path, isolation_level: str) -> None:
+def test_compacted_under_the_reader(tmp_path: Path, isolation_level: str) -> None:
     """Segments 6 and 12 become one file under the name of the first. The remaining rows are read from it."""
     step = Step(write_segments(tmp_path), isolation_level)
     swap = tmp_path / file_name(6, "log", "swap")
@@ -115,7 +115,7 @@ def test_cleaned_under_the_reader(tmp_path: Path, isolation_level: str) -> None:
     assert step.rest() == [*range(6), 7, 8, 14, 17, *range(18, 24)]
 
 
-def test_cleaned_into_the_segment_before(tmp_path: Path) -> None:
+def test_compacted_into_the_segment_before(tmp_path: Path) -> None:
     log = write_segments(tmp_path)
     tail = log.range(13).split_at([19])[0]
     (tmp_path / "new").write_bytes(batch(1, 1) + batch(15, 2))
@@ -134,7 +134,7 @@ def test_swap_renamed_under_the_reader(tmp_path: Path) -> None:
     assert step.rest() == list(range(24))
 
 
-def test_cleaned_between_opening_and_planning(tmp_path: Path) -> None:
+def test_compacted_between_opening_and_planning(tmp_path: Path) -> None:
     log, trimmed = write_segments(tmp_path), write_segments(tmp_path / "trimmed")
     (tmp_path / file_name(6, "log")).rename(tmp_path / file_name(6, "log", "swap"))
     assert offsets(log.read(7, 23, ["offset"])) == list(range(7, 23))
@@ -163,7 +163,7 @@ def test_removed_in_the_middle(tmp_path: Path) -> None:
         step.rest()
 
 
-def test_removed_before_anything_of_it_was_read(tmp_path: Path) -> None:
+def test_removed_before_any_of_it_was_read(tmp_path: Path) -> None:
     """The segment was not merged: the segments before it are the same files as when the read was planned."""
     log = write_segments(tmp_path)
     planned = [log.range(13), log.range(7).split_at([13])[1], *log.range().split(1)[-1:]]
@@ -175,7 +175,7 @@ def test_removed_before_anything_of_it_was_read(tmp_path: Path) -> None:
             list(range.read())
 
 
-def test_loss_is_not_to_fail(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_data_loss_without_fail_on_data_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The remaining rows are read, each one once, and a warning is logged."""
     log = write_segments(tmp_path)
     planned, newest = log.range(), log.range(7)

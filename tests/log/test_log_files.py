@@ -61,7 +61,7 @@ def test_a_swap_file_without_an_index_does_not_use_the_old_index() -> None:
     assert (segment.log, segment.index) == (file_name(0, "log", "swap"), None)
 
 
-def test_an_unfinished_series_of_swaps_is_void() -> None:
+def test_an_interrupted_series_of_renames_is_ignored() -> None:
     # A segment was split into 0, 50 and 90, which are renamed from the highest: 0 is not renamed yet.
     found = names("0 log", "0 log cleaned", "50 log swap", "90 log swap", "120 log")
     assert logs(found) == names("0 log", "120 log")
@@ -71,7 +71,7 @@ def test_an_unfinished_series_of_swaps_is_void() -> None:
     assert logs(found, (0, 100)) == names("0 log swap", "120 log")
 
 
-def test_log_renamed_and_index_not_yet() -> None:
+def test_the_log_file_is_renamed_and_the_index_is_not() -> None:
     (segment,) = select_files(
         loadable_files(names("0 log", "0 index", "0 index swap", "0 timeindex swap")), None
     ).segments
@@ -86,7 +86,7 @@ def test_an_empty_swap_replaces_nothing(tmp_path: Path) -> None:
     assert offsets(PartitionLog.open(tmp_path).read(columns=["offset"])) == list(range(3, 9))
 
 
-def test_swap_reaches_as_far_as_its_content(tmp_path: Path) -> None:
+def test_a_swap_file_extends_to_its_last_record(tmp_path: Path) -> None:
     write_log(tmp_path, {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
     (tmp_path / file_name(0, "log", "swap")).write_bytes(batch(0, 1, last_offset_delta=0) + batch(4, 2))
     log = PartitionLog.open(tmp_path)

@@ -43,7 +43,7 @@ def test_read_is_a_single_read_of_a_scan(log: PartitionLog) -> None:
     assert log.scan(5, 8, ["offset"], max_rows=1).to_table() == log.read(5, 8, ["offset"]).read_all()
 
 
-def test_streams_of_it_are_independent(log: PartitionLog) -> None:
+def test_streams_of_a_scan_are_independent(log: PartitionLog) -> None:
     """DuckDB opens several readers for a join of a scan with itself."""
     scan = log.scan(columns=["offset"])
     one, two = (pa.RecordBatchReader.from_stream(scan) for _ in range(2))

@@ -64,7 +64,7 @@ def answers(log: PartitionLog, times: list[int]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("fixture", FIXTURES)
 @pytest.mark.parametrize("harm", HARM)
-def test_answers_stay(golden_copy: Callable[[str], Path], fixture: str, harm: str) -> None:
+def test_results_stay_the_same(golden_copy: Callable[[str], Path], fixture: str, harm: str) -> None:
     partition = golden(fixture)
     times = [time for time, _ in partition.expected["offsetsForTimes"]]
     expected = answers(open_golden(partition), times)

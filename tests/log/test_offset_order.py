@@ -121,17 +121,17 @@ def test_every_reader_of_headers(case: Case, tmp_path: Path) -> None:
     assert offsets(log.range().latest(["offset"], mode="dropMalformed")) == [case.rows[-1]]
 
 
-def test_the_log_ends_where_its_last_batch_in_order_does(case: Case, tmp_path: Path) -> None:
+def test_the_log_ends_at_its_last_batch_in_order(case: Case, tmp_path: Path) -> None:
     assert open_log(case, tmp_path).log_end_offset == case.rows[-1] + 1
 
 
-def test_verify_names_it_once(case: Case, tmp_path: Path) -> None:
+def test_verify_reports_it_once(case: Case, tmp_path: Path) -> None:
     log = open_log(case, tmp_path)
     found = [one for one in verify_log(log) if one.path.endswith(".log")]
     assert [(one.path, one.position, one.offset) for one in found] == [damage(case, log)]
 
 
-def test_compaction_refuses(case: Case, tmp_path: Path) -> None:
+def test_compaction_rejects_it(case: Case, tmp_path: Path) -> None:
     log = open_log(case, tmp_path)
     write_log(tmp_path / "t-0", {1000: [batch(1000)]})  # otherwise there is only an active segment
     before = {path.name: path.read_bytes() for path in log.path.glob("*.log")}
@@ -144,7 +144,7 @@ def test_compaction_refuses(case: Case, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in log.path.glob("*.log")} == before
 
 
-def test_lookups_step_over_it(case: Case, tmp_path: Path) -> None:
+def test_lookups_skip_it(case: Case, tmp_path: Path) -> None:
     log = open_log(case, tmp_path)
     for start in range(log.log_end_offset + 1):
         for end in {start, start + 1, start + 5, log.log_end_offset} - {*range(start)}:
@@ -200,7 +200,7 @@ def test_recovery_truncates_where_a_broker_does(
         assert (problems[0].path, problems[0].position) == (str(segment.path), damaged.position)
 
 
-def test_a_time_index_that_goes_back_empties_the_segment_too(tmp_path: Path) -> None:
+def test_a_decreasing_time_index_empties_the_segment_too(tmp_path: Path) -> None:
     """The raised batch is between two index entries, but has the maximum timestamp for the first of them."""
     times = [0, 50, 10, 60, 60]
     starts = [0, 1003, 6, 9, 12]

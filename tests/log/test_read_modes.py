@@ -112,7 +112,7 @@ def test_unknown_mode(damaged: PartitionLog) -> None:
         lambda log, mode: log.offset_for_timestamp(2**50, mode=mode),
     ],
 )
-def test_a_slip_in_the_mode_passes_over_nothing(
+def test_a_misspelled_mode_skips_nothing(
     damaged: PartitionLog, how: Callable[[PartitionLog, str], object]
 ) -> None:
     with pytest.raises(ValueError, match=r"mode must be one of .*, found 'failfast'"):
@@ -120,7 +120,7 @@ def test_a_slip_in_the_mode_passes_over_nothing(
 
 
 @pytest.mark.parametrize("position", [*range(8, 12), 16, *range(17, len(batch(3)))])
-def test_a_flipped_bit_costs_one_batch(tmp_path: Path, position: int) -> None:
+def test_a_flipped_bit_damages_one_batch(tmp_path: Path, position: int) -> None:
     """This holds for every field that size, magic or CRC protect; base offset and leader epoch are not."""
     for bit in (0, 7):
         write_log(tmp_path, {0: [batch(0), flip(batch(3), position, bit), batch(6), batch(9)]})
@@ -187,9 +187,7 @@ def test_max_batch_bytes(tmp_path: Path) -> None:
         lambda log: log.offset_for_timestamp(2**50),
     ],
 )
-def test_header_passes_do_not_lose_damage_quietly(
-    damaged: PartitionLog, how: Callable[[PartitionLog], object]
-) -> None:
+def test_header_scans_report_damage(damaged: PartitionLog, how: Callable[[PartitionLog], object]) -> None:
     """A wrong CRC is not visible in a header, but damage that breaks the chain of batches is."""
     with pytest.raises(CorruptRecordError) as raised:
         how(damaged)

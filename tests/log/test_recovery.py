@@ -166,7 +166,7 @@ def test_epochs_outlive_all_segments(tmp_path: Path) -> None:
         assert epochs == (() if segments else (EpochEntry(4, 7),))
 
 
-def test_later_segments_go_with_their_indexes_and_snapshots(tmp_path: Path) -> None:
+def test_later_segments_are_removed_with_their_indexes_and_snapshots(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {0: [batch(0)[:-4]], 3: [batch(3)], 6: [batch(6)]})
     for name in ("3.index", "3.timeindex", "3.txnindex", "6.snapshot", "9.snapshot"):
         number, kind = name.split(".")
@@ -287,7 +287,7 @@ def test_staging_files_of_a_distributed_compaction_are_removed(tmp_path: Path) -
     assert contents(copy).keys() >= before.keys()
 
 
-def test_an_index_put_in_place_without_its_log_is_removed(tmp_path: Path) -> None:
+def test_an_index_renamed_without_its_log_is_removed(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0", {5: [batch(5)]})
     (path / f"{0:020d}.index.swap").touch()
     run_recovery(path)

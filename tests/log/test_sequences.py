@@ -33,7 +33,7 @@ def log(tmp_path: Path) -> PartitionLog:
     return PartitionLog.open(tmp_path / "t-0")
 
 
-def test_the_last_five_batches_are_known_again(log: PartitionLog) -> None:
+def test_duplicates_of_the_last_five_batches_are_recognised(log: PartitionLog) -> None:
     with log:
         for i in range(6):
             assert log.append_batches(send(3 * i), now_ms=NOW) == 3 * i
@@ -84,7 +84,7 @@ def test_batches_out_of_sequence_are_rejected(
         assert log.log_end_offset == 6
 
 
-def test_records_are_held_to_the_sequence_too(log: PartitionLog) -> None:
+def test_sequences_of_records_are_checked_too(log: PartitionLog) -> None:
     records = pa.record_batch({"value": [b"a", b"b"]})
     how: dict[str, Any] = {"producer_id": 3, "producer_epoch": 0, "now_ms": NOW}
     with log:
@@ -115,7 +115,7 @@ def test_sequences_wrap_to_zero_after_the_maximum(log: PartitionLog) -> None:
         assert log.append_batches(send(2), now_ms=NOW) == 4
 
 
-def test_producers_are_forgotten_a_day_after_their_last_record(log: PartitionLog) -> None:
+def test_producers_expire_a_day_after_their_last_record(log: PartitionLog) -> None:
     day = 24 * 3600 * 1000
     with log:
         log.append_batches(send(0), now_ms=NOW)

@@ -38,7 +38,7 @@ def read(directory: Path, checkpoints: PartitionCheckpoints | None = None) -> li
 
 @pytest.mark.parametrize("last", LAST)
 @pytest.mark.parametrize("zeros", [0, 7, 500])
-def test_torn_at_every_byte(tmp_path: Path, last: str, zeros: int) -> None:
+def test_truncated_at_every_byte(tmp_path: Path, last: str, zeros: int) -> None:
     """With `zeros`, the file is preallocated and the pages after the cut were not written."""
     data = LAST[last]()
     for length in range(len(data)):

@@ -240,7 +240,7 @@ def test_a_snapshot_above_the_high_watermark_is_ignored(tmp_path: Path) -> None:
         assert PartitionLog.open(tmp_path, checkpoints=live).last_stable_offset == stable
 
 
-def test_headers_are_only_searched_where_a_transaction_is(
+def test_headers_are_searched_only_if_there_are_transactions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searched = []
@@ -264,7 +264,7 @@ def test_headers_are_only_searched_where_a_transaction_is(
     assert len(searched) == 2
 
 
-def test_cleaned_before_the_transaction_is_met(tmp_path: Path) -> None:
+def test_compacted_before_the_transaction_is_read(tmp_path: Path) -> None:
     """The reader still has the old file open. The new file of the same name has no abort marker."""
     large = [batch(o, 3, size=reader.READ_BYTES // 4) for o in range(0, 12, 3)]
     aborted_data, abort = Step(7, "data", 3).data(12), Step(7, "abort").data(15)

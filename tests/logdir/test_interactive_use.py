@@ -47,7 +47,7 @@ def test_the_result_of_read_is_accepted_by_arrow_libraries(log: PartitionLog) ->
     assert sum(batch.num_rows for batch in log.read(columns=[])) == log.log_end_offset
 
 
-def test_an_error_on_the_way_is_our_own() -> None:
+def test_errors_during_a_read_are_those_of_native_log() -> None:
     log = LogDir(DAMAGED).partition("corrupt-bad-crc", 0)
     batches = log.read(columns=["offset"])
     assert next(batches).num_rows
@@ -58,7 +58,7 @@ def test_an_error_on_the_way_is_our_own() -> None:
     assert rows.column("_corrupt_record").null_count == rows.num_rows - 1
 
 
-def test_a_log_dir_travels(tmp_path: Path) -> None:
+def test_a_log_dir_can_be_pickled(tmp_path: Path) -> None:
     with LogDir.create(tmp_path) as logs:
         logs.create_topic("t")
         logs.partition("t", 0).append(pa.record_batch({"value": ["v"]}))
@@ -98,7 +98,7 @@ def test_times(log: PartitionLog) -> None:
         ),
     ],
 )
-def test_slips(slip: Callable[[], object], error: type[Exception], says: str) -> None:
+def test_invalid_arguments(slip: Callable[[], object], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         slip()
 

@@ -122,7 +122,7 @@ def test_a_recreated_topic_is_distinguished_from_the_deleted_one(
 
 
 @pytest.mark.parametrize("version", ["kafka-3.9", "kafka-4.1"])
-def test_two_log_dirs_with_a_partition_on_its_way_between_them(version: str, warnings: list[str]) -> None:
+def test_two_log_dirs_with_a_partition_that_moves_between_them(version: str, warnings: list[str]) -> None:
     fixture = GOLDEN / version / "jbod"
     log_dir = LogDir(fixture / "data/dir1", fixture / "data/dir2")
     assert log_dir.topics() == {"__cluster_metadata": [0], "spread": [0, 1, 2, 3]}
@@ -167,7 +167,7 @@ def test_a_directory_given_twice_is_read_once(tmp_path: Path, warnings: list[str
     assert warnings == []
 
 
-def test_log_dirs_of_two_clusters_are_pointed_out(tmp_path: Path, warnings: list[str]) -> None:
+def test_log_dirs_of_two_clusters_are_reported(tmp_path: Path, warnings: list[str]) -> None:
     shutil.copytree(GOLDEN / "kafka-4.1/jbod/data/dir1", tmp_path / "other")
     properties = tmp_path / "other/meta.properties"
     properties.write_text(properties.read_text().replace("cluster.id=", "cluster.id=x"))

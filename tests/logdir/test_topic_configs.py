@@ -197,7 +197,7 @@ def test_a_stored_retention_applies_unless_one_is_given(tmp_path: Path) -> None:
 RECORD = pa.record_batch({"value": [b"v"], "timestamp": [1]})
 
 
-def test_appending_goes_by_the_stored_configuration(logs: Path) -> None:
+def test_appending_follows_the_stored_configuration(logs: Path) -> None:
     store(logs, "t", {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"})
     with LogDir(logs) as directory, pytest.raises(InvalidRecordError, match="expected a key"):
         directory.partition("t", 0).append(RECORD)
