@@ -65,6 +65,15 @@ def test_relative_links_lead_to_files(page: str) -> None:
     assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_in_the_repository_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    paths = re.findall(
+        r"`((?:native_log|kafkalog_spark|tests|kernel|benchmarks|docs|conf)/[\w/]+(?:\.\w+)?)`", text
+    )
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_the_reference_has_all_public_names() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").iterdir())
     names = {f"native_log.{name}" for name in native_log.__all__ if name != "__version__"}
