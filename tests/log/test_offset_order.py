@@ -291,7 +291,7 @@ def test_records_of_a_wrapper_that_repeat_offsets_are_damaged(tmp_path: Path) ->
     first, second = ([message(1, offset) for offset in range(count)] for count in (5, 6))
     path = write_log(tmp_path / "t-0", {0: [wrapper(1, first, 4, "gzip"), wrapper(1, second, 8, "gzip")]})
     log = PartitionLog.open(path)
-    with pytest.raises(CorruptRecordError, match="offsets from 5 on, behind the batch before, found 3 to 8"):
+    with pytest.raises(CorruptRecordError, match="offsets from 5 on, after the previous batch, found 3 to 8"):
         log.read().read_all()
     assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [*range(5)]
     problems = [str(one) for one in verify_log(log) if one.path.endswith(".log")]

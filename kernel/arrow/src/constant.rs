@@ -1,11 +1,11 @@
-//! Buffers of one value again and again: topic, partition and the like. They are cached, and every column is a
-//! slice of the cached one, so that they cost nothing however many rows there are.
+//! Buffers that repeat one value, for columns such as topic and partition. They are cached: every column is a slice of the
+//! cached buffer and costs nothing, however many rows it has.
 
 use std::sync::Mutex;
 
 use arrow_buffer::Buffer;
 
-/// Larger ones are made for one column and not kept.
+/// Larger buffers are not cached.
 const CACHED_BYTES: usize = 4 << 20;
 const CACHED_BUFFERS: usize = 16;
 
@@ -17,7 +17,7 @@ enum Content {
 
 static CACHE: Mutex<Vec<(Content, Buffer)>> = Mutex::new(Vec::new());
 
-/// `pattern`, `times` times.
+/// A buffer of `times` copies of `pattern`.
 pub fn repeated(pattern: &[u8], times: usize) -> Buffer {
     // from_slice_ref aligns for any type, which from_vec of bytes does not.
     let make = |times: usize| Buffer::from_slice_ref(pattern.repeat(times));

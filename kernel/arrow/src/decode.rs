@@ -20,8 +20,8 @@ pub fn decode<'a>(
     (records, stopped)
 }
 
-/// The same as if the bytes of `file` from the base position to `end` were the buffer. That the file ends before `end` is
-/// the error UnexpectedEof.
+/// Does the same with the bytes of `file` from the base position to `end`. Fails with UnexpectedEof if the file ends before
+/// `end`.
 pub fn decode_file<'a>(
     file: &File,
     end: u64,

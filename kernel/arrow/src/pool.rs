@@ -1,5 +1,5 @@
-//! Recycled memory below the columns. A fresh page costs more to fault in than to fill, so the blocks of columns
-//! that Python has dropped serve the next call.
+//! Recycled memory of columns. To fault in a new page costs more than to fill it, so the next call reuses the memory of columns
+//! that Python has dropped.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 use arrow_buffer::Buffer;
 use kafka_log_format::memory::{LARGE_PAGE, advise_large_pages};
 
-/// Bytes behind a vector's capacity that may be written (and are not kept).
+/// How many bytes after the capacity of a vector may be written. They are not kept.
 pub const SLACK: usize = 64;
 const ALIGNMENT: usize = 64;
 const SMALLEST: usize = 4 << 10;
-/// A greater power of two would be no size of an allocation.
+/// The largest power of two that an allocation can have.
 const MOST_BYTES: usize = 1 << (usize::BITS - 2);
-/// Free blocks kept, in bytes; beyond that they go back to the allocator.
+/// The size of all free blocks that are kept. Others are given back to the allocator.
 const KEPT_BYTES: usize = 64 << 20;
 
 static FREE: Mutex<Free> = Mutex::new(Free { by_exponent: [const { Vec::new() }; usize::BITS as usize], bytes: 0 });
@@ -27,10 +27,10 @@ struct Free {
 
 struct Address(NonNull<u8>);
 
-// SAFETY: the address of a free block, which nobody else knows.
+// SAFETY: this is the only pointer to a free block.
 unsafe impl Send for Address {}
 
-/// Uninitialised memory of a power of two bytes, handed back to the free ones when dropped.
+/// Uninitialised memory whose size is a power of two. Dropping it adds it to the free blocks.
 struct Block {
     address: NonNull<u8>,
     bytes: usize,
@@ -38,13 +38,13 @@ struct Block {
 
 // SAFETY: a block is owned memory.
 unsafe impl Send for Block {}
-// SAFETY: it has no interior mutability; shared blocks are only read.
+// SAFETY: a block has no interior mutability; shared blocks are only read.
 unsafe impl Sync for Block {}
 
 impl Block {
     fn of(bytes: usize) -> Self {
         let bytes = bytes.max(SMALLEST).next_power_of_two();
-        // try_lock: a child forked while another thread held the lock must not wait for it for ever.
+        // try_lock: a child process that was forked while another thread held the lock would wait for ever.
         if let Ok(mut free) = FREE.try_lock()
             && let Some(Address(address)) = free.by_exponent[bytes.trailing_zeros() as usize].pop()
         {
@@ -73,12 +73,12 @@ impl Drop for Block {
             free.by_exponent[self.bytes.trailing_zeros() as usize].push(Address(self.address));
             return;
         }
-        // SAFETY: allocated with the same layout, and freed once.
+        // SAFETY: the block was allocated with the same layout and is freed once.
         unsafe { dealloc(self.address.as_ptr(), Self::layout(self.bytes)) }
     }
 }
 
-/// A vector of plain values on a recycled block, which becomes an Arrow buffer without a copy.
+/// A vector of plain values in a recycled block. It becomes an Arrow buffer without a copy.
 pub struct PoolVec<T> {
     block: Option<Block>,
     len: usize,
@@ -98,7 +98,7 @@ impl<T: Copy> PoolVec<T> {
         self.len == 0
     }
 
-    /// Makes room for `more` values, and SLACK bytes behind them. Panics if these are more bytes than there can be.
+    /// Makes room for `more` values and SLACK bytes after them. Panics if an allocation cannot be so large.
     pub fn reserve(&mut self, more: usize) {
         let values = self.len.checked_add(more).and_then(|len| len.checked_mul(size_of::<T>()));
         let needed = values.and_then(|bytes| bytes.checked_add(SLACK)).filter(|&bytes| bytes <= MOST_BYTES);
@@ -111,12 +111,6 @@ impl<T: Copy> PoolVec<T> {
             }
             self.block = Some(bigger);
         }
-    }
-
-    /// Whether `more` values have room, and SLACK bytes behind them, without another allocation.
-    pub fn has_room(&self, more: usize) -> bool {
-        let room = self.block.as_ref().map(|block| (block.bytes - SLACK) / size_of::<T>() - self.len);
-        room.is_some_and(|room| more <= room)
     }
 
     pub fn push(&mut self, value: T) {
@@ -137,13 +131,13 @@ impl<T: Copy> PoolVec<T> {
         }
     }
 
-    /// The first value's address; dangling before the first `reserve`.
+    /// The address of the first value. It is dangling before the first `reserve`.
     pub fn start(&mut self) -> *mut T {
         self.block.as_ref().map_or(std::ptr::dangling_mut(), |block| block.address.as_ptr().cast())
     }
 
     /// # Safety
-    /// The first `len` values are within what was reserved, and written.
+    /// The first `len` values were reserved and written.
     pub unsafe fn set_len(&mut self, len: usize) {
         self.len = len;
     }

@@ -1,4 +1,4 @@
-//! A reused buffer for the part of a file that is being decoded.
+//! A reusable buffer for the part of a file that is being decoded.
 
 use std::fs::File;
 use std::io;
@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 const PAGE: usize = 4 << 10;
 
-/// Part of a file. Every byte has the offset within a page that it has in the file: Linux copies with `rep movsb`, which
-/// AMD processors run up to four times slower if the destination's offset within a page is 1 to 63 bytes higher.
+/// Part of a file. Every byte has the same offset within a memory page as in the file. Linux copies with `rep movsb`,
+/// which AMD processors run up to four times slower if the destination's offset within a page is 1 to 63 bytes higher.
 #[derive(Default)]
 pub struct Chunk {
     memory: Vec<u8>,
@@ -21,8 +21,8 @@ impl Chunk {
         &self.memory[self.start..self.start + self.len]
     }
 
-    /// Makes this the `bytes` bytes from `position` on. The first `kept` of them are the last ones of the present
-    /// content; the rest is read from `file`. Fails with UnexpectedEof if the file ends earlier.
+    /// Fills the chunk with the `bytes` bytes of the file from `position` on. The last `kept` bytes of the present content
+    /// become the first ones; the rest is read from `file`. Fails with UnexpectedEof if the file ends earlier.
     pub fn fill(&mut self, file: &File, position: u64, kept: usize, bytes: usize) -> io::Result<()> {
         let end = self.start + self.len;
         let in_page = position as usize % PAGE;
@@ -47,7 +47,7 @@ impl Chunk {
     }
 }
 
-/// The first index whose address has this offset within its page.
+/// The first index of the memory whose address has this offset within its page.
 fn index_of(memory: &[u8], in_page: usize) -> usize {
     in_page.wrapping_sub(memory.as_ptr().addr()) % PAGE
 }
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of these bytes, without a name.
+    /// A file with this content that is already unlinked.
     fn file_of(bytes: &[u8]) -> File {
         let path = std::env::temp_dir().join(format!("kafkalog-chunk-{}-{}", std::process::id(), bytes.len()));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();

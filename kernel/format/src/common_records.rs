@@ -5,7 +5,7 @@ use crate::header::V2Header;
 use crate::selection::OffsetRange;
 use crate::varint::{unzigzag_i32, unzigzag_i64};
 
-/// How many bytes behind a record's end may be read: the reader looks at a few, and a copy of a key or a value may take
+/// How many bytes after a record's end may be read: the reader looks at a few, and a copy of a key or a value may take
 /// up to COPY_SLACK too many.
 const READ_AHEAD: usize = crate::codec::SLACK;
 
@@ -15,7 +15,7 @@ pub struct CommonRecords<'a> {
     /// All records of the batch, decompressed. Bytes that mean nothing may follow them.
     readable: &'a [u8],
     section_bytes: usize,
-    /// Records that end at or before this index are read here: READ_AHEAD bytes behind it are readable.
+    /// Records that end at or before this index are read here: READ_AHEAD bytes after it are readable.
     end: usize,
     wanted: OffsetRange,
     /// Index of the next record.
@@ -24,7 +24,7 @@ pub struct CommonRecords<'a> {
     pub(crate) left: usize,
 }
 
-/// A record of the common shape. At least COPY_SLACK bytes behind its key and its value are readable.
+/// A record of the common shape. At least COPY_SLACK bytes after its key and its value are readable.
 #[derive(Clone, Copy)]
 pub struct CommonRecord {
     timestamp_delta: i64,
@@ -117,7 +117,7 @@ impl<'a> CommonRecords<'a> {
     #[inline(always)]
     unsafe fn record<const HEADERS: bool>(&self, at: usize) -> Option<(CommonRecord, usize)> {
         let start = self.readable.as_ptr();
-        // SAFETY: length, attributes, deltas and key length take 15 bytes at most, of READ_AHEAD; what is behind the
+        // SAFETY: length, attributes, deltas and key length take 15 bytes at most, of READ_AHEAD; what follows the
         // key is read only if the key ends at or before `next`, which is at most `end`.
         unsafe {
             let mut p = at;
@@ -156,7 +156,7 @@ impl<'a> CommonRecords<'a> {
     /// Whether a header count and so many headers of the common shape fill the bytes from `at` to `end` exactly.
     ///
     /// # Safety
-    /// `at` is below `end`, behind which READ_AHEAD bytes are readable.
+    /// `at` is below `end`, after which READ_AHEAD bytes are readable.
     #[inline(always)]
     unsafe fn headers_fill(&self, mut at: usize, end: usize) -> bool {
         let start = self.readable.as_ptr();

@@ -1,30 +1,30 @@
-//! The two checksums: CRC-32C over a v2 batch, CRC-32 over a v0/v1 message.
+//! The two checksums: CRC-32C of v2 batches, CRC-32 of v0/v1 messages.
 
-/// CRC-32C (Castagnoli), of the bytes from a v2 batch's attributes to its end.
+/// CRC-32C (Castagnoli). A v2 batch has the CRC-32C of its bytes from the attributes to its end.
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// CRC-32 (IEEE 802.3, zlib's), of the bytes from a v0/v1 message's magic to its end.
+/// CRC-32 (IEEE 802.3, as in zlib). A v0/v1 message has the CRC-32 of its bytes from the magic byte to its end.
 #[inline]
 pub fn crc32(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iso_hdlc(bytes)
 }
 
-/// Checksums of many ranges of the same bytes, which may overlap. Each takes about as long as one of a few hundred bytes,
-/// however long the range is; the bytes are gone over once for all of them.
+/// Computes the checksums of many, possibly overlapping ranges of the same bytes. The bytes are read once for all ranges;
+/// each checksum then takes as long as that of a few hundred bytes, no matter how long its range is.
 ///
-/// A CRC is the remainder of a division of polynomials. So that of a range follows from those of the bytes before its
-/// end and of the bytes before its start, the latter times x^8 for each byte of the range.
+/// A CRC is the remainder of a polynomial division. The CRC of a range is therefore the CRC of all bytes before its end,
+/// plus the CRC of all bytes before its start times x^8 for each byte of the range.
 pub struct RangeCrcs<'a> {
     bytes: &'a [u8],
     crc: fn(&[u8]) -> u32,
     polynomial: u32,
-    /// x^8, x^16, x^32 and so on: for lengths of 1, 2, 4 ... bytes.
+    /// x^8, x^16, x^32 ...: the factors for 1, 2, 4 ... bytes.
     powers: [u32; usize::BITS as usize],
-    /// Of no bytes, the first STEP bytes, twice as many, and so on as far as they were needed.
-    beginnings: Vec<u32>,
+    /// The checksums of the first 0, STEP, 2 * STEP ... bytes, as far as they were needed.
+    prefixes: Vec<u32>,
 }
 
 const STEP: usize = 256;
@@ -38,7 +38,7 @@ impl<'a> RangeCrcs<'a> {
         Self::new(bytes, crc32, 0xedb8_8320)
     }
 
-    /// `polynomial`: the coefficient of x^31 is its lowest bit.
+    /// The lowest bit of `polynomial` is the coefficient of x^31.
     fn new(bytes: &'a [u8], crc: fn(&[u8]) -> u32, polynomial: u32) -> Self {
         let mut power = 1 << (31 - 8);
         let powers = std::array::from_fn(|_| {
@@ -46,9 +46,10 @@ impl<'a> RangeCrcs<'a> {
             power = product(power, power, polynomial);
             this
         });
-        RangeCrcs { bytes, crc, polynomial, powers, beginnings: vec![0] }
+        RangeCrcs { bytes, crc, polynomial, powers, prefixes: vec![0] }
     }
 
+    /// The checksum of the bytes in `range`.
     pub fn of(&mut self, range: std::ops::Range<usize>) -> u32 {
         if range.len() <= 2 * STEP {
             return (self.crc)(&self.bytes[range]);
@@ -57,25 +58,25 @@ impl<'a> RangeCrcs<'a> {
         self.shifted(start, range.len()) ^ end
     }
 
-    /// Of the bytes before `end`.
+    /// The checksum of all bytes before `end`.
     fn before(&mut self, end: usize) -> u32 {
         let steps = end / STEP;
-        for step in self.beginnings.len()..=steps {
+        for step in self.prefixes.len()..=steps {
             let crc = (self.crc)(&self.bytes[(step - 1) * STEP..step * STEP]);
-            self.beginnings.push(self.shifted(self.beginnings[step - 1], STEP) ^ crc);
+            self.prefixes.push(self.shifted(self.prefixes[step - 1], STEP) ^ crc);
         }
         let rest = &self.bytes[steps * STEP..end];
-        self.shifted(self.beginnings[steps], rest.len()) ^ (self.crc)(rest)
+        self.shifted(self.prefixes[steps], rest.len()) ^ (self.crc)(rest)
     }
 
-    /// The checksum, times x^8 for each of so many bytes.
+    /// The checksum times x^8 for each of `bytes` bytes.
     fn shifted(&self, crc: u32, bytes: usize) -> u32 {
         let powers = self.powers.iter().enumerate().filter(|(bit, _)| bytes >> bit & 1 != 0);
         powers.fold(crc, |crc, (_, &power)| product(crc, power, self.polynomial))
     }
 }
 
-/// The product of two polynomials, less what a third one divides. The coefficient of x^31 is the lowest bit.
+/// The product of two polynomials modulo a third one. The lowest bit is the coefficient of x^31.
 fn product(a: u32, mut b: u32, polynomial: u32) -> u32 {
     let mut product = 0;
     for bit in (0..u32::BITS).rev() {

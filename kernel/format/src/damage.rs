@@ -1,6 +1,6 @@
-//! What is wrong with a batch.
+//! Damaged batches.
 
-/// The kinds of damage, as `Damage.kind` names them in Python.
+/// The kinds of damage. Python's `Damage.kind` has the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Size,
@@ -28,7 +28,7 @@ impl Kind {
     }
 }
 
-/// A reason why a batch cannot be read: one line saying what was expected and what was found.
+/// Why a batch cannot be read. The message is one line that says what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub kind: Kind,
@@ -55,14 +55,14 @@ impl Fault {
     }
 }
 
-/// A fault and the batch it was found in.
+/// A fault, and the batch that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     pub fault: Fault,
-    /// First byte of the batch.
+    /// Position of the batch's first byte.
     pub position: i64,
-    /// 12 + the size its header claims, or 0 where that is impossible.
+    /// 12 + the size in the header, or 0 if that size is impossible.
     pub size_bytes: i64,
-    /// The offset its header claims.
+    /// The offset in the header.
     pub offset: i64,
 }

@@ -15,32 +15,32 @@ use crate::sink::{BatchValues, RecordSink};
 use crate::status::{Status, Stopped};
 use crate::v2;
 
-/// What a call of `decode` is asked for.
+/// Options of `decode` and `decode_file`.
 pub struct Options<'a> {
+    /// Position of the first byte of the input in its file.
     pub base_position: i64,
     pub selection: Selection,
-    /// None: batches come in any order.
+    /// None: do not check the order of batches.
     pub order: Option<Order<'a>>,
+    /// Stop after the batch with which there are this many records or more.
     pub max_rows: Option<usize>,
+    /// Stop after the batch with which the records have this size or more.
     pub max_bytes: Option<usize>,
     pub check_crcs: bool,
+    /// The largest batch that is read, compressed or decompressed.
     pub max_batch_bytes: usize,
+    /// Whether to read control records too.
     pub control: bool,
 }
 
-/// What one batch came to.
+/// How a batch was used.
 enum Used {
-    /// Its records were appended; the next offset is this.
-    Records {
-        next_offset: i64,
-    },
-    /// Passed over by its header.
-    Passed {
-        next_offset: i64,
-    },
-    Partial {
-        needed: usize,
-    },
+    /// Its records were appended.
+    Records { next_offset: i64 },
+    /// It was skipped by its header.
+    Skipped { next_offset: i64 },
+    /// It ends after the buffer.
+    Partial { needed: usize },
 }
 
 /// Reads batches from the beginning of `buffer` until something stops it, and appends their records to `sink`.
@@ -48,8 +48,8 @@ pub fn decode<S: RecordSink>(buffer: &[u8], options: &Options, sink: &mut S) -> 
     with_decompressor(|decompressor| Decoder::new(options, sink, decompressor).run(buffer, 0))
 }
 
-/// The same as if the bytes of `file` from the base position to `end` were the buffer. They are read in chunks that stay
-/// in the processor's cache until they are decoded. That the file ends before `end` is the error UnexpectedEof.
+/// Does the same with the bytes of `file` from the base position to `end`. The file is read in chunks that stay in the
+/// processor's cache until they are decoded. Fails with UnexpectedEof if the file ends before `end`.
 pub fn decode_file<S: RecordSink>(file: &File, end: u64, options: &Options, sink: &mut S) -> io::Result<Stopped> {
     with_decompressor(|decompressor| {
         CHUNK.with_borrow_mut(|chunk| {
@@ -60,16 +60,16 @@ pub fn decode_file<S: RecordSink>(file: &File, end: u64, options: &Options, sink
     })
 }
 
-/// How much of a file is read at a time, unless a batch is larger: enough that a system call costs little, and little
-/// enough to stay in the processor's cache until it is decoded.
+/// How much of a file is read at a time unless a batch is larger. System calls of this size cost little, and the chunk
+/// stays in the processor's cache until it is decoded.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The first chunk of a call with low limits.
+/// The smallest first chunk of a call with low limits.
 const SMALLEST_CHUNK_BYTES: usize = 64 << 10;
 /// A buffer larger than this is freed after a call.
 const KEPT_CHUNK_BYTES: usize = 4 << 20;
 
-/// Size of a call's first chunk; each further one is twice as large. A call that soon reaches its limits must not read
-/// much more than it decodes, because the next call reads that again.
+/// Size of a call's first chunk; each further chunk is twice as large. A call that soon reaches its limits must not read
+/// much more than it decodes, because the next call reads the rest again.
 fn first_chunk_bytes(max_rows: Option<usize>, max_bytes: Option<usize>) -> usize {
     const ROW_BYTES: usize = 128; // an estimate
     let by_rows = max_rows.map_or(CHUNK_BYTES, |rows| rows.saturating_mul(ROW_BYTES));
@@ -85,11 +85,11 @@ struct Decoder<'a, S> {
     wanted: OffsetRange,
     sink: &'a mut S,
     decompressor: &'a mut Decompressor,
-    /// Of the buffer's first byte.
+    /// Position of the buffer's first byte.
     base_position: i64,
     next_offset: Option<i64>,
     order: Option<Order<'a>>,
-    /// Whether there is room for as many rows as the first batch lets expect.
+    /// Whether the sink was informed about the size of the first batch.
     expected: bool,
 }
 
@@ -122,12 +122,12 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
                 _ if bytes == left => return Ok(stopped),
                 Status::End => chunk_bytes,
                 Status::Partial if stopped.needed_bytes <= left - used => chunk_bytes.max(stopped.needed_bytes),
-                // Maybe the zeros of a small offset; or else all the rest must be zeros, too.
+                // These may be the first bytes of a small offset. If not, the rest of the file must be zeros too.
                 Status::Zeros if bytes - used < MAGIC_END => chunk_bytes,
                 Status::Zeros => left,
                 _ => return Ok(stopped),
             };
-            // What the chunk's end has of a batch is not read again.
+            // The part of a batch at the end of the chunk is not read again.
             kept = bytes.saturating_sub(used);
             self.base_position = stopped.position;
             if used < left && self.is_full() {
@@ -136,7 +136,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         }
     }
 
-    /// Reads batches from the beginning of `buffer`, behind which so many more bytes are to come in other calls.
+    /// Reads batches from the beginning of `buffer`. Further calls will read `to_come` more bytes.
     fn run(&mut self, buffer: &[u8], to_come: usize) -> Stopped {
         let mut at = 0;
         loop {
@@ -158,9 +158,9 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             };
             match self.batch(&prefix, &buffer[at..], position) {
                 Ok(Used::Partial { needed }) => return stopped(Status::Partial, needed, None),
-                Ok(Used::Passed { next_offset: behind }) => self.accept(behind),
-                Ok(Used::Records { next_offset: behind }) => {
-                    self.accept(behind);
+                Ok(Used::Skipped { next_offset: following }) => self.accept(following),
+                Ok(Used::Records { next_offset: following }) => {
+                    self.accept(following);
                     if !self.expected {
                         self.expected = true;
                         self.sink.expect((buffer.len() - at + to_come) / prefix.total);
@@ -178,7 +178,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         }
     }
 
-    /// The batch at hand was used, or passed over.
+    /// Records that a batch was used or skipped.
     fn accept(&mut self, next_offset: i64) {
         self.next_offset = Some(next_offset);
         if let Some(order) = &mut self.order {
@@ -210,26 +210,26 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
 
     fn v2_batch(&mut self, header: V2Header, total: usize, rest: &[u8], position: i64) -> Result<Used, Stop> {
         let options = self.options;
-        // Compaction may have removed the last record: go on behind its offset all the same.
+        // The next offset follows the last offset of the header, even if compaction has removed the last record.
         let next_offset = header.last_offset().wrapping_add(1);
         if let Some(order) = &self.order {
             let (first, last) = (header.base_offset, header.last_offset());
             order.check(&Claim { first, last, rest, total, position })?;
         }
-        if options.selection.passes_v2(&header) {
-            return Ok(Used::Passed { next_offset });
+        if options.selection.skips_v2(&header) {
+            return Ok(Used::Skipped { next_offset });
         }
-        // Such a batch has no rows if it is what it says; but one flipped bit can make any batch say so.
+        // By its header such a batch has no rows. One flipped bit can do that to any batch, so the CRC is checked.
         let without_rows = header.record_count == 0 || (header.control() && !options.control);
         if without_rows && !options.check_crcs {
-            return Ok(Used::Passed { next_offset });
+            return Ok(Used::Skipped { next_offset });
         }
         let Some(batch) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
         if options.check_crcs {
             header.check_crc(batch)?;
         }
         if without_rows {
-            return Ok(Used::Passed { next_offset });
+            return Ok(Used::Skipped { next_offset });
         }
         let (readable, section_bytes) = match header.codec() {
             Codec::None => (&rest[V2_HEADER..], total - V2_HEADER),
@@ -260,8 +260,8 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         if let Some(order) = self.order.as_ref().filter(|_| !header.lacks_offset()) {
             order.check(&Claim { first: header.offset, last: header.offset, rest, total, position })?;
         }
-        if options.selection.passes_legacy(&header) {
-            return Ok(Used::Passed { next_offset: header.offset.wrapping_add(1) });
+        if options.selection.skips_legacy(&header) {
+            return Ok(Used::Skipped { next_offset: header.offset.wrapping_add(1) });
         }
         let Some(message) = rest.get(..total) else { return Ok(Used::Partial { needed: total }) };
         let (batch_offset, last_offset) = if header.is_wrapper() {
@@ -284,8 +284,9 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         Ok(Used::Records { next_offset: last_offset.wrapping_add(1) })
     }
 
-    /// First and last offset of a wrapper. Its own CRC is not looked at: neither does the Java consumer, which checks
-    /// the records it hands out, and those are the inner ones (CompletedFetch.maybeEnsureValid).
+    /// Reads a wrapper and returns its first and last offset. The CRC of the wrapper itself is not checked. The Java
+    /// consumer does not check it either: it checks the records it returns, which are the inner messages
+    /// (CompletedFetch.maybeEnsureValid).
     fn wrapper(&mut self, header: &LegacyHeader, message: &[u8]) -> Result<(i64, i64), Stop> {
         let options = self.options;
         let input = legacy::wrapped(header, message)?;
@@ -303,7 +304,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
 /// Why a batch was not used.
 enum Stop {
     Fault(Fault),
-    /// It does not fit into this call's columns any more.
+    /// The sink has no room for it in this call.
     Full,
 }
 
@@ -313,7 +314,7 @@ impl From<Fault> for Stop {
     }
 }
 
-/// Columns have 32-bit offsets: a batch that would go beyond them is left for the next call, or is too large for any.
+/// Checks that the sink has room for a batch. A batch without room is left for the next call, or is too large for any.
 fn check_room<S: RecordSink>(sink: &S, record_count: i32, bytes: usize, options: &Options) -> Result<(), Stop> {
     let most = (bytes / 7).min(usize::try_from(record_count).unwrap_or(0).max(bytes / 26));
     if sink.has_room(most, bytes) {

@@ -1,4 +1,4 @@
-//! Where batches begin again behind damaged bytes.
+//! Find the next whole batch after damaged bytes.
 
 use crate::codec::Codec;
 use crate::crc::RangeCrcs;
@@ -7,10 +7,9 @@ use crate::header::{
 };
 use crate::legacy::key_and_value;
 
-/// Index of the first batch from `start` on that lies wholly in the buffer and that nothing speaks against: its header
-/// makes sense, its offset is at least `min_offset` and below `max_offset`, its CRC is right. Or, where that comes
-/// first, of a batch of up to `max_batch_bytes` that begins in the buffer and goes on behind it, of which there is only
-/// the header to judge by. The time is in proportion to the buffer, however many headers there are.
+/// Index of the first plausible batch from `start` on: its header is one that brokers write, its offset is at least
+/// `min_offset` and below `max_offset`, and its CRC is right. The CRC is not checked of a batch of up to `max_batch_bytes`
+/// that ends after the buffer. The time is proportional to the size of the buffer, however many headers there are.
 pub fn find_batch(
     buffer: &[u8],
     start: usize,
@@ -24,7 +23,7 @@ pub fn find_batch(
     (start..=most).find(|&at| {
         let rest = &buffer[at..];
         rest[MAGIC_AT] <= 2
-            // Of zeros, `next` would look at all that follow, again at every one of them.
+            // With a size of zero, `next` would read all following zeros, at every index again.
             && rest[8..12] != [0; 4]
             && match next(buffer, at, max_batch_bytes.max(rest.len())) {
                 Next::Batch(prefix) => {
@@ -37,15 +36,15 @@ pub fn find_batch(
     })
 }
 
-/// The checksums of what may be batches: they overlap where a header lies within what another one claims.
+/// The checksums of plausible batches, which may overlap.
 struct Crcs<'a> {
-    /// Index of the first byte they are of.
+    /// Index of the first byte that the checksums cover.
     from: usize,
     v2: RangeCrcs<'a>,
     legacy: RangeCrcs<'a>,
 }
 
-/// `rest`, from `at` on, begins with the whole header of the batch.
+/// Whether the batch at index `at` is plausible. `rest` begins with its whole header.
 fn is_plausible(rest: &[u8], prefix: &Prefix, at: usize, crcs: &mut Crcs) -> bool {
     let batch = rest.get(..prefix.total);
     let begins = at - crcs.from;
@@ -67,7 +66,7 @@ fn is_plausible(rest: &[u8], prefix: &Prefix, at: usize, crcs: &mut Crcs) -> boo
     }
 }
 
-/// Whether the header is one that brokers write: cheap, and spares nearly all CRCs.
+/// Whether the header is one that brokers write. This is cheap and makes nearly all CRCs unnecessary.
 fn v2_is_plausible(header: &V2Header, total: usize) -> bool {
     let most_records = match header.codec() {
         Codec::None => ((total - V2_HEADER) / 7) as i64,

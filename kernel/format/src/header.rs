@@ -1,29 +1,29 @@
-//! The entry prefix that all formats share, and the headers of v2 batches and v0/v1 messages.
+//! The prefix that all formats share, and the headers of v2 batches and v0/v1 messages.
 
 use crate::big_endian::{i16_at, i32_at, i64_at};
 use crate::codec::Codec;
 use crate::damage::{Fault, Kind};
 
-/// Offset (i64) and size (i32): what stands before the bytes that `size` counts.
+/// Offset (i64) and size (i32). The size counts the bytes after these twelve.
 pub const PREFIX_BYTES: usize = 12;
-/// Where all formats have the magic byte.
+/// Index of the magic byte in all formats.
 pub const MAGIC_AT: usize = 16;
-/// Up to and including it.
+/// Index of the byte after the magic byte.
 pub const MAGIC_END: usize = MAGIC_AT + 1;
-/// The smallest size field of any format, an empty v0 message's: DataLogInputStream takes less for corrupt.
+/// The smallest size field of any format, that of an empty v0 message. To DataLogInputStream, less is corrupt.
 pub const MIN_SIZE: i32 = 14;
 
-/// A segment, and so a batch, has no more bytes than 31 bits count.
+/// The largest batch: the size of a segment has 31 bits.
 pub const MAX_TOTAL: usize = i32::MAX as usize;
 
-/// What stands at a position where a batch is expected.
+/// What is at a position where a batch is expected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing: the buffer ends here.
+    /// The buffer ends here.
     End,
-    /// Zeros up to the buffer's end: preallocated, not yet written.
+    /// Only zeros up to the end of the buffer: space that was preallocated and not yet written.
     Zeros,
-    /// The beginning of a batch; so many bytes are needed to say more.
+    /// The first bytes of a batch; `needed` bytes are required.
     Partial {
         needed: usize,
     },
@@ -35,12 +35,12 @@ pub enum Next {
     },
 }
 
-/// The fields every format begins with, checked as far as they can be without the rest.
+/// The fields that every format begins with. They are checked as far as that is possible without the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// v2: base offset. v0/v1: the message's offset, of a wrapper that of its last inner message.
+    /// v2: base offset. v0/v1: offset of the message, or of a wrapper's last inner message.
     pub offset: i64,
-    /// The whole batch, these 12 bytes included. At least as long as its format's header.
+    /// Size of the whole batch, the prefix included. It is at least the size of the format's header.
     pub total: usize,
     pub magic: i8,
 }
@@ -56,7 +56,7 @@ impl Prefix {
     }
 }
 
-/// Looks at the batch that begins at `at`, or at what else is there.
+/// Reads the prefix of the batch that begins at `at`.
 pub fn next(buffer: &[u8], at: usize, max_batch_bytes: usize) -> Next {
     let Some(rest) = buffer.get(at..).filter(|rest| !rest.is_empty()) else {
         return Next::End;
@@ -104,11 +104,11 @@ fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, F
     Ok(total)
 }
 
-/// Bytes of a v2 batch before its records.
+/// Size of the header of a v2 batch.
 pub const V2_HEADER: usize = 61;
-/// Where the part of a v2 batch begins that its CRC covers.
+/// Index of the first byte that the CRC of a v2 batch covers.
 pub const V2_CRC_FROM: usize = 21;
-/// Where a v2 batch has its leader epoch.
+/// Index of the leader epoch in a v2 batch.
 pub const LEADER_EPOCH_AT: usize = PREFIX_BYTES;
 
 pub const LOG_APPEND_TIME: i16 = 1 << 3;
@@ -153,7 +153,7 @@ impl V2Header {
         Codec::from_attributes(self.attributes as u8)
     }
 
-    /// Last offset of the batch, also where compaction has removed the record that had it.
+    /// Last offset of the batch, even if compaction has removed the record with that offset.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
     }
@@ -170,17 +170,17 @@ impl V2Header {
         self.attributes & CONTROL != 0
     }
 
-    /// Set by cleaners since Kafka 3.1 (KIP-534): the base timestamp is then the delete horizon.
+    /// Log cleaners set this flag since Kafka 3.1 (KIP-534). The base timestamp is then the delete horizon.
     pub fn has_delete_horizon(&self) -> bool {
         self.attributes & DELETE_HORIZON != 0
     }
 
-    /// Sequence number of the record with this offset delta, or -1 where the batch has none.
+    /// Sequence number of the record with this offset delta, or -1 if the batch has no sequence numbers.
     pub fn sequence(&self, offset_delta: i32) -> i32 {
         if self.base_sequence < 0 {
             return -1;
         }
-        // DefaultRecordBatch.incrementSequence: past 2^31 - 1 comes 0.
+        // DefaultRecordBatch.incrementSequence: 0 follows 2^31 - 1.
         if self.base_sequence > i32::MAX.wrapping_sub(offset_delta) {
             offset_delta.wrapping_sub(i32::MAX - self.base_sequence).wrapping_sub(1)
         } else {
@@ -193,15 +193,15 @@ impl V2Header {
     }
 }
 
-/// Bytes of a v0 message before its key's length.
+/// Size of a v0 message before the length of its key.
 pub const V0_HEADER: usize = 18;
-/// Bytes of a v1 message before its key's length.
+/// Size of a v1 message before the length of its key.
 pub const V1_HEADER: usize = 26;
-/// Bytes of a v0 message without key and value: the header and their two lengths.
+/// Size of a v0 message without key and value: the header and two lengths.
 pub const V0_SMALLEST: usize = V0_HEADER + 8;
-/// The same of a v1 message.
+/// Size of a v1 message without key and value.
 pub const V1_SMALLEST: usize = V1_HEADER + 8;
-/// Where the part of a v0/v1 message begins that its CRC covers.
+/// Index of the first byte that the CRC of a v0/v1 message covers.
 pub const LEGACY_CRC_FROM: usize = 16;
 
 /// The header of a v0 or v1 message.
@@ -211,12 +211,12 @@ pub struct LegacyHeader {
     pub crc: u32,
     pub magic: i8,
     pub attributes: i8,
-    /// -1 in v0, which has none.
+    /// -1 in v0, which has no timestamps.
     pub timestamp: i64,
 }
 
 impl LegacyHeader {
-    /// `message` has at least the header of its magic, which is 0 or 1.
+    /// Parses a message of magic 0 or 1, which must contain its header.
     pub fn parse(message: &[u8]) -> Self {
         let magic = message[MAGIC_AT] as i8;
         LegacyHeader {
@@ -228,18 +228,18 @@ impl LegacyHeader {
         }
     }
 
-    /// v0 and v1 have no codec beyond lz4: 4 is unknown to them as 5 to 7 are.
+    /// The codec of a wrapper. v0 and v1 have no codec after lz4, so 4 is as unknown as 5 to 7.
     pub fn codec(&self) -> Codec {
         Codec::from_attributes(self.attributes as u8)
     }
 
-    /// Compressed: its value holds messages.
+    /// Whether the message is compressed: its value then contains other messages.
     pub fn is_wrapper(&self) -> bool {
         self.codec() != Codec::None
     }
 
-    /// Whether this wrapper's offset may be none: some producers leave it 0, for the broker to set (KIP-31). The offsets
-    /// within are right as they are then.
+    /// Whether this is a wrapper that may have no offset of its own: some producers leave the offset 0 for the broker to
+    /// set (KIP-31). The offsets of the inner messages are then absolute.
     pub fn lacks_offset(&self) -> bool {
         self.is_wrapper() && self.magic == 1 && self.offset == 0
     }

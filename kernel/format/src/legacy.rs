@@ -1,4 +1,4 @@
-//! Messages of formats v0 and v1 (before Kafka 0.11), alone or compressed within a wrapper (LegacyRecord,
+//! Messages of formats v0 and v1 (before Kafka 0.11), alone or compressed in a wrapper (LegacyRecord,
 //! AbstractLegacyRecordBatch).
 
 use crate::big_endian::i32_at;
@@ -11,14 +11,14 @@ use crate::sink::RecordSink;
 /// Bytes, or null.
 type Nullable<'a> = Option<&'a [u8]>;
 
-/// Key and value of a message, which must fill it exactly. A negative length is null.
+/// Key and value of a message, which must fill the message exactly. A negative length means null.
 pub fn key_and_value<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<(Nullable<'a>, Nullable<'a>), Fault> {
     let mut rest = &message[header.header_bytes()..];
     let key = nullable(&mut rest, "key")?;
     let value = nullable(&mut rest, "value")?;
     match rest.len() {
         0 => Ok((key, value)),
-        left => Err(Fault::records(format!("{left} bytes are left behind a message's value"))),
+        left => Err(Fault::records(format!("{left} bytes are left after a message's value"))),
     }
 }
 
@@ -39,7 +39,7 @@ fn nullable<'a>(rest: &mut &'a [u8], what: &str) -> Result<Nullable<'a>, Fault> 
     Ok(Some(field))
 }
 
-/// Appends a message that is no wrapper.
+/// Appends the record of a message that is not a wrapper.
 pub fn read_message<S: RecordSink>(
     header: &LegacyHeader,
     message: &[u8],
@@ -63,14 +63,14 @@ pub fn wrapped<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<&'a [u8],
     key_and_value(header, message)?.1.ok_or_else(|| Fault::records("a compressed message has no value"))
 }
 
-/// The offsets a wrapper really holds.
+/// The offsets of the first and the last message in a wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrappedOffsets {
     pub first: i64,
     pub last: i64,
 }
 
-/// Appends the messages within a wrapper, whose decompressed value is `content`.
+/// Appends the messages in a wrapper whose decompressed value is `content`.
 pub fn read_wrapper<S: RecordSink>(
     wrapper: &LegacyHeader,
     content: &[u8],
@@ -84,10 +84,11 @@ pub fn read_wrapper<S: RecordSink>(
     Ok(records.offsets)
 }
 
-/// So many messages of a wrapper are remembered, and more are read a second time: a few KB can hold millions.
+/// This many parsed messages of a wrapper are kept in memory; the rest are parsed a second time. A few compressed KB can
+/// contain millions of messages.
 const MOST_REMEMBERED: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 16 };
 
-/// The messages within a wrapper, at least one, once all of them were found to be right.
+/// Checks all messages in a wrapper and returns them; there is at least one.
 pub fn wrapped_records<'a>(
     wrapper: &LegacyHeader,
     content: &'a [u8],
@@ -100,7 +101,7 @@ pub fn wrapped_records<'a>(
         let entry = entry?;
         let record = match inner_record(wrapper, entry, check_crcs) {
             Ok(record) => record,
-            // What is wrong with an entry's size comes before what is wrong with a message.
+            // A fault in the size of a later entry takes precedence over a fault in a message.
             Err(fault) => return Err(entries.find_map(Result::err).unwrap_or(fault)),
         };
         match &mut ends {
@@ -126,20 +127,20 @@ pub fn wrapped_records<'a>(
     Ok(WrappedRecords { wrapper: *wrapper, remembered, unread, base, offsets })
 }
 
-/// Messages that were found to be right.
+/// The messages in a wrapper, all of which have been checked.
 pub struct WrappedRecords<'a> {
     wrapper: LegacyHeader,
-    /// The first ones and their magics, with the offsets they have within the wrapper.
+    /// The first messages and their magic, with their offsets in the wrapper.
     remembered: Vec<(Record<'a>, i8)>,
-    /// Those behind.
+    /// The messages after those.
     unread: Entries<'a>,
-    /// What is added to the offsets within.
+    /// The difference between offsets in the log and in the wrapper.
     base: i64,
     pub offsets: WrappedOffsets,
 }
 
 impl<'a> WrappedRecords<'a> {
-    /// Each message with its magic, and with the offset and the time it has in the log.
+    /// Each message with its magic, its offset in the log, and its timestamp.
     pub fn iter(&self) -> impl Iterator<Item = (Record<'a>, i8)> {
         let unread = self.unread.clone().filter_map(|entry| {
             let entry = entry.ok()?;
@@ -152,7 +153,7 @@ impl<'a> WrappedRecords<'a> {
     }
 }
 
-/// The entries within a wrapper. A last one that is cut short is passed over, as DataLogInputStream does.
+/// The entries in a wrapper. A truncated last entry is ignored, as DataLogInputStream does.
 #[derive(Clone)]
 struct Entries<'a> {
     rest: &'a [u8],
@@ -177,8 +178,8 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// One message of a wrapper, its offset as it stands there. It is read by its own magic, which old brokers did not
-/// always make the wrapper's (KAFKA-4298).
+/// One message of a wrapper, with its offset in the wrapper. The message is read by its own magic: old brokers did not
+/// always convert messages to the magic of the wrapper (KAFKA-4298).
 fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) -> Result<Record<'a>, Fault> {
     let (magic, bytes) = (entry[MAGIC_AT] as i8, entry.len());
     let least = match magic {
@@ -198,13 +199,13 @@ fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) ->
         return Err(Fault::records("a message within a wrapper is compressed itself"));
     }
     let (key, value) = key_and_value(&header, entry)?;
-    // Of a wrapper with LogAppendTime the broker set the time; those within are the producer's.
+    // In a wrapper with LogAppendTime, only the timestamp of the wrapper is from the broker.
     let timestamp_ms = if magic == 1 && wrapper.timestamp_type() == 1 { wrapper.timestamp } else { header.timestamp };
     Ok(Record { key, value, offset: header.offset, timestamp_ms, sequence: -1 })
 }
 
-/// What to add to the offsets within a wrapper. Those of magic 1 are relative, and only their distance to the last
-/// one counts, whose offset the wrapper has (KIP-31).
+/// The difference between offsets in the log and in the wrapper. With magic 1, the offset of the wrapper is that of its
+/// last message, and inner offsets are relative: only their distance to the last one matters (KIP-31).
 fn base_offset(wrapper: &LegacyHeader, last: i64) -> Result<i64, Fault> {
     if wrapper.magic == 0 || wrapper.lacks_offset() {
         return Ok(0);

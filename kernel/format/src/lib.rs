@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`decode`] | buffer -> the records of its batches, appended to a [`sink`] |
 //! | [`scan`] | buffer -> one row a batch, from the headers alone |
-//! | [`find`] | where the next whole batch begins behind damaged bytes |
+//! | [`find`] | where the next whole batch begins after damaged bytes |
 //! | [`patch`](mod@patch) | set the offsets and the leader epoch of batches in place |
 //! | [`partitioner`] | the partition of a key |
 //! | [`compaction`] | keys and their newest offsets, and batches without the other records |
@@ -20,7 +20,7 @@
 //! | [`write`](mod@write) | headers of batches, messages and wrappers |
 //! | [`status`], [`damage`] | where and why a call stopped |
 //! | `chunk` | the part of a file that is being decoded |
-//! | [`varint`], [`big_endian`], [`crc`], [`wide`], [`memory`] | numbers, checksums and memory |
+//! | [`varint`], [`big_endian`], [`crc`], [`mod@copy`], [`memory`] | numbers, checksums and memory |
 //!
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
@@ -30,6 +30,8 @@ mod chunk;
 pub mod codec;
 pub mod common_records;
 pub mod compaction;
+pub mod copy;
+mod cpu;
 pub mod crc;
 pub mod damage;
 pub mod decode;
@@ -47,5 +49,4 @@ pub mod sink;
 pub mod status;
 pub mod v2;
 pub mod varint;
-pub mod wide;
 pub mod write;

@@ -1,10 +1,10 @@
-//! What the system and the processor are told of memory.
+//! Hints to the operating system and the processor about the use of memory.
 
-/// The large pages of most processors; an allocation so aligned begins with one.
+/// Size of the large pages of most processors. An allocation with this alignment begins at the start of a page.
 pub const LARGE_PAGE: usize = 2 << 20;
 
-/// Asks for large pages within an allocation, where the system has them: the processor keeps in mind where only so many
-/// pages are, and what is read or written at many places seldom waits for an address then.
+/// Asks the system for large pages within an allocation. The processor caches the addresses of a limited number of pages,
+/// so random access to large pages seldom waits for an address translation.
 pub fn advise_large_pages<T>(start: *const T, count: usize) {
     #[cfg(target_os = "linux")]
     {
@@ -12,7 +12,7 @@ pub fn advise_large_pages<T>(start: *const T, count: usize) {
         let first = start.next_multiple_of(LARGE_PAGE);
         let bytes = (start + bytes).saturating_sub(first) / LARGE_PAGE * LARGE_PAGE;
         if bytes > 0 {
-            // SAFETY: advice about whole pages within the caller's allocation; it changes no content, and where it fails
+            // SAFETY: the advice is about whole pages within the caller's allocation. It changes no content. If it fails, the
             // pages stay small.
             unsafe { libc::madvise(first as *mut libc::c_void, bytes, libc::MADV_HUGEPAGE) };
         }
@@ -21,7 +21,7 @@ pub fn advise_large_pages<T>(start: *const T, count: usize) {
     let _ = (start, count);
 }
 
-/// Asks for the memory at an address ahead of its use; any address will do.
+/// Prefetches the memory at an address into the cache. Any address is allowed.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

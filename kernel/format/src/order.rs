@@ -1,4 +1,4 @@
-//! Whether the batches of a segment come in the order of their offsets, which no CRC covers.
+//! Check that the batches of a segment are in the order of their offsets, which no CRC covers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,22 +7,22 @@ use crate::big_endian::i32_at;
 use crate::damage::{Fault, Kind};
 use crate::header::{Next, Prefix, next};
 
-/// What is known of the offsets of the batches that follow.
+/// What is known about the offsets of the following batches.
 #[derive(Clone, Copy)]
 pub struct Order<'a> {
-    /// No batch begins below it: the offset behind the batches before.
+    /// No batch begins before this offset, the one after the previous batches.
     next: i64,
-    /// No batch reaches it: where the next segment begins.
+    /// All offsets are below this one, with which the next segment begins.
     end: i64,
-    /// Where to find a header that the buffer does not hold.
+    /// To read a header that the buffer does not contain.
     file: &'a File,
 }
 
-/// A batch, and the offsets that its header claims. Of a wrapper only the last one is known: both are that.
+/// A batch and the offsets in its header. For a wrapper, both are its last offset, because its first is not known.
 pub struct Claim<'a> {
     pub first: i64,
     pub last: i64,
-    /// The buffer from the batch on.
+    /// The buffer from the beginning of the batch on.
     pub rest: &'a [u8],
     pub total: usize,
     pub position: i64,
@@ -33,22 +33,22 @@ impl<'a> Order<'a> {
         Order { next, end, file }
     }
 
-    /// Whether the batch is in order.
+    /// Checks that the batch is in order.
     #[inline]
     pub fn check(&self, claim: &Claim) -> Result<(), Fault> {
         let fits = claim.first == self.next && claim.first <= claim.last && claim.last < self.end;
         if fits { Ok(()) } else { self.check_closely(claim) }
     }
 
-    /// Whether the records in a wrapper, which alone tell their offsets, lie behind the batch before.
+    /// Checks that the records in a wrapper follow the previous batch. Their offsets are only known after decompression.
     pub fn check_wrapped(&self, first: i64, last: i64) -> Result<(), Fault> {
         if first >= self.next {
             return Ok(());
         }
-        Err(out_of_order(&format!("from {} on, behind the batch before", self.next), first, last))
+        Err(out_of_order(&format!("from {} on, after the previous batch", self.next), first, last))
     }
 
-    /// The batch was accepted; the one behind it begins at `next_offset` or later.
+    /// Records that a batch was accepted: the next one begins at `next_offset` or later.
     pub fn accept(&mut self, next_offset: i64) {
         self.next = self.next.max(next_offset);
     }
@@ -56,27 +56,27 @@ impl<'a> Order<'a> {
     fn check_closely(&self, claim: &Claim) -> Result<(), Fault> {
         let (next, &Claim { first, last, .. }) = (self.next, claim);
         let expected = if first < next {
-            format!("from {next} on, behind the batch before")
+            format!("from {next} on, after the previous batch")
         } else if last < first {
             format!("from {first} on")
         } else if last >= self.end {
             format!("from {next} to before {}, where the next segment begins", self.end)
-        } else if let Some(behind) = self.leapt_over(claim) {
-            format!("from {next} to before {behind}, where the batch behind begins")
+        } else if let Some(following) = self.skipped_batch(claim) {
+            format!("from {next} to before {following}, where the next batch begins")
         } else {
             return Ok(());
         };
         Err(out_of_order(&expected, first, last))
     }
 
-    /// The offset of the batch behind, if the one at hand has leapt over it: that one fits to what came before, and has no
-    /// room between the one at hand and what follows.
-    fn leapt_over(&self, claim: &Claim) -> Option<i64> {
+    /// The offset of the next batch if this batch has a wrong offset beyond it. That is so if the next batch fits after the
+    /// previous ones and does not fit between this batch and the batch after the next.
+    fn skipped_batch(&self, claim: &Claim) -> Option<i64> {
         if claim.first == self.next {
             return None;
         }
         let second = self.header(claim, claim.total)?;
-        let overlaps = second.offset <= claim.last && second.offset != claim.first; // the same: it is there twice
+        let overlaps = second.offset <= claim.last && second.offset != claim.first; // the same offset: this is a duplicate
         if !overlaps || second.offset < self.next {
             return None;
         }
@@ -85,8 +85,8 @@ impl<'a> Order<'a> {
         (!has_room).then_some(second.offset)
     }
 
-    /// The header that stands `at` bytes behind the beginning of the batch; None if no batch can begin so.
-    fn header(&self, claim: &Claim, at: usize) -> Option<Behind> {
+    /// The header `at` bytes after the beginning of the batch. None if no batch can begin with these bytes.
+    fn header(&self, claim: &Claim, at: usize) -> Option<Following> {
         let mut bytes = [0; DELTA_END];
         let known = match claim.rest.get(at..).filter(|rest| rest.len() >= DELTA_END) {
             Some(rest) => rest,
@@ -98,9 +98,9 @@ impl<'a> Order<'a> {
         match next(&known[..known.len().min(DELTA_END)], 0, usize::MAX) {
             Next::Batch(Prefix { offset, total, magic: 2 }) => {
                 let delta = known.get(DELTA_AT..DELTA_END)?;
-                Some(Behind { offset, total, offsets: i64::from(i32_at(delta, 0)).max(0) + 1 })
+                Some(Following { offset, total, offsets: i64::from(i32_at(delta, 0)).max(0) + 1 })
             }
-            Next::Batch(Prefix { offset, total, .. }) => Some(Behind { offset, total, offsets: 1 }),
+            Next::Batch(Prefix { offset, total, .. }) => Some(Following { offset, total, offsets: 1 }),
             _ => None,
         }
     }
@@ -110,13 +110,13 @@ fn out_of_order(expected: &str, first: i64, last: i64) -> Fault {
     Fault::new(Kind::Order, format!("expected a batch with offsets {expected}, found {first} to {last}"))
 }
 
-/// What is asked of a header behind the batch at hand. A wrapper is taken for one offset: it does not tell how many.
-struct Behind {
+/// Fields of the header of a following batch. A wrapper counts as one offset, because its header does not contain more.
+struct Following {
     offset: i64,
     total: usize,
     offsets: i64,
 }
 
-/// Where a v2 batch has the difference of its last and its base offset.
+/// Index of the last offset delta in a v2 batch.
 const DELTA_AT: usize = 23;
 const DELTA_END: usize = DELTA_AT + 4;

@@ -1,9 +1,9 @@
-//! The partition of a key, as Kafka's default partitioner has it (BuiltInPartitioner.partitionForKey).
+//! The partition of a key by Kafka's default partitioner (BuiltInPartitioner.partitionForKey).
 
 const SEED: u32 = 0x9747_b28c;
 const MIX: u32 = 0x5bd1_e995;
 
-/// Utils.murmur2.
+/// The hash of a key (Utils.murmur2).
 pub fn murmur2(data: &[u8]) -> i32 {
     let mut hash = SEED ^ data.len() as u32;
     let (words, tail) = data.as_chunks::<4>();
@@ -23,15 +23,16 @@ pub fn murmur2(data: &[u8]) -> i32 {
     (hash ^ hash >> 15) as i32
 }
 
-/// The partition of a key, of `count` ones, at least one.
+/// The partition of a key in a topic with `count` partitions, at least one.
 pub fn partition(key: &[u8], count: i32) -> i32 {
     (murmur2(key) & i32::MAX) % count
 }
 
-/// Rows by partition: the numbers of all, and of each partition that gets any its number and how many of them.
+/// Rows grouped by partition: the indexes of all rows, and the number and row count of each partition with rows.
 type Dealt = (Vec<u32>, Vec<(usize, usize)>);
 
-/// The numbers of the rows that go to partition 0, then of those that go to 1, ... None if a row goes to none of so many.
+/// Groups rows by partition: the indexes of the rows of partition 0, then of partition 1, and so on. None if a row has a
+/// partition outside of 0 to `count` - 1.
 pub fn deal(partitions: impl Iterator<Item = i32> + Clone, count: usize) -> Option<Dealt> {
     let mut ends = vec![0_usize; count];
     let mut rows = 0;
@@ -46,9 +47,9 @@ pub fn deal(partitions: impl Iterator<Item = i32> + Clone, count: usize) -> Opti
     }
     let mut dealt = vec![0; rows];
     for (row, partition) in partitions.enumerate() {
-        let place = &mut ends[partition as usize];
-        dealt[*place] = row as u32;
-        *place += 1;
+        let index = &mut ends[partition as usize];
+        dealt[*index] = row as u32;
+        *index += 1;
     }
     Some((dealt, counts))
 }

@@ -1,4 +1,4 @@
-//! The fields of v2 batches that a leader assigns, and that their CRC does not cover, set where the batches lie.
+//! Set the fields of v2 batches that a leader assigns. The CRC does not cover them, so they are set in place.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 
 use crate::header::{LEADER_EPOCH_AT, MAGIC_AT, PREFIX_BYTES, V2_HEADER};
 
-/// Adds `base_offset` to the base offset of the batch at each position, and sets its leader epoch. An error is the
-/// first position at which there is no v2 batch, or that of one whose offset would be no offset; nothing is patched then.
+/// Adds `base_offset` to the base offset of the batch at each position, and sets its leader epoch. The error is the first
+/// position without a v2 batch, or with a batch whose offset would be out of range; then nothing is changed.
 pub fn patch(
     data: &[Cell<u8>],
     positions: impl Iterator<Item = i64> + Clone,
@@ -33,10 +33,10 @@ pub fn patch(
     Ok(())
 }
 
-/// What is written of a batch: base offset, size, leader epoch.
+/// The bytes written of a batch: base offset, size, leader epoch.
 const PATCHED_BYTES: usize = MAGIC_AT;
 
-/// Where a batch of a file lies, and what base offset it is to have.
+/// A batch in a file, and its new base offset.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
     pub position: i64,
@@ -44,7 +44,7 @@ pub struct Placed {
     pub base_offset: i64,
 }
 
-/// Writes how each of the batches begins. An error leaves some of them written.
+/// Writes base offset, size and leader epoch of each batch. After an error, some of them may have been written.
 pub fn write_prefixes(file: &File, batches: impl Iterator<Item = Placed>, leader_epoch: i32) -> io::Result<()> {
     for Placed { position, size_bytes, base_offset } in batches {
         let mut prefix = [0; PATCHED_BYTES];

@@ -1,4 +1,4 @@
-//! A buffer of batches to one row a batch, from the headers alone.
+//! The headers of batches, one row for each batch.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -13,16 +13,16 @@ use crate::order::{Claim, Order};
 use crate::status::{Status, Stopped};
 use crate::varint::{read_i32, read_i64};
 
-/// The fields of a control record up to and including its key, at their longest, take less.
+/// More than the longest fields of a control record up to and including its key.
 const CONTROL_BYTES: usize = 32;
 
-/// What the header of one batch says. Python's BATCH_SCHEMA in its order.
+/// The header of one batch. Python's BATCH_SCHEMA has the same fields in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchRow {
     pub position: i64,
     pub size_in_bytes: i32,
     pub magic: i32,
-    /// None for a wrapper: its first offset is under the compression.
+    /// None for a wrapper: its first offset is in the compressed part.
     pub base_offset: Option<i64>,
     pub last_offset: i64,
     /// None for a wrapper.
@@ -42,12 +42,12 @@ pub struct BatchRow {
     pub control_type: Option<i32>,
     pub attributes: i32,
     pub crc: i64,
-    /// None unless CRCs are checked.
+    /// Whether the CRC is right. None unless CRCs are checked.
     pub is_valid: Option<bool>,
 }
 
-/// One row for each batch from the beginning of `buffer` on, until something stops it. A wrong CRC, an unknown codec or
-/// an impossible record count does not.
+/// Reads one row for each batch from the beginning of `buffer` on, until something stops it. A wrong CRC, an unknown codec
+/// or an impossible record count does not stop it.
 pub fn scan(
     buffer: &[u8],
     base_position: i64,
@@ -59,8 +59,8 @@ pub fn scan(
     scanned
 }
 
-/// The same of a file from `position` to `end`, of which nothing but headers is read: one small read a batch. Ends with
-/// Limit once there are `max_rows` rows. That the file ends before `end` is the error UnexpectedEof.
+/// Does the same with a file from `position` to `end`, of which only the headers are read: one small read for each batch.
+/// Stops with Limit after `max_rows` rows. Fails with UnexpectedEof if the file ends before `end`.
 pub fn scan_headers(
     file: &File,
     position: u64,
@@ -73,11 +73,11 @@ pub fn scan_headers(
     scan_from(headers, position as i64, max_rows, false, max_batch_bytes, order)
 }
 
-/// What batches are scanned in.
+/// The bytes that are scanned.
 trait Source {
     type Error;
 
-    /// The bytes `at` bytes behind the beginning, as many as a header may take or up to the end.
+    /// The bytes from index `at` on: at least as many as a header may take, or all up to the end.
     fn bytes(&mut self, at: usize) -> Result<&[u8], Self::Error>;
 }
 
@@ -151,7 +151,7 @@ fn scan_from<S: Source>(
     Ok((rows, Stopped { status, position, next_offset, needed_bytes, damage }))
 }
 
-/// Checks the batch of `row`, which `rest` begins with, against what is known of the offsets before and behind.
+/// Checks that the batch of `row`, with which `rest` begins, is in order.
 fn in_order(order: &mut Order, row: &BatchRow, rest: &[u8]) -> Result<(), Fault> {
     let last = row.last_offset;
     let lacks_offset = row.base_offset.is_none() && row.magic == 1 && last == 0;
@@ -163,7 +163,7 @@ fn in_order(order: &mut Order, row: &BatchRow, rest: &[u8]) -> Result<(), Fault>
     Ok(())
 }
 
-/// The row of the batch that `rest` begins with, or how many bytes it takes to tell.
+/// The row of the batch with which `rest` begins. The error is how many bytes are needed for it.
 fn row(prefix: &Prefix, rest: &[u8], position: i64, check_crcs: bool) -> Result<BatchRow, usize> {
     if rest.len() < prefix.header_bytes() {
         return Err(prefix.header_bytes());
@@ -249,7 +249,7 @@ fn legacy_row(
     })
 }
 
-/// Type of a control record (ControlRecordType): 0 ABORT, 1 COMMIT, ... None if it has no key that says so.
+/// Type of a control record (ControlRecordType): 0 ABORT, 1 COMMIT ... None if the key contains no type.
 fn control_type(record: &[u8]) -> Option<i32> {
     let mut at = 0;
     read_i32(record, &mut at)?; // length

@@ -1,8 +1,8 @@
-//! Which records a call is asked for: by their offsets, and by the transactions they are of.
+//! Select records by their offsets, and by the outcome of their transactions.
 
 use crate::header::{LegacyHeader, V2Header};
 
-/// The records from `start_offset` to before `end_offset`, as far as there are bounds, but for aborted ones.
+/// Selects the records from `start_offset` (inclusive) to `end_offset` (exclusive) that are not aborted. None: no bound.
 #[derive(Default)]
 pub struct Selection {
     pub start_offset: Option<i64>,
@@ -11,27 +11,28 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether the header alone says that none of the batch's records are wanted.
+    /// Whether the header alone shows that no record of the batch is selected.
     #[inline]
-    pub fn passes_v2(&self, header: &V2Header) -> bool {
-        // A negative delta is a lie that must be found out, not passed over.
+    pub fn skips_v2(&self, header: &V2Header) -> bool {
+        // A negative delta is damage, which must be reported, not skipped.
         let below = self.is_below(header.last_offset()) && header.last_offset_delta >= 0;
         below || self.is_above(header.base_offset) || self.aborted.covers(header)
     }
 
-    /// The same of a message, or of a wrapper, whose first offset its header does not tell.
-    pub fn passes_legacy(&self, header: &LegacyHeader) -> bool {
+    /// Whether the header alone shows that the message, or no message in the wrapper, is selected. The header of a wrapper
+    /// does not contain its first offset.
+    pub fn skips_legacy(&self, header: &LegacyHeader) -> bool {
         let below = self.is_below(header.offset) && !header.lacks_offset();
         below || (!header.is_wrapper() && self.is_above(header.offset))
     }
 
-    /// Whether a record of a batch that is not passed by is wanted.
+    /// Whether a record is selected, if its batch is not skipped.
     #[inline(always)]
-    pub fn has(&self, offset: i64) -> bool {
+    pub fn contains(&self, offset: i64) -> bool {
         !self.is_below(offset) && !self.is_above(offset)
     }
 
-    /// The offsets for which `has` is true.
+    /// The offsets for which `contains` is true.
     pub fn range(&self) -> OffsetRange {
         let last = match self.end_offset {
             None => i64::MAX,
@@ -52,7 +53,7 @@ impl Selection {
     }
 }
 
-/// The offsets wanted, both inclusive.
+/// A range of offsets, both inclusive.
 #[derive(Clone, Copy, Debug)]
 pub struct OffsetRange {
     pub first: i64,
@@ -66,7 +67,7 @@ impl OffsetRange {
     }
 }
 
-/// Transactions whose batches are passed over.
+/// Aborted transactions, whose batches are skipped.
 #[derive(Default)]
 pub struct Aborted {
     /// Producer id, first offset, last offset; sorted by the first two.
@@ -74,7 +75,7 @@ pub struct Aborted {
 }
 
 impl Aborted {
-    /// From triples of native 64-bit integers. None if the bytes are not whole triples.
+    /// Reads triples of 64-bit integers in native byte order. None if the bytes are not whole triples.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (triples, rest) = bytes.as_chunks::<24>();
         let field = |triple: &[u8; 24], at: usize| {
@@ -86,6 +87,7 @@ impl Aborted {
         rest.is_empty().then_some(Aborted { ranges })
     }
 
+    /// Whether the batch belongs to an aborted transaction.
     pub fn covers(&self, header: &V2Header) -> bool {
         if self.ranges.is_empty() || !header.transactional() || header.control() {
             return false;

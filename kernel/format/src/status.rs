@@ -5,7 +5,7 @@ use crate::damage::Damage;
 /// Why a call stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The input ends behind a batch.
+    /// The input ends after a batch.
     End,
     /// The input ends within a batch.
     Partial,

@@ -11,7 +11,7 @@ use crate::selection::OffsetRange;
 use crate::sink::RecordSink;
 use crate::varint::{read_i32, read_i64};
 
-/// Length, attributes, two deltas, key length, value length and header count, one byte each.
+/// Size of the smallest record: length, attributes, two deltas, key length, value length and header count, one byte each.
 const SMALLEST_RECORD: usize = 7;
 
 /// Appends the wanted records of a batch to `sink`. With a fault, some of them may have been appended.
@@ -45,11 +45,11 @@ pub fn read_records<S: RecordSink>(
     }
     match records.left_bytes() {
         0 => Ok(()),
-        left => Err(Fault::records(format!("{left} bytes are left behind the {count} records the header counts"))),
+        left => Err(Fault::records(format!("{left} bytes are left after the {count} records the header counts"))),
     }
 }
 
-/// The number of records, if so many can be there at all.
+/// The number of records, if the section can contain so many.
 pub(crate) fn check_counts(header: &V2Header, section_bytes: usize) -> Result<usize, Fault> {
     if header.last_offset_delta < 0 {
         let message = format!("the header's last offset delta is {}, less than 0", header.last_offset_delta);
@@ -62,7 +62,7 @@ pub(crate) fn check_counts(header: &V2Header, section_bytes: usize) -> Result<us
     })
 }
 
-/// The body of the record at `at`, which moves behind it.
+/// The body of the record at `at`. Moves `at` to the next record.
 pub(crate) fn record_body<'a>(
     section: &'a [u8],
     at: &mut usize,
@@ -81,15 +81,16 @@ pub(crate) fn record_body<'a>(
     Ok(body)
 }
 
-/// Reads the fields of one record, which must take its body exactly.
+/// Reads the fields of one record, which must fill its body exactly.
 pub(crate) fn parse<'a>(
     body: &'a [u8],
     batch: &V2Header,
     headers: &mut Vec<RecordHeader<'a>>,
 ) -> Result<Record<'a>, String> {
     headers.clear();
-    let mut fields = Fields { body, at: 1 }; // behind the attributes, of which none is in use
-    let timestamp_delta = read_i64(body, &mut fields.at).ok_or("its timestamp delta is no varlong")?;
+    let mut fields = Fields { body, at: 1 }; // after the attributes, none of which is in use
+    let timestamp_delta =
+        read_i64(body, &mut fields.at).ok_or("its timestamp delta is cut short, or longer than a varlong")?;
     let offset_delta = fields.varint("offset delta")?;
     let key = fields.nullable("key")?;
     let value = fields.nullable("value")?;
@@ -102,7 +103,7 @@ pub(crate) fn parse<'a>(
         headers.push((name, fields.nullable("header value")?));
     }
     if fields.left() != 0 {
-        return Err(format!("{} of its {} bytes are left behind its fields", fields.left(), body.len()));
+        return Err(format!("{} of its {} bytes are left after its fields", fields.left(), body.len()));
     }
     Ok(Record {
         key,
@@ -110,14 +111,14 @@ pub(crate) fn parse<'a>(
         offset: batch.base_offset.wrapping_add(i64::from(offset_delta)),
         timestamp_ms: match batch.log_append_time() {
             true => batch.max_timestamp,
-            // With a delete horizon too: deltas are relative to whatever the field holds.
+            // This holds with a delete horizon too: deltas are relative to the value of that field.
             false => batch.base_timestamp.wrapping_add(timestamp_delta),
         },
         sequence: batch.sequence(offset_delta),
     })
 }
 
-/// The fields of a record, taken one by one.
+/// Reads the fields of a record one by one.
 pub(crate) struct Fields<'a> {
     pub(crate) body: &'a [u8],
     pub(crate) at: usize,
@@ -133,7 +134,7 @@ impl<'a> Fields<'a> {
         read_i32(self.body, &mut self.at).ok_or_else(|| format!("its {what} is cut short, or longer than a varint"))
     }
 
-    /// Bytes behind their length, or None for a negative one.
+    /// Reads a length and bytes. A negative length means null.
     #[inline]
     fn nullable(&mut self, what: &str) -> Result<Option<&'a [u8]>, String> {
         let length = read_i32(self.body, &mut self.at)

@@ -1,4 +1,4 @@
-//! Zigzag varints, as Kafka's ByteUtils reads them.
+//! Zigzag varints, as in Kafka's ByteUtils.
 
 /// Reads a varint of at most 5 bytes. None if it is longer, or the bytes end before it does.
 #[inline]
@@ -7,7 +7,7 @@ pub fn read_i32(bytes: &[u8], at: &mut usize) -> Option<i32> {
     for shift in [0, 7, 14, 21, 28] {
         let byte = *bytes.get(*at)?;
         *at += 1;
-        raw |= u32::from(byte & 0x7f) << shift; // bits beyond the 32nd fall off, as in Java
+        raw |= u32::from(byte & 0x7f) << shift; // bits after the 32nd are lost, as in Java
         if byte < 0x80 {
             return Some(unzigzag_i32(raw));
         }
@@ -30,14 +30,14 @@ pub fn read_i64(bytes: &[u8], at: &mut usize) -> Option<i64> {
     None
 }
 
-/// In how many bytes `write_i64` writes this.
+/// How many bytes `write_i64` writes.
 #[inline(always)]
 pub fn bytes_of(value: i64) -> usize {
     let bits = 64 - (((value << 1 ^ value >> 63) as u64) | 1).leading_zeros() as usize;
     (bits * 9 + 64) / 64
 }
 
-/// Writes a varlong, or a varint, in as few bytes as it takes, at most 10; how many they are.
+/// Writes a varint or varlong in as few bytes as possible, at most 10. Returns their number.
 #[inline(always)]
 pub fn write_i64(value: i64, out: &mut [u8]) -> usize {
     let mut rest = (value << 1 ^ value >> 63) as u64;

@@ -1,4 +1,4 @@
-//! What every writer of batches writes alike: the header of a v2 batch, and messages and wrappers of magic 0 and 1.
+//! Write the header of a v2 batch, and messages and wrappers of magic 0 and 1.
 
 use crate::codec::{Codec, Compressor};
 use crate::crc::{crc32, crc32c};
@@ -12,8 +12,8 @@ use crate::record::Record;
 pub const NO_TIMESTAMP: i64 = -1;
 
 impl V2Header {
-    /// Fills in the header of a batch, whose records are there, with its size and its CRC. `self.crc` means nothing.
-    /// A batch whose size has more than 31 bits is a fault.
+    /// Writes the header of a batch in front of its records, with its size and its CRC. `self.crc` is ignored.
+    /// Fails if the size of the batch has more than 31 bits.
     pub fn write(&self, batch: &mut [u8]) -> Result<(), Fault> {
         let size = size_field(batch.len())?;
         let mut put = |at: usize, bytes: &[u8]| batch[at..at + bytes.len()].copy_from_slice(bytes);
@@ -35,7 +35,7 @@ impl V2Header {
     }
 }
 
-/// What the size field of a batch or message of `total` bytes holds.
+/// The size field of a batch or message of `total` bytes.
 fn size_field(total: usize) -> Result<i32, Fault> {
     if total > MAX_TOTAL {
         let message =
@@ -45,20 +45,20 @@ fn size_field(total: usize) -> Result<i32, Fault> {
     Ok((total - PREFIX_BYTES) as i32)
 }
 
-/// What a wrapper of compressed messages is, beside what it holds.
+/// The properties of a wrapper of compressed messages.
 pub struct Wrapper {
     /// 0 or 1.
     pub magic: i8,
-    /// Not none.
+    /// Any but none.
     pub codec: Codec,
-    /// Some: it is marked LogAppendTime (magic 1), and has this timestamp.
+    /// Some: the wrapper has LogAppendTime (with magic 1) and this timestamp.
     pub append_time: Option<i64>,
 }
 
 impl Wrapper {
-    /// Appends a wrapper of messages, at least one; how many bytes they came to when compressed. Offsets within are
-    /// relative to the first one's with magic 1, where only their distance to the last one counts (KIP-31).
-    /// A message or a wrapper whose size has more than 31 bits is a fault.
+    /// Appends a wrapper of at least one message. Returns the compressed size of the messages. With magic 1, inner offsets
+    /// are relative to the first one; readers only use their distance to the last one (KIP-31).
+    /// Fails if the size of a message or of the wrapper has more than 31 bits.
     pub fn write<'a>(
         &self,
         records: impl Iterator<Item = Record<'a>>,
@@ -84,7 +84,7 @@ impl Wrapper {
     }
 }
 
-/// Appends a message of magic 0 or 1. One whose size has more than 31 bits is a fault.
+/// Appends a message of magic 0 or 1. Fails if its size has more than 31 bits.
 pub fn message(magic: i8, attributes: i8, record: &Record, out: &mut Vec<u8>) -> Result<(), Fault> {
     let header_bytes = if magic > 0 { V1_SMALLEST } else { V0_SMALLEST };
     let content_bytes: usize = [record.key, record.value].into_iter().flatten().map(<[u8]>::len).sum();
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn sizes_of_more_than_31_bits_are_faults() {
-        // Zeros that nobody writes to take no memory.
+        // Zeros that are only read take no memory.
         let mut zeros = vec![0; MAX_TOTAL + 1];
         let header = V2Header::parse(&[0; V2_HEADER]);
         assert_eq!(header.write(&mut zeros).unwrap_err().kind, Kind::TooLarge);

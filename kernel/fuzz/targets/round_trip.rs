@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
     let (one, two) = content.split_at(content.len() / 2);
     for (input, next) in [(one, two), (two, &[][..]), (&content[..], one)] {
         let mut out = b"before".to_vec();
-        compressor.compress_and_fetch(codec, magic, input, next, &mut out);
+        compressor.compress_and_prefetch(codec, magic, input, next, &mut out);
         assert!(out.starts_with(b"before"));
         let found = decompressor.decompress(codec, magic, &out[6..], input.len().max(1));
         let found = found.unwrap_or_else(|fault| panic!("{codec:?}, level {level:?}: {fault:?}"));

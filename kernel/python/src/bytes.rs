@@ -1,4 +1,4 @@
-//! Bytes given to Python where they are.
+//! Bytes that Python reads without a copy.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -7,13 +7,14 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// Memory of bytes that Python has dropped: a fresh page costs more to fault in than to fill.
+/// Memory of bytes that Python has dropped, for reuse: to fault in a new page costs more than to fill it.
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 const MOST_FREE: usize = 4;
 const LARGEST_FREE: usize = 16 << 20;
 
+/// An empty vector that reuses memory if possible.
 pub fn recycled() -> Vec<u8> {
-    // try_lock: see pool.rs.
+    // try_lock: a child process that was forked while another thread held the lock would wait for ever.
     FREE.try_lock().ok().and_then(|mut free| free.pop()).unwrap_or_default()
 }
 
@@ -30,7 +31,7 @@ impl Drop for Bytes {
     }
 }
 
-/// Bytes that Python reads where they are: `memoryview(bytes)`.
+/// Bytes that Python reads without a copy: `memoryview(bytes)`.
 #[pyclass(frozen, module = "native_log._kernel")]
 pub struct Bytes {
     bytes: Vec<u8>,
@@ -45,38 +46,38 @@ impl Bytes {
 #[pymethods]
 impl Bytes {
     /// # Safety
-    /// Called by Python only, with a view that may be filled.
+    /// Only Python calls this, with a view to be filled.
     unsafe fn __getbuffer__(slf: PyRef<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         // SAFETY: the bytes never change (the class is frozen) and live as long as the object.
         unsafe { fill(view, flags, slf.as_ptr(), &slf.bytes, slf.py()) }
     }
 }
 
-/// One of several that were made together.
+/// One of several byte strings that share their memory.
 #[pyclass(frozen, module = "native_log._kernel")]
 pub struct Part {
     all: Arc<Vec<Vec<u8>>>,
-    number: usize,
+    index: usize,
 }
 
 impl Part {
-    /// All of them.
+    /// One object for each byte string.
     pub fn each(all: &Arc<Vec<Vec<u8>>>) -> Vec<Self> {
-        (0..all.len()).map(|number| Part { all: Arc::clone(all), number }).collect()
+        (0..all.len()).map(|index| Part { all: Arc::clone(all), index }).collect()
     }
 }
 
 #[pymethods]
 impl Part {
     /// # Safety
-    /// Called by Python only, with a view that may be filled.
+    /// Only Python calls this, with a view to be filled.
     unsafe fn __getbuffer__(slf: PyRef<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        // SAFETY: the bytes never change (the class is frozen, and others have them to read) and live as long as the object.
-        unsafe { fill(view, flags, slf.as_ptr(), &slf.all[slf.number], slf.py()) }
+        // SAFETY: the bytes never change (the class is frozen, and other objects only read them) and live as long as the object.
+        unsafe { fill(view, flags, slf.as_ptr(), &slf.all[slf.index], slf.py()) }
     }
 }
 
-/// Fills a view of `owner`, read-only.
+/// Fills a read-only view of `owner`.
 ///
 /// # Safety
 /// `bytes` must live as long as `owner`, unchanged.
@@ -88,10 +89,10 @@ unsafe fn fill(
     py: Python<'_>,
 ) -> PyResult<()> {
     if view.is_null() {
-        return Err(PyBufferError::new_err("there is no view to fill"));
+        return Err(PyBufferError::new_err("expected a view to fill, found null"));
     }
     let start = bytes.as_ptr().cast_mut().cast::<c_void>();
-    // SAFETY: the bytes stay as long as the view's owner, of which PyBuffer_FillInfo takes a reference.
+    // SAFETY: the bytes live as long as the owner of the view, to which PyBuffer_FillInfo takes a reference.
     match unsafe { ffi::PyBuffer_FillInfo(view, owner, start, bytes.len() as isize, 1, flags) } {
         0 => Ok(()),
         _ => Err(PyErr::fetch(py)),

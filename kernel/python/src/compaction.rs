@@ -1,4 +1,4 @@
-//! The cleaner's classes and functions in native_log._kernel: Python values in, tuples out.
+//! The classes and functions of native_log._kernel for compaction: Python values in, tuples out.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ fn progress(found: Progress) -> ProgressTuple {
     (status.name(), position, next_offset, needed_bytes, damage.map(damage_tuple), records, null_keys)
 }
 
-/// The arguments that all calls over a buffer have.
+/// The arguments of all calls that read a buffer.
 struct Source<'a> {
     bytes: &'a [u8],
     options: Options<'a>,
@@ -151,19 +151,19 @@ impl OffsetMap {
 fn check_count(count: usize) -> PyResult<()> {
     match count {
         1..=MOST_BUCKETS => Ok(()),
-        _ => Err(PyValueError::new_err(format!("1 to {MOST_BUCKETS} buckets were expected, found {count}"))),
+        _ => Err(PyValueError::new_err(format!("expected 1 to {MOST_BUCKETS} buckets, found {count}"))),
     }
 }
 
 #[pyclass(module = "native_log._kernel")]
 pub struct KeyBuckets {
     buckets: buckets::KeyBuckets,
-    /// Packs that Python may still read.
+    /// The last packs taken, which Python may still read.
     taken: Option<Arc<Vec<Vec<u8>>>>,
 }
 
 impl KeyBuckets {
-    /// Takes back the memory of packs that nobody reads any more.
+    /// Reuses the memory of packs that Python has dropped.
     fn reclaim(&mut self) {
         if let Some(packs) = self.taken.take().and_then(Arc::into_inner) {
             self.buckets.reuse(packs);
@@ -231,7 +231,7 @@ impl KeyBuckets {
     }
 }
 
-/// Raises what the iterables raise, and ValueError: bytes that are no pack.
+/// Raises what the iterables raise, and ValueError for bytes that are not a pack.
 #[pyfunction]
 #[pyo3(name = "merge")]
 pub fn merge_packs(py: Python<'_>, buckets: &Bound<'_, PyAny>) -> PyResult<Survivors> {
@@ -264,7 +264,7 @@ impl Survivors {
     fn __len__(&self) -> PyResult<usize> {
         isize::try_from(self.set.len())
             .map(|length| length as usize)
-            .map_err(|_| PyOverflowError::new_err("there are more than 2^63 offsets"))
+            .map_err(|_| PyOverflowError::new_err("expected at most 2^63 - 1 offsets, found more"))
     }
 
     fn __eq__(&self, other: PyRef<'_, Survivors>) -> bool {
@@ -282,7 +282,7 @@ impl Survivors {
         let (values, rest) = bytes_of(&offsets)?.as_chunks::<8>();
         if !rest.is_empty() {
             let bytes = values.len() * 8 + rest.len();
-            return Err(PyValueError::new_err(format!("64-bit offsets were expected, found {bytes} bytes")));
+            return Err(PyValueError::new_err(format!("expected 64-bit offsets, found {bytes} bytes")));
         }
         let set = &mut self.set;
         py.detach(|| {
@@ -291,7 +291,9 @@ impl Survivors {
             *set |= survivors::from_unsorted(values?);
             Ok(())
         })
-        .map_err(|_: std::num::TryFromIntError| PyValueError::new_err("an offset is below 0"))
+        .map_err(|_: std::num::TryFromIntError| {
+            PyValueError::new_err("expected offsets of at least 0, found a negative one")
+        })
     }
 
     fn add_range(&mut self, py: Python<'_>, start_offset: u64, end_offset: u64) {
@@ -327,10 +329,10 @@ impl Survivors {
         let set = py.detach(|| RoaringTreemap::deserialize_from(&mut rest));
         let set = set.map_err(|error| PyValueError::new_err(error.to_string()))?;
         if !rest.is_empty() {
-            return Err(PyValueError::new_err(format!("{} bytes are left behind the bitmap", rest.len())));
+            return Err(PyValueError::new_err(format!("{} bytes are left after the bitmap", rest.len())));
         }
         if set.max().is_some_and(|most| i64::try_from(most).is_err()) {
-            return Err(PyValueError::new_err("offsets end at 2^63 - 1"));
+            return Err(PyValueError::new_err("expected offsets of at most 2^63 - 1, found a greater one"));
         }
         Ok(Survivors { set })
     }
@@ -361,7 +363,7 @@ pub fn rewrite_batches(
     judged: Option<Vec<i64>>,
 ) -> PyResult<RewrittenTuple> {
     if let Some(horizon) = delete_horizon_ms.filter(|&horizon| horizon < 0) {
-        return Err(PyValueError::new_err(format!("a delete horizon of at least 0 was expected, found {horizon}")));
+        return Err(PyValueError::new_err(format!("expected a delete horizon of at least 0, found {horizon}")));
     }
     let options = RewriteOptions {
         base_position: if let convert::Source::File(_, position, _) = source { position } else { base_position },

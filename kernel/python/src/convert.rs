@@ -1,4 +1,4 @@
-//! What crosses between Python and the kernel: buffers and open files in, record batches, damage and errors out.
+//! Convert buffers and open files from Python, and record batches, damage and errors to Python.
 
 use std::fs::File;
 use std::io;
@@ -20,12 +20,12 @@ use kafka_log_format::order::Order;
 use kafka_log_format::scan::scan;
 use kafka_log_format::selection::Aborted;
 
-/// As DEFAULT_MAX_BATCH_BYTES of native_log.records.
+/// native_log.records has the same DEFAULT_MAX_BATCH_BYTES.
 pub const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
 
 /// (kind, position, size_bytes, offset, message)
 pub type DamageTuple = (&'static str, i64, i64, i64, String);
-/// What to decode: bytes, or those of an open file (descriptor, position, end).
+/// The input of a call: a buffer, or part of an open file (descriptor, position, end).
 #[derive(FromPyObject)]
 pub enum Source {
     #[pyo3(transparent)]
@@ -33,19 +33,19 @@ pub enum Source {
     File(i32, i64, u64),
 }
 
-/// The file of a descriptor that the caller keeps open during the call, and that is not closed here.
+/// The file of a descriptor, which the caller keeps open during the call. It is not closed here.
 pub fn borrowed(descriptor: i32) -> PyResult<ManuallyDrop<File>> {
     if descriptor < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF).into());
     }
-    // SAFETY: the descriptor is the caller's. The file is never dropped, and so never closes it.
+    // SAFETY: the descriptor belongs to the caller. The file is never dropped, so it never closes the descriptor.
     Ok(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
 }
 
 /// next_offset, end_offset, descriptor: a native_log.records.OffsetOrder
 pub type OrderTuple = (i64, i64, i32);
 
-/// What an `OrderTuple` says, with the file of its descriptor.
+/// An `OrderTuple` with the file of its descriptor.
 pub struct OpenOrder {
     next: i64,
     end: i64,
@@ -70,7 +70,7 @@ pub fn io_error(error: io::Error) -> PyErr {
     }
 }
 
-/// A record batch to be fetched through Arrow's PyCapsule interface, any number of times.
+/// A record batch that Python imports by Arrow's PyCapsule interface, any number of times.
 #[pyclass(frozen, module = "native_log._kernel")]
 pub struct ArrowBatch {
     fields: Fields,
@@ -92,7 +92,7 @@ impl ArrowBatch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        let _ = requested_schema; // a wish that Arrow lets producers pass over
+        let _ = requested_schema; // Arrow permits producers to ignore it
         let schema = FFI_ArrowSchema::try_from(DataType::Struct(self.fields.clone())).map_err(arrow_error)?;
         let array = FFI_ArrowArray::new(&self.array.to_data());
         let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
@@ -101,7 +101,7 @@ impl ArrowBatch {
     }
 }
 
-/// The rows of batches just written at `position`, whose CRCs are right.
+/// The headers of batches that were just written at `position`, so that their CRCs are right.
 pub fn written(batches: &[u8], position: i64) -> Result<ArrowBatch, ArrowError> {
     let (mut rows, _) = scan(batches, position, false, usize::MAX, None);
     rows.iter_mut().for_each(|row| row.is_valid = Some(true));
@@ -116,19 +116,19 @@ pub fn damage_tuple(damage: Damage) -> DamageTuple {
 pub fn aborted_of(buffer: &PyBuffer<u8>) -> PyResult<Aborted> {
     let bytes = bytes_of(buffer)?;
     Aborted::from_bytes(bytes).ok_or_else(|| {
-        PyValueError::new_err(format!("aborted has {} bytes, a multiple of 24 was expected", bytes.len()))
+        PyValueError::new_err(format!("expected aborted to have a multiple of 24 bytes, found {}", bytes.len()))
     })
 }
 
 pub fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
     if !buffer.is_c_contiguous() {
-        return Err(PyValueError::new_err("the buffer must be contiguous"));
+        return Err(PyValueError::new_err("expected a contiguous buffer, found one with gaps"));
     }
     if buffer.len_bytes() == 0 {
         return Ok(&[]);
     }
-    // SAFETY: the buffer is contiguous and held by its owner as long as `buffer` lives. That nobody writes to it meanwhile
-    // is the caller's to see to, as for every buffer whose reader lets go of the GIL.
+    // SAFETY: the buffer is contiguous and lives as long as `buffer`. The caller must not write to it meanwhile, as with every
+    // buffer whose reader releases the GIL.
     Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.len_bytes()) })
 }
 

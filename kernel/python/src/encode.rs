@@ -1,4 +1,4 @@
-//! What writes, in native_log._kernel: columns of Python's in, bytes and columns out.
+//! The functions of native_log._kernel that write batches: columns from Python in, bytes and columns out.
 
 use arrow_array::ffi::from_ffi;
 use std::cell::Cell;
@@ -24,11 +24,11 @@ use kafka_log_format::codec::Codec;
 use kafka_log_format::partitioner;
 use kafka_log_format::patch::Placed;
 
-/// (kind, first row, last row, what was found); means nothing where there is no refusal
+/// (kind, first row, last row, value found). It means nothing without an error.
 type Refused = (&'static str, usize, usize, i64);
 /// (data, batches, rows, estimated ratio), or None
 type Encoded = (Option<(Bytes, ArrowBatch, usize, f32)>, Refused);
-/// Columns, and the numbers of rows, of 32 bits in the machine's byte order; None: all
+/// Columns, and the indexes of rows, 32 bits in native byte order. None: all rows.
 type Chosen<'py> = (Bound<'py, PyAny>, Option<PyBuffer<u8>>);
 
 #[pyfunction]
@@ -82,7 +82,9 @@ pub fn encode(
         let parts = columns.iter().zip(rows).map(|(columns, rows)| part(columns, rows));
         let parts = parts.collect::<Result<Vec<_>, _>>().map_err(PyValueError::new_err)?;
         if base_offset.checked_add(parts.iter().map(Part::len).sum::<usize>() as i64).is_none() {
-            return Err(PyValueError::new_err(format!("offsets end at 2^63 - 1, found {base_offset} to begin with")));
+            return Err(PyValueError::new_err(format!(
+                "expected offsets of at most 2^63 - 1, found {base_offset} as the first one"
+            )));
         }
         let mut data = recycled();
         let mut ratio = Ratio(estimated_ratio);
@@ -114,24 +116,24 @@ fn refused(refusal: Refusal) -> Refused {
     }
 }
 
-/// The record batch behind Arrow's PyCapsule interface.
+/// Imports a record batch by Arrow's PyCapsule interface.
 pub fn imported(batch: &Bound<'_, PyAny>) -> PyResult<StructArray> {
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
         batch.call_method0("__arrow_c_array__")?.extract()?;
     let schema = schema.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
     let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
-    // SAFETY: capsules of these names hold these structs. The array's content is taken over, as the interface has it;
-    // the schema stays with its capsule, which lives as long as this function.
+    // SAFETY: capsules with these names contain these structs. The content of the array is moved out, as the interface
+    // demands. The schema stays in its capsule, which lives longer than this function runs.
     let mut data =
         unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(arrow_error)?;
     if !matches!(data.data_type(), DataType::Struct(_)) {
-        return Err(PyValueError::new_err(format!("a record batch was expected, found {}", data.data_type())));
+        return Err(PyValueError::new_err(format!("expected a record batch, found {}", data.data_type())));
     }
     data.align_buffers();
     Ok(StructArray::from(data))
 }
 
-/// One column of keys to one of hashes or, of so many, partitions.
+/// Hashes a column of keys. With a number of partitions, returns the partition of each key.
 #[pyfunction]
 #[pyo3(signature = (keys, partitions = None))]
 pub fn murmur2(py: Python<'_>, keys: &Bound<'_, PyAny>, partitions: Option<i32>) -> PyResult<ArrowBatch> {
@@ -146,14 +148,14 @@ pub fn murmur2(py: Python<'_>, keys: &Bound<'_, PyAny>, partitions: Option<i32>)
     column("hash", DataType::Int32, Arc::new(hashed))
 }
 
-/// Rows by the partitions of 32 bits (in the machine's byte order) they go to: the numbers of the first partition's rows,
-/// then the next one's, and of each partition that gets any its number and how many. Partitions are below `count`.
+/// Groups rows by their partitions, 32 bits in native byte order. Returns the indexes of the rows of the first partition, then
+/// of the next one, and so on, and the number and row count of each partition with rows. Partitions are below `count`.
 #[pyfunction]
 pub fn deal(py: Python<'_>, partitions: PyBuffer<u8>, count: usize) -> PyResult<(ArrowBatch, Vec<(usize, usize)>)> {
     let (partitions, _) = bytes_of(&partitions)?.as_chunks::<4>();
     let (rows, counts) = py
         .detach(|| partitioner::deal(partitions.iter().map(|&partition| i32::from_ne_bytes(partition)), count))
-        .ok_or_else(|| PyValueError::new_err(format!("there are {count} partitions, a row goes to another")))?;
+        .ok_or_else(|| PyValueError::new_err(format!("expected partitions below {count}, found a row with another")))?;
     Ok((column("row", DataType::UInt32, Arc::new(UInt32Array::from(rows)))?, counts))
 }
 
@@ -162,7 +164,7 @@ fn column(name: &str, kind: DataType, array: ArrayRef) -> PyResult<ArrowBatch> {
     ArrowBatch::new([Field::new(name, kind, true)].into_iter().collect(), vec![array], rows).map_err(arrow_error)
 }
 
-/// None, or the first of `positions` that is not one of a v2 batch; then nothing was patched.
+/// Returns None, or the first of the positions without a v2 batch; then nothing was changed.
 #[pyfunction]
 #[pyo3(signature = (data, positions, *, base_offset, leader_epoch))]
 pub fn patch(
@@ -174,18 +176,18 @@ pub fn patch(
     let (positions, _) = bytes_of(&positions)?.as_chunks::<8>();
     let positions = positions.iter().map(|&position| i64::from_ne_bytes(position));
     if data.readonly() || !data.is_c_contiguous() {
-        return Err(PyValueError::new_err("the buffer must be contiguous and writable"));
+        return Err(PyValueError::new_err("expected a contiguous and writable buffer, found another"));
     }
     let cells = match data.len_bytes() {
         0 => &[][..],
-        // SAFETY: the buffer is contiguous and writable, and held by its owner as long as `data` lives. As the
-        // interpreter is not left, nobody else writes to it; if someone did, cells would still be as good as any bytes.
+        // SAFETY: the buffer is contiguous and writable, and lives as long as `data`. No other thread writes to it, because the
+        // GIL is not released.
         bytes => unsafe { std::slice::from_raw_parts(data.buf_ptr().cast::<Cell<u8>>(), bytes) },
     };
     Ok(kafka_log_format::patch::patch(cells, positions, base_offset, leader_epoch).err())
 }
 
-/// Batches of an open file: positions and base offsets of 64 bits, sizes of 32, all of the machine's byte order.
+/// Writes the prefixes of batches to an open file. Positions and base offsets have 64 bits, sizes 32, in native byte order.
 #[pyfunction]
 #[pyo3(signature = (descriptor, positions, base_offsets, sizes, *, leader_epoch))]
 pub fn write_prefixes(

@@ -1,5 +1,5 @@
-//! native_log._kernel.Headers: the headers of batches, taken from one buffer after another. To make columns of them costs
-//! more than to read them, and is done once for all.
+//! native_log._kernel.Headers: the headers of batches from several buffers. Building columns costs more than reading headers,
+//! so the columns are built once for all buffers.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! The module native_log._kernel: Python values in, Arrow capsules and tuples out. It translates and does no more.
+//! The Python module native_log._kernel. It only converts: Python values in, Arrow capsules and tuples out.
 
 mod bytes;
 mod compaction;
@@ -24,7 +24,7 @@ use crate::convert::{
     bytes_of, damage_tuple, io_error,
 };
 
-/// Goes up when the functions below change.
+/// Increases when the functions below change.
 const API_VERSION: u32 = 13;
 
 /// (batch, status, position, next_offset, needed_bytes, damage)

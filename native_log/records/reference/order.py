@@ -40,13 +40,13 @@ class Order:
             return
         first, last, least = header.offset, header.last_offset, self._next_offset
         if first < least:
-            expected = f"from {least} on, behind the batch before"
+            expected = f"from {least} on, after the previous batch"
         elif last < first:
             expected = f"from {first} on"
         elif last >= self._end_offset:
             expected = f"from {least} to before {self._end_offset}, where the next segment begins"
         elif (behind := self._leapt_over(header, rest)) is not None:
-            expected = f"from {least} to before {behind}, where the batch behind begins"
+            expected = f"from {least} to before {behind}, where the next batch begins"
         else:
             return
         raise _out_of_order(header, expected, first, last)
@@ -58,7 +58,7 @@ class Order:
             Stop: as check.
         """
         if first < self._next_offset:
-            expected = f"from {self._next_offset} on, behind the batch before"
+            expected = f"from {self._next_offset} on, after the previous batch"
             raise _out_of_order(header, expected, first, last)
 
     def accept(self, next_offset: int) -> None:

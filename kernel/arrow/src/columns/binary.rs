@@ -8,14 +8,19 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use super::validity::Validity;
 use crate::pool::PoolVec;
 
-/// A column being built. It has less than 2^31 bytes of values: see RecordColumns::has_room.
+/// Arrow's 32-bit offsets end here.
+pub const MAX_BYTES: usize = i32::MAX as usize;
+
+/// A column being built. Its values have at most MAX_BYTES bytes: see RecordColumns::has_room.
 #[derive(Default)]
 pub struct BinaryColumn {
     pub(super) data: PoolVec<u8>,
-    /// Arrow's offsets: 0, put there by `reserve`, and where each value ends. They do not decrease, and the last one is
-    /// the length of `data`.
+    /// Arrow's offsets: 0, which `reserve` adds, and where each value ends. They do not decrease, and the last one is the
+    /// length of `data`.
     pub(super) offsets: PoolVec<i32>,
     pub(super) validity: Validity,
+    /// Up to this length, `data` has room.
+    reserved_bytes: usize,
 }
 
 impl BinaryColumn {
@@ -26,6 +31,7 @@ impl BinaryColumn {
         if self.offsets.is_empty() {
             self.offsets.push(0);
         }
+        self.reserved_bytes = self.reserved_bytes.max((self.data.len() + bytes).min(MAX_BYTES));
     }
 
     /// How many bytes all values have.
@@ -33,12 +39,13 @@ impl BinaryColumn {
         self.data.len()
     }
 
-    /// Whether there is room for so many bytes more, and for any rows at all.
+    /// Whether `bytes` more bytes were reserved, and all of them together are not too many.
+    #[inline]
     pub fn has_room(&self, bytes: usize) -> bool {
-        self.data.has_room(bytes)
+        self.data.len() + bytes <= self.reserved_bytes
     }
 
-    /// Panics if the values take 2^31 bytes or more.
+    /// Panics if all values take more than MAX_BYTES.
     pub fn append(&mut self, row: usize, value: Option<&[u8]>) {
         self.reserve(1, 0);
         match value {

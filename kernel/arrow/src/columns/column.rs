@@ -4,7 +4,7 @@ use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
 use super::headers;
 
-/// A column of records; Python's RECORD_SCHEMA in its order.
+/// A column of records. Python's RECORD_SCHEMA has the same columns in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     Key,

@@ -1,23 +1,25 @@
-//! Records of the common shape, written into columns that are reserved for all of them: without a call or a check of room
-//! for each record.
+//! Write records of the common shape into columns that have room for all of them, without calls and checks for each record.
 
 use kafka_log_format::common_records::CommonRecords;
+use kafka_log_format::copy::{COPY_SLACK, copy_short};
 use kafka_log_format::memory::prefetch;
-use kafka_log_format::wide::{COPY_SLACK, copy};
 
 use super::binary::BinaryColumn;
 use super::record_columns::{RecordColumns, micros};
 use crate::pool;
 
 const CACHE_LINE: usize = 64;
-/// How far ahead of where keys and values are written their memory is prefetched: a column is larger than the cache that
-/// could be written to without waiting.
+/// How far ahead of a key or value the memory of its column is prefetched. Columns are larger than the cache, so writes would
+/// wait otherwise.
 const WRITE_AHEAD: usize = 1024;
 
 const _: () = assert!(COPY_SLACK <= pool::SLACK);
 
 /// Appends records up to the first one that is not of the common shape.
 pub fn append(records: &mut CommonRecords, columns: &mut RecordColumns) {
+    if records.left() == 0 {
+        return;
+    }
     columns.reserve_for(records);
     without_headers(records, columns);
     if records.left() > 0 && columns.headers.is_none() {
@@ -25,7 +27,7 @@ pub fn append(records: &mut CommonRecords, columns: &mut RecordColumns) {
     }
 }
 
-/// A loop of its own for each set of columns: a column that is not wanted costs not even a branch.
+/// There is a separate loop for each set of columns, so that a column that is not wanted does not even cost a branch.
 fn without_headers(records: &mut CommonRecords, columns: &mut RecordColumns) {
     let numbers = columns.offset.is_some() || columns.timestamp.is_some() || columns.sequence.is_some();
     let write = match (columns.key.is_some(), columns.value.is_some(), numbers) {
@@ -41,7 +43,7 @@ fn without_headers(records: &mut CommonRecords, columns: &mut RecordColumns) {
     write(records, columns);
 }
 
-/// For records some of which have headers that are not wanted.
+/// For records of which some have headers that are not wanted.
 fn with_headers(records: &mut CommonRecords, columns: &mut RecordColumns) {
     let write = match (columns.key.is_some(), columns.value.is_some()) {
         (true, true) => write::<true, true, true, true>,
@@ -52,7 +54,7 @@ fn with_headers(records: &mut CommonRecords, columns: &mut RecordColumns) {
     write(records, columns);
 }
 
-/// The columns have room for all records and bytes that are left. KEY and VALUE: whether there are these columns.
+/// The columns must have room for all records and bytes that are left. KEY and VALUE: whether the columns are wanted.
 fn write<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: bool>(
     records: &mut CommonRecords,
     columns: &mut RecordColumns,
@@ -67,7 +69,7 @@ fn write<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS:
     let sequences = columns.sequence.as_mut().map(|column| column.start());
     records.for_each::<HEADERS>(|record| {
         // SAFETY: the columns have room for a row of each record, and for the bytes of all records: keys and values are
-        // parts of records, and those do not overlap. COPY_SLACK bytes behind a key and a value are readable.
+        // parts of records, and those do not overlap. COPY_SLACK bytes after a key and a value are readable.
         unsafe {
             if KEY {
                 key.write(row, record.key());
@@ -90,7 +92,7 @@ fn write<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS:
         }
         row += 1;
     });
-    // SAFETY: the rows up to `row` of the columns that are there were written above.
+    // SAFETY: the rows up to `row` of all wanted columns were written above.
     unsafe {
         key.finish(row);
         value.finish(row);
@@ -104,7 +106,7 @@ fn write<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS:
     columns.rows = row;
 }
 
-/// Appends to a column of keys or values that has room. Without a column it must not be written to.
+/// Writes to a column of keys or values. Without a column, `write` must not be called.
 struct BinaryWriter<'a> {
     data: *mut u8,
     data_bytes: usize,
@@ -115,7 +117,7 @@ struct BinaryWriter<'a> {
 impl<'a> BinaryWriter<'a> {
     fn new(mut column: Option<&'a mut BinaryColumn>) -> Self {
         let (data, ends) = match &mut column {
-            // Arrow's offsets begin with a 0: the end of a row is one further.
+            // Arrow's offsets begin with 0, so the end of a row is at the next index.
             Some(column) => (column.data.start(), column.offsets.start().wrapping_add(1)),
             None => (std::ptr::null_mut(), std::ptr::null_mut()),
         };
@@ -123,16 +125,16 @@ impl<'a> BinaryWriter<'a> {
     }
 
     /// # Safety
-    /// There is a column, with room for the row and its bytes; COPY_SLACK bytes behind the value are readable.
+    /// There is a column, with room for the row and its bytes; COPY_SLACK bytes after the value are readable.
     #[inline(always)]
     unsafe fn write(&mut self, row: usize, (value, bytes): (*const u8, i32)) {
-        // SAFETY: the caller's promise. The pool has SLACK bytes behind what was reserved.
+        // SAFETY: the caller's promise. The pool has SLACK bytes after what was reserved.
         unsafe {
             if bytes >= 0 {
                 let to = self.data.add(self.data_bytes);
                 prefetch(to.wrapping_add(WRITE_AHEAD));
                 prefetch(to.wrapping_add(WRITE_AHEAD + CACHE_LINE));
-                copy(value, to, bytes as usize);
+                copy_short(value, to, bytes as usize);
                 self.data_bytes += bytes as usize;
             } else if let Some(column) = &mut self.column {
                 column.validity.set_null(row);

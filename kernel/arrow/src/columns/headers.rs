@@ -1,4 +1,4 @@
-//! The headers column: list<element: struct<key: string, value: binary>>, null where a record has none.
+//! The headers column: list<element: struct<key: string, value: binary>>. It is null for a record without headers.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use arrow_schema::{DataType, Field, FieldRef, Fields};
 
 use kafka_log_format::record::RecordHeader;
 
+use super::binary::MAX_BYTES;
 use super::validity::Validity;
 
 #[derive(Default)]
 pub struct HeadersColumn {
-    /// Where each row's headers end. Rows beyond its end, up to the rows finished, have none.
+    /// Where the headers of each row end. Rows after the last one have no headers.
     ends: Vec<i32>,
     validity: Validity,
     names: String,
@@ -23,7 +24,7 @@ pub struct HeadersColumn {
 }
 
 impl HeadersColumn {
-    /// Rows without headers need not be appended. Panics if all headers take 2^31 bytes or more.
+    /// Rows without headers need not be appended. Panics if all headers take more than MAX_BYTES.
     pub fn append(&mut self, row: usize, headers: &[RecordHeader]) {
         if headers.is_empty() {
             return;
@@ -39,10 +40,10 @@ impl HeadersColumn {
             self.name_ends.push(self.names.len() as i32);
         }
         self.ends.push(self.name_ends.len() as i32);
-        assert!(self.data_bytes() <= i32::MAX as usize, "has_room was ignored");
+        assert!(self.data_bytes() <= MAX_BYTES, "has_room was ignored");
     }
 
-    /// The rows up to `rows` that are not there yet have no headers.
+    /// Appends rows without headers, up to `rows` rows.
     fn fill(&mut self, rows: usize) {
         if self.ends.len() < rows {
             self.validity.set_nulls(self.ends.len(), rows);
@@ -69,8 +70,8 @@ impl HeadersColumn {
     pub fn finish(mut self, rows: usize) -> ArrayRef {
         self.fill(rows);
         let headers = self.name_ends.len();
-        // SAFETY: all three rows of ends do not decrease and are indexes into what they end; the names are the
-        // pieces of a String that were pushed whole.
+        // SAFETY: the ends do not decrease, and are indexes into the names, the values and the entries. Each name is a part
+        // of a String that was pushed as a whole.
         unsafe {
             let names =
                 StringArray::new_unchecked(offsets(self.name_ends), Buffer::from_vec(self.names.into_bytes()), None);
@@ -85,8 +86,8 @@ impl HeadersColumn {
     }
 }
 
-/// As Java's `new String(bytes, UTF_8)`: bytes that are not UTF-8 become U+FFFD. Java and Rust agree on how many,
-/// but for encoded surrogates: Java makes one of each.
+/// Appends what Java's `new String(bytes, UTF_8)` returns: bytes that are not UTF-8 become U+FFFD. Java and Rust replace them
+/// by the same number of U+FFFD, except encoded surrogates: Java replaces each by one.
 fn push_java_utf8(names: &mut String, bytes: &[u8]) {
     if let Ok(name) = std::str::from_utf8(bytes) {
         names.push_str(name);
@@ -107,7 +108,7 @@ fn push_java_utf8(names: &mut String, bytes: &[u8]) {
     names.push_str(&String::from_utf8_lossy(&bytes[from..]));
 }
 
-/// Arrow's offsets from the ends.
+/// The Arrow offsets for these ends.
 ///
 /// # Safety
 /// The ends do not decrease.

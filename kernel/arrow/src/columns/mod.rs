@@ -1,4 +1,4 @@
-//! The columns a record can be read with, and the ones being built.
+//! The columns of records, and the builders of their arrays.
 
 mod binary;
 mod column;

@@ -10,14 +10,14 @@ use kafka_log_format::common_records::CommonRecords;
 use kafka_log_format::record::{Record, RecordHeader};
 use kafka_log_format::sink::{BatchValues, RecordSink};
 
-use super::binary::BinaryColumn;
+use super::binary::{BinaryColumn, MAX_BYTES};
 use super::column::{Column, fields};
 use super::common;
 use super::headers::HeadersColumn;
 use super::runs::Runs;
 use crate::pool::PoolVec;
 
-/// Columns that are the same for every record of a call. None: null.
+/// The values of columns that are the same for all records of a call. None: null.
 #[derive(Clone, Copy, Default)]
 pub struct Constants<'a> {
     pub topic: Option<&'a str>,
@@ -36,9 +36,9 @@ pub struct Constants<'a> {
 pub struct RecordColumns<'a> {
     columns: &'a [Column],
     constants: Constants<'a>,
-    /// The columns of each record that are wanted. All have `rows` rows.
+    /// How many rows the following columns have. Those that are not wanted are None.
     pub(super) rows: usize,
-    /// The columns have room for so many rows.
+    /// For how many rows these columns have room.
     reserved_rows: usize,
     pub(super) key: Option<BinaryColumn>,
     pub(super) value: Option<BinaryColumn>,
@@ -48,9 +48,6 @@ pub struct RecordColumns<'a> {
     pub(super) headers: Option<HeadersColumn>,
     batches: Runs<BatchValues>,
 }
-
-/// Arrow's 32-bit offsets end here.
-const MAX_COLUMN_BYTES: usize = i32::MAX as usize;
 
 impl<'a> RecordColumns<'a> {
     pub fn new(columns: &'a [Column], constants: Constants<'a>) -> Self {
@@ -89,15 +86,15 @@ impl<'a> RecordColumns<'a> {
         self.reserved_rows = self.reserved_rows.max(self.rows + rows);
     }
 
-    /// Makes room for these records, if there is not enough already: rows, and bytes below Arrow's 32-bit offsets.
+    /// Makes room for all records that are left. Panics if their keys or values could go beyond Arrow's 32-bit offsets.
+    #[inline]
     pub(super) fn reserve_for(&mut self, records: &CommonRecords) {
         let (rows, bytes) = (records.left(), records.left_bytes());
-        let fit = |fits: fn(&BinaryColumn, usize) -> bool| {
-            [&self.key, &self.value].into_iter().flatten().all(|column| fits(column, bytes))
-        };
-        assert!(fit(|column, bytes| column.data_bytes() + bytes <= MAX_COLUMN_BYTES), "has_room was ignored");
-        if self.rows + rows > self.reserved_rows || !fit(BinaryColumn::has_room) {
+        let has_room = |column: &Option<BinaryColumn>| column.as_ref().is_none_or(|column| column.has_room(bytes));
+        if self.rows + rows > self.reserved_rows || !has_room(&self.key) || !has_room(&self.value) {
             self.reserve(rows, bytes);
+            let fits = [&self.key, &self.value].into_iter().flatten().all(|column| column.has_room(bytes));
+            assert!(fits, "has_room was ignored");
         }
     }
 
@@ -223,9 +220,9 @@ impl RecordSink for RecordColumns<'_> {
         let widest = texts.into_iter().flatten().map(str::len).max().unwrap_or(0);
         let longest = [&self.key, &self.value].into_iter().flatten().map(BinaryColumn::data_bytes).max();
         let headers = self.headers.as_ref().map_or(0, HeadersColumn::data_bytes);
-        (self.rows + records).saturating_mul(widest.max(8)) <= MAX_COLUMN_BYTES
-            && longest.unwrap_or(0).saturating_add(bytes) <= MAX_COLUMN_BYTES
-            && headers.saturating_add(bytes.saturating_mul(3)) <= MAX_COLUMN_BYTES // U+FFFD has three bytes
+        (self.rows + records).saturating_mul(widest.max(8)) <= MAX_BYTES
+            && longest.unwrap_or(0).saturating_add(bytes) <= MAX_BYTES
+            && headers.saturating_add(bytes.saturating_mul(3)) <= MAX_BYTES // U+FFFD has three bytes
     }
 
     fn append(&mut self, record: &Record, headers: &[RecordHeader]) {
@@ -284,7 +281,7 @@ impl RecordSink for RecordColumns<'_> {
     }
 }
 
-/// Milliseconds to microseconds, as far as 64 bits go.
+/// Milliseconds to microseconds, limited to 64 bits.
 #[inline(always)]
 pub fn micros(timestamp_ms: i64) -> i64 {
     timestamp_ms.saturating_mul(1000)
@@ -300,7 +297,7 @@ fn constant<T: ArrowNativeType>(value: T, rows: usize) -> ScalarBuffer<T> {
 
 fn constant_string(text: Option<&str>, rows: usize) -> ArrayRef {
     let Some(text) = text else { return arrow_array::new_null_array(&DataType::Utf8, rows) };
-    assert!(text.len().saturating_mul(rows) <= MAX_COLUMN_BYTES, "has_room was ignored");
+    assert!(text.len().saturating_mul(rows) <= MAX_BYTES, "has_room was ignored");
     let offsets = crate::constant::offsets(text.len(), rows);
     let data = crate::constant::repeated(text.as_bytes(), rows);
     // SAFETY: the offsets are multiples of the text's length, so every value is the text, which is UTF-8.

@@ -1,7 +1,8 @@
-//! Values that many rows share: kept once for each run of rows.
+//! Values that many consecutive rows share.
 
+/// One value for each run of rows.
 pub struct Runs<T> {
-    /// A value, and the row before which its run ends.
+    /// Each value, and the index of the row before which its run ends.
     runs: Vec<(T, usize)>,
 }
 
@@ -12,7 +13,7 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T: Copy> Runs<T> {
-    /// The rows since the last run, up to `rows`, have this value.
+    /// Adds a run of this value: the rows from the last run up to `rows`.
     pub fn extend_to(&mut self, rows: usize, value: T) {
         if rows > self.rows() {
             self.runs.push((value, rows));
@@ -23,7 +24,7 @@ impl<T: Copy> Runs<T> {
         self.runs.last().map_or(0, |&(_, end)| end)
     }
 
-    /// The runs of one property of the values: neighbours that are equal in it become one.
+    /// The runs of a property of the values. Neighbouring runs with an equal property are merged.
     pub fn of<P: PartialEq>(&self, property: impl Fn(&T) -> P) -> Vec<(P, usize)> {
         let mut merged: Vec<(P, usize)> = Vec::new();
         for (value, end) in &self.runs {

@@ -1,10 +1,10 @@
-//! A null bitmap that is there only if there is a null.
+//! A null bitmap that is only allocated if there is a null.
 
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 #[derive(Default)]
 pub struct Validity {
-    /// One bit a row, 1 = there. Rows beyond its end are there.
+    /// One bit for each row: 1 = not null. Rows after the end are not null.
     bits: Vec<u8>,
 }
 
@@ -17,9 +17,9 @@ impl Validity {
         self.bits[row / 8] &= !(1 << (row % 8));
     }
 
-    /// Makes all rows null from `from` up to and without `to`.
+    /// Makes the rows from `from` (inclusive) to `to` (exclusive) null.
     pub fn set_nulls(&mut self, from: usize, to: usize) {
-        // Up to a whole byte, whole bytes, and the rest.
+        // Single bits up to a byte boundary, whole bytes, and the remaining bits.
         let middle = from.next_multiple_of(8).min(to);
         (from..middle).for_each(|row| self.set_null(row));
         let tail = (to / 8 * 8).max(middle);
@@ -30,7 +30,7 @@ impl Validity {
         (tail..to).for_each(|row| self.set_null(row));
     }
 
-    /// Forgets the nulls from row `rows` on.
+    /// Removes the nulls from row `rows` on.
     pub fn truncate(&mut self, rows: usize) {
         if self.bits.len() > rows / 8 {
             self.bits.truncate(rows / 8 + 1);

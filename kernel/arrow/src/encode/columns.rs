@@ -1,4 +1,4 @@
-//! The columns that records are encoded from, row by row.
+//! The columns from which records are encoded.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -11,20 +11,20 @@ use arrow_schema::{DataType, TimeUnit};
 use kafka_log_format::memory::prefetch;
 
 const CACHE_LINE: usize = 64;
-/// Of a long value the processor fetches the rest by itself.
+/// How much of a value is prefetched. The processor prefetches the rest of a longer value by itself.
 const FORESEEN: usize = 256;
 
-/// What a row of the columns given is made of. Each may be missing: then all rows are null.
+/// The columns of the records. If a column is missing, all of its rows are null.
 pub struct Records<'a> {
-    pub rows: usize,
-    pub key: Binary<'a>,
-    pub value: Binary<'a>,
-    pub headers: Headers<'a>,
-    pub timestamp: Timestamps<'a>,
+    pub(super) rows: usize,
+    pub(super) key: Binary<'a>,
+    pub(super) value: Binary<'a>,
+    pub(super) headers: Headers<'a>,
+    pub(super) timestamp: Timestamps<'a>,
 }
 
 impl<'a> Records<'a> {
-    /// The columns are called key, value, headers and timestamp; others are passed over.
+    /// Takes the columns key, value, headers and timestamp of a batch, and ignores others.
     pub fn of(batch: &'a StructArray) -> Result<Self, String> {
         let named = |name: &str| batch.column_by_name(name);
         let within = |name, error| format!("column {name}: {error}");
@@ -37,14 +37,14 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// Has the processor fetch a row's key and value.
+    /// Prefetches the key and the value of a row.
     #[inline(always)]
     pub fn prefetch(&self, row: usize) {
         self.key.prefetch(row);
         self.value.prefetch(row);
     }
 
-    /// At most so many bytes do all rows take without their deltas and lengths.
+    /// An upper limit of the bytes that all rows take without their deltas and lengths.
     pub fn content_bytes(&self) -> usize {
         let headers = &self.headers;
         self.key.content_bytes()
@@ -54,10 +54,10 @@ impl<'a> Records<'a> {
 }
 
 fn unexpected(found: &DataType, expected: &str) -> String {
-    format!("{expected} was expected, found {found}")
+    format!("expected {expected}, found {found}")
 }
 
-/// Bytes, or text, or null.
+/// A column of bytes or text, with or without nulls.
 pub struct Binary<'a> {
     offsets: Offsets<'a>,
     data: &'a [u8],
@@ -71,7 +71,7 @@ enum Offsets<'a> {
 }
 
 impl<'a> Binary<'a> {
-    /// No column is one of nulls.
+    /// Reads a column. None is a column of nulls.
     pub fn of(column: Option<&'a ArrayRef>) -> Result<Self, String> {
         let Some(column) = column else { return Ok(Binary { offsets: Offsets::AllNull, data: &[], nulls: None }) };
         macro_rules! column_of {
@@ -91,7 +91,7 @@ impl<'a> Binary<'a> {
         }
     }
 
-    /// None: null.
+    /// The value of a row. None: null.
     #[inline(always)]
     pub fn get(&self, row: usize) -> Option<&'a [u8]> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
@@ -102,7 +102,7 @@ impl<'a> Binary<'a> {
             Offsets::Wide(offsets) => (offsets[row] as usize, offsets[row + 1] as usize),
             Offsets::AllNull => return None,
         };
-        // SAFETY: the offsets were found to be ascending, and the last one to be within the data.
+        // SAFETY: `of` has checked that the offsets are ascending and the last one is within the data.
         Some(unsafe { self.data.get_unchecked(start..end) })
     }
 
@@ -115,12 +115,12 @@ impl<'a> Binary<'a> {
         }
     }
 
-    /// Whether there may be rows of null.
+    /// Whether any row may be null.
     pub fn has_nulls(&self) -> bool {
         self.nulls.is_some() || matches!(self.offsets, Offsets::AllNull)
     }
 
-    /// The values from a row on, as they lie one behind the other.
+    /// The values from a row on, which are contiguous.
     pub fn bytes_from(&self, row: usize) -> &'a [u8] {
         match self.offsets {
             Offsets::Narrow(offsets) => &self.data[offsets[row] as usize..],
@@ -129,8 +129,8 @@ impl<'a> Binary<'a> {
         }
     }
 
-    /// A value of this column and the `more` bytes behind it, if there are so many. (The value's own slice does not
-    /// permit reading them.)
+    /// A value of this column and the `more` bytes after it, if there are so many. (The slice of the value does not permit
+    /// reading them.)
     #[inline(always)]
     pub fn extended(&self, value: &[u8], more: usize) -> Option<&'a [u8]> {
         let start = value.as_ptr().addr() - self.data.as_ptr().addr();
@@ -146,8 +146,8 @@ impl<'a> Binary<'a> {
     }
 }
 
-/// The offsets, once it is sure that they only rise, from 0 or above to at most `end`.
-/// An array of no values has one that nobody looks at, and Arrow Java leaves anything there.
+/// Checks that the offsets are ascending, not negative, and at most `end`. An empty array has one offset that means nothing:
+/// Arrow Java leaves any number there.
 fn ascending<O: arrow_buffer::ArrowNativeType + PartialOrd>(
     offsets: &OffsetBuffer<O>,
     end: usize,
@@ -157,10 +157,10 @@ fn ascending<O: arrow_buffer::ArrowNativeType + PartialOrd>(
     if offsets.len() == 1 || rising && within(offsets.first()) && within(offsets.last()) {
         return Ok(offsets);
     }
-    Err("its offsets do not fit its data: the column is no valid Arrow array".into())
+    Err("its offsets do not fit its data: the column is not a valid Arrow array".into())
 }
 
-/// A list of names and values for each row; null is none.
+/// A column with a list of header keys and values for each row. Null is an empty list.
 pub struct Headers<'a> {
     lists: Option<&'a [i32]>,
     nulls: Option<&'a NullBuffer>,
@@ -183,7 +183,7 @@ impl<'a> Headers<'a> {
                     return Err(unexpected(column.data_type(), "a list of structs of key and value"));
                 };
                 if entries.null_count() > 0 {
-                    return Err("a header is null, a struct of key and value was expected".into());
+                    return Err("expected a struct of key and value, found a header that is null".into());
                 }
                 Ok(Headers {
                     lists: Some(ascending(lists.offsets(), entries.len())?),
@@ -196,12 +196,12 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Whether no row has any.
+    /// Whether no row has headers.
     pub fn missing(&self) -> bool {
         self.lists.is_none()
     }
 
-    /// The names and values of a row's headers. A name that is null is an error, which the caller makes of it.
+    /// The keys and values of the headers of a row. The caller must reject a key that is null.
     pub fn of_row(&self, row: usize) -> impl ExactSizeIterator<Item = (Option<&'a [u8]>, Option<&'a [u8]>)> {
         let range = match self.lists {
             Some(lists) if self.nulls.is_none_or(|nulls| nulls.is_valid(row)) => {
@@ -213,7 +213,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Milliseconds since the epoch, or null.
+/// A column of timestamps.
 pub struct Timestamps<'a> {
     values: Option<&'a [i64]>,
     nulls: Option<&'a NullBuffer>,
@@ -241,7 +241,7 @@ impl<'a> Timestamps<'a> {
         Ok(Timestamps { values: Some(values), nulls: column.nulls(), unit })
     }
 
-    /// None: null. Seconds beyond what 64 bits hold as milliseconds become the least or the greatest.
+    /// Milliseconds since the epoch. None: null. Seconds that are out of range become the least or the greatest value.
     #[inline(always)]
     pub fn get(&self, row: usize) -> Option<i64> {
         let value = self.values?[row];

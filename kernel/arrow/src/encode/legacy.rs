@@ -1,4 +1,4 @@
-//! Rows to messages of magic 0 and 1, and to wrappers of them where they are compressed.
+//! Encode rows as messages of magic 0 and 1, or as wrappers of compressed messages.
 
 use super::ratio::Ratio;
 use super::rows::{Cursor, Part};
@@ -8,10 +8,10 @@ use kafka_log_format::header::{V0_HEADER, V1_HEADER};
 use kafka_log_format::record::Record;
 use kafka_log_format::write::{Wrapper, message};
 
-/// The lengths of key and value.
+/// Size of the lengths of key and value.
 const LENGTHS: usize = 8;
 
-/// Appends the rows as messages of the magic asked for; how many.
+/// Appends the rows as messages or wrappers. Returns how many rows.
 pub(super) fn batches(
     parts: &[Part],
     options: &Options,
@@ -66,7 +66,7 @@ pub(super) fn batches(
     Ok(at.row)
 }
 
-/// The record of the row at this place, if there is one.
+/// The record of the current row, if there is one.
 fn record<'a>(at: &Cursor<'a>, options: &Options) -> Result<Option<Record<'a>>, Refusal> {
     let Some((records, row)) = at.get() else { return Ok(None) };
     if records.headers.of_row(row).len() > 0 {

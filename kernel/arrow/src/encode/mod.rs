@@ -1,13 +1,13 @@
-//! Arrow columns to batches, cut as Kafka's producer cuts them (MemoryRecordsBuilder, ProducerBatch).
+//! Encode Arrow columns as batches of the same sizes as those of Kafka's producer (MemoryRecordsBuilder, ProducerBatch).
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`columns`] | key, value, headers and timestamp of a row, of whatever Arrow types |
-//! | [`rows`] | which rows of which columns, in what order |
+//! | [`columns`] | key, value, headers and timestamp of a row, from any of their Arrow types |
+//! | [`rows`] | which rows become records, and in what order |
 //! | [`record`] | one record of a v2 batch |
-//! | [`v2`] | rows to v2 batches |
-//! | [`legacy`] | rows to messages and wrappers of v0 and v1 |
-//! | [`ratio`] | how well the next batch may be compressed |
+//! | [`v2`] | v2 batches |
+//! | [`legacy`] | messages and wrappers of v0 and v1 |
+//! | [`ratio`] | an estimate of how well the next batch can be compressed |
 
 pub mod columns;
 pub mod legacy;
@@ -25,17 +25,18 @@ use ratio::Ratio;
 use rows::Part;
 
 const NO_TIMESTAMP: i64 = -1;
-/// A batch has no more bytes, and no more records, than 31 bits count.
+/// The largest size of a batch, and its largest number of records.
 const MOST: usize = i32::MAX as usize;
-/// Nor does one have more before compression than readers take (DEFAULT_MAX_BATCH_BYTES of native_log.records).
+/// The largest size of a batch before compression, which readers accept by default (DEFAULT_MAX_BATCH_BYTES of
+/// native_log.records).
 const MOST_PLAIN: usize = 256 << 20;
 
-/// How records become batches; the names are those of native_log.records.encode.
+/// Options of `encode`, with the names of native_log.records.encode.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub magic: i8,
     pub codec: Codec,
-    /// One the codec has; None: its default in Kafka.
+    /// A level of the codec. None: its default in Kafka.
     pub level: Option<i32>,
     pub batch_size: usize,
     pub max_message_bytes: Option<usize>,
@@ -45,11 +46,11 @@ pub struct Options {
     pub producer_epoch: i16,
     pub base_sequence: i32,
     pub is_transactional: bool,
-    /// Some: the batches are marked LogAppendTime, with this time.
+    /// Some: the batches have LogAppendTime, and this timestamp.
     pub append_time_ms: Option<i64>,
-    /// For records that have no timestamp.
+    /// The timestamp of records without one.
     pub now_ms: i64,
-    /// Whether rows at the end that do not fill a batch become one.
+    /// Whether the last rows become a batch if they do not fill one.
     pub finish: bool,
 }
 
@@ -62,13 +63,13 @@ impl Options {
 /// Why records cannot be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The batch of these rows, both inclusive, has too many bytes.
+    /// The batch of these rows, both inclusive, is too large.
     TooLarge {
         first_row: usize,
         last_row: usize,
         size_bytes: usize,
     },
-    /// Neither a time from 1970 on nor -1.
+    /// The timestamp is before 1970 and not -1.
     NegativeTimestamp {
         row: usize,
         timestamp_ms: i64,
@@ -76,28 +77,28 @@ pub enum Refusal {
     NullHeaderKey {
         row: usize,
     },
-    /// There are some, which the magic asked for has not.
+    /// The record has headers, which v0 and v1 do not have.
     Headers {
         row: usize,
     },
 }
 
-/// Memory and contexts that a thread uses again.
+/// Reusable memory and contexts of a thread.
 #[derive(Default)]
 struct Workspace {
     compressor: Compressor,
     plain: Vec<u8>,
 }
 
-/// More scratch memory than this is given back after use.
+/// More memory than this is freed after use.
 const KEPT_SCRATCH: usize = 16 << 20;
 
 thread_local! {
     static WORKSPACE: RefCell<Workspace> = RefCell::default();
 }
 
-/// Appends the rows to `out`, which is worth nothing if they are refused; how many. `ratio` is how well they are expected
-/// to be compressed, and becomes what the next ones are.
+/// Appends the rows as batches to `out`, and returns how many. After an error, `out` must be discarded. `ratio` is the
+/// expected compression ratio; it is updated for the next call.
 pub fn encode(parts: &[Part], options: &Options, ratio: &mut Ratio, out: &mut Vec<u8>) -> Result<usize, Refusal> {
     WORKSPACE.with_borrow_mut(|workspace| {
         workspace.compressor.begin(options.level);
@@ -110,7 +111,7 @@ pub fn encode(parts: &[Part], options: &Options, ratio: &mut Ratio, out: &mut Ve
 }
 
 impl Records<'_> {
-    /// The timestamp of a row, as far as it can be one. `number`: of the row among all.
+    /// The valid timestamp of a row. `number` is the index of the row among all rows.
     #[inline(always)]
     fn checked_timestamp(&self, row: usize, number: usize, now_ms: i64) -> Result<i64, Refusal> {
         let timestamp_ms = self.timestamp.get(row).unwrap_or(now_ms);

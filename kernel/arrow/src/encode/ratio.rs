@@ -1,22 +1,22 @@
-//! How well batches will be compressed, as the producer guesses it (CompressionRatioEstimator).
+//! Estimate how well batches can be compressed, as the producer does (CompressionRatioEstimator).
 
 const DETERIORATING_STEP: f32 = 0.05;
 const IMPROVING_STEP: f32 = 0.005;
-/// MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR: better too small a batch than one too large.
+/// MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR: a batch should rather be too small than too large.
 const CAUTION: f32 = 1.05;
 
-/// Of compressed bytes to those before; 1 at first. In the producer it lives as long as the topic is written to.
+/// Compressed size / size, 1 at first. The producer keeps one for each topic.
 pub struct Ratio(pub f32);
 
 impl Ratio {
-    /// What so many bytes may come to.
+    /// The estimated compressed size of `plain_bytes` bytes.
     #[inline(always)]
     pub fn compressed(&self, plain_bytes: usize) -> usize {
-        // In 32-bit floating point, as Java does it: the borders between batches depend on it.
+        // In 32-bit floating point as in Java, because the boundaries of batches depend on it.
         (plain_bytes as f32 * self.0 * CAUTION) as usize
     }
 
-    /// Learns from a batch that was compressed.
+    /// Updates the estimate by a compressed batch.
     pub fn observe(&mut self, plain_bytes: usize, compressed_bytes: usize) {
         let observed = compressed_bytes as f32 / plain_bytes as f32;
         if observed > self.0 {

@@ -1,15 +1,13 @@
-//! One record of a v2 batch: how long it is, and its bytes (DefaultRecord.sizeInBytes, writeTo).
+//! Measure and write one record of a v2 batch (DefaultRecord.sizeInBytes, writeTo).
 
 use super::columns::Records;
+use kafka_log_format::copy::{COPY_SLACK, copy_short};
 use kafka_log_format::varint::{bytes_of, write_i64};
-use kafka_log_format::wide::copy;
 
-/// Bytes that may be written behind a record's end (and mean nothing).
+/// How many bytes may be written after the end of a record. They mean nothing.
 pub const SLACK: usize = 64;
-/// Bytes that a copy may read behind what it copies.
-const READ_AHEAD: usize = 32;
 
-/// A row, measured: what does not depend on where in a batch it comes to lie.
+/// The sizes of a row that do not depend on its position in a batch.
 pub struct Row<'a> {
     pub timestamp: i64,
     key: Option<&'a [u8]>,
@@ -18,7 +16,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// None: one of its headers has no name.
+    /// Measures a row. None: one of its headers has no key.
     #[inline(always)]
     pub fn measure(records: &Records<'a>, row: usize, timestamp: i64) -> Option<Self> {
         let (key, value) = (records.key.get(row), records.value.get(row));
@@ -33,21 +31,21 @@ impl<'a> Row<'a> {
         Some(Row { timestamp, key, value, tail_bytes })
     }
 
-    /// Key, value and headers, with their lengths (DefaultRecord.sizeOf).
+    /// Size of key, value and headers with their lengths (DefaultRecord.sizeOf).
     pub fn content_bytes(&self) -> usize {
         self.tail_bytes
     }
 
-    /// Bytes behind the record's length.
+    /// Size of the record without its length.
     #[inline(always)]
     pub fn body_bytes(&self, timestamp_delta: i64, offset_delta: i32) -> usize {
         1 + bytes_of(timestamp_delta) + bytes_of(offset_delta.into()) + self.tail_bytes
     }
 
-    /// Writes the record; where it ends.
+    /// Writes the record. Returns the address of its end.
     ///
     /// # Safety
-    /// At `to` there is room for it and SLACK more bytes. `row` and `records` are those it was measured by.
+    /// There is room at `to` for the record and SLACK more bytes. `records` and `row` are those that were measured.
     #[inline(always)]
     pub unsafe fn write(
         &self,
@@ -58,14 +56,14 @@ impl<'a> Row<'a> {
         to: *mut u8,
     ) -> *mut u8 {
         let body_bytes = self.body_bytes(timestamp_delta, offset_delta);
-        // SAFETY: the bytes written are those counted by `body_bytes`, and a copy writes READ_AHEAD more at most.
+        // SAFETY: the bytes written are those counted by `body_bytes`, and a copy writes COPY_SLACK more at most.
         unsafe {
             let mut to = varint(body_bytes as i64, to);
             to.write(0); // attributes, of which none is in use
             to = varint(timestamp_delta, to.add(1));
             to = varint(offset_delta.into(), to);
-            to = sized(self.key, |key| records.key.extended(key, READ_AHEAD), to);
-            to = sized(self.value, |value| records.value.extended(value, READ_AHEAD), to);
+            to = sized(self.key, |key| records.key.extended(key, COPY_SLACK), to);
+            to = sized(self.value, |value| records.value.extended(value, COPY_SLACK), to);
             if records.headers.missing() {
                 to.write(0);
                 return to.add(1);
@@ -105,10 +103,10 @@ unsafe fn varint(value: i64, to: *mut u8) -> *mut u8 {
     }
 }
 
-/// Writes bytes behind their length. `extended`: the same bytes and at least READ_AHEAD more, or None.
+/// Writes a length and bytes. `extended` returns the same bytes and at least COPY_SLACK more, or None.
 ///
 /// # Safety
-/// There is room for the bytes, their length, and READ_AHEAD more.
+/// There is room for the bytes, their length, and COPY_SLACK more.
 #[inline(always)]
 unsafe fn sized<'a>(bytes: Option<&'a [u8]>, extended: impl Fn(&'a [u8]) -> Option<&'a [u8]>, to: *mut u8) -> *mut u8 {
     // SAFETY: the caller's promise.
@@ -119,7 +117,7 @@ unsafe fn sized<'a>(bytes: Option<&'a [u8]>, extended: impl Fn(&'a [u8]) -> Opti
         };
         let to = varint(bytes.len() as i64, to);
         match extended(bytes) {
-            Some(extended) => copy(extended.as_ptr(), to, bytes.len()),
+            Some(extended) => copy_short(extended.as_ptr(), to, bytes.len()),
             None => bytes.as_ptr().copy_to_nonoverlapping(to, bytes.len()),
         }
         to.add(bytes.len())

@@ -1,11 +1,11 @@
-//! Which rows of which columns become records, and in what order.
+//! The rows that become records, and their order.
 
 use super::columns::Records;
 
-/// Rows here and there are asked for so many ahead of their use: the processor does not foresee where they lie.
+/// How many rows ahead rows in random order are prefetched. The processor cannot predict their addresses.
 const AHEAD: usize = 8;
 
-/// Columns, and those of their rows that are meant.
+/// Columns, and a selection of their rows.
 pub struct Part<'a> {
     records: Records<'a>,
     rows: Rows<'a>,
@@ -13,7 +13,7 @@ pub struct Part<'a> {
 
 enum Rows<'a> {
     All,
-    /// Their numbers, 32 bits in the machine's byte order.
+    /// The rows with these indexes, 32 bits in native byte order.
     These(&'a [[u8; 4]]),
 }
 
@@ -22,11 +22,11 @@ impl<'a> Part<'a> {
         Part { records, rows: Rows::All }
     }
 
-    /// The rows of these numbers, of 32 bits in the machine's byte order.
+    /// The rows with these indexes, 32 bits in native byte order.
     pub fn of_rows(records: Records<'a>, rows: &'a [[u8; 4]]) -> Result<Self, String> {
         let last = rows.iter().map(|&row| u32::from_ne_bytes(row)).max();
         if last.is_some_and(|last| last as usize >= records.rows) {
-            return Err(format!("there are {} rows, one of number {} was asked for", records.rows, last.unwrap()));
+            return Err(format!("expected indexes of {} rows, found {}", records.rows, last.unwrap()));
         }
         Ok(Part { records, rows: Rows::These(rows) })
     }
@@ -42,7 +42,7 @@ impl<'a> Part<'a> {
         self.len() == 0
     }
 
-    /// About how many bytes the rows take without their deltas and lengths; where all are meant, no more.
+    /// About how many bytes the rows take without their deltas and lengths. If all rows are selected, an upper limit.
     pub fn content_bytes(&self) -> usize {
         match self.rows {
             Rows::These(rows) => self.records.content_bytes().div_ceil(self.records.rows.max(1)) * rows.len(),
@@ -51,13 +51,13 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A place among the rows of several parts.
+/// A position in the rows of several parts.
 #[derive(Clone, Copy)]
 pub struct Cursor<'a> {
-    /// The part of the row it is at, and those behind.
+    /// The part of the current row, and the following parts.
     parts: &'a [Part<'a>],
     at: usize,
-    /// How many rows are before it.
+    /// How many rows precede the current one.
     pub row: usize,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         Cursor { parts, at: 0, row: 0 }.with_a_row()
     }
 
-    /// The row it is at, as its columns and its number in them; None at the end.
+    /// The columns of the current row, and its index in them. None at the end.
     #[inline(always)]
     pub fn get(&self) -> Option<(&'a Records<'a>, usize)> {
         let part = self.parts.first()?;
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         Some((&part.records, row))
     }
 
-    /// The values from this row on, if all rows of its part are meant.
+    /// The values from the current row on, if all rows of its part are selected.
     pub fn values(&self) -> &'a [u8] {
         match self.parts.first() {
             Some(Part { records, rows: Rows::All }) => records.value.bytes_from(self.at),
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Has the processor fetch what comes soon. There is a row at this place.
+    /// Prefetches a following row. There must be a current row.
     #[inline(always)]
     pub fn look_ahead(&self) {
         let part = &self.parts[0];
@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next row's place. There is one at this place.
+    /// The position of the next row. There must be a current row.
     #[inline(always)]
     pub fn next(self) -> Self {
         let next = Cursor { at: self.at + 1, row: self.row + 1, ..self };

@@ -1,4 +1,4 @@
-//! Rows to v2 batches.
+//! Encode rows as v2 batches.
 
 use super::ratio::Ratio;
 use super::record::{Row, SLACK};
@@ -8,14 +8,14 @@ use kafka_log_format::codec::Codec;
 use kafka_log_format::header::{TRANSACTIONAL, V2_HEADER, V2Header};
 use kafka_log_format::varint::bytes_of;
 
-/// Most of what a record takes beside its content, for guessing how much memory is needed: length 2, attributes,
+/// How many bytes a typical record takes at most in addition to its content, to estimate memory: length 2, attributes,
 /// timestamp delta 3, offset delta 2, lengths of key 1 and value 2, header count.
 const USUAL_OVERHEAD: usize = 12;
-/// Most of what a record takes beside its content and their lengths: length 5, attributes, timestamp delta 10,
-/// offset delta 5 (DefaultRecord.MAX_RECORD_OVERHEAD).
+/// How many bytes a record takes at most in addition to its content and their lengths: length 5, attributes, timestamp delta
+/// 10, offset delta 5 (DefaultRecord.MAX_RECORD_OVERHEAD).
 const MOST_OVERHEAD: usize = 21;
 
-/// Appends the rows as batches of magic 2; how many.
+/// Appends the rows as batches of magic 2. Returns how many rows.
 pub(super) fn batches(
     parts: &[Part],
     options: &Options,
@@ -44,7 +44,7 @@ pub(super) fn batches(
             break;
         }
         if !is_plain {
-            compressor.compress_and_fetch(options.codec, 2, plain, end.values(), out);
+            compressor.compress_and_prefetch(options.codec, 2, plain, end.values(), out);
             ratio.observe(plain.len(), out.len() - begins - V2_HEADER);
         }
         let (row, size_bytes) = (at.row, out.len() - begins);
@@ -64,9 +64,10 @@ struct Batch {
     max_timestamp: i64,
 }
 
-/// Appends records from the row at `first` on, which there is, while they are not estimated to make the batch too large
-/// (MemoryRecordsBuilder.hasRoomFor); and where the next one is. A first record larger than a batch makes room for
-/// itself, at the most that it could take (RecordAccumulator.append): what that is too much, small ones may use.
+/// Appends records from the row at `first` on, as long as the batch is not estimated to become too large
+/// (MemoryRecordsBuilder.hasRoomFor). Returns the position of the next row. There must be a row at `first`. If the first
+/// record is larger than a batch, the limit becomes the largest size that the record could have (RecordAccumulator.append);
+/// small records may use the difference.
 #[inline(always)]
 fn fill<'a>(
     first: Cursor<'a>,
@@ -100,7 +101,7 @@ fn fill<'a>(
             return Err(Refusal::TooLarge { first_row: at.row, last_row: at.row, size_bytes });
         }
         out.reserve(record_bytes + SLACK);
-        // SAFETY: so much is reserved, and `write` writes `record_bytes` bytes.
+        // SAFETY: there is room for the `record_bytes` bytes that `write` writes, and for SLACK bytes.
         unsafe {
             let to = out.as_mut_ptr().add(out.len());
             let end = measured.write(records, row, timestamp_delta, offset_delta, to);
@@ -131,7 +132,7 @@ fn header(batch: &Batch, first_row: usize, options: &Options) -> V2Header {
     }
 }
 
-/// The sequence `rows` after `base`; past 2^31 - 1 comes 0. Without one there is none.
+/// The sequence number `rows` after `base`. 0 follows 2^31 - 1. A negative `base` means no sequence numbers.
 fn sequence(base: i32, rows: usize) -> i32 {
     if base < 0 {
         return base;

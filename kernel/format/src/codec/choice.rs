@@ -1,41 +1,42 @@
-//! Which compressor blocks are given to: the one made for records, or the library.
+//! Choose the compressor of each block: the one in this crate, which is made for records, or the library.
 
 use super::repeats::{Finder, Format, Input, Shape, compress, compress_two};
 
-/// So much of a block, or all of a shorter one, is compressed by both to see which one suits it;
+/// Size of the sample of a block that both compress in order to compare them.
 const SAMPLE: usize = 16 << 10;
-/// before, so much by ours alone, which tells most blocks that it does not suit.
-const GLANCE: usize = 4 << 10;
-/// The choice is for so many blocks.
+/// Size of a first sample that only this crate compresses, which excludes most blocks that do not suit it.
+const SMALL_SAMPLE: usize = 4 << 10;
+/// The choice is made for this many blocks.
 const BLOCKS_A_SAMPLE: usize = 64;
-/// A block that is shorter is for the library,
+/// The library compresses shorter blocks,
 const SHORTEST: usize = 1 << 10;
-/// and one that becomes so many times smaller: there is little left to be faster at.
+/// and blocks that become this many times smaller, in which there is little to gain.
 const HIGH_RATIO: usize = 8;
 
-/// The compressor for blocks of records, where these are alike enough for it.
+/// Compresses blocks, by this crate if their records are similar enough.
 #[derive(Default)]
 pub struct Choice {
     finders: [Finder; 2],
-    /// Of two blocks, the second one compressed.
+    /// The second of two compressed blocks.
     second: Vec<u8>,
-    /// Whether ours suited the last sample.
+    /// Whether this crate's compressor suited the last sample.
     ours_suits: bool,
-    /// How many blocks there were since that was taken, with the one it is of, and how long it was; 0: none was.
+    /// How many blocks there were since the last sample, its own included, and the size of the sample, 0 without one.
     blocks: usize,
     sample_bytes: usize,
 }
 
 impl Choice {
-    /// Forgets what came before.
+    /// Forgets previous blocks.
     pub fn begin(&mut self) {
         self.finders.iter_mut().for_each(Finder::clear);
         (self.ours_suits, self.blocks, self.sample_bytes) = (false, 0, 0);
     }
 
-    /// Appends the input in blocks of so many bytes, compressed by ours if they are of records that are alike, and else
-    /// by `library`, which may append nothing where it finds nothing to compress. In front of each block are four bytes
-    /// that `frame`, told the block and where these are, fills in. `next` is what will be read then.
+    /// Appends the input in compressed blocks of `block_bytes` bytes. `library` compresses those that do not suit this
+    /// crate; it may append nothing if a block is not compressible. Each compressed block follows four bytes, which
+    /// `frame` fills in; its arguments are the block, the index of the four bytes, and the output. `next` is what the
+    /// caller reads next: it is prefetched.
     pub fn compress<F: Format>(
         &mut self,
         input: &[u8],
@@ -83,9 +84,9 @@ impl Choice {
         }
         self.blocks += 1;
         let sample = &block[..block.len().min(SAMPLE)];
-        // What is overlooked is more in a whole block than in a sample, so that a short one tells nothing of long blocks.
+        // In a longer block, more repetitions are missed than in a shorter sample, so a short sample is no guide.
         if self.blocks > BLOCKS_A_SAMPLE || self.sample_bytes < sample.len() / 2 {
-            self.ours_suits = self.is_alike::<F>(&sample[..sample.len().min(GLANCE)], out).is_some()
+            self.ours_suits = self.is_alike::<F>(&sample[..sample.len().min(SMALL_SAMPLE)], out).is_some()
                 && self.is_alike::<F>(sample, out).is_some_and(|our_bytes| {
                     let library_bytes = bytes_appended(out, |out| library(sample, out));
                     500 * our_bytes <= 501 * library_bytes && our_bytes > sample.len() / HIGH_RATIO
@@ -95,7 +96,8 @@ impl Choice {
         self.ours_suits
     }
 
-    /// Whether ours would be the faster one, as most of what it finds is what it expected: to how much it came then.
+    /// The compressed size of a sample, if most of its repetitions are where they were expected: then this crate is the
+    /// faster one.
     fn is_alike<F: Format>(&mut self, sample: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         let mut shape = Shape::default();
         let our_bytes = bytes_appended(out, |out| shape = compress::<F>(&mut self.finders[0], sample.into(), out));
@@ -103,7 +105,7 @@ impl Choice {
     }
 }
 
-/// How much `append` appends, which then is taken away again.
+/// How many bytes `append` appends. They are removed again.
 fn bytes_appended(out: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)) -> usize {
     let begins = out.len();
     append(out);
@@ -118,7 +120,7 @@ mod tests {
     use super::super::repeats::tests::{Noise, records};
     use super::*;
 
-    /// What is appended for each of the blocks, where the library appends one byte for two.
+    /// The compressed size of each block, where the library compresses two bytes to one.
     fn compressed(choice: &mut Choice, blocks: &[&[u8]]) -> Vec<usize> {
         let mut bytes = |block: &[u8]| {
             let mut out = Vec::new();

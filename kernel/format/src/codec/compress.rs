@@ -1,4 +1,4 @@
-//! Payloads compressed as Kafka's Java client frames them.
+//! Compress batches in the frames of Kafka's Java client.
 
 use std::io::Cursor;
 use std::os::raw::c_int;
@@ -13,16 +13,16 @@ use super::id::Codec;
 use super::lz4_write::Lz4;
 use super::snappy_write::Snappy;
 
-/// What level -1 of zlib stands for.
+/// zlib's level -1 means this one.
 const GZIP_LEVEL: i32 = 6;
-/// Kafka takes lz4's fast compressor at this level, and at any other the slow one of high compression.
+/// At this level Kafka uses lz4's fast compressor, at any other the slow one of high compression.
 const LZ4_FAST_LEVEL: i32 = 9;
 const ZSTD_LEVEL: i32 = 3;
-/// What level 3 of zstd is up to 128 KiB, as chain log and least match. From there to 256 KiB it is 16 and 4, by which
-/// batches of records come out slower and larger.
+/// Chain log and least match of zstd's level 3 for inputs up to 128 KiB. From there to 256 KiB the level has 16 and 4, with
+/// which batches of records take longer and become larger.
 const ZSTD_SMALL: (u32, u32) = (15, 5);
 const ZSTD_MIDDLE: std::ops::RangeInclusive<usize> = (128 << 10) + 1..=256 << 10;
-/// Leaves a parameter to the level.
+/// Leaves the parameters to the level.
 const ZSTD_BY_LEVEL: (u32, u32) = (0, 0);
 /// xerial's header: its magic, version 1, readable by version 1.
 const XERIAL_HEADER: [u8; 16] = *b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
@@ -32,7 +32,7 @@ const LZ4_HEADER: [u8; 6] = [0x04, 0x22, 0x4d, 0x18, 0x60, 0x40];
 const LZ4_BLOCK: usize = 64 << 10;
 const LZ4_STORED: u32 = 1 << 31;
 
-/// Contexts that are used again, made when first needed.
+/// Reusable contexts, created when first needed.
 #[derive(Default)]
 pub struct Compressor {
     level: Option<i32>,
@@ -43,8 +43,7 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// Compresses at this level from now on, and as if nothing had been compressed before; None is each codec's default
-    /// in Kafka. It is one that the codec has.
+    /// Sets the level, which the codec must have, and forgets previous input. None: the default of each codec in Kafka.
     pub fn begin(&mut self, level: Option<i32>) {
         if level != self.level {
             *self = Compressor { level, ..Compressor::default() };
@@ -52,13 +51,13 @@ impl Compressor {
         self.choice.begin();
     }
 
-    /// Appends the compressed payload of a batch of format `magic`. `codec` is a known one.
+    /// Appends the compressed payload of a batch of format `magic`. The codec must be known.
     pub fn compress(&mut self, codec: Codec, magic: i8, input: &[u8], out: &mut Vec<u8>) {
-        self.compress_and_fetch(codec, magic, input, &[], out);
+        self.compress_and_prefetch(codec, magic, input, &[], out);
     }
 
-    /// The same, while that comes out of slow memory which will be read `next`.
-    pub fn compress_and_fetch(&mut self, codec: Codec, magic: i8, input: &[u8], next: &[u8], out: &mut Vec<u8>) {
+    /// Does the same, and prefetches `next`, which the caller reads next.
+    pub fn compress_and_prefetch(&mut self, codec: Codec, magic: i8, input: &[u8], next: &[u8], out: &mut Vec<u8>) {
         match codec {
             Codec::None | Codec::Unknown(_) => out.extend_from_slice(input),
             Codec::Gzip => self.gzip(input, out),
@@ -89,7 +88,7 @@ impl Compressor {
 
     fn lz4(&mut self, magic: i8, input: &[u8], next: &[u8], out: &mut Vec<u8>) {
         out.extend(LZ4_HEADER);
-        // KAFKA-3160: clients of magic 0 want the checksum over the frame's magic too.
+        // KAFKA-3160: clients of magic 0 expect the checksum to cover the magic of the frame too.
         let checked = if magic == 0 { &LZ4_HEADER[..] } else { &LZ4_HEADER[4..] };
         out.push((xxh32(checked, 0) >> 8) as u8);
         match self.level.filter(|&level| level != LZ4_FAST_LEVEL) {
@@ -135,7 +134,7 @@ impl Compressor {
     }
 }
 
-/// Appends what `write` puts into the `most` bytes of room it is given; how much that was.
+/// Appends what `write` puts into `most` bytes of room. Returns how much that is.
 fn append(out: &mut Vec<u8>, most: usize, write: impl FnOnce(&mut [u8]) -> usize) -> usize {
     let begins = out.len();
     out.resize(begins + most, 0);
@@ -144,8 +143,8 @@ fn append(out: &mut Vec<u8>, most: usize, write: impl FnOnce(&mut [u8]) -> usize
     written
 }
 
-/// Appends the block compressed at `high`, the level of high compression, or else by the fast compressor. Nothing, if
-/// it does not become smaller.
+/// Appends the block, compressed at `high`, a level of high compression, or by the fast compressor. Appends nothing if the
+/// block does not become smaller.
 fn lz4_block(high: Option<i32>, block: &[u8], out: &mut Vec<u8>) {
     append(out, block.len() - 1, |room| {
         let (from, to) = (block.as_ptr().cast(), room.as_mut_ptr().cast());
@@ -161,7 +160,7 @@ fn lz4_block(high: Option<i32>, block: &[u8], out: &mut Vec<u8>) {
     });
 }
 
-/// Fills in the length of a block, or stores it as it is if it did not become smaller.
+/// Fills in the length of a block, or stores it without compression if it did not become smaller.
 fn lz4_frame(block: &[u8], begins: usize, out: &mut Vec<u8>) {
     let compressed = out.len() - begins - 4;
     let mut length = compressed as u32;
@@ -192,8 +191,8 @@ impl Gzip {
         out.reserve(most);
         let room = out.spare_capacity_mut();
         let (to, room_bytes) = (room.as_mut_ptr().cast(), room.len());
-        // SAFETY: both ranges are valid for their lengths and do not overlap; the context is ours alone. As many bytes
-        // behind the end are written as libdeflate says.
+        // SAFETY: both ranges are valid for their lengths and do not overlap; the context is ours alone. libdeflate returns
+        // how many bytes after the end it wrote.
         unsafe {
             let from = input.as_ptr().cast();
             let written = deflate::libdeflate_gzip_compress(self.0.as_ptr(), from, input.len(), to, room_bytes);
@@ -232,7 +231,7 @@ mod tests {
                         continue;
                     }
                     let mut out = b"before".to_vec();
-                    compressor.compress_and_fetch(codec, magic, input, &noise, &mut out);
+                    compressor.compress_and_prefetch(codec, magic, input, &noise, &mut out);
                     let again = decompressor.decompress(codec, magic, &out[6..], 1 << 20).unwrap();
                     assert_eq!(&again[..again.len() - SLACK], input, "{codec:?} {magic}");
                 }

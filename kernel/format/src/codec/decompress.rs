@@ -7,7 +7,7 @@ use super::scratch::Scratch;
 use super::{gzip, lz4, snappy, zstd};
 use crate::damage::{Fault, Kind};
 
-/// Memory and contexts that one thread uses again for batch after batch.
+/// Reusable memory and contexts of one thread.
 #[derive(Default)]
 pub struct Decompressor {
     scratch: Scratch,
@@ -17,8 +17,8 @@ pub struct Decompressor {
 }
 
 impl Decompressor {
-    /// Decompresses one records section of a batch of format `magic`, to at most `limit` bytes. Of the slice
-    /// returned the last SLACK bytes are no part of the result.
+    /// Decompresses the records of a batch of format `magic` to at most `limit` bytes. SLACK bytes follow them in the
+    /// returned slice.
     pub fn decompress(&mut self, codec: Codec, magic: i8, input: &[u8], limit: usize) -> Result<&[u8], Fault> {
         let out = &mut self.scratch;
         out.begin(limit);
@@ -43,7 +43,7 @@ impl Decompressor {
         Ok(out.finish())
     }
 
-    /// To be called between batches: drops memory that only an unusually large one needed.
+    /// Frees memory that only an unusually large batch needed.
     pub fn trim(&mut self) {
         self.scratch.trim();
     }

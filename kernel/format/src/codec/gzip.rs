@@ -1,4 +1,4 @@
-//! gzip (RFC 1952): one or several members; zeros may follow, nothing else.
+//! gzip (RFC 1952): one or more members, which only zeros may follow.
 
 use std::ptr::NonNull;
 
@@ -7,7 +7,7 @@ use libdeflate_sys as sys;
 use super::scratch::Scratch;
 use crate::damage::Fault;
 
-/// A libdeflate decompressor, made when first used.
+/// A libdeflate decompressor, created when first used.
 #[derive(Default)]
 pub struct Gzip(Option<NonNull<sys::libdeflate_decompressor>>);
 
@@ -19,15 +19,15 @@ impl Gzip {
         let mut rest = input;
         loop {
             rest = &rest[self.member(rest, out)?..];
-            // java.util.zip.GZIPInputStream takes anything behind the last member for its end. Padding with
-            // zeros is harmless; anything else is not what a producer wrote.
+            // java.util.zip.GZIPInputStream ignores anything after the last member. Zeros are harmless padding; no
+            // producer wrote anything else.
             if rest.iter().all(|&byte| byte == 0) {
                 return Ok(());
             }
         }
     }
 
-    /// Decompresses the member that `input` begins with; how long it is.
+    /// Decompresses the member that `input` begins with, and returns its length.
     fn member(&mut self, input: &[u8], out: &mut Scratch) -> Result<usize, Fault> {
         let context = self.context()?;
         out.reserve(input.len().saturating_mul(4))?;

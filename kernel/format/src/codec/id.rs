@@ -1,4 +1,4 @@
-//! The codecs, and the ids that batches have them by.
+//! The codecs and their ids.
 
 /// Attribute bits 0-2 of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,14 @@ impl Codec {
         }
     }
 
-    /// One that can be written.
+    /// The known codec with this name.
     pub fn named(name: &str) -> Option<Self> {
         [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd]
             .into_iter()
             .find(|codec| codec.name() == name)
     }
 
-    /// What `from_attributes` makes it of.
+    /// The id in the attributes of a batch.
     pub fn id(self) -> u8 {
         match self {
             Codec::None => 0,
@@ -42,7 +42,7 @@ impl Codec {
         }
     }
 
-    /// As the `compression` column has it.
+    /// The name in the `compression` column.
     pub fn name(self) -> &'static str {
         match self {
             Codec::None => "none",

@@ -1,9 +1,9 @@
-//! LZ4 frames as Kafka reads them (Lz4BlockInputStream), and the two kinds more that others write: blocks that
-//! refer to the one before, and several frames in a row.
+//! LZ4 frames as Kafka reads them (Lz4BlockInputStream), and two more kinds that other clients write: blocks that refer to
+//! the previous block, and several frames in a row.
 
 use std::os::raw::{c_char, c_int};
 
-use lz4_sys as _; // for the library it links
+use lz4_sys as _; // links the library
 use xxhash_rust::xxh32::xxh32;
 
 use super::lz4_block;
@@ -16,13 +16,13 @@ const CONTENT_SIZE: u8 = 1 << 3;
 const CONTENT_CHECKSUM: u8 = 1 << 2;
 const RESERVED: u8 = 0b11;
 const STORED: u32 = 1 << 31;
-/// How far a copy can reach back.
+/// How far back a match can refer.
 const WINDOW: usize = 64 << 10;
-/// The densest run: one byte for 255.
+/// No run is denser than one byte for 255.
 const MAX_RATIO: usize = 256;
 
 unsafe extern "C" {
-    // In liblz4, which lz4-sys builds and links; it declares the other functions only.
+    // liblz4, which lz4-sys builds and links, has this function, but lz4-sys does not declare it.
     fn LZ4_decompress_safe_usingDict(
         source: *const c_char,
         dest: *mut c_char,
@@ -43,7 +43,7 @@ pub fn decompress(input: &[u8], magic: i8, out: &mut Scratch) -> Result<(), Faul
     }
 }
 
-/// Decompresses the frame that `input` begins with; what follows it.
+/// Decompresses the frame that `input` begins with. Returns the bytes after it.
 fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], Fault> {
     let mut rest = Input(input);
     if rest.take(4)? != MAGIC {
@@ -58,7 +58,7 @@ fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], 
     let described = if flags & CONTENT_SIZE != 0 { 2 + rest.take(8)?.len() } else { 2 };
     let checksum = rest.take(1)?[0];
     let expected = (xxh32(&descriptor[..described], 0) >> 8) as u8;
-    // KAFKA-3160: writers of magic 0 computed the checksum over too many bytes, so nobody can check theirs.
+    // KAFKA-3160: writers of magic 0 computed the checksum over too many bytes, so readers cannot check it.
     if magic != 0 && checksum != expected {
         let message = format!("the lz4 frame header's checksum is {expected:#04x}, the header says {checksum:#04x}");
         return Err(Fault::compression(message));
@@ -81,7 +81,7 @@ fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], 
         if length & STORED != 0 {
             stored(data, out)?;
         } else if let Some(next) = rest.next_block(block_bytes).filter(|_| flags & BLOCK_CHECKSUM == 0)
-            && next.len() >= data.len() / 4 // otherwise most of the first one would be read alone
+            && next.len() >= data.len() / 4 // otherwise most of the first block would be read alone
             && lz4_block::is_regular(data)
             && two_blocks([data, next], block_bytes, began, out)
         {
@@ -91,7 +91,7 @@ fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], 
         }
     }
     if flags & CONTENT_CHECKSUM != 0 {
-        rest.take(4)?; // Kafka does not look at it
+        rest.take(4)?; // Kafka does not check it
     }
     Ok(rest.0)
 }
@@ -110,8 +110,8 @@ fn stored(data: &[u8], out: &mut Scratch) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Decompresses two blocks at once, of which the first is full and the second refers to nothing in it; whether that is
-/// what they are.
+/// Decompresses two blocks at once. Returns false, and decompresses nothing, unless the first block is full and the second
+/// one does not refer to it.
 fn two_blocks(inputs: [&[u8]; 2], block_bytes: usize, began: usize, out: &mut Scratch) -> bool {
     let most = inputs.map(|input| block_bytes.min(input.len().saturating_mul(MAX_RATIO)));
     if most[0] < block_bytes || out.reserve(most[0] + most[1]).is_err() || out.room().len() < most[0] + most[1] {
@@ -129,7 +129,7 @@ fn two_blocks(inputs: [&[u8]; 2], block_bytes: usize, began: usize, out: &mut Sc
     }
 }
 
-/// Decompresses one block behind what its frame has filled since `began`, which it may refer to.
+/// Decompresses one block, which may refer to what its frame has filled since `began`.
 fn block(data: &[u8], block_bytes: usize, began: usize, out: &mut Scratch) -> Result<(), Fault> {
     let most = block_bytes.min(data.len().saturating_mul(MAX_RATIO));
     out.reserve(most)?;
@@ -169,10 +169,10 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// The compressed block of an allowed size that is next, if that is next.
+    /// The next block, if it is a compressed block of an allowed size.
     fn next_block(&self, most_bytes: usize) -> Option<&'a [u8]> {
         let (length, rest) = self.0.split_first_chunk()?;
-        let length = u32::from_le_bytes(*length) as usize; // a stored one is larger than any that is allowed
+        let length = u32::from_le_bytes(*length) as usize; // the length of a stored block is larger than allowed
         rest.get(..length).filter(|data| (1..=most_bytes).contains(&data.len()))
     }
 
@@ -203,7 +203,7 @@ mod tests {
         Ok(out.memory[..out.filled].to_vec())
     }
 
-    /// The blocks of a frame without checksums, each by liblz4.
+    /// Reads the blocks of a frame without checksums by liblz4.
     fn by_liblz4(frame: &[u8], out: &mut Scratch) -> Result<(), Fault> {
         let mut rest = Input(&frame[7..]);
         loop {
@@ -235,7 +235,7 @@ mod tests {
             }
             let expected = decompressed(&damaged, by_liblz4);
             read += usize::from(expected.is_ok());
-            // A length that is wrong can make the rest the beginning of another frame, which no longer is one.
+            // With a wrong length, the rest may look like the beginning of another frame.
             if expected != Err(format!("{:?}", ended())) {
                 assert_eq!(decompressed(&damaged, |frame, out| decompress(frame, 2, out)), expected);
             }

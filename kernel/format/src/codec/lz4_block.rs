@@ -1,52 +1,54 @@
-//! The fast reader of LZ4 blocks of records that are alike, two blocks at once. Its loop takes short sequences without a
-//! branch that could be predicted wrongly, and leaves what is longer, nearer to an end, or wrong to others.
+//! A reader of LZ4 blocks that is faster than liblz4 for similar records: it reads two blocks at once. Its fast loop reads
+//! short sequences without branches that are hard to predict. A slow path reads sequences that are longer, near an end of
+//! the block, or wrong.
 //!
-//! A sequence is a token, literals, and a match: bytes that are copied from further up. The lengths of both are four
-//! bits of the token, and bytes behind it where these are not enough. Copies are of whole registers; what is copied
-//! too much, the next one overwrites.
+//! A sequence is a token, literals, and a match: bytes that are copied from earlier output. The token has four bits for the
+//! length of the literals and four for that of the match; longer lengths continue in the following bytes. The fast loop
+//! copies whole registers. The next copy overwrites the bytes that are too many.
 
 use std::hint::select_unpredictable;
 
-use crate::wide;
+use crate::copy;
+use crate::cpu;
 
-/// Literals whose length the token has alone: less than this.
+/// A length in the token that continues in the following bytes.
 const LONG: usize = 15;
-/// The shortest match; the token counts from here.
+/// The shortest match. The token contains the length minus this.
 const SHORTEST_MATCH: usize = 4;
-/// The longest match the fast loop copies, and the nearest.
+/// The longest and the nearest match that the fast loop copies.
 const WIDEST_MATCH: usize = 64;
 const NEAREST_MATCH: usize = 32;
-/// What one round of the fast loop may read, and write.
+/// How many bytes one round of the fast loop may read and write.
 const ROUND_INPUT: usize = 32;
 const ROUND_OUTPUT: usize = 16 + WIDEST_MATCH + LAST_SEQUENCE;
-/// liblz4 wants a sequence this near to the input's end to be the last one, and the same of the output's.
+/// liblz4 requires that a sequence this near to the end of the input, or of the output, is the last one.
 const LAST_INPUT: usize = 8;
 const LAST_SEQUENCE: usize = 12;
-/// No match writes to so many last bytes.
+/// No match writes to this many bytes at the end.
 const LAST_LITERALS: usize = 5;
-/// liblz4 wants so many bytes of input behind the bytes of a match's length.
+/// liblz4 requires this many bytes of input after the length of a match.
 const BEHIND_LENGTH: usize = 4;
 
-/// The first sequences of a block are not like the rest: there is little to refer to yet.
+/// The first sequences of a block are not typical, because there is little to refer to yet.
 const SKIPPED_SEQUENCES: usize = 32;
-/// The sequences behind them that `is_regular` examines, how many of them the fast loop may refuse, and the least bytes
-/// they have on average.
+/// How many of the next sequences `is_regular` examines, how many of these the fast loop may be unable to read, and how many
+/// bytes they must have on average.
 const EXAMINED_SEQUENCES: usize = 96;
-const MOST_REFUSED: usize = 1;
+const MOST_SLOW: usize = 1;
 const LEAST_BYTES: usize = 16;
 
-/// Whether `decompress_two` is faster than liblz4 for blocks like this one. It is, if the fast loop takes nearly all
-/// sequences, and they are so long that a match seldom waits for bytes that the previous sequence has just written:
-/// records with the same fields in the same order. For most other data liblz4 is up to three times faster.
+/// Whether `decompress_two` is faster than liblz4 for blocks like this one. It is faster if the fast loop can read nearly all
+/// sequences, and if they are so long that a match seldom waits for bytes that the previous sequence has just written. That
+/// is so for records with the same fields in the same order. For most other data liblz4 is up to three times faster.
 pub fn is_regular(input: &[u8]) -> bool {
     let mut block = Block { input, memory: &mut [], at: 0, filled: 0, oldest: 0 };
-    let (mut refused, mut bytes) = (0, 0);
+    let (mut slow, mut bytes) = (0, 0);
     for number in 0..SKIPPED_SEQUENCES + EXAMINED_SEQUENCES {
         let Some((literals, offset, matched)) = block.next_lengths() else { return false };
         if number >= SKIPPED_SEQUENCES {
             bytes += literals + matched;
-            refused += usize::from(literals >= LONG || offset < NEAREST_MATCH || matched > WIDEST_MATCH);
-            if refused > MOST_REFUSED {
+            slow += usize::from(literals >= LONG || offset < NEAREST_MATCH || matched > WIDEST_MATCH);
+            if slow > MOST_SLOW {
                 return false;
             }
         }
@@ -54,9 +56,10 @@ pub fn is_regular(input: &[u8]) -> bool {
     bytes >= LEAST_BYTES * EXAMINED_SEQUENCES
 }
 
-/// Decompresses two blocks that do not refer to each other at once, which takes little longer than one: most of the time
-/// goes into waiting for what tells where the next sequence is. The first, if all is well, fills its `capacity`, and the
-/// second follows it. Where each of them ends; `None` as above.
+/// Decompresses two blocks at once that do not refer to each other. That takes little longer than one block, because most of
+/// the time is spent waiting for the position of the next sequence. The first block is written to `memory` at `from` and may
+/// refer to the bytes from `oldest` on; the second one is written after the capacity of the first. Returns the index at which
+/// each block ends, or None for a damaged one. Panics if the capacities are not within the memory, or `oldest` is after `from`.
 pub fn decompress_two(
     inputs: [&[u8]; 2],
     memory: &mut [u8],
@@ -64,13 +67,14 @@ pub fn decompress_two(
     from: usize,
     capacities: [usize; 2],
 ) -> [Option<usize>; 2] {
+    assert!(oldest <= from);
     let middle = from + capacities[0];
     let (first, second) = memory.split_at_mut(middle);
     let first = Block { input: inputs[0], memory: first, at: 0, filled: from, oldest };
     let second = Block { input: inputs[1], memory: &mut second[..capacities[1]], at: 0, filled: 0, oldest: 0 };
     #[cfg(target_arch = "x86_64")]
-    let ends = match wide::has_avx2() {
-        // SAFETY: the processor has it.
+    let ends = match cpu::has_avx2() {
+        // SAFETY: the processor has these features.
         true => unsafe { Block::read_two_avx2(first, second) },
         false => Block::read_two(first, second),
     };
@@ -81,12 +85,13 @@ pub fn decompress_two(
 
 struct Block<'a> {
     input: &'a [u8],
-    /// Up to where the block may be decompressed.
+    /// All memory up to the end of the block's capacity.
     memory: &'a mut [u8],
-    /// Of the input.
+    /// Index of the next byte of the input.
     at: usize,
-    /// Of the memory.
+    /// How much of the memory is filled.
     filled: usize,
+    /// Index of the first byte to which matches may refer.
     oldest: usize,
 }
 
@@ -94,11 +99,11 @@ impl<'a> Block<'a> {
     #[inline(always)]
     fn read(mut self) -> Option<usize> {
         loop {
-            if let Some(mut usual) = self.usual() {
-                while usual.take_sequence() {}
-                (self.at, self.filled) = usual.position(&self);
+            if let Some(mut fast) = self.fast_loop() {
+                while fast.read_sequence() {}
+                (self.at, self.filled) = fast.position(&self);
             }
-            if self.any_sequence()? {
+            if self.slow_sequence()? {
                 return Some(self.filled);
             }
         }
@@ -119,21 +124,21 @@ impl<'a> Block<'a> {
             (Some(true), Some(true)) => return [Some(first.filled), Some(second.filled)],
             _ => return [None; 2],
         }
-        while let (Some(mut one), Some(mut two)) = (first.usual(), second.usual()) {
-            let is_first_unusual = loop {
-                if !one.take_sequence() {
+        while let (Some(mut one), Some(mut two)) = (first.fast_loop(), second.fast_loop()) {
+            let is_first_slow = loop {
+                if !one.read_sequence() {
                     break true;
                 }
-                if !two.take_sequence() {
+                if !two.read_sequence() {
                     break false;
                 }
             };
             (first.at, first.filled) = one.position(&first);
             (second.at, second.filled) = two.position(&second);
-            let unusual = if is_first_unusual { &mut first } else { &mut second };
-            match unusual.any_sequence() {
+            let slow = if is_first_slow { &mut first } else { &mut second };
+            match slow.slow_sequence() {
                 Some(false) => {}
-                Some(true) if is_first_unusual => return [Some(first.filled), second.read()],
+                Some(true) if is_first_slow => return [Some(first.filled), second.read()],
                 Some(true) => return [first.read(), Some(second.filled)],
                 None => return [None; 2],
             }
@@ -141,19 +146,19 @@ impl<'a> Block<'a> {
         [first.read(), second.read()]
     }
 
-    /// Takes sequences until there are as many bytes as the fast loop needs to begin with; whether that was the last.
+    /// Reads sequences until there are as many bytes as the fast loop needs. Returns whether the block has ended.
     fn begin(&mut self) -> Option<bool> {
         while self.filled - self.oldest < NEAREST_MATCH {
-            if self.any_sequence()? {
+            if self.slow_sequence()? {
                 return Some(true);
             }
         }
         Some(false)
     }
 
-    /// To take sequences as long as they are short ones, far from the ends.
+    /// The fast loop, if it can read the next sequence.
     #[inline(always)]
-    fn usual(&mut self) -> Option<Usual> {
+    fn fast_loop(&mut self) -> Option<FastLoop> {
         let last_at = self.input.len().checked_sub(ROUND_INPUT)?;
         let last_filled = self.memory.len().checked_sub(ROUND_OUTPUT)?;
         if self.at > last_at || self.filled > last_filled || self.filled - self.oldest < NEAREST_MATCH {
@@ -162,7 +167,7 @@ impl<'a> Block<'a> {
         let (input, memory) = (self.input.as_ptr(), self.memory.as_mut_ptr());
         // SAFETY: all of these are within the input and the memory.
         unsafe {
-            Some(Usual {
+            Some(FastLoop {
                 at: input.add(self.at),
                 last_at: input.add(last_at),
                 to: memory.add(self.filled),
@@ -172,8 +177,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Takes the next sequence, whatever it is like; whether it was the last.
-    fn any_sequence(&mut self) -> Option<bool> {
+    /// Reads the next sequence of any shape. Returns whether it was the last one.
+    fn slow_sequence(&mut self) -> Option<bool> {
         let token = usize::from(*self.input.get(self.at)?);
         self.at += 1;
         let literals = self.length(token >> 4)?;
@@ -199,12 +204,12 @@ impl<'a> Block<'a> {
         {
             return None;
         }
-        wide::repeat(self.memory, self.filled, offset, bytes);
+        copy::repeat(self.memory, self.filled, offset, bytes);
         self.filled += bytes;
         Some(false)
     }
 
-    /// How many literals the next sequence has, and how far back and how long its match is. None at the block's end.
+    /// How many literals the next sequence has, how far back its match is, and how long. None at the end of the block.
     fn next_lengths(&mut self) -> Option<(usize, usize, usize)> {
         let token = usize::from(*self.input.get(self.at)?);
         self.at += 1;
@@ -216,7 +221,7 @@ impl<'a> Block<'a> {
         Some((literals, usize::from(u16::from_le_bytes(*offset)), matched))
     }
 
-    /// The length that four bits of a token begin.
+    /// The length that begins with these four bits of a token.
     fn length(&mut self, bits: usize) -> Option<usize> {
         let mut length = bits;
         if bits == LONG {
@@ -233,22 +238,22 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The fast loop's own view of a block, of which ROUND_INPUT and ROUND_OUTPUT bytes are left at least behind `last_at`
-/// and `last_to`.
-struct Usual {
+/// The state of the fast loop. At least ROUND_INPUT bytes of input follow `last_at`, and ROUND_OUTPUT bytes of memory
+/// `last_to`.
+struct FastLoop {
     at: *const u8,
     last_at: *const u8,
     to: *mut u8,
     last_to: *mut u8,
-    /// The address that a match to it may be a nearest one of, and no further one.
+    /// The lowest address to which a match can be copied.
     nearest: usize,
 }
 
-impl Usual {
-    /// Takes the next sequence; false if it is an unusual one, or too near to an end.
+impl FastLoop {
+    /// Reads the next sequence. Returns false, and reads nothing, if the sequence needs the slow path.
     #[inline(always)]
-    fn take_sequence(&mut self) -> bool {
-        let &mut Usual { at, to, .. } = self;
+    fn read_sequence(&mut self) -> bool {
+        let &mut FastLoop { at, to, .. } = self;
         if at > self.last_at || to > self.last_to {
             return false;
         }
@@ -259,7 +264,7 @@ impl Usual {
             if token >= LONG << 4 {
                 return false;
             }
-            wide::copy16(at.add(1), to);
+            copy::copy16(at.add(1), to);
             let literals = token >> 4;
             let behind = at.add(literals);
             let match_to = to.add(literals);
@@ -275,15 +280,15 @@ impl Usual {
                 return false;
             }
             let source = match_to.sub(offset);
-            wide::copy32(source, match_to);
-            wide::copy32(source.add(32), match_to.add(32));
+            copy::copy32(source, match_to);
+            copy::copy32(source.add(32), match_to.add(32));
             self.to = match_to.add(bytes);
             self.at = behind.add(3 + usize::from(is_long));
         }
         true
     }
 
-    /// How far it came in the block's input and memory.
+    /// The indexes in the block's input and memory.
     fn position(&self, block: &Block) -> (usize, usize) {
         (self.at.addr() - block.input.as_ptr().addr(), self.to.addr() - block.memory.as_ptr().addr())
     }
@@ -319,12 +324,12 @@ pub(super) mod tests {
         Some(out)
     }
 
-    /// Decompresses one block alone, as the rest of the longer one of two.
+    /// Decompresses one block alone.
     pub fn decompress(input: &[u8], memory: &mut [u8], oldest: usize, from: usize, capacity: usize) -> Option<usize> {
         Block { input, memory: &mut memory[..from + capacity], at: 0, filled: from, oldest }.read()
     }
 
-    /// Alone, and twice at once by both variants of the code. All must agree.
+    /// Decompresses a block alone, and twice at once by both variants of the code. All must agree.
     fn by_us(input: &[u8], capacity: usize) -> Option<Vec<u8>> {
         let from = 7; // anything but the beginning
         let mut memory = vec![0xee; from + capacity + 10];
@@ -372,7 +377,7 @@ pub(super) mod tests {
         assert!(read > 100, "{read}");
     }
 
-    /// Sequences of lengths and offsets that may be right or wrong, cut anywhere.
+    /// Sequences with right and wrong lengths and offsets, truncated anywhere.
     fn invented(random: &mut samples::Random) -> Vec<u8> {
         let mut block = Vec::new();
         for _ in 0..random.below(6) {

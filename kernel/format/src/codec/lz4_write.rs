@@ -1,16 +1,16 @@
-//! The writer of LZ4 blocks of records.
+//! Write LZ4 blocks.
 
 use super::repeats::{Format, SLACK, Sequence};
-use crate::wide;
+use crate::copy;
 
-/// A length that does not fit into the four bits it has in the token.
+/// A length that does not fit in its four bits of the token.
 const LONG: usize = 15;
 const SHORTEST_MATCH: usize = 4;
 
 pub struct Lz4;
 
-// SAFETY: a token and an offset take no more bytes than the shortest match that they stand for, and a length takes one
-// for 255; LZ4_compressBound counts the last token and those. Copies write SLACK bytes too many at most.
+// SAFETY: a token and an offset take no more bytes than the shortest match that they encode, and a length takes one byte for
+// 255. LZ4_compressBound counts the last token and the lengths. Copies write at most SLACK bytes too many.
 unsafe impl Format for Lz4 {
     /// LZ4_compressBound
     fn most_bytes(block_bytes: usize) -> usize {
@@ -26,8 +26,8 @@ unsafe impl Format for Lz4 {
     unsafe fn sequence(block: &[u8], sequence: Sequence, to: *mut u8) -> *mut u8 {
         let Sequence { literals, start, distance, bytes } = sequence;
         let more = bytes - SHORTEST_MATCH;
-        // SAFETY: the caller's promise. A sequence comes to no more bytes than it stands for, but for those of its
-        // length, which most_bytes counts.
+        // SAFETY: the caller's promise. A sequence takes no more bytes than it encodes, except those of its lengths, which
+        // most_bytes counts.
         unsafe {
             let to = put_literals(block, literals, start, more.min(LONG) as u8, to);
             to.cast::<[u8; 2]>().write((distance as u16).to_le_bytes());
@@ -42,7 +42,7 @@ unsafe impl Format for Lz4 {
     }
 }
 
-/// Writes the token, whose lower half is given, and literals.
+/// Writes a token, the lower half of which is given, and literals.
 ///
 /// # Safety
 /// There is room for them and SLACK bytes.
@@ -67,7 +67,7 @@ pub unsafe fn put_bytes(block: &[u8], from: usize, bytes: usize, out: *mut u8) -
     unsafe {
         let start = block.as_ptr().add(from);
         if bytes <= SLACK && from + SLACK <= block.len() {
-            wide::copy32(start, out);
+            copy::copy32(start, out);
         } else {
             start.copy_to_nonoverlapping(out, bytes);
         }
@@ -75,7 +75,7 @@ pub unsafe fn put_bytes(block: &[u8], from: usize, bytes: usize, out: *mut u8) -
     }
 }
 
-/// Writes what the token has not of a length.
+/// Writes the part of a length that is not in the token.
 ///
 /// # Safety
 /// There is room for `length` / 255 + 1 bytes.

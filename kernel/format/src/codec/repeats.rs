@@ -1,118 +1,120 @@
-//! What repeats within a block of records: the common part of compressing to LZ4 and to snappy.
+//! Find repetitions in a block of records: the common part of the LZ4 and the snappy compressor.
 //!
-//! Fast compressors of both formats look up byte after byte in a table of where the same bytes were last, until a match
-//! is found. But records are alike: behind bytes that are new comes, most often, what came at the same place of the
-//! record that the last match was in. So that place is looked at first, in 64 bytes at once, and only what is not found
-//! there is searched for. And where a match ends, the table is asked once for what goes on as this one would have had
-//! to: if there is such a place, with all of the match before it, that is the better one. It makes up for what is
-//! overlooked, and saves a sequence.
+//! Fast compressors of both formats look up each position in a table of the last positions of the same bytes, until they
+//! find a match. But records are similar: after new bytes, the next match is most often at the same distance as the last
+//! one, at the same field of the previous record. So 64 bytes at that distance are compared first, and the table is used
+//! only if nothing matches there. At the end of a match, one look-up in the table finds a position at which a longer match
+//! may begin; if that position has the whole match and more, it is used instead. This makes up for matches that were missed
+//! before, and saves a sequence.
 //!
-//! Nearly all branches go one way, or the way they went a record ago; the time goes into waiting for what tells where
-//! the next sequence is. So two blocks at once take little longer than one. And what is read next can come out of slow
-//! memory meanwhile, which nothing here waits for.
+//! Nearly all branches are predictable. Most of the time is spent waiting for the position of the next sequence, so two
+//! blocks at once take little longer than one. Meanwhile the memory that is read next can be prefetched.
 
 use std::marker::PhantomData;
 
+use crate::cpu;
 use crate::memory::prefetch;
-use crate::wide;
 
-/// Blocks are no longer than this.
+/// The largest block.
 pub const MOST_BYTES: usize = 1 << 16;
-/// LZ4 wants the last match to begin so many bytes before the block's end,
+/// LZ4 requires that the last match begins this many bytes before the end of the block,
 const LAST_START: usize = 12;
-/// and so many at its end in no match.
+/// and that this many bytes at the end are in no match.
 const LAST_LITERALS: usize = 5;
 const SHORTEST_MATCH: usize = 4;
-/// The tables for two blocks and what is looked at of these fit into the nearest cache.
+/// With this size, the tables of two blocks and the compared bytes fit in the first-level cache.
 const TABLE_BITS: u32 = 12;
-/// Bytes that are compared at once, and the least of them that are worth a match.
+/// How many bytes are compared at once, and how many equal bytes are worth a match.
 const WINDOW: usize = 64;
 const SHORTEST_RUN: u32 = 5;
-/// Nearer than this lies no record before.
+/// The previous record is at least this far away.
 const SHORTEST_RECORD: usize = 16;
-/// After so many look-ups in vain, as a power of two, the next ones leave out a byte more each.
+/// After two to this power of look-ups without a match, each further look-up skips one more byte.
 const PATIENCE: u32 = 6;
 
-/// A match, and the bytes before it that are in none.
+/// A match, and the bytes before it that are in no match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence {
-    /// Where the bytes begin that are in no match.
+    /// Where the bytes in no match begin.
     pub literals: usize,
     /// Where they end, and the match begins.
     pub start: usize,
-    /// How far before it the same bytes are, from 1 to MOST_BYTES - 1.
+    /// How far back the same bytes are, from 1 to MOST_BYTES - 1.
     pub distance: usize,
     /// At least 4.
     pub bytes: usize,
 }
 
-/// Written behind the end of a block by copies, at most.
+/// How many bytes copies may write after the end of a block.
 pub const SLACK: usize = 32;
 
-/// How sequences are written.
+/// How to write sequences.
 ///
 /// # Safety
-/// No block of `block_bytes` bytes, cut into whatever sequences, comes to more than `most_bytes(block_bytes)` bytes;
-/// nothing is written more than SLACK bytes behind what a method returns, and that is never in front of `to`.
+/// No block of `block_bytes` bytes takes more than `most_bytes(block_bytes)` bytes, however it is divided into sequences. No
+/// method writes more than SLACK bytes after the address it returns, which is never before `to`.
 pub unsafe trait Format {
+    /// The largest compressed size of a block.
     fn most_bytes(block_bytes: usize) -> usize;
 
-    /// Writes what a block begins with; where that ends.
+    /// Writes the beginning of a block. Returns where it ends.
     ///
     /// # Safety
-    /// There is room for `most_bytes` of the whole block and SLACK, as for what follows.
+    /// There is room for `most_bytes` of the whole block and SLACK bytes.
     unsafe fn begin(block: &[u8], to: *mut u8) -> *mut u8;
 
-    /// # Safety
-    /// All before it of the block was written in front of `to`.
-    unsafe fn sequence(block: &[u8], sequence: Sequence, to: *mut u8) -> *mut u8;
-
-    /// Writes the bytes from `literals` on, which end the block.
+    /// Writes a sequence. Returns where it ends.
     ///
     /// # Safety
-    /// As above.
+    /// There is room as for `begin`, and everything before the sequence was written before `to`.
+    unsafe fn sequence(block: &[u8], sequence: Sequence, to: *mut u8) -> *mut u8;
+
+    /// Writes the bytes from `literals` on, with which the block ends. Returns where they end.
+    ///
+    /// # Safety
+    /// As for `sequence`.
     unsafe fn end(block: &[u8], literals: usize, to: *mut u8) -> *mut u8;
 }
 
-/// What is to be compressed.
+/// A block to be compressed.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// Of at most MOST_BYTES.
+    /// At most MOST_BYTES bytes.
     pub block: &'a [u8],
-    /// Of as many bytes at least: memory to be asked for, since it is read soon.
+    /// At least as many bytes that are read soon, and are prefetched meanwhile.
     pub ahead: &'a [u8],
 }
 
 impl<'a> From<&'a [u8]> for Input<'a> {
-    /// Nothing else is read soon.
+    /// Prefetches nothing else.
     fn from(block: &'a [u8]) -> Self {
         Input { block, ahead: block }
     }
 }
 
-/// How a block was found to be.
+/// Statistics of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape {
     pub sequences: usize,
-    /// Those of them that were not where they were expected.
+    /// How many of them were not at the expected distance.
     pub searched: usize,
 }
 
-/// Appends a block, compressed.
+/// Compresses a block and appends it to `out`.
 pub fn compress<F: Format>(finder: &mut Finder, input: Input, out: &mut Vec<u8>) -> Shape {
     #[cfg(target_arch = "x86_64")]
-    if wide::has_avx2() {
-        // SAFETY: the processor has it.
+    if cpu::has_avx2() {
+        // SAFETY: the processor has these features.
         return unsafe { one_avx2::<F>(finder, input, out) };
     }
     one::<F, false>(finder, input, out)
 }
 
-/// Appends two blocks, each to one of `outs`.
+/// Compresses two blocks at once and appends each to one of `outs`.
 pub fn compress_two<F: Format>(finders: &mut [Finder; 2], inputs: [Input; 2], outs: [&mut Vec<u8>; 2]) {
     #[cfg(target_arch = "x86_64")]
-    if wide::has_avx2() {
-        // SAFETY: the processor has it.
+    if cpu::has_avx2() {
+        // SAFETY: the processor has these features.
         return unsafe { two_avx2::<F>(finders, inputs, outs) };
     }
     two::<F, false>(finders, inputs, outs);
@@ -149,20 +151,20 @@ fn two<F: Format, const AVX2: bool>(finders: &mut [Finder; 2], inputs: [Input; 2
     other.end();
 }
 
-/// Through a block, from sequence to sequence.
+/// Iterates over the sequences of a block.
 struct Walk<'a, F, const AVX2: bool> {
     finder: &'a mut Finder,
     block: Block<'a>,
-    /// Memory to be asked for at the pace of the walk.
+    /// Memory that is prefetched as the walk progresses.
     ahead: &'a [u8],
     out: &'a mut Vec<u8>,
-    /// Where in `out` the next sequence is written, of which there is room for all.
+    /// Where in `out` the next sequence is written. There is room for all sequences.
     to: *mut u8,
     /// Where the last match ended.
     at: usize,
-    /// How far before it is expected what comes next,
+    /// The distance at which the next match is expected.
     distance: usize,
-    /// up to here: 0 until a distance was found, then where the last window is.
+    /// A match is expected before this index only. It is 0 until there is a distance.
     windows_end: usize,
     shape: Shape,
     format: PhantomData<F>,
@@ -192,11 +194,11 @@ impl<'a, F: Format, const AVX2: bool> Walk<'a, F, AVX2> {
         }
     }
 
-    /// Writes the next sequence; false: there is none.
+    /// Writes the next sequence. Returns false if there is none.
     #[inline(always)]
     fn step(&mut self) -> bool {
         let (finder, block) = (&mut *self.finder, self.block);
-        // Sequences are shorter than a line of the cache, most of them: few lines are left out.
+        // Most sequences are shorter than a cache line, so few lines are skipped.
         prefetch(self.ahead.as_ptr().wrapping_add(self.at));
         let expected =
             if self.at < self.windows_end { finder.expected::<AVX2>(block, self.at, self.distance) } else { None };
@@ -214,7 +216,7 @@ impl<'a, F: Format, const AVX2: bool> Walk<'a, F, AVX2> {
         let in_windows = first.end <= self.windows_end;
         let Match { start, end, distance } = if in_windows { finder.longer::<AVX2>(block, first) } else { first };
         let sequence = Sequence { literals: self.at, start, distance, bytes: end - start };
-        // SAFETY: the block comes to most_bytes at most, for which there is room.
+        // SAFETY: the block takes at most most_bytes, for which there is room.
         self.to = unsafe { F::sequence(block.bytes, sequence, self.to) };
         self.shape.sequences += 1;
         self.at = end;
@@ -226,7 +228,7 @@ impl<'a, F: Format, const AVX2: bool> Walk<'a, F, AVX2> {
 
     #[inline(always)]
     fn end(self) -> Shape {
-        // SAFETY: as in `step`; and up to `end` all has been written.
+        // SAFETY: as in `step`; everything up to `end` was written.
         unsafe {
             let end = F::end(self.block.bytes, self.at, self.to);
             self.out.set_len(end.offset_from_unsigned(self.out.as_ptr()));
@@ -236,8 +238,8 @@ impl<'a, F: Format, const AVX2: bool> Walk<'a, F, AVX2> {
 }
 
 pub struct Finder {
-    /// By a hash of five bytes, where they were last: more of the hash and the block's stamp in the upper half, in the
-    /// lower the place. By the stamp places in other blocks are told apart, so that nothing has to be cleared.
+    /// The last index of five bytes with a hash. The upper half of an entry is more of the hash, combined with the stamp of
+    /// the block; the lower half is the index. The stamp differs between blocks, so that the table need not be cleared.
     table: Box<[u32; 1 << TABLE_BITS]>,
     stamp: u16,
 }
@@ -256,7 +258,7 @@ struct Match {
 }
 
 impl Finder {
-    /// Forgets all blocks, so that nothing depends on them.
+    /// Forgets all previous blocks.
     pub fn clear(&mut self) {
         if self.stamp > 0 {
             self.table.fill(0);
@@ -264,7 +266,7 @@ impl Finder {
         }
     }
 
-    /// To be called before each block.
+    /// Must be called before each block.
     fn begin(&mut self) {
         if self.stamp == u16::MAX {
             self.clear();
@@ -272,7 +274,7 @@ impl Finder {
         self.stamp += 1;
     }
 
-    /// What begins where it did behind the last match, in the window that is at `at`.
+    /// A match at the expected distance that begins in the window at `at`.
     #[inline(always)]
     fn expected<const AVX2: bool>(&mut self, block: Block, at: usize, distance: usize) -> Option<Match> {
         let equal = block.equal::<AVX2>(at, distance);
@@ -283,7 +285,7 @@ impl Finder {
             return None;
         }
         let start = at + runs.trailing_zeros() as usize;
-        // What is added to a run's first bit is carried to behind its last one.
+        // Adding the first bit of a run carries into the bit after its last one.
         let behind = equal.wrapping_add(runs & runs.wrapping_neg()) & !equal;
         let mut end = at + behind.trailing_zeros() as usize;
         if behind == 0 {
@@ -292,7 +294,7 @@ impl Finder {
         Some(Match { start, end, distance })
     }
 
-    /// The next match, byte after byte, that no one expected.
+    /// Looks up byte after byte to find the next match.
     #[inline(never)]
     fn search(&mut self, block: Block, literals: usize) -> Option<Match> {
         let (mut at, mut lookups) = (literals, 0);
@@ -316,7 +318,7 @@ impl Finder {
         None
     }
 
-    /// The same match, which ends before `windows_end`, or a longer one with the bytes that this one ends before.
+    /// A longer match that includes the byte after this one, or else the same match. It ends before `windows_end`.
     #[inline(always)]
     fn longer<const AVX2: bool>(&mut self, block: Block, found: Match) -> Match {
         let last = found.end - 1;
@@ -329,13 +331,13 @@ impl Finder {
         found
     }
 
-    /// How far before `at`, maybe, the first five bytes of `word` were last, and remembers that they are at `at`.
+    /// How far before `at` the first five bytes of `word` probably were last. Remembers that they are at `at`.
     #[inline(always)]
     fn seen_before(&mut self, word: u64, at: usize) -> Option<usize> {
         let hash = (word << 24).wrapping_mul(889_523_592_379);
         let new = ((hash >> 16) as u32 & 0xffff_0000) ^ u32::from(self.stamp) << 16 | at as u32;
         let old = std::mem::replace(&mut self.table[(hash >> (u64::BITS - TABLE_BITS)) as usize], new);
-        // Of an entry that differs in the upper half, or is of a place behind, this is not from 1 to `at`.
+        // For an entry with another upper half, or with a later index, the distance is not from 1 to `at`.
         let distance = new.wrapping_sub(old);
         (distance.wrapping_sub(1) < at as u32).then_some(distance as usize)
     }
@@ -344,12 +346,12 @@ impl Finder {
 #[derive(Clone, Copy)]
 struct Block<'a> {
     bytes: &'a [u8],
-    /// The last place where a match may begin.
+    /// The last index at which a match may begin.
     last_start: usize,
 }
 
 impl Block<'_> {
-    /// At all places before it begins a window, behind which a match can still begin.
+    /// Before this index, a whole window fits before the last match.
     fn windows_end(self) -> usize {
         self.last_start.saturating_sub(WINDOW)
     }
@@ -357,11 +359,11 @@ impl Block<'_> {
     #[inline(always)]
     fn word(self, at: usize) -> u64 {
         debug_assert!(at <= self.last_start);
-        // SAFETY: a match may begin here, so that LAST_START bytes are behind it.
+        // SAFETY: a match may begin here, so LAST_START bytes follow.
         unsafe { self.bytes.as_ptr().add(at).cast::<u64>().read_unaligned() }
     }
 
-    /// Where those bytes end, from `start` on, that are the same `distance` before. A window begins at `start`.
+    /// Where the bytes from `start` on stop being equal to those `distance` before. A window fits at `start`.
     #[inline(always)]
     fn common_end_in_window<const AVX2: bool>(self, start: usize, distance: usize) -> usize {
         match self.equal::<AVX2>(start, distance) {
@@ -370,8 +372,8 @@ impl Block<'_> {
         }
     }
 
-    /// Where those bytes end, from `start` on, that are the same `distance` before; in front of those that end the block
-    /// in no match, or at `start` if that is behind.
+    /// Where the bytes from `start` on stop being equal to those `distance` before. Not after the last LAST_LITERALS bytes
+    /// begin, and not before `start`.
     #[inline(never)]
     fn common_end(self, start: usize, distance: usize) -> usize {
         let mut at = start;
@@ -389,12 +391,12 @@ impl Block<'_> {
         at.min(end).max(start)
     }
 
-    /// A bit for each byte of the window: whether it is the one `distance` before.
+    /// One bit for each byte of the window: whether it is equal to the byte `distance` before.
     #[inline(always)]
     fn equal<const AVX2: bool>(self, at: usize, distance: usize) -> u64 {
         debug_assert!(distance <= at && at + WINDOW <= self.bytes.len());
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: at both places WINDOW bytes are readable. With AVX2 the processor has it.
+        // SAFETY: WINDOW bytes are readable at both addresses. With AVX2, the processor has it.
         unsafe {
             use std::arch::x86_64::*;
             let (here, before) = (self.bytes.as_ptr().add(at), self.bytes.as_ptr().add(at - distance));
@@ -436,7 +438,7 @@ pub mod tests {
         }
     }
 
-    /// Records that are alike, with numbers, names and noise in them.
+    /// Similar records with numbers, names and noise.
     pub fn records(noise: &mut Noise, bytes: usize) -> Vec<u8> {
         let mut out = Vec::new();
         while out.len() < bytes {
@@ -450,8 +452,7 @@ pub mod tests {
         out
     }
 
-    /// Blocks of all kinds and lengths, and such as are made to go wrong: periods that break, long matches, far ones,
-    /// matches up to the end.
+    /// Blocks of all kinds and lengths, and difficult ones: interrupted periods, long and far matches, matches up to the end.
     /// Under Miri there are few of them.
     pub fn blocks() -> Vec<Vec<u8>> {
         let (step, large, broken, longest) = if cfg!(miri) { (29, 1, 8, 500) } else { (1, 6, 1500, 5000) };
@@ -514,7 +515,7 @@ pub mod tests {
         }
     }
 
-    /// The sequences, and where those bytes begin that are in none.
+    /// The sequences, and the index of the bytes after the last one.
     fn listed(finder: &mut Finder, block: &[u8]) -> (Vec<Sequence>, usize) {
         let mut out = Vec::new();
         let shape = compress::<List>(finder, block.into(), &mut out);
@@ -554,7 +555,7 @@ pub mod tests {
         assert!(alone.len() > 500);
         listed(&mut finder, &other);
         assert_eq!(found(&mut finder), alone);
-        // Stamps begin anew.
+        // Stamps begin again.
         finder.stamp = u16::MAX - 1;
         listed(&mut finder, &other);
         listed(&mut finder, &other);

@@ -1,4 +1,4 @@
-//! Contents of many kinds, for the tests of those who read compressed blocks.
+//! Contents of many kinds for the tests of block readers.
 
 /// Splitmix64.
 pub struct Random(pub u64);
@@ -13,7 +13,7 @@ impl Random {
     }
 }
 
-/// From a few bytes to more than a block: noise, runs, and repetitions of all lengths from near and far.
+/// Noise, runs, and near and far repetitions of all lengths, from a few bytes to more than a block.
 pub fn contents() -> Vec<Vec<u8>> {
     let mut random = Random(1);
     let mut all: Vec<Vec<u8>> = (0..40).map(|bytes| vec![7; bytes]).collect();
@@ -35,7 +35,7 @@ pub fn contents() -> Vec<Vec<u8>> {
     all
 }
 
-/// The block cut short, with bytes changed, and with bytes left out.
+/// Copies of the block that are truncated, or have changed or missing bytes.
 pub fn damaged(block: &[u8]) -> Vec<Vec<u8>> {
     let mut random = Random(block.len() as u64);
     let mut all = Vec::new();

@@ -2,16 +2,16 @@
 
 use crate::damage::Fault;
 
-/// Bytes behind the decompressed ones that may be read (their content means nothing).
+/// How many bytes after the decompressed ones may be read. They mean nothing.
 pub const SLACK: usize = 64;
 
-/// More scratch memory than this is given back after use: one huge batch must not stay with its thread.
+/// More memory than this is freed after use: a thread must not keep the memory of one huge batch.
 const KEPT_SCRATCH: usize = 16 << 20;
 
-/// Decompressed bytes of one batch. Grows only when what is there was really filled, never by a claimed size.
+/// The decompressed bytes of one batch. The memory grows when it is full, never by a size that the input claims.
 #[derive(Default)]
 pub struct Scratch {
-    /// Initialised to its length, which is the capacity in use plus SLACK.
+    /// All of it is initialised. The last SLACK bytes are not filled.
     pub memory: Vec<u8>,
     pub filled: usize,
     pub limit: usize,
@@ -23,7 +23,7 @@ impl Scratch {
         self.limit = limit;
     }
 
-    /// Makes room for `more` bytes behind those filled, as far as the limit lets it, and at least for one.
+    /// Makes room for `more` bytes, as far as the limit allows, and at least for one.
     pub fn reserve(&mut self, more: usize) -> Result<(), Fault> {
         let wanted = self.filled.saturating_add(more.max(1)).min(self.limit);
         if wanted <= self.filled {
@@ -36,7 +36,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Twice the room there was: called when the rest was too small.
+    /// Doubles the room, which was too small.
     pub fn grow(&mut self) -> Result<(), Fault> {
         let room = self.room().len();
         if self.filled + room >= self.limit {

@@ -1,4 +1,4 @@
-//! Snappy as xerial's SnappyOutputStream frames it, and the raw block that other clients wrote in its place.
+//! Snappy in the frames of xerial's SnappyOutputStream, and raw blocks, which other clients wrote instead.
 
 use snap::raw::{Decoder, decompress_len};
 
@@ -9,9 +9,9 @@ use crate::damage::Fault;
 
 const HEADER: usize = 16;
 const MAGIC: &[u8; 8] = b"\x82SNAPPY\0";
-/// A block length that is the beginning of MAGIC: another stream follows (SnappyInputStream.hasNextChunk).
+/// The first bytes of MAGIC in place of a block length: another stream follows (SnappyInputStream.hasNextChunk).
 const MAGIC_HEAD: i32 = i32::from_be_bytes([0x82, b'S', b'N', b'A']);
-/// The densest element is a copy: 3 bytes for 64.
+/// No element is denser than a copy: 3 bytes for 64.
 const MAX_RATIO: usize = 22;
 
 pub fn decompress(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Result<(), Fault> {
@@ -40,7 +40,7 @@ pub fn decompress(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Res
         block(decoder, body, out)?;
         rest = &rest[4 + body.len()..];
     }
-    Ok(()) // up to three bytes left are the end of the stream to SnappyInputStream, too
+    Ok(()) // SnappyInputStream ignores up to three bytes at the end, too
 }
 
 fn check_version(header: &[u8]) -> Result<(), Fault> {
@@ -52,8 +52,7 @@ fn check_version(header: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Decompresses the next two blocks at once, if they are there and nothing is wrong with them; how long they are, with
-/// their lengths.
+/// Decompresses the next two blocks at once, if there are two valid ones. Returns their size with their lengths.
 fn two_blocks(input: &[u8], out: &mut Scratch) -> Option<usize> {
     let (first, first_length) = next_block(input)?;
     let (second, second_length) = next_block(&input[4 + first.len()..])?;
@@ -68,7 +67,7 @@ fn two_blocks(input: &[u8], out: &mut Scratch) -> Option<usize> {
     Some(8 + first.len() + second.len())
 }
 
-/// The block that is next behind its length, and the length that it claims its content has, if that can be.
+/// The next block, and the length of its content that it claims, if that is possible.
 fn next_block(input: &[u8]) -> Option<(&[u8], usize)> {
     let (length, rest) = input.split_first_chunk()?;
     let block = rest.get(..usize::try_from(i32::from_be_bytes(*length)).ok()?)?;
@@ -76,7 +75,7 @@ fn next_block(input: &[u8]) -> Option<(&[u8], usize)> {
     (1..=block.len().saturating_mul(MAX_RATIO)).contains(&length).then_some((block, length))
 }
 
-/// What follows the length that a block begins with.
+/// The bytes of a block after the length with which it begins.
 fn elements(block: &[u8]) -> &[u8] {
     let length_bytes = block.iter().position(|&byte| byte < 0x80).map_or(block.len(), |last| last + 1);
     &block[length_bytes..]

@@ -1,19 +1,22 @@
-//! The fast reader of snappy blocks: literals and copies of the usual lengths, which come in no order that could be
-//! predicted, without a branch between them. What is longer, nearer to an end, or wrong, it leaves to others.
+//! A fast reader of snappy blocks. Its fast loop reads literals and copies of usual lengths without a branch between the two,
+//! because their order is not predictable. A slow path reads elements that are longer or near an end of the block. Blocks that
+//! may be damaged are left to the snap crate.
 
 use std::hint::select_unpredictable;
 
-use crate::wide;
+use crate::copy;
+use crate::cpu;
 
 /// The longest element of the fast loop: 64 bytes copied, or 60 literal ones.
 const WIDEST: usize = 64;
 /// The nearest copy of the fast loop.
 const NEAREST: usize = 32;
-/// What one round of it may read.
+/// How many bytes one round of the fast loop may read.
 const ROUND_INPUT: usize = 1 + WIDEST;
 
-/// By tag: how many bytes it stands for, in 8 bits, and above them a copy's offset as far as the tag has it, less NEAREST.
-/// Literals have an offset that is never too near; where more bytes tell the length, it is too near always.
+/// For each tag: the number of bytes of the element in the lowest 8 bits, and in the others the part of a copy's offset that
+/// is in the tag, minus NEAREST. The offset of a literal is such that it is never too near. If the length of a literal is in
+/// further bytes, its offset is always too near, so that the slow path reads it.
 const ELEMENTS: [isize; 256] = elements();
 
 const fn elements() -> [isize; 256] {
@@ -33,8 +36,8 @@ const fn elements() -> [isize; 256] {
     elements
 }
 
-/// How many elements at the beginning of a block are examined, and how many of them may be literals that the fast loop
-/// refuses for their length.
+/// How many elements at the beginning of a block are examined, and how many of them may be literals that are too long for the
+/// fast loop.
 const EXAMINED_ELEMENTS: usize = 32;
 const MOST_LONG: usize = 3;
 
@@ -65,27 +68,26 @@ pub fn has_long_literals(elements: &[u8]) -> bool {
     false
 }
 
-/// Decompresses a block's elements to `memory`, which they must fill. None if the block is damaged, or of a shape that
-/// only the snap crate should judge.
+/// Decompresses the elements of a block to `memory`, which they must fill. None if the block may be damaged.
 pub fn decompress(elements: &[u8], memory: &mut [u8]) -> Option<()> {
     let block = Block { input: elements, memory, at: 0, filled: 0 };
     #[cfg(target_arch = "x86_64")]
-    if wide::has_avx2() {
-        // SAFETY: the processor has it.
+    if cpu::has_avx2() {
+        // SAFETY: the processor has these features.
         return unsafe { block.read_avx2() };
     }
     block.read()
 }
 
-/// Decompresses two blocks at once, which takes little longer than one: most of the time goes into waiting for what tells
-/// where the next element is. None as above, for either.
+/// Decompresses two blocks at once. That takes little longer than one block, because most of the time is spent waiting for the
+/// position of the next element. None if either block may be damaged.
 pub fn decompress_two(elements: [&[u8]; 2], memory: [&mut [u8]; 2]) -> Option<()> {
     let [first, second] = memory;
     let first = Block { input: elements[0], memory: first, at: 0, filled: 0 };
     let second = Block { input: elements[1], memory: second, at: 0, filled: 0 };
     #[cfg(target_arch = "x86_64")]
-    if wide::has_avx2() {
-        // SAFETY: the processor has it.
+    if cpu::has_avx2() {
+        // SAFETY: the processor has these features.
         return unsafe { Block::read_two_avx2(first, second) };
     }
     Block::read_two(first, second)
@@ -94,9 +96,9 @@ pub fn decompress_two(elements: [&[u8]; 2], memory: [&mut [u8]; 2]) -> Option<()
 struct Block<'a> {
     input: &'a [u8],
     memory: &'a mut [u8],
-    /// Of the input.
+    /// Index of the next byte of the input.
     at: usize,
-    /// Of the memory.
+    /// How much of the memory is filled.
     filled: usize,
 }
 
@@ -110,11 +112,11 @@ impl<'a> Block<'a> {
     #[inline(always)]
     fn read(mut self) -> Option<()> {
         while self.at < self.input.len() {
-            if let Some(mut usual) = self.usual() {
-                while usual.take_element() {}
-                (self.at, self.filled) = usual.position(&self);
+            if let Some(mut fast) = self.fast_loop() {
+                while fast.read_element() {}
+                (self.at, self.filled) = fast.position(&self);
             }
-            self.any_element()?;
+            self.slow_element()?;
         }
         (self.filled == self.memory.len()).then_some(())
     }
@@ -127,34 +129,34 @@ impl<'a> Block<'a> {
 
     #[inline(always)]
     fn read_two(mut first: Block<'a>, mut second: Block<'a>) -> Option<()> {
-        // What the fast loop needs to begin with.
+        // The fast loop needs this many bytes.
         for block in [&mut first, &mut second] {
             while block.filled < NEAREST && block.at < block.input.len() {
-                block.any_element()?;
+                block.slow_element()?;
             }
         }
-        while let (Some(mut one), Some(mut two)) = (first.usual(), second.usual()) {
-            let is_first_unusual = loop {
-                if !one.take_element() {
+        while let (Some(mut one), Some(mut two)) = (first.fast_loop(), second.fast_loop()) {
+            let is_first_slow = loop {
+                if !one.read_element() {
                     break true;
                 }
-                if !two.take_element() {
+                if !two.read_element() {
                     break false;
                 }
             };
             (first.at, first.filled) = one.position(&first);
             (second.at, second.filled) = two.position(&second);
-            // There is another one: the fast loop stops before the input's end.
-            let unusual = if is_first_unusual { &mut first } else { &mut second };
-            unusual.any_element()?;
+            // There is another element: the fast loop stops before the end of the input.
+            let slow = if is_first_slow { &mut first } else { &mut second };
+            slow.slow_element()?;
         }
         first.read()?;
         second.read()
     }
 
-    /// To take elements as long as they are short ones, far from the ends.
+    /// The fast loop, if it can read the next element.
     #[inline(always)]
-    fn usual(&mut self) -> Option<Usual> {
+    fn fast_loop(&mut self) -> Option<FastLoop> {
         let last_at = self.input.len().checked_sub(ROUND_INPUT)?;
         let last_filled = self.memory.len().checked_sub(WIDEST)?;
         if self.at > last_at || self.filled > last_filled || self.filled < NEAREST {
@@ -163,7 +165,7 @@ impl<'a> Block<'a> {
         let (input, memory) = (self.input.as_ptr(), self.memory.as_mut_ptr());
         // SAFETY: all of these are within the input and the memory.
         unsafe {
-            Some(Usual {
+            Some(FastLoop {
                 at: input.add(self.at),
                 last_at: input.add(last_at),
                 to: memory.add(self.filled),
@@ -173,8 +175,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Takes the next element, whatever it is like.
-    fn any_element(&mut self) -> Option<()> {
+    /// Reads the next element of any shape.
+    fn slow_element(&mut self) -> Option<()> {
         let tag = self.input[self.at];
         self.at += 1;
         let upper = usize::from(tag >> 2);
@@ -187,7 +189,7 @@ impl<'a> Block<'a> {
         if offset == 0 || offset > self.filled || bytes > self.memory.len() - self.filled {
             return None;
         }
-        wide::repeat(self.memory, self.filled, offset, bytes);
+        copy::repeat(self.memory, self.filled, offset, bytes);
         self.filled += bytes;
         Some(())
     }
@@ -201,7 +203,7 @@ impl<'a> Block<'a> {
         Some(())
     }
 
-    /// A little-endian number of at most four bytes.
+    /// Reads a little-endian number of at most four bytes.
     fn number(&mut self, bytes: usize) -> Option<usize> {
         let number = self.input[self.at..].get(..bytes)?;
         self.at += bytes;
@@ -209,22 +211,21 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The fast loop's own view of a block, of which ROUND_INPUT and WIDEST bytes are left at least behind `last_at` and
-/// `last_to`.
-struct Usual {
+/// The state of the fast loop. At least ROUND_INPUT bytes of input follow `last_at`, and WIDEST bytes of memory `last_to`.
+struct FastLoop {
     at: *const u8,
     last_at: *const u8,
     to: *mut u8,
     last_to: *mut u8,
-    /// The address of the block's memory; `to` is at least NEAREST behind it.
+    /// The address of the memory. `to` is at least NEAREST bytes after it.
     from: usize,
 }
 
-impl Usual {
-    /// Takes the next element; false if it is an unusual one, or too near to an end.
+impl FastLoop {
+    /// Reads the next element. Returns false, and reads nothing, if the element needs the slow path.
     #[inline(always)]
-    fn take_element(&mut self) -> bool {
-        let &mut Usual { at, to, .. } = self;
+    fn read_element(&mut self) -> bool {
+        let &mut FastLoop { at, to, .. } = self;
         if at > self.last_at || to > self.last_to {
             return false;
         }
@@ -235,22 +236,22 @@ impl Usual {
             let element = ELEMENTS[tag];
             let (kind, is_literal) = (tag & 3, tag & 3 == 0);
             let behind = at.add(1);
-            // As many bytes as the kind says are a copy's offset, or the rest of it.
+            // The kind says how many bytes of a copy's offset follow the tag.
             let offset = behind.cast::<u32>().read_unaligned().to_le() & !(u32::MAX << (8 * kind));
             let (nearest, further) = (to.sub(NEAREST), ((element >> 8) as usize).wrapping_add(offset as usize));
             if further > nearest.addr() - self.from {
                 return false;
             }
             let source = select_unpredictable(is_literal, behind, nearest.wrapping_sub(further));
-            wide::copy32(source, to);
-            wide::copy32(source.add(32), to.add(32));
+            copy::copy32(source, to);
+            copy::copy32(source.add(32), to.add(32));
             self.at = behind.add(select_unpredictable(is_literal, (tag >> 2) + 1, kind));
             self.to = to.add((element & 0xff) as usize);
         }
         true
     }
 
-    /// How far it came in the block's input and memory.
+    /// The indexes in the block's input and memory.
     fn position(&self, block: &Block) -> (usize, usize) {
         (self.at.addr() - block.input.as_ptr().addr(), self.to.addr() - block.memory.as_ptr().addr())
     }
@@ -270,7 +271,7 @@ mod tests {
         &block[length_bytes..]
     }
 
-    /// By all variants of the code, which must agree.
+    /// Decompresses a block by all variants of the code, which must agree.
     fn by_us(elements: &[u8], bytes: usize) -> Option<Vec<u8>> {
         let [mut one, mut two, mut three] = [0xee; 3].map(|byte| vec![byte; bytes]);
         let found = decompress(elements, &mut one);

@@ -1,18 +1,18 @@
-//! The writer of snappy's raw format, for blocks of records.
+//! Write blocks of snappy's raw format.
 
 use super::lz4_write::put_bytes;
 use super::repeats::{Format, Sequence};
 
-/// A copy has no more bytes, and no fewer.
+/// The longest and the shortest copy.
 const LONGEST_COPY: usize = 64;
 const SHORTEST_COPY: usize = 4;
 
 pub struct Snappy;
 
-// SAFETY: the length at the beginning takes three bytes at most. A sequence takes two bytes more than it stands for at
-// most, and only if that is 260 or more; copies write SLACK bytes too many at most.
+// SAFETY: the length at the beginning takes at most three bytes. A sequence takes at most two bytes more than it encodes, and
+// only if it encodes 260 or more. Copies write at most SLACK bytes too many.
 unsafe impl Format for Snappy {
-    /// snappy: MaxCompressedLength
+    /// snappy's MaxCompressedLength
     fn most_bytes(block_bytes: usize) -> usize {
         32 + block_bytes + block_bytes / 6
     }
@@ -34,8 +34,8 @@ unsafe impl Format for Snappy {
     #[inline(always)]
     unsafe fn sequence(block: &[u8], sequence: Sequence, to: *mut u8) -> *mut u8 {
         let Sequence { literals, start, distance, bytes } = sequence;
-        // SAFETY: the caller's promise. Two bytes at most are added to those that a sequence stands for, and these only
-        // to 260 or more.
+        // SAFETY: the caller's promise. A sequence takes at most two bytes more than it encodes, and only if it encodes 260
+        // or more.
         unsafe { put_copies(distance, bytes, put_literals(block, literals, start, to)) }
     }
 
@@ -76,19 +76,19 @@ unsafe fn put_literals(block: &[u8], from: usize, to: usize, out: *mut u8) -> *m
 }
 
 /// # Safety
-/// There is room for three bytes for each 60 to be copied, or part of them.
+/// There is room for three bytes for every 60 bytes to be copied, rounded up.
 #[inline(always)]
 unsafe fn put_copies(distance: usize, mut bytes: usize, mut out: *mut u8) -> *mut u8 {
     let long = |bytes: usize| [((bytes - 1) << 2 | 2) as u8, distance as u8, (distance >> 8) as u8];
     // SAFETY: the caller's promise.
     unsafe {
         while bytes > LONGEST_COPY {
-            // Not so much that less than the shortest copy is left.
+            // At least the shortest copy must be left.
             let part = if bytes >= LONGEST_COPY + SHORTEST_COPY { LONGEST_COPY } else { LONGEST_COPY - SHORTEST_COPY };
             out.cast::<[u8; 3]>().write(long(part));
             (out, bytes) = (out.add(3), bytes - part);
         }
-        // Three bytes, or two where these suffice.
+        // Three bytes, or two if two are enough.
         let short = bytes < 12 && distance < 2048;
         let tag = (distance >> 8 << 5 | bytes.wrapping_sub(4) << 2 | 1) as u8;
         out.cast::<[u8; 3]>().write(if short { [tag, distance as u8, 0] } else { long(bytes) });

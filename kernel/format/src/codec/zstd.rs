@@ -1,4 +1,4 @@
-//! zstd (RFC 8878): any number of frames, with or without content size.
+//! zstd (RFC 8878): any number of frames, with or without a content size.
 
 use zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall;
 use zstd_safe::{DCtx, get_error_name};
@@ -7,13 +7,13 @@ use super::scratch::Scratch;
 use crate::damage::Fault;
 
 const MAGIC: u32 = 0xfd2f_b528;
-/// Frames to be passed over have this magic but for its lowest four bits.
+/// The magic of frames that readers skip, without its lowest four bits.
 const SKIPPABLE: u32 = 0x184d_2a50;
 const MAX_BLOCK: usize = 128 << 10;
-/// zstd's own default, and zstd-jni's: a frame that refers further back is refused.
+/// The limit of zstd and of zstd-jni: frames that refer further back are rejected.
 const MAX_WINDOW: u64 = 1 << 27;
 
-/// A zstd context, made when first used.
+/// A zstd context, created when first used.
 #[derive(Default)]
 pub struct Zstd(Option<DCtx<'static>>);
 
@@ -28,7 +28,7 @@ impl Zstd {
                     out.filled += written;
                     return Ok(());
                 }
-                // Of some damaged frames zstd says so however much room there is.
+                // For some damaged frames, zstd reports this no matter how much room there is.
                 Err(code) if is_too_small(code) && out.room().len() < most => out.grow()?,
                 Err(code) => {
                     let message = format!("the zstd stream is damaged: {}", get_error_name(code));
@@ -44,8 +44,8 @@ fn is_too_small(code: usize) -> bool {
     unsafe { zstd_safe::zstd_sys::ZSTD_getErrorCode(code) == ZSTD_error_dstSize_tooSmall }
 }
 
-/// The most bytes that the blocks in `input` can come to. Looks at the headers of frames and blocks only, and believes
-/// no content size.
+/// The largest size that the blocks in `input` can decompress to, by the headers of frames and blocks. Content sizes are
+/// not trusted.
 fn most_content(input: &[u8]) -> Result<usize, Fault> {
     let mut rest = Input(input);
     let mut most = 0usize;
@@ -63,7 +63,7 @@ fn most_content(input: &[u8]) -> Result<usize, Fault> {
     Ok(most)
 }
 
-/// The most bytes that the frame whose magic was taken can come to.
+/// The largest size that the frame after this magic can decompress to.
 fn frame(rest: &mut Input) -> Result<usize, Fault> {
     let descriptor = rest.take(1)?[0];
     let single_segment = descriptor & 0x20 != 0;
@@ -85,7 +85,7 @@ fn frame(rest: &mut Input) -> Result<usize, Fault> {
         let (is_last, kind, bytes) = (header & 1 == 1, header >> 1 & 3, header >> 3);
         let (stored, content) = match kind {
             0 => (bytes, bytes),
-            1 => (1, bytes), // one byte, again and again
+            1 => (1, bytes), // one repeated byte
             _ => (bytes, MAX_BLOCK),
         };
         rest.take(stored)?;
@@ -110,7 +110,7 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// A little-endian number of so many bytes.
+    /// Reads a little-endian number of `bytes` bytes.
     fn number(&mut self, bytes: usize) -> Result<u64, Fault> {
         Ok(self.take(bytes)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }

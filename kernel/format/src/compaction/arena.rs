@@ -1,15 +1,15 @@
-//! Keys and offsets, one behind the other.
+//! Keys and their offsets in one block of memory.
 
 use crate::memory::{advise_large_pages, prefetch};
 
-/// An entry: offset (8 bytes), length of the key (4), the key.
+/// Size of an entry without its key. An entry is an offset (8 bytes), the length of the key (4), and the key.
 pub const ENTRY_HEADER: usize = 12;
-/// So far most entries reach.
+/// Most entries are not larger.
 const SHORT_ENTRY: usize = 28;
-/// From here on an arena is made of large pages.
+/// An arena of this size or more has large pages.
 const LARGE: usize = 4 << 20;
 
-/// Keys and offsets, one behind the other.
+/// Keys and their offsets, one entry after the other. An entry is identified by the index of its first byte.
 pub struct Arena {
     bytes: Vec<u8>,
     len: usize,
@@ -17,7 +17,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// One that is never asked to take more than `max_bytes`.
+    /// An arena whose entries never take more than `max_bytes` bytes.
     pub fn within(max_bytes: usize) -> Self {
         Arena { bytes: Vec::new(), len: 0, max_bytes }
     }
@@ -34,10 +34,10 @@ impl Arena {
         self.bytes.len()
     }
 
-    /// Its place.
+    /// Appends an entry and returns its index.
     #[inline]
     pub fn push(&mut self, key: &[u8], offset: i64) -> usize {
-        let place = self.bytes.len();
+        let index = self.bytes.len();
         let mut header = [0; ENTRY_HEADER];
         header[..8].copy_from_slice(&offset.to_le_bytes());
         header[8..].copy_from_slice(&(key.len() as u32).to_le_bytes());
@@ -47,7 +47,7 @@ impl Arena {
         self.bytes.extend_from_slice(&header);
         self.bytes.extend_from_slice(key);
         self.len += 1;
-        place
+        index
     }
 
     #[cold]
@@ -57,8 +57,8 @@ impl Arena {
             self.bytes.reserve(bytes);
             return;
         }
-        // What is not used of it takes no memory. It is not moved to its new pages, for these would be small ones again;
-        // and not copied when half of all that there may be is there, or both would take more than that.
+        // Capacity that is not used takes no memory. The entries are copied, because moved pages would stay small. Near
+        // the limit the arena gets its largest size at once: two half-full arenas would together exceed the limit.
         let capacity = if needed > self.max_bytes / 8 { self.max_bytes } else { needed * 4 };
         let mut grown = Vec::new();
         if grown.try_reserve_exact(capacity.max(needed)).is_err() {
@@ -70,53 +70,55 @@ impl Arena {
         self.bytes = grown;
     }
 
-    /// Asks for the entry at a place ahead of its use. It may reach into a second line of the processor's cache.
+    /// Prefetches an entry, which may reach into a second cache line.
     #[inline(always)]
-    pub fn prefetch(&self, place: usize) {
-        let entry = self.bytes.as_ptr().wrapping_add(place);
+    pub fn prefetch(&self, index: usize) {
+        let entry = self.bytes.as_ptr().wrapping_add(index);
         prefetch(entry);
         prefetch(entry.wrapping_add(SHORT_ENTRY));
     }
 
     #[inline(always)]
-    pub fn offset(&self, place: usize) -> i64 {
+    pub fn offset(&self, index: usize) -> i64 {
         let mut field = [0; 8];
-        field.copy_from_slice(&self.bytes[place..place + 8]);
+        field.copy_from_slice(&self.bytes[index..index + 8]);
         i64::from_le_bytes(field)
     }
 
+    /// Sets the offset of an entry if it is greater than the present one.
     #[inline(always)]
-    pub fn raise(&mut self, place: usize, offset: i64) {
-        if self.offset(place) < offset {
-            self.bytes[place..place + 8].copy_from_slice(&offset.to_le_bytes());
+    pub fn raise(&mut self, index: usize, offset: i64) {
+        if self.offset(index) < offset {
+            self.bytes[index..index + 8].copy_from_slice(&offset.to_le_bytes());
         }
     }
 
     #[inline(always)]
-    pub fn key(&self, place: usize) -> &[u8] {
+    pub fn key(&self, index: usize) -> &[u8] {
         let mut field = [0; 4];
-        field.copy_from_slice(&self.bytes[place + 8..place + ENTRY_HEADER]);
-        &self.bytes[place + ENTRY_HEADER..][..u32::from_le_bytes(field) as usize]
+        field.copy_from_slice(&self.bytes[index + 8..index + ENTRY_HEADER]);
+        &self.bytes[index + ENTRY_HEADER..][..u32::from_le_bytes(field) as usize]
     }
 
     pub fn entries(&self) -> Entries<'_> {
-        Entries { arena: self, place: 0 }
+        Entries { arena: self, index: 0 }
     }
 
-    pub fn places(&self) -> impl Iterator<Item = (usize, (&[u8], i64))> {
+    /// The index of each entry, and the entry.
+    pub fn indexes(&self) -> impl Iterator<Item = (usize, (&[u8], i64))> {
         let mut entries = self.entries();
         std::iter::from_fn(move || {
-            let place = entries.place;
-            entries.next().map(|entry| (place, entry))
+            let index = entries.index;
+            entries.next().map(|entry| (index, entry))
         })
     }
 }
 
-/// Keys and offsets of an arena.
+/// The keys and offsets in an arena.
 #[derive(Clone)]
 pub struct Entries<'a> {
     arena: &'a Arena,
-    place: usize,
+    index: usize,
 }
 
 impl<'a> Iterator for Entries<'a> {
@@ -124,12 +126,12 @@ impl<'a> Iterator for Entries<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.place == self.arena.bytes.len() {
+        if self.index == self.arena.bytes.len() {
             return None;
         }
-        let key = self.arena.key(self.place);
-        let offset = self.arena.offset(self.place);
-        self.place += ENTRY_HEADER + key.len();
+        let key = self.arena.key(self.index);
+        let offset = self.arena.offset(self.index);
+        self.index += ENTRY_HEADER + key.len();
         Some((key, offset))
     }
 }

@@ -1,9 +1,9 @@
-//! Keys and offsets put straight into packs, one for each bucket of keys.
+//! Collect keys and offsets in packs, one pack for each bucket of keys.
 
 use std::sync::Mutex;
 
 use super::key_map::{Full, Guess};
-use super::keys::Sink;
+use super::keys::KeySink;
 use super::newest::Newest;
 use super::packs::{Kind, Pack};
 use super::short_keys::hash;
@@ -11,9 +11,10 @@ use crate::memory::prefetch;
 
 pub const MOST_BUCKETS: usize = 1 << 16;
 
-/// Each pack's bytes get their share at once: what is not used of it takes no memory, and what is used is not moved.
+/// Each pack reserves its share of the memory at once, up to this much: unused capacity takes no memory, and the pack need
+/// not be moved when it grows.
 const MOST_RESERVED: usize = 1 << 20;
-/// Of the processor's cache.
+/// Size of a cache line.
 const LINE: usize = 64;
 
 pub struct KeyBuckets {
@@ -21,13 +22,13 @@ pub struct KeyBuckets {
     packs: Vec<Pack>,
     size_bytes: usize,
     max_bytes: usize,
-    /// The most there ever were of those taken.
+    /// The largest size before a `take`.
     most_bytes: usize,
 }
 
-/// Memory of packs of before, for the next ones in this process: a fresh page costs more to fault in than to fill.
+/// Memory of previous packs for the next ones in this process: to fault in a new page costs more than to fill it.
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-/// As many bytes as packs take together if nothing else is set (log.cleaner.dedupe.buffer.size).
+/// The default size of all packs (log.cleaner.dedupe.buffer.size). Memory of larger ones is freed.
 const MOST_SPARE: usize = 128 << 20;
 
 impl Drop for KeyBuckets {
@@ -41,7 +42,7 @@ impl Drop for KeyBuckets {
 }
 
 impl KeyBuckets {
-    /// `count`: 1 to MOST_BUCKETS.
+    /// Creates `count` buckets, 1 to MOST_BUCKETS.
     pub fn new(kind: Kind, count: usize, max_bytes: usize) -> Self {
         let each = (max_bytes / count).min(MOST_RESERVED);
         let mut spare = SPARE.try_lock().map(|mut spare| std::mem::take(&mut *spare)).unwrap_or_default();
@@ -63,7 +64,7 @@ impl KeyBuckets {
         self.size_bytes
     }
 
-    /// The bytes of the packs, in order; of a bucket without keys none.
+    /// Takes the bytes of all packs in order. Those of a bucket without keys are empty.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         self.most_bytes = self.most_bytes.max(self.size_bytes);
         self.combine();
@@ -72,19 +73,18 @@ impl KeyBuckets {
         self.packs.iter_mut().map(|pack| pack.take(kind)).collect()
     }
 
-    /// Packs that were taken and that nobody needs any more: their memory is known to the processor.
+    /// Reuses the memory of packs that were taken and are no longer needed.
     pub fn reuse(&mut self, taken: Vec<Vec<u8>>) {
         self.packs.iter_mut().zip(taken).for_each(|(pack, memory)| pack.reuse(memory));
     }
 
-    /// Leaves the greatest offset of each key, if that halves the entries; whether it did. Keys lie in buckets by a hash:
-    /// what the fullest one loses tells what the others will.
+    /// Removes all but the greatest offset of each key, if that halves the entries. Returns whether it did. Only the
+    /// fullest bucket is tried first: as keys are in buckets by their hash, the others lose about as much.
     #[cold]
     fn combine(&mut self) -> bool {
         if self.kind == Kind::Clean || self.is_empty() {
             return false;
         }
-        // The first of those that are fullest.
         let Some(fullest) = self.packs.iter_mut().rev().max_by_key(|pack| pack.size_bytes()) else { return false };
         let (before, newest) = (fullest.count(), &mut Newest::default());
         combine(fullest, newest);
@@ -109,7 +109,7 @@ impl KeyBuckets {
     }
 }
 
-/// Leaves the greatest offset of each key, in the order in which the keys came.
+/// Removes all but the greatest offset of each key. The keys stay in the order in which they were first seen.
 fn combine(pack: &mut Pack, newest: &mut Newest) {
     newest.clear();
     if newest.put(&mut pack.entries()).is_ok() {
@@ -117,8 +117,8 @@ fn combine(pack: &mut Pack, newest: &mut Newest) {
     }
 }
 
-impl Sink for &mut KeyBuckets {
-    /// The number of the bucket.
+impl KeySink for &mut KeyBuckets {
+    /// The index of the bucket.
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> u64 {
         bucket_of(key, self.packs.len()) as u64
@@ -131,7 +131,7 @@ impl Sink for &mut KeyBuckets {
 
     #[inline(always)]
     fn expect_next(&self, bucket: u64) -> Guess {
-        // The line where the entry begins, and the next one: it may end there.
+        // The line where the entry begins, and the next one, in which it may end.
         let end = self.packs[bucket as usize].end();
         prefetch(end);
         prefetch(end.wrapping_add(LINE));
@@ -160,7 +160,7 @@ mod tests {
 
     fn put(buckets: &mut KeyBuckets, key: &str, offset: i64) -> Result<(), Full> {
         let bucket = bucket_of(key.as_bytes(), buckets.packs.len());
-        Sink::put(&mut &mut *buckets, key.as_bytes(), bucket as u64, Guess::default(), offset)
+        KeySink::put(&mut &mut *buckets, key.as_bytes(), bucket as u64, Guess::default(), offset)
     }
 
     #[test]

@@ -1,43 +1,43 @@
-//! The batches of a buffer, one after the other, with their headers.
+//! The headers of the batches in a buffer, one after the other.
 
 use crate::damage::{Damage, Fault};
 use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::order::{Claim, Order};
 use crate::status::{Status, Stopped};
 
-/// The header of the batch at hand.
+/// The header of a batch.
 #[derive(Clone, Copy, Debug)]
-pub enum Header {
+pub enum BatchHeader {
     V2(V2Header),
     Legacy(LegacyHeader),
 }
 
-impl Header {
-    /// The first and the last offset of the batch; the last twice where only that is known, None where not even that is.
+impl BatchHeader {
+    /// The first and the last offset of the batch. Both are the last offset if the first is not known. None if neither is.
     fn offsets(&self) -> Option<(i64, i64)> {
         match self {
-            Header::V2(header) => Some((header.base_offset, header.last_offset())),
-            Header::Legacy(header) if header.lacks_offset() => None,
-            Header::Legacy(header) => Some((header.offset, header.offset)),
+            BatchHeader::V2(header) => Some((header.base_offset, header.last_offset())),
+            BatchHeader::Legacy(header) if header.lacks_offset() => None,
+            BatchHeader::Legacy(header) => Some((header.offset, header.offset)),
         }
     }
 }
 
-/// Why there is no batch, or none to be used.
+/// Why no batch can be used.
 pub enum Stop {
     Status(Status),
     Partial { needed: usize },
     Damaged { fault: Fault, size_bytes: i64, offset: i64 },
 }
 
-/// Goes over a buffer batch by batch.
+/// Iterates over the batches of a buffer.
 pub struct Cursor<'a> {
     buffer: &'a [u8],
     base_position: i64,
     max_batch_bytes: usize,
     at: usize,
     order: Option<Order<'a>>,
-    /// Last offset + 1 of the last batch gone over.
+    /// Last offset + 1 of the last batch used or skipped.
     pub next_offset: Option<i64>,
 }
 
@@ -46,8 +46,8 @@ impl<'a> Cursor<'a> {
         Cursor { buffer, base_position, max_batch_bytes, at: 0, order, next_offset: None }
     }
 
-    /// The batch at hand, of which the header is in the buffer.
-    pub fn header(&self) -> Result<(Prefix, Header), Stop> {
+    /// The prefix and the header of the current batch.
+    pub fn header(&self) -> Result<(Prefix, BatchHeader), Stop> {
         let prefix = match next(self.buffer, self.at, self.max_batch_bytes) {
             Next::Batch(prefix) => prefix,
             Next::End => return Err(Stop::Status(Status::End)),
@@ -60,8 +60,8 @@ impl<'a> Cursor<'a> {
             return Err(Stop::Partial { needed: prefix.header_bytes() });
         }
         let header = match rest.first_chunk::<V2_HEADER>() {
-            Some(header) if prefix.magic == 2 => Header::V2(V2Header::parse(header)),
-            _ => Header::Legacy(LegacyHeader::parse(rest)),
+            Some(header) if prefix.magic == 2 => BatchHeader::V2(V2Header::parse(header)),
+            _ => BatchHeader::Legacy(LegacyHeader::parse(rest)),
         };
         if let Some(order) = &self.order
             && let Some((first, last)) = header.offsets()
@@ -72,21 +72,21 @@ impl<'a> Cursor<'a> {
         Ok((prefix, header))
     }
 
-    /// See Order::check_wrapped.
+    /// Checks the offsets in a wrapper: see Order::check_wrapped.
     pub fn check_wrapped(&self, first: i64, last: i64) -> Result<(), Fault> {
         self.order.map_or(Ok(()), |order| order.check_wrapped(first, last))
     }
 
-    /// All of the batch at hand.
+    /// The bytes of the current batch.
     pub fn batch(&self, prefix: &Prefix) -> Result<&'a [u8], Stop> {
         self.rest().get(..prefix.total).ok_or(Stop::Partial { needed: prefix.total })
     }
 
-    /// The batch at hand, behind which the offset `behind` comes, has been used or passed over.
-    pub fn advance(&mut self, prefix: &Prefix, behind: i64, next_offset: i64) {
+    /// Moves to the next batch, which begins at offset `following` or later. `next_offset` is where the caller continues.
+    pub fn advance(&mut self, prefix: &Prefix, following: i64, next_offset: i64) {
         self.at += prefix.total;
         if let Some(order) = &mut self.order {
-            order.accept(behind);
+            order.accept(following);
         }
         self.next_offset = Some(next_offset);
     }
@@ -113,7 +113,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl Stop {
-    /// A fault in the batch at hand.
+    /// A fault in the current batch.
     pub fn fault(fault: Fault, prefix: &Prefix) -> Self {
         Stop::Damaged { fault, size_bytes: prefix.total as i64, offset: prefix.offset }
     }

@@ -1,4 +1,4 @@
-//! What becomes of one batch: dropped, its header alone, copied, or written anew.
+//! Drop a batch, keep its header alone, copy it, or write it again with the records that survive.
 
 use std::cell::RefCell;
 
@@ -18,34 +18,34 @@ thread_local! {
     static COMPRESSOR: RefCell<Compressor> = RefCell::default();
 }
 
-/// The records kept of a batch are remembered until it is clear how it is written, if they are no more than these. Of a
-/// batch with more the records are looked at again then: a few KB can hold millions.
+/// Up to this many kept records are kept in memory until it is clear how their batch is written. The records of a larger
+/// batch are read a second time then: a few compressed KB can contain millions of records.
 const MOST_REMEMBERED: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 16 };
 
-/// Filters batch after batch.
+/// Filters one batch after the other.
 pub struct Filter<'a> {
     options: &'a Options<'a>,
     decompressor: &'a mut Decompressor,
     out: &'a mut Vec<u8>,
     rules: Rules<'a>,
     stats: Stats,
-    /// The first MOST_REMEMBERED records kept of the batch at hand, and memory for all before they are compressed.
+    /// The first MOST_REMEMBERED kept records of the current batch, and memory for all of them before compression.
     kept: Vec<Kept>,
     plain: Vec<u8>,
 }
 
-/// What was found in the batch at hand.
+/// Counts of the records in a batch.
 #[derive(Default)]
-struct Found {
+struct Counts {
     read: u64,
     kept: u64,
     kept_tombstones: u64,
     dropped_tombstones: u64,
-    /// A record is not kept just as it is.
+    /// Whether any record is dropped or changed.
     changed: bool,
 }
 
-impl Found {
+impl Counts {
     #[inline(always)]
     fn dropped(&mut self, why: Dropped) {
         self.read += 1;
@@ -84,7 +84,7 @@ impl<'a> Filter<'a> {
         self.stats
     }
 
-    /// The offset behind the batch.
+    /// Filters a batch and returns the offset after it.
     pub fn v2_batch(
         &mut self,
         header: &V2Header,
@@ -111,12 +111,12 @@ impl<'a> Filter<'a> {
         Ok(next_offset)
     }
 
-    /// Whether the header leaves it open that a record is kept.
+    /// Whether a record may be kept, by the header alone.
     fn may_keep(&mut self, header: &V2Header, verdict: Verdict) -> bool {
         if verdict.discard() || header.record_count == 0 {
             return false;
         }
-        // A negative delta is a lie that must be found out.
+        // A negative delta is damage, which must be reported.
         header.control()
             || header.last_offset_delta < 0
             || self.rules.may_survive(header.base_offset, header.last_offset())
@@ -128,13 +128,13 @@ impl<'a> Filter<'a> {
         let section = records_section(header, batch, self.decompressor, options.max_batch_bytes).map_err(fault)?;
         let batch_rules = self.rules.v2_batch(header);
         let rules = &mut self.rules;
-        let mut found = Found::default();
+        let mut counts = Counts::default();
         let mut max_timestamp = i64::MIN;
         self.kept.clear();
         spans::for_each(header, section, |span| match rules.v2_record(&batch_rules, span) {
-            Err(why) => found.dropped(why),
+            Err(why) => counts.dropped(why),
             Ok(kept) => {
-                found.kept(span.value_bytes < 0 || kept.nulled, kept.nulled);
+                counts.kept(span.value_bytes < 0 || kept.nulled, kept.nulled);
                 max_timestamp = max_timestamp.max(kept.timestamp);
                 if self.kept.len() < MOST_REMEMBERED {
                     self.kept.push(kept);
@@ -143,19 +143,19 @@ impl<'a> Filter<'a> {
         })
         .map_err(fault)?;
         let Some(&Kept { timestamp: first_timestamp, .. }) = self.kept.first() else {
-            self.count(prefix, &found);
+            self.count(prefix, &counts);
             return if verdict.retain_empty() { self.empty(header, prefix) } else { Ok(()) };
         };
-        let wants_horizon = (found.kept_tombstones > 0 || verdict.set_horizon()) && !header.has_delete_horizon();
+        let wants_horizon = (counts.kept_tombstones > 0 || verdict.set_horizon()) && !header.has_delete_horizon();
         let new_horizon = options.delete_horizon_ms.filter(|_| wants_horizon);
         let before = self.out.len();
-        if !found.changed && new_horizon.is_none() {
+        if !counts.changed && new_horizon.is_none() {
             self.out.extend_from_slice(batch);
             self.stats.batches_copied += 1;
         } else {
             let old_horizon = header.has_delete_horizon().then_some(header.base_timestamp).filter(|&at| at >= 0);
             let delete_horizon_ms = new_horizon.or(old_horizon);
-            let record_count = found.kept;
+            let record_count = counts.kept;
             let batch = V2Batch { header, section, record_count, delete_horizon_ms, first_timestamp, max_timestamp };
             let put_all = |records: &mut RecordWriter| {
                 if record_count <= MOST_REMEMBERED as u64 {
@@ -175,11 +175,11 @@ impl<'a> Filter<'a> {
             self.stats.horizons_set += u64::from(new_horizon.is_some());
         }
         self.stats.bytes_kept += (self.out.len() - before) as u64;
-        self.count(prefix, &found);
+        self.count(prefix, &counts);
         Ok(())
     }
 
-    /// The offset behind the message or the wrapper.
+    /// Filters a message or a wrapper and returns the offset after it.
     pub fn legacy_batch(
         &mut self,
         header: &LegacyHeader,
@@ -204,12 +204,12 @@ impl<'a> Filter<'a> {
         }
         let (key, value) = legacy::key_and_value(header, message).map_err(fault)?;
         let record = Record { key, value, offset: header.offset, timestamp_ms: header.timestamp, sequence: -1 };
-        let mut found = Found::default();
+        let mut counts = Counts::default();
         let before = self.out.len();
         match self.rules.legacy_record(record) {
-            Err(why) => found.dropped(why),
+            Err(why) => counts.dropped(why),
             Ok((kept, nulled)) => {
-                found.kept(kept.value.is_none(), nulled);
+                counts.kept(kept.value.is_none(), nulled);
                 if nulled {
                     let written = crate::write::message(header.magic, header.attributes, &kept, self.out);
                     self.written(written, before, prefix)?;
@@ -220,7 +220,7 @@ impl<'a> Filter<'a> {
             }
         }
         self.stats.bytes_kept += (self.out.len() - before) as u64;
-        self.count(prefix, &found);
+        self.count(prefix, &counts);
         Ok(header.offset.wrapping_add(1))
     }
 
@@ -230,19 +230,19 @@ impl<'a> Filter<'a> {
         let content = wrapper_content(header, message, self.decompressor, options.max_batch_bytes).map_err(fault)?;
         let records = legacy::wrapped_records(header, content, options.check_crcs).map_err(fault)?;
         let offsets = records.offsets;
-        let mut found = Found::default();
+        let mut counts = Counts::default();
         for (record, magic) in records.iter() {
             match self.rules.legacy_record(record) {
-                Err(why) => found.dropped(why),
-                // KAFKA-4298: a magic that is not the wrapper's is put right when it is met.
-                Ok((kept, nulled)) => found.kept(kept.value.is_none(), nulled || magic != header.magic),
+                Err(why) => counts.dropped(why),
+                // KAFKA-4298: messages get the magic of their wrapper.
+                Ok((kept, nulled)) => counts.kept(kept.value.is_none(), nulled || magic != header.magic),
             }
         }
         let before = self.out.len();
-        if found.kept > 0 && !found.changed {
+        if counts.kept > 0 && !counts.changed {
             self.out.extend_from_slice(message);
             self.stats.batches_copied += 1;
-        } else if found.kept > 0 {
+        } else if counts.kept > 0 {
             let (rules, plain, out) = (&mut self.rules, &mut self.plain, &mut *self.out);
             let kept = records.iter().filter_map(|(record, _)| rules.legacy_record(record).ok());
             let kept = kept.map(|(record, _)| record);
@@ -250,7 +250,7 @@ impl<'a> Filter<'a> {
             self.written(written, before, prefix)?;
         }
         self.stats.bytes_kept += (self.out.len() - before) as u64;
-        self.count(prefix, &found);
+        self.count(prefix, &counts);
         let last = if header.lacks_offset() { offsets.last } else { header.offset };
         Ok(last.wrapping_add(1))
     }
@@ -264,7 +264,7 @@ impl<'a> Filter<'a> {
         Ok(())
     }
 
-    /// Takes back what was written from `before` on if that is no batch.
+    /// Removes what was written from `before` on if writing failed.
     fn written(&mut self, written: Result<(), Fault>, before: usize, prefix: &Prefix) -> Result<(), Stop> {
         written.map_err(|fault| {
             self.out.truncate(before);
@@ -278,13 +278,13 @@ impl<'a> Filter<'a> {
         self.stats.records_read += u64::try_from(records).unwrap_or(0);
     }
 
-    fn count(&mut self, prefix: &Prefix, found: &Found) {
+    fn count(&mut self, prefix: &Prefix, counts: &Counts) {
         self.stats.batches_read += 1;
         self.stats.bytes_read += prefix.total as u64;
-        self.stats.batches_kept += u64::from(found.kept > 0);
-        self.stats.records_read += found.read;
-        self.stats.records_kept += found.kept;
-        self.stats.tombstones_kept += found.kept_tombstones;
-        self.stats.tombstones_dropped += found.dropped_tombstones;
+        self.stats.batches_kept += u64::from(counts.kept > 0);
+        self.stats.records_read += counts.read;
+        self.stats.records_kept += counts.kept;
+        self.stats.tombstones_kept += counts.kept_tombstones;
+        self.stats.tombstones_dropped += counts.dropped_tombstones;
     }
 }

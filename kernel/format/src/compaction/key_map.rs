@@ -1,4 +1,4 @@
-//! Keys and their greatest offsets: a hash table with open addressing over an arena that holds the keys themselves.
+//! The greatest offset of each key: a hash table with open addressing over an arena that contains the keys.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,8 +8,9 @@ use super::arena::{Arena, ENTRY_HEADER, Entries};
 use super::short_keys::same;
 use super::swiss_table::{SLOT_BITS, SwissTable};
 
-/// What a key takes beside its bytes: at most 27.5 in the table (slots of 8 bytes, between 7/16 and 7/8 of them in use, and
-/// half as many again while it grows) and 12 in the arena. As KEY_OVERHEAD_BYTES of native_log.records.compaction.
+/// The memory of a key in addition to its bytes: at most 27.5 bytes in the table (slots of 8 bytes, between 7/16 and 7/8 of
+/// them in use, and half as many again while the table grows) and 12 in the arena. native_log.records.compaction has the
+/// same KEY_OVERHEAD_BYTES.
 pub const KEY_OVERHEAD_BYTES: usize = 40;
 
 /// The map has no room for one more key.
@@ -17,15 +18,15 @@ pub const KEY_OVERHEAD_BYTES: usize = 40;
 pub struct Full;
 
 pub struct KeyMap {
-    /// Those of the entries in the arena.
-    places: SwissTable,
+    /// The indexes of the entries in the arena.
+    table: SwissTable,
     arena: Arena,
     max_bytes: usize,
-    /// Others in each map: nobody can choose keys that collide.
+    /// Random in each map, so that nobody can choose keys that collide.
     seeds: [u64; 2],
 }
 
-/// Where a key may be found. Made ahead of its use, when it may not be there yet.
+/// The index that an entry probably has. It is computed ahead of its use, when the key may not be in the map yet.
 #[derive(Clone, Copy)]
 pub struct Guess(usize);
 
@@ -42,7 +43,7 @@ impl Default for Guess {
 impl KeyMap {
     pub fn new(max_bytes: usize) -> Self {
         KeyMap {
-            places: SwissTable::default(),
+            table: SwissTable::default(),
             arena: Arena::within(max_bytes),
             max_bytes,
             seeds: [0, 1].map(|number| RandomState::new().hash_one(number)),
@@ -61,7 +62,7 @@ impl KeyMap {
         self.arena.size_bytes() + self.arena.len() * (KEY_OVERHEAD_BYTES - ENTRY_HEADER)
     }
 
-    /// Keys and offsets, in the order in which the keys came.
+    /// Keys and offsets, in the order in which the keys were first seen.
     pub fn entries(&self) -> Entries<'_> {
         self.arena.entries()
     }
@@ -78,15 +79,15 @@ impl KeyMap {
 
     #[inline(always)]
     pub fn get_hashed(&self, key: &[u8], hash: u64, guess: Guess) -> Option<i64> {
-        self.find(key, hash, guess).map(|place| self.arena.offset(place))
+        self.find(key, hash, guess).map(|index| self.arena.offset(index))
     }
 
-    /// Puts a key, or raises its offset.
+    /// Adds a key, or raises its offset.
     #[inline(always)]
     pub fn put_hashed(&mut self, key: &[u8], hash: u64, guess: Guess, offset: i64) -> Result<(), Full> {
         match self.find(key, hash, guess) {
-            Some(place) => {
-                self.arena.raise(place, offset);
+            Some(index) => {
+                self.arena.raise(index, offset);
                 Ok(())
             }
             None => self.insert(key, hash, offset),
@@ -99,42 +100,42 @@ impl KeyMap {
         if grown > self.max_bytes || grown >> SLOT_BITS != 0 {
             return Err(Full);
         }
-        if self.places.is_full() {
+        if self.table.is_full() {
             let seeds = self.seeds;
-            let hashed = |(place, (key, _)): (usize, (&[u8], i64))| (hash_of(key, seeds), place);
-            self.places.grow(self.arena.places().map(hashed));
+            let hashed = |(index, (key, _)): (usize, (&[u8], i64))| (hash_of(key, seeds), index);
+            self.table.grow(self.arena.indexes().map(hashed));
         }
-        self.places.add(hash, self.arena.push(key, offset));
+        self.table.add(hash, self.arena.push(key, offset));
         Ok(())
     }
 
     #[inline(always)]
     fn find(&self, key: &[u8], hash: u64, guess: Guess) -> Option<usize> {
-        let is_it = |place: usize| same(self.arena.key(place), key);
+        let has_key = |index: usize| same(self.arena.key(index), key);
         match guess.0 {
-            place if place != Guess::NONE && is_it(place) => Some(place),
-            _ => self.places.find(hash, is_it),
+            index if index != Guess::NONE && has_key(index) => Some(index),
+            _ => self.table.find(hash, has_key),
         }
     }
 
-    /// Asks for what `guess` needs, ahead of it.
+    /// Prefetches what `guess` reads.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
-        self.places.prefetch(hash);
+        self.table.prefetch(hash);
     }
 
-    /// Where the key of this hash is, as it seems: asks for it ahead of its use.
+    /// The probable index of the key with this hash. Prefetches its entry.
     #[inline(always)]
     pub fn guess(&self, hash: u64) -> Guess {
-        let place = self.places.guess(hash);
-        if let Some(place) = place {
-            self.arena.prefetch(place);
+        let index = self.table.guess(hash);
+        if let Some(index) = index {
+            self.arena.prefetch(index);
         }
-        Guess(place.unwrap_or(Guess::NONE))
+        Guess(index.unwrap_or(Guess::NONE))
     }
 }
 
-/// Keys of 8 to 16 bytes, as most are, by their first and their last eight.
+/// The hash of a key. For keys of 8 to 16 bytes, which most are, it depends on their first and last eight bytes.
 #[inline(always)]
 fn hash_of(key: &[u8], seeds: [u64; 2]) -> u64 {
     match (key.first_chunk(), key.last_chunk()) {

@@ -1,8 +1,8 @@
-//! The keys of a buffer's records, fed to what collects them.
+//! Feed the keys of the records in a buffer to a sink.
 
 use roaring::RoaringTreemap;
 
-use super::cursor::{Cursor, Header, Stop};
+use super::cursor::{BatchHeader, Cursor, Stop};
 use super::key_map::{Full, Guess, KeyMap};
 use super::section::{records_section, wrapper_content};
 use super::spans::{self, Span};
@@ -14,7 +14,7 @@ use crate::order::Order;
 use crate::selection::Selection;
 use crate::status::{Status, Stopped};
 
-/// What a call is asked for: as `decode`'s options of these names, and batches are passed over as there.
+/// Options of `feed`. They mean the same as those of `decode` with these names, and skip the same batches.
 pub struct Options<'a> {
     pub base_position: i64,
     pub selection: Selection,
@@ -23,31 +23,31 @@ pub struct Options<'a> {
     pub max_batch_bytes: usize,
 }
 
-/// Where a call stopped, and what it went over. Python's MapProgress has the same fields.
+/// Where a call stopped, and how many records it read. Python's MapProgress has the same fields.
 pub struct Progress {
     pub stopped: Stopped,
     pub records: u64,
     pub null_keys: u64,
 }
 
-/// What keys are fed to.
-pub trait Sink {
-    /// A number that says where the key will be looked for.
+/// Collects keys.
+pub trait KeySink {
+    /// The hash by which the key is looked up.
     fn hash(&self, key: &[u8]) -> u64;
-    /// The key will soon be looked for: what tells its place may be fetched.
+    /// Called some time before a look-up, to prefetch what `expect_next` reads.
     fn expect_soon(&self, _hash: u64) {}
-    /// The key is one of the next: where it seems to be, which may be fetched.
+    /// Called shortly before a look-up, to prefetch the entry of the key. Returns its probable index.
     fn expect_next(&self, _hash: u64) -> Guess {
         Guess::default()
     }
-    /// Nothing is taken once it is full.
+    /// Adds the offset of a key.
     fn put(&mut self, key: &[u8], hash: u64, guess: Guess, offset: i64) -> Result<(), Full>;
-    /// Called between batches, and within one after so many keys that it may be time to make room.
+    /// Called between batches, and after every MOST_COLLECTED keys in a batch, to free memory.
     fn pause(&mut self) {}
 }
 
-/// The greatest offset of each key.
-impl Sink for &mut KeyMap {
+/// Collects the greatest offset of each key.
+impl KeySink for &mut KeyMap {
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> u64 {
         KeyMap::hash(self, key)
@@ -69,19 +69,19 @@ impl Sink for &mut KeyMap {
     }
 }
 
-/// The offsets of records that a map does not shadow: their key is not in it, or with no greater offset.
+/// Collects the offsets of records that a map does not shadow: those whose key is not in the map with a greater offset.
 pub struct Unshadowed<'a> {
     map: &'a KeyMap,
     survivors: &'a mut RoaringTreemap,
-    /// Those that are not yet among the survivors.
+    /// Offsets that were not yet added to the survivors.
     offsets: Vec<u64>,
 }
 
-/// As many as take a few megabytes.
+/// So many offsets take a few megabytes.
 const OFFSETS_AT_ONCE: usize = 1 << 20;
 
 impl<'a> Unshadowed<'a> {
-    /// Adds the offsets to `survivors` now and then, and the last ones with `finish`.
+    /// Adds the offsets to `survivors` from time to time. `finish` adds the last ones.
     pub fn new(map: &'a KeyMap, survivors: &'a mut RoaringTreemap) -> Self {
         Unshadowed { map, survivors, offsets: Vec::new() }
     }
@@ -96,7 +96,7 @@ fn add(survivors: &mut RoaringTreemap, offsets: Vec<u64>) {
     *survivors |= from_unsorted(offsets);
 }
 
-impl Sink for &mut Unshadowed<'_> {
+impl KeySink for &mut Unshadowed<'_> {
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> u64 {
         self.map.hash(key)
@@ -128,18 +128,18 @@ impl Sink for &mut Unshadowed<'_> {
     }
 }
 
-/// Feeds the keys of the records in `buffer` to `sink`, batch by batch: of a damaged one none.
-pub fn feed(buffer: &[u8], options: &Options, sink: impl Sink) -> Progress {
+/// Feeds the keys of the records in `buffer` to `sink`, batch by batch. Keys of a damaged batch are not fed.
+pub fn feed(buffer: &[u8], options: &Options, sink: impl KeySink) -> Progress {
     with_decompressor(|decompressor| {
         let keys = Keys { sink, collected: Vec::new(), records: 0, null_keys: 0 };
         let mut feeder = Feeder { options, decompressor, keys };
         let mut cursor = Cursor::new(buffer, options.base_position, options.max_batch_bytes, options.order);
         let stopped = loop {
             match feeder.batch(&cursor) {
-                Ok((prefix, behind)) => {
-                    let wanted = options.selection.end_offset.map_or(behind, |end| behind.min(end));
+                Ok((prefix, following)) => {
+                    let wanted = options.selection.end_offset.map_or(following, |end| following.min(end));
                     let next_offset = cursor.next_offset.map_or(wanted, |before| before.max(wanted));
-                    cursor.advance(&prefix, behind, next_offset);
+                    cursor.advance(&prefix, following, next_offset);
                 }
                 Err(End::Stop(stop)) => break cursor.stopped(stop),
                 Err(End::Full { offset }) => {
@@ -154,7 +154,7 @@ pub fn feed(buffer: &[u8], options: &Options, sink: impl Sink) -> Progress {
 
 enum End {
     Stop(Stop),
-    /// The record of this offset has no room.
+    /// The sink has no room for the record with this offset.
     Full {
         offset: i64,
     },
@@ -166,7 +166,7 @@ impl From<Stop> for End {
     }
 }
 
-/// A key within the bytes of its batch.
+/// A key in the bytes of its batch.
 struct KeyAt {
     at: u32,
     /// Negative: null.
@@ -176,22 +176,22 @@ struct KeyAt {
     guess: Guess,
 }
 
-/// How many keys ahead their entries are fetched.
+/// How many keys ahead their entries are prefetched.
 const AHEAD: usize = 16;
-/// So many keys are collected before they are put. A batch with more is read twice, since nothing of a damaged batch is
-/// put, and a few KB can hold millions of keys.
+/// Up to this many keys are collected before they are fed. A batch with more keys is read twice: nothing of a damaged batch
+/// must be fed, and a few compressed KB can contain millions of keys.
 const MOST_COLLECTED: usize = if cfg!(any(test, fuzzing)) { 4 } else { 1 << 16 };
 
-/// The keys on their way to the sink.
+/// Keys, and the sink they are fed to.
 struct Keys<S> {
     sink: S,
-    /// Those of the batch at hand, or the next ones of them.
+    /// The next keys of the current batch.
     collected: Vec<KeyAt>,
     records: u64,
     null_keys: u64,
 }
 
-impl<S: Sink> Keys<S> {
+impl<S: KeySink> Keys<S> {
     #[inline(always)]
     fn collect(&mut self, span: &Span, section: &[u8], offset: i64) {
         let hash = span.key(section).map_or(0, |key| self.sink.hash(key));
@@ -217,14 +217,14 @@ impl<S: Sink> Keys<S> {
         Ok(())
     }
 
-    /// Puts the keys of a batch that was found to be right, of which there are many.
+    /// Feeds the keys of a checked batch with more than MOST_COLLECTED keys.
     #[cold]
     fn put_many(&mut self, header: &V2Header, section: &[u8], selection: &Selection) -> Result<(), End> {
         let mut put = Ok(());
         self.collected.clear();
         let _ = spans::for_each(header, section, |span| {
             let offset = span.offset(header);
-            if put.is_ok() && selection.has(offset) {
+            if put.is_ok() && selection.contains(offset) {
                 self.collect(&span, section, offset);
                 if self.collected.len() == MOST_COLLECTED {
                     put = self.put_collected(section);
@@ -257,26 +257,26 @@ struct Feeder<'a, S> {
     keys: Keys<S>,
 }
 
-impl<S: Sink> Feeder<'_, S> {
-    /// The batch at hand and the offset behind it.
+impl<S: KeySink> Feeder<'_, S> {
+    /// Feeds the keys of the current batch. Returns its prefix and the offset after it.
     fn batch(&mut self, cursor: &Cursor) -> Result<(Prefix, i64), End> {
         let (prefix, header) = cursor.header()?;
-        let behind = match &header {
-            Header::V2(header) => self.v2_batch(header, &prefix, cursor)?,
-            Header::Legacy(header) => self.legacy_batch(header, &prefix, cursor)?,
+        let following = match &header {
+            BatchHeader::V2(header) => self.v2_batch(header, &prefix, cursor)?,
+            BatchHeader::Legacy(header) => self.legacy_batch(header, &prefix, cursor)?,
         };
-        Ok((prefix, behind))
+        Ok((prefix, following))
     }
 
     fn v2_batch(&mut self, header: &V2Header, prefix: &Prefix, cursor: &Cursor) -> Result<i64, End> {
         let options = self.options;
-        let behind = header.last_offset().wrapping_add(1);
-        if options.selection.passes_v2(header) {
-            return Ok(behind);
+        let following = header.last_offset().wrapping_add(1);
+        if options.selection.skips_v2(header) {
+            return Ok(following);
         }
         let without_keys = header.record_count == 0 || header.control();
         if without_keys && !options.check_crcs {
-            return Ok(behind);
+            return Ok(following);
         }
         let batch = cursor.batch(prefix)?;
         let fault = |fault| Stop::fault(fault, prefix);
@@ -284,14 +284,14 @@ impl<S: Sink> Feeder<'_, S> {
             header.check_crc(batch).map_err(fault)?;
         }
         if without_keys {
-            return Ok(behind);
+            return Ok(following);
         }
         let section = records_section(header, batch, self.decompressor, options.max_batch_bytes).map_err(fault)?;
         let (keys, mut count) = (&mut self.keys, 0);
         keys.collected.clear();
         spans::for_each(header, section, |span| {
             let offset = span.offset(header);
-            if options.selection.has(offset) {
+            if options.selection.contains(offset) {
                 count += 1;
                 if count <= MOST_COLLECTED {
                     keys.collect(&span, section, offset);
@@ -304,12 +304,12 @@ impl<S: Sink> Feeder<'_, S> {
         } else {
             keys.put_many(header, section, &options.selection)?;
         }
-        Ok(behind)
+        Ok(following)
     }
 
     fn legacy_batch(&mut self, header: &LegacyHeader, prefix: &Prefix, cursor: &Cursor) -> Result<i64, End> {
         let options = self.options;
-        if options.selection.passes_legacy(header) {
+        if options.selection.skips_legacy(header) {
             return Ok(header.offset.wrapping_add(1));
         }
         let message = cursor.batch(prefix)?;
@@ -319,7 +319,7 @@ impl<S: Sink> Feeder<'_, S> {
                 header.check_crc(message).map_err(fault)?;
             }
             let (key, _) = legacy::key_and_value(header, message).map_err(fault)?;
-            if options.selection.has(header.offset) {
+            if options.selection.contains(header.offset) {
                 self.keys.put_one(key, header.offset)?;
                 self.keys.sink.pause();
             }
@@ -329,7 +329,7 @@ impl<S: Sink> Feeder<'_, S> {
         let records = legacy::wrapped_records(header, content, options.check_crcs).map_err(fault)?;
         cursor.check_wrapped(records.offsets.first, records.offsets.last).map_err(fault)?;
         let last_offset = if header.lacks_offset() { records.offsets.last } else { header.offset };
-        let mut wanted = records.iter().filter(|(record, _)| options.selection.has(record.offset));
+        let mut wanted = records.iter().filter(|(record, _)| options.selection.contains(record.offset));
         wanted.try_for_each(|(record, _)| self.keys.put_one(record.key, record.offset))?;
         self.keys.sink.pause();
         Ok(last_offset.wrapping_add(1))

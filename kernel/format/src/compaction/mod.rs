@@ -1,17 +1,17 @@
-//! What compaction does to bytes: the newest offset of each key, and batches without the other records.
+//! Compaction: find the newest offset of each key, and write batches without the other records.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`cursor`] | the batches of a buffer, one after the other, with their headers |
+//! | [`cursor`] | the headers of the batches in a buffer |
 //! | [`section`] | the decompressed records of a batch |
-//! | [`spans`] | the records of a v2 batch, by where their fields are |
-//! | [`key_map`] | keys and their greatest offsets: a [`swiss_table`] of entries in an [`arena`] |
-//! | [`keys`] | the keys of a buffer's records, fed to what collects them |
-//! | [`buckets`], [`packs`] | keys and offsets in buckets, on their way between processes; what survives of them |
-//! | [`newest`] | the greatest offset of each key of a bucket: a small hash table |
-//! | [`short_keys`] | keys, eight bytes at a time |
-//! | [`survivors`] | a set of offsets |
-//! | [`rewrite`], [`options`], [`filter`], [`rules`], [`write`] | batches without the records that do not survive |
+//! | [`spans`] | the records of a v2 batch as the positions of their fields |
+//! | [`key_map`] | the greatest offset of each key: a [`swiss_table`] of entries in an [`arena`] |
+//! | [`keys`] | feed the keys of the records in a buffer to a sink |
+//! | [`buckets`], [`packs`] | keys and offsets in buckets, to be sent between processes and merged |
+//! | [`newest`] | the greatest offset of each key of a bucket |
+//! | [`short_keys`] | hash, compare and append keys eight bytes at a time |
+//! | [`survivors`] | sets of offsets |
+//! | [`rewrite`], [`options`], [`filter`], [`rules`], [`write`] | write batches without the records that do not survive |
 
 pub mod arena;
 pub mod buckets;

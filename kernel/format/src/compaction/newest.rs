@@ -1,20 +1,21 @@
-//! The greatest offset of each key of a bucket: a hash table made to stay in the processor's cache, and to be used again for
-//! the next bucket.
+//! The greatest offset of each key of a bucket: a small hash table that stays in the processor's cache and is reused for the
+//! next bucket.
 
 use std::hash::{BuildHasher, RandomState};
 
 use super::short_keys::{append, same};
 use crate::memory::prefetch;
 
-/// A slot: 0 for none, or the lower bits of the hash, and below them the entry's place in the arena + 1.
+/// A slot is 0 if it is free. Otherwise its lower 40 bits are the index of the entry + 1, and its upper ones the lower bits of
+/// the hash.
 const SLOT_BITS: u32 = 40;
-const PLACE: u64 = (1 << SLOT_BITS) - 1;
+const INDEX: u64 = (1 << SLOT_BITS) - 1;
 const FEWEST_SLOTS: usize = 1 << 8;
-/// An entry: offset (8 bytes), length of the key (4), the key.
+/// Size of an entry without its key. An entry is an offset (8 bytes), the length of the key (4), and the key.
 const ENTRY_HEADER: usize = 12;
-/// So far most entries reach.
+/// Most entries are not larger.
 const SHORT_ENTRY: usize = 28;
-/// So many keys are looked for together: while one waits for memory, others do not.
+/// This many keys are looked up together, so that their memory is fetched at the same time.
 const BLOCK: usize = 32;
 
 /// The keys take more than 2^40 bytes.
@@ -22,12 +23,12 @@ const BLOCK: usize = 32;
 pub struct TooMany;
 
 pub struct Newest {
-    /// Power of two; at least half of them are free. The slot of a hash is in its upper bits.
+    /// A power of two, at least half of them free. The upper bits of a hash are the index of its slot.
     slots: Vec<u64>,
     shift: u32,
     arena: Vec<u8>,
     count: usize,
-    /// Another one in each: nobody can choose keys that collide.
+    /// Random in each table, so that nobody can choose keys that collide.
     seed: u64,
 }
 
@@ -41,7 +42,7 @@ impl Default for Newest {
 }
 
 impl Newest {
-    /// Empty again. The next bucket is expected to have about as many keys.
+    /// Removes all keys. The next bucket is expected to have about as many.
     pub fn clear(&mut self) {
         let enough = (self.count * 4).next_power_of_two().max(FEWEST_SLOTS);
         self.arena.clear();
@@ -49,14 +50,14 @@ impl Newest {
         self.resize(enough.min(self.slots.len()));
     }
 
-    /// So many slots, all free.
+    /// Makes `count` free slots.
     fn resize(&mut self, count: usize) {
         self.slots.clear();
         self.slots.resize(count, 0);
         self.shift = 64 - count.trailing_zeros();
     }
 
-    /// Puts keys, or raises their offsets.
+    /// Adds keys, or raises their offsets.
     pub fn put<'a>(&mut self, entries: &mut impl Iterator<Item = (&'a [u8], i64)>) -> Result<(), TooMany> {
         let mut block = Block::new();
         loop {
@@ -69,14 +70,14 @@ impl Newest {
             }
             for &(key, hash, offset) in found {
                 match self.find(key, hash) {
-                    Ok(place) => self.raise(place, offset),
+                    Ok(index) => self.raise(index, offset),
                     Err(slot) => self.insert(key, hash, offset, slot)?,
                 }
             }
         }
     }
 
-    /// Calls `found` with the offsets of keys that are not there.
+    /// Calls `found` with the offsets of keys that are not in the table.
     pub fn missing<'a>(&self, entries: &mut impl Iterator<Item = (&'a [u8], i64)>, mut found: impl FnMut(i64)) {
         let mut block = Block::new();
         loop {
@@ -92,13 +93,13 @@ impl Newest {
         }
     }
 
-    /// Keys and offsets, in the order in which the keys came.
+    /// Keys and offsets, in the order in which the keys were first seen.
     pub fn entries(&self) -> impl Iterator<Item = (&[u8], i64)> {
-        let mut place = 0;
+        let mut index = 0;
         std::iter::from_fn(move || {
-            (place < self.arena.len()).then(|| {
-                let entry = (self.key(place), self.offset(place));
-                place += ENTRY_HEADER + entry.0.len();
+            (index < self.arena.len()).then(|| {
+                let entry = (self.key(index), self.offset(index));
+                index += ENTRY_HEADER + entry.0.len();
                 entry
             })
         })
@@ -109,7 +110,7 @@ impl Newest {
         (hash >> self.shift) as usize
     }
 
-    /// The place of a key, or else the free slot where it would be.
+    /// The index of the entry of a key. The error is the free slot for the key.
     #[inline(always)]
     fn find(&self, key: &[u8], hash: u64) -> Result<usize, usize> {
         let mask = self.slots.len() - 1;
@@ -120,9 +121,9 @@ impl Newest {
                 return Err(slot & mask);
             }
             if (content ^ hash << SLOT_BITS) >> SLOT_BITS == 0 {
-                let place = (content & PLACE) as usize - 1;
-                if same(self.key(place), key) {
-                    return Ok(place);
+                let index = (content & INDEX) as usize - 1;
+                if same(self.key(index), key) {
+                    return Ok(index);
                 }
             }
             slot += 1;
@@ -131,11 +132,11 @@ impl Newest {
 
     #[inline(always)]
     fn insert(&mut self, key: &[u8], hash: u64, offset: i64, slot: usize) -> Result<(), TooMany> {
-        let place = self.arena.len() as u64 + 1;
-        if place > PLACE {
+        let index = self.arena.len() as u64 + 1;
+        if index > INDEX {
             return Err(TooMany);
         }
-        self.slots[slot] = hash << SLOT_BITS | place;
+        self.slots[slot] = hash << SLOT_BITS | index;
         self.arena.extend_from_slice(&offset.to_le_bytes());
         append(&mut self.arena, key.len() as u64, ENTRY_HEADER - 8, key);
         self.count += 1;
@@ -146,42 +147,42 @@ impl Newest {
     fn grow(&mut self) {
         self.resize(self.slots.len() * 4);
         let mask = self.slots.len() - 1;
-        let mut place = 0;
-        while place < self.arena.len() {
-            let key = self.key(place);
+        let mut index = 0;
+        while index < self.arena.len() {
+            let key = self.key(index);
             let (hash, bytes) = (hash(key, self.seed), key.len());
             let mut slot = self.slot(hash);
             while self.slots[slot & mask] != 0 {
                 slot += 1;
             }
-            self.slots[slot & mask] = hash << SLOT_BITS | (place as u64 + 1);
-            place += ENTRY_HEADER + bytes;
+            self.slots[slot & mask] = hash << SLOT_BITS | (index as u64 + 1);
+            index += ENTRY_HEADER + bytes;
         }
     }
 
     #[inline(always)]
-    fn key(&self, place: usize) -> &[u8] {
+    fn key(&self, index: usize) -> &[u8] {
         let mut field = [0; 4];
-        field.copy_from_slice(&self.arena[place + 8..place + ENTRY_HEADER]);
-        &self.arena[place + ENTRY_HEADER..][..u32::from_le_bytes(field) as usize]
+        field.copy_from_slice(&self.arena[index + 8..index + ENTRY_HEADER]);
+        &self.arena[index + ENTRY_HEADER..][..u32::from_le_bytes(field) as usize]
     }
 
     #[inline(always)]
-    fn offset(&self, place: usize) -> i64 {
+    fn offset(&self, index: usize) -> i64 {
         let mut field = [0; 8];
-        field.copy_from_slice(&self.arena[place..place + 8]);
+        field.copy_from_slice(&self.arena[index..index + 8]);
         i64::from_le_bytes(field)
     }
 
     #[inline(always)]
-    fn raise(&mut self, place: usize, offset: i64) {
-        let greatest = self.offset(place).max(offset);
-        self.arena[place..place + 8].copy_from_slice(&greatest.to_le_bytes());
+    fn raise(&mut self, index: usize, offset: i64) {
+        let greatest = self.offset(index).max(offset);
+        self.arena[index..index + 8].copy_from_slice(&greatest.to_le_bytes());
     }
 }
 
-/// The keys of a bucket agree in the upper bits of their hash without a seed, and may nearly do with one. Its lower bits make
-/// the upper ones here.
+/// Keys of one bucket have the same upper bits of their hash without a seed, and may have nearly the same with one. So the
+/// upper bits of this hash come from the lower ones.
 #[inline(always)]
 fn hash(key: &[u8], seed: u64) -> u64 {
     super::short_keys::hash(key, seed).wrapping_mul(0xd6e8_feb8_6659_fd93)
@@ -195,7 +196,7 @@ impl<'a> Block<'a> {
         Block([(&[], 0, 0); BLOCK])
     }
 
-    /// Those of them that there are. Their slots and entries are on the way from memory.
+    /// Takes up to BLOCK of the entries, and prefetches their slots and entries.
     #[inline(always)]
     fn fill(
         &mut self,
@@ -203,16 +204,16 @@ impl<'a> Block<'a> {
         newest: &Newest,
     ) -> &[(&'a [u8], u64, i64)] {
         let mut count = 0;
-        for (place, (key, offset)) in self.0.iter_mut().zip(entries) {
+        for (entry, (key, offset)) in self.0.iter_mut().zip(entries) {
             let hash = hash(key, newest.seed);
             prefetch(newest.slots.as_ptr().wrapping_add(newest.slot(hash)).cast());
-            *place = (key, hash, offset);
+            *entry = (key, hash, offset);
             count += 1;
         }
         let found = &self.0[..count];
         for (_, hash, _) in found {
             if let Some(content) = newest.slots.get(newest.slot(*hash)) {
-                let entry = newest.arena.as_ptr().wrapping_add((content & PLACE) as usize);
+                let entry = newest.arena.as_ptr().wrapping_add((content & INDEX) as usize);
                 prefetch(entry);
                 prefetch(entry.wrapping_add(SHORT_ENTRY));
             }

@@ -1,10 +1,10 @@
-//! What a rewrite is asked for, batch by batch and as a whole, and the sums that it comes to.
+//! The options of a rewrite, and its statistics.
 
 use roaring::RoaringTreemap;
 
-use super::cursor::Header;
+use super::cursor::BatchHeader;
 
-/// What a call is asked for; the names are those of native_log.records.rewrite.
+/// Options of `rewrite`, with the names of native_log.records.rewrite.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     pub base_position: i64,
@@ -12,31 +12,31 @@ pub struct Options<'a> {
     pub survivors_end: i64,
     pub now_ms: i64,
     pub delete_horizon_ms: Option<i64>,
-    /// One for each batch; None: FILTER for all.
+    /// One verdict for each batch. None: no flags for all of them.
     pub verdicts: Option<&'a [u8]>,
     pub legacy_tombstones_kept: bool,
     pub nulled: Option<&'a RoaringTreemap>,
     pub check_crcs: bool,
     pub max_batch_bytes: usize,
-    /// Stops before a batch once there are so many bytes of output.
+    /// Stop before the next batch once there are this many bytes of output.
     pub max_bytes: usize,
-    /// Some: stops before batches of transactions, control batches, and those with one of these (ascending) last offsets.
+    /// Some: stop before transactional batches, control batches, and batches with one of these (ascending) last offsets.
     pub judged: Option<&'a [i64]>,
 }
 
 impl Options<'_> {
-    /// Whether the call ends before a batch of this header, with so many bytes written.
-    pub fn stops_before(&self, header: &Header, output_bytes: usize) -> bool {
+    /// Whether the call stops before a batch with this header.
+    pub fn stops_before(&self, header: &BatchHeader, output_bytes: usize) -> bool {
         let is_judged = |judged: &[i64]| match header {
-            Header::V2(header) if header.transactional() || header.control() => true,
-            Header::V2(header) => judged.binary_search(&header.last_offset()).is_ok(),
-            Header::Legacy(header) => judged.binary_search(&header.offset).is_ok(),
+            BatchHeader::V2(header) if header.transactional() || header.control() => true,
+            BatchHeader::V2(header) => judged.binary_search(&header.last_offset()).is_ok(),
+            BatchHeader::Legacy(header) => judged.binary_search(&header.offset).is_ok(),
         };
         output_bytes >= self.max_bytes || self.judged.is_some_and(is_judged)
     }
 }
 
-/// What is done with a batch: flags.
+/// Flags that say what to do with a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Verdict(u8);
 
@@ -45,23 +45,23 @@ impl Verdict {
         Verdict(flags)
     }
 
-    /// Keep no record.
+    /// Drop all records.
     pub fn discard(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// If no record is kept, write the header alone.
+    /// Keep the header if no record is kept.
     pub fn retain_empty(self) -> bool {
         self.0 & 2 != 0
     }
 
-    /// Give the batch a delete horizon if it has none.
+    /// Set a delete horizon if the batch has none.
     pub fn set_horizon(self) -> bool {
         self.0 & 4 != 0
     }
 }
 
-/// Sums over batches; the names are those of RewriteStats.
+/// Statistics of a rewrite, with the names of Python's RewriteStats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub batches_read: u64,

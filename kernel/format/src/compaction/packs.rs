@@ -1,6 +1,6 @@
-//! Keys and offsets in buckets by key, on their way between processes, and what survives of them.
+//! Packs carry the keys and offsets of one bucket between processes. Merging packs finds the offsets that survive.
 //!
-//! The format is that of KeyBuckets.take in native_log/records/compaction.py.
+//! KeyBuckets.take in native_log/records/compaction.py describes their format.
 
 use roaring::RoaringTreemap;
 
@@ -9,37 +9,37 @@ use super::short_keys::append;
 use super::survivors::from_unsorted;
 
 const VERSION: u8 = 2;
-/// Version, kind, number of entries, base offset.
+/// Size of the header: version, kind, number of entries, base offset.
 const HEADER: usize = 18;
-/// Of an entry: length of the key, offset behind the base.
+/// Size of a short entry without its key: length of the key, offset - base offset.
 const SHORT_HEADER: usize = 5;
-/// LONG, length of the key, offset.
+/// Size of a long entry without its key: LONG, length of the key, offset.
 const LONG_HEADER: usize = 13;
-/// In place of the length of a short entry.
+/// Stands in place of the length of a short entry.
 const LONG: u8 = 255;
-/// As many as take a few megabytes.
+/// So many offsets take a few megabytes.
 const OFFSETS_AT_ONCE: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Offsets of the dirty part, of which a key's greatest counts.
+    /// Offsets of the dirty part of a log: the greatest offset of each key survives.
     Dirty = 0,
-    /// All offsets of the clean part.
+    /// Offsets of the clean part: all survive whose key is not in the dirty part.
     Clean = 1,
 }
 
 /// A pack being filled.
 #[derive(Default)]
 pub struct Pack {
-    /// With a header that is filled in last; empty without entries.
+    /// Empty without entries. The header is filled in last.
     bytes: Vec<u8>,
-    /// The first offset put.
+    /// The first offset.
     base: i64,
     count: usize,
 }
 
 impl Pack {
-    /// A pack whose bytes are put there, over what the memory holds.
+    /// An empty pack that reuses this memory.
     pub fn within(mut memory: Vec<u8>) -> Self {
         memory.clear();
         Pack { bytes: memory, base: 0, count: 0 }
@@ -54,13 +54,13 @@ impl Pack {
         self.bytes.len()
     }
 
-    /// Where the next entry begins.
+    /// The address of the next entry.
     #[inline(always)]
     pub fn end(&self) -> *const u8 {
         self.bytes.as_ptr().wrapping_add(self.bytes.len())
     }
 
-    /// By how many bytes an entry makes it longer.
+    /// How many bytes an entry adds.
     #[inline(always)]
     pub fn grows_by(&self, key: &[u8], offset: i64) -> usize {
         if self.bytes.is_empty() {
@@ -90,7 +90,7 @@ impl Pack {
         self.base = offset;
     }
 
-    /// The offset behind the base, of an entry that may be short.
+    /// The offset - base offset of an entry, if the entry can be short.
     #[inline(always)]
     fn ahead(&self, key: &[u8], offset: i64) -> Option<u32> {
         if key.len() >= LONG.into() {
@@ -104,14 +104,14 @@ impl Pack {
         Entries { rest, left: self.count as u64, base: self.base, damaged: false }
     }
 
-    /// Other entries in place of those it has; the base stays.
+    /// Replaces all entries. The base offset stays.
     pub fn replace<'a>(&mut self, entries: impl Iterator<Item = (&'a [u8], i64)>) {
         self.bytes.truncate(HEADER);
         self.count = 0;
         entries.for_each(|(key, offset)| self.push(key, offset));
     }
 
-    /// Its bytes. It is empty then.
+    /// Takes the bytes of the pack, which is empty afterwards.
     pub fn take(&mut self, kind: Kind) -> Vec<u8> {
         if let Some(header) = self.bytes.first_chunk_mut::<HEADER>() {
             header[..2].copy_from_slice(&[VERSION, kind as u8]);
@@ -122,7 +122,7 @@ impl Pack {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Puts its bytes there, over what the memory holds, if it has none yet.
+    /// Reuses this memory if the pack has none yet.
     pub fn reuse(&mut self, memory: Vec<u8>) {
         if self.bytes.capacity() == 0 {
             *self = Pack::within(memory);
@@ -134,7 +134,7 @@ impl Pack {
     }
 }
 
-/// Finds the survivors of packs, bucket by bucket.
+/// Finds the surviving offsets, bucket by bucket.
 #[derive(Default)]
 pub struct Merger {
     newest: Newest,
@@ -143,8 +143,8 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// All packs of a bucket: of a key that any dirty pack has, the greatest offset there; of any other, all its offsets in
-    /// clean packs.
+    /// Adds the survivors of one bucket from all of its packs: the greatest offset of each key in dirty packs, and all
+    /// offsets in clean packs of keys that are in no dirty pack.
     pub fn add(&mut self, packs: &[&[u8]]) -> Result<(), String> {
         let (newest, offsets) = (&mut self.newest, &mut self.offsets);
         newest.clear();
@@ -172,7 +172,7 @@ impl Merger {
     }
 }
 
-/// Hands the entries of each pack of this kind to `found`, which goes over all of them.
+/// Calls `found` with the entries of each pack of this kind. It must iterate over all of them.
 fn for_each_of<'a>(packs: &[&'a [u8]], wanted: Kind, mut found: impl FnMut(&mut Entries<'a>)) -> Result<(), String> {
     for (number, pack) in packs.iter().enumerate().filter(|(_, pack)| !pack.is_empty()) {
         let (kind, mut entries) = Entries::of(pack).map_err(|what| format!("pack {number}: {what}"))?;
@@ -184,7 +184,7 @@ fn for_each_of<'a>(packs: &[&'a [u8]], wanted: Kind, mut found: impl FnMut(&mut 
     Ok(())
 }
 
-/// The entries of a pack. It ends at the first that is none; `finish` tells.
+/// The entries of a pack, up to the first damaged one. `finish` reports damage.
 pub struct Entries<'a> {
     rest: &'a [u8],
     left: u64,
@@ -238,7 +238,7 @@ impl<'a> Entries<'a> {
         match (self.damaged, self.rest.len()) {
             (true, _) => Err(format!("{} entries before its last one are cut short or impossible", self.left)),
             (_, 0) => Ok(()),
-            (_, left) => Err(format!("{left} bytes are left behind its entries")),
+            (_, left) => Err(format!("{left} bytes are left after its entries")),
         }
     }
 }

@@ -1,23 +1,24 @@
-//! A buffer of batches, written again without the records that do not survive.
+//! Write the batches of a buffer again without the records that do not survive.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::cursor::{Cursor, Header, Stop};
+use super::cursor::{BatchHeader, Cursor, Stop};
 use super::filter::Filter;
 use super::options::{Options, Stats, Verdict};
 use crate::codec::with_decompressor;
 use crate::header::{MAGIC_END, V2_HEADER};
 use crate::status::{Status, Stopped};
 
-/// So much of a file is read at a time where batches are small, and of what follows one that was passed over.
+/// Size of a read where batches are small.
 const CHUNK: usize = 64 << 10;
+/// Size of the first read after a skipped batch.
 const PEEK: usize = 4 << 10;
-/// A batch of so many bytes is read by itself, if it has to be.
+/// A batch of this size or more is read by itself, if it has to be read at all.
 const LARGE_BATCH: usize = 16 << 10;
 
-/// Appends what is left of the batches in `buffer` to `out`.
+/// Appends the batches in `buffer` to `out`, without the records that do not survive.
 pub fn rewrite(buffer: &[u8], options: &Options, out: &mut Vec<u8>) -> (Stopped, Stats) {
     with_decompressor(|decompressor| {
         let mut filter = Filter::new(options, decompressor, out);
@@ -26,8 +27,8 @@ pub fn rewrite(buffer: &[u8], options: &Options, out: &mut Vec<u8>) -> (Stopped,
     })
 }
 
-/// The same of a file from `base_position` to `end`. What is dropped by its header is not read, where batches are large;
-/// the rest is used while it is in the processor's cache. Verdicts there are none.
+/// Does the same with a file from `base_position` to `end`, without verdicts. Large batches that are dropped by their header
+/// are not read. The rest is read in chunks that stay in the processor's cache.
 pub fn rewrite_file(file: &File, end: u64, options: &Options, out: &mut Vec<u8>) -> io::Result<(Stopped, Stats)> {
     with_decompressor(|decompressor| {
         let mut filter = Filter::new(options, decompressor, out);
@@ -48,9 +49,9 @@ pub fn rewrite_file(file: &File, end: u64, options: &Options, out: &mut Vec<u8>)
                 Status::End if behind > read_to => PEEK,
                 Status::End => CHUNK,
                 Status::Partial if stopped.needed_bytes < LARGE_BATCH => CHUNK,
-                // With the header that follows, which says whether that batch has to be read.
+                // The next header is read too. It says whether its batch has to be read.
                 Status::Partial => stopped.needed_bytes + V2_HEADER,
-                // Maybe the first bytes of an offset.
+                // These may be the first bytes of an offset.
                 Status::Zeros if read_to - behind < MAGIC_END as u64 => CHUNK,
                 _ => return Ok((stopped, filter.finish())),
             };
@@ -79,8 +80,8 @@ fn filter_batches(buffer: &[u8], base_position: i64, options: &Options, filter: 
             Some(None) => break Stop::Status(Status::Limit),
         };
         let used = match &header {
-            Header::V2(header) => filter.v2_batch(header, &prefix, verdict, &cursor),
-            Header::Legacy(header) => filter.legacy_batch(header, &prefix, verdict, &cursor),
+            BatchHeader::V2(header) => filter.v2_batch(header, &prefix, verdict, &cursor),
+            BatchHeader::Legacy(header) => filter.legacy_batch(header, &prefix, verdict, &cursor),
         };
         match used {
             Ok(next_offset) => cursor.advance(&prefix, next_offset, next_offset),

@@ -1,4 +1,4 @@
-//! Which records are kept, and what of them (Cleaner.shouldRetainRecord).
+//! Decide which records are kept, and whether they keep their values (Cleaner.shouldRetainRecord).
 
 use super::options::Options;
 use super::spans::Span;
@@ -7,22 +7,22 @@ use super::write::Kept;
 use crate::header::V2Header;
 use crate::record::Record;
 
-/// Why a record is not kept.
+/// Why a record is dropped.
 pub enum Dropped {
     /// Its offset does not survive.
     Shadowed,
-    /// It survives, but is a tombstone that is no longer needed.
+    /// It is a tombstone that is no longer needed.
     Tombstone,
 }
 
-/// The rules of one call. The same record always gets the same answer.
+/// The rules of one call. They decide the same each time they see a record.
 pub struct Rules<'a> {
     options: &'a Options<'a>,
     survivors: Window<'a>,
     nulled: Option<Window<'a>>,
 }
 
-/// What of a v2 batch the rules depend on.
+/// The properties of a v2 batch on which the rules depend.
 #[derive(Clone, Copy)]
 pub struct V2Rules {
     base_offset: i64,
@@ -39,7 +39,7 @@ impl<'a> Rules<'a> {
         Rules { options, survivors: Window::new(options.survivors), nulled }
     }
 
-    /// Whether a record of an offset from `first` to `last`, both inclusive, may survive.
+    /// Whether a record with an offset from `first` to `last`, both inclusive, may survive.
     pub fn may_survive(&mut self, first: i64, last: i64) -> bool {
         last >= self.options.survivors_end || self.survivors.has_any(first, last)
     }
@@ -72,7 +72,7 @@ impl<'a> Rules<'a> {
         Ok(Kept { span, timestamp, nulled })
     }
 
-    /// A message of magic 0 or 1 as it is kept, and whether that is without the value it had.
+    /// A message of magic 0 or 1 as it is kept, and whether its value was removed.
     pub fn legacy_record<'r>(&mut self, mut record: Record<'r>) -> Result<(Record<'r>, bool), Dropped> {
         if record.offset < self.options.survivors_end {
             if !self.survivors.contains(record.offset) {

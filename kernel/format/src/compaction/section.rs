@@ -5,7 +5,7 @@ use crate::damage::Fault;
 use crate::header::{LegacyHeader, V2_HEADER, V2Header};
 use crate::legacy;
 
-/// The bytes of a v2 batch's records, decompressed.
+/// The records of a v2 batch, decompressed.
 pub fn records_section<'a>(
     header: &V2Header,
     batch: &'a [u8],
@@ -20,7 +20,7 @@ pub fn records_section<'a>(
     Ok(&readable[..readable.len() - SLACK])
 }
 
-/// The messages within a wrapper, decompressed.
+/// The messages in a wrapper, decompressed.
 pub fn wrapper_content<'a>(
     header: &LegacyHeader,
     message: &'a [u8],
@@ -33,5 +33,5 @@ pub fn wrapper_content<'a>(
     Ok(&readable[..readable.len() - SLACK])
 }
 
-/// Indexes within a section have 32 bits.
+/// Indexes in a section have 32 bits.
 const MAX_SECTION: usize = i32::MAX as usize;

@@ -1,8 +1,9 @@
-//! Keys, eight bytes at a time. Most are short: a call of memcmp or memcpy costs more than what it would do.
+//! Hash, compare and append keys eight bytes at a time. Most keys are so short that a call of memcmp or memcpy costs more
+//! than the work itself.
 
 const WORD: usize = 8;
 
-/// What tells keys apart. Its upper bits are the better ones.
+/// A hash of a key. Its upper bits are the better ones.
 #[inline(always)]
 pub fn hash(key: &[u8], seed: u64) -> u64 {
     let (words, rest) = key.as_chunks::<WORD>();
@@ -16,7 +17,7 @@ fn mixed(value: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// The last eight bytes of a key, or all of a shorter one and zeros behind.
+/// The last eight bytes of a key. A shorter key is padded with zeros.
 #[inline(always)]
 fn last_word(key: &[u8]) -> u64 {
     if let Some(last) = key.last_chunk::<WORD>() {
@@ -49,26 +50,26 @@ pub fn append(bytes: &mut Vec<u8>, head: u64, head_bytes: usize, key: &[u8]) {
         grow(bytes, grown + WORD);
     }
     let (words, rest) = key.as_chunks::<WORD>();
-    // SAFETY: there is room for `grown` bytes and a word behind the end. The head's word begins at the end, those of the key
-    // behind it; the last one ends where the key ends, or begins where a key begins that is shorter than a word. So the
-    // `grown` bytes are all written, and at most a word beyond them.
+    // SAFETY: there is room for `grown` bytes and one more word after the end. The word of the head is written at the end,
+    // the words of the key after it. The last word ends at the end of the key, or begins at the beginning of a key that
+    // is shorter than a word. So all of the `grown` bytes are written, and at most one word after them.
     unsafe {
         let start = bytes.as_mut_ptr().add(end);
         start.cast::<u64>().write_unaligned(head.to_le());
-        let mut place = start.add(head_bytes.min(WORD));
+        let mut to = start.add(head_bytes.min(WORD));
         for word in words {
-            place.cast::<[u8; WORD]>().write(*word);
-            place = place.add(WORD);
+            to.cast::<[u8; WORD]>().write(*word);
+            to = to.add(WORD);
         }
         if !rest.is_empty() {
             let back = if words.is_empty() { 0 } else { WORD - rest.len() };
-            place.sub(back).cast::<u64>().write_unaligned(last_word(key).to_le());
+            to.sub(back).cast::<u64>().write_unaligned(last_word(key).to_le());
         }
         bytes.set_len(end + grown);
     }
 }
 
-/// A quarter more than there is: little of what many buckets have may stay without use.
+/// Grows by a quarter, so that many buckets waste little memory.
 #[cold]
 #[inline(never)]
 fn grow(bytes: &mut Vec<u8>, least: usize) {
@@ -79,7 +80,7 @@ fn grow(bytes: &mut Vec<u8>, least: usize) {
 pub mod tests {
     use super::*;
 
-    /// Keys as they are often made, by a number.
+    /// Common shapes of keys, made from a number.
     pub const SHAPES: [fn(u64) -> Vec<u8>; 4] = [
         |number| format!("key-{number:012}").into_bytes(),
         |number| number.to_string().into_bytes(),

@@ -1,16 +1,16 @@
-//! The records of a v2 batch, by where their fields are. Their bytes are not copied, values not even looked at.
+//! The records of a v2 batch as the positions of their fields. Nothing is copied, and values are not read.
 
 use crate::damage::Fault;
 use crate::header::V2Header;
 use crate::v2;
 use crate::varint::{unzigzag_i32, unzigzag_i64};
 
-/// Where one record lies in its section, and what its fields say.
+/// The position of one record in its section, and its fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// First byte of its length.
+    /// Index of its length.
     pub start: u32,
-    /// First byte of its key's length: what is behind the deltas.
+    /// Index of the length of its key, which follows the deltas.
     pub tail: u32,
     pub end: u32,
     pub key: u32,
@@ -20,7 +20,7 @@ pub struct Span {
     pub value_bytes: i32,
     pub offset_delta: i32,
     pub timestamp_delta: i64,
-    /// Whether the bytes are known to be those that a writer makes of these fields: no varint longer than it must be.
+    /// Whether the bytes are known to be the only encoding of these fields: every varint is as short as possible.
     pub canonical: bool,
     pub has_headers: bool,
 }
@@ -39,7 +39,7 @@ impl Span {
         field(section, self.value, self.value_bytes)
     }
 
-    /// The bytes of the headers, their count included.
+    /// The bytes of the headers, including their count.
     pub fn headers<'a>(&self, section: &'a [u8]) -> &'a [u8] {
         &section[self.value as usize + self.value_bytes.max(0) as usize..self.end as usize]
     }
@@ -50,7 +50,7 @@ fn field(section: &[u8], at: u32, bytes: i32) -> Option<&[u8]> {
     usize::try_from(bytes).ok().map(|bytes| &section[at as usize..at as usize + bytes])
 }
 
-/// Calls `found` for every record of a batch, in order; with a fault, maybe for the first ones only.
+/// Calls `found` for every record of a batch, in order. Before a fault, it may be called for some of them.
 #[inline(always)]
 pub fn for_each(header: &V2Header, section: &[u8], mut found: impl FnMut(Span)) -> Result<(), Fault> {
     let count = v2::check_counts(header, section.len())?;
@@ -65,11 +65,11 @@ pub fn for_each(header: &V2Header, section: &[u8], mut found: impl FnMut(Span)) 
     }
     match section.len() - at {
         0 => Ok(()),
-        left => Err(Fault::records(format!("{left} bytes are left behind the {count} records the header counts"))),
+        left => Err(Fault::records(format!("{left} bytes are left after the {count} records the header counts"))),
     }
 }
 
-/// A record of the common shape: short canonical varints, no headers. None: any other, or damage.
+/// Reads a record of the common shape: short canonical varints, no headers. None for other shapes and for damage.
 #[inline(always)]
 fn common(section: &[u8], start: usize) -> Option<Span> {
     let mut at = start;
@@ -88,7 +88,7 @@ fn common(section: &[u8], start: usize) -> Option<Span> {
     let value_bytes = unzigzag_i32(short_varint(section, &mut at)?);
     let value = at;
     at += value_bytes.max(0) as usize;
-    // One byte is left for the number of headers.
+    // The number of headers takes the last byte.
     if at + 1 != end || section[at] != 0 || key_bytes < -1 || value_bytes < -1 {
         return None;
     }
@@ -107,7 +107,7 @@ fn common(section: &[u8], start: usize) -> Option<Span> {
     })
 }
 
-/// The zigzag bits of a canonical varint of at most three bytes.
+/// Reads a canonical varint of at most three bytes, without undoing zigzag.
 #[inline(always)]
 fn short_varint(section: &[u8], at: &mut usize) -> Option<u32> {
     let first = u32::from(*section.get(*at)?);
@@ -125,7 +125,7 @@ fn short_varint(section: &[u8], at: &mut usize) -> Option<u32> {
     (third < 0x80 && third != 0).then_some(first & 0x7f | (second & 0x7f) << 7 | third << 14)
 }
 
-/// A canonical varlong.
+/// Reads a canonical varlong.
 #[inline(always)]
 fn varlong(section: &[u8], at: &mut usize) -> Option<i64> {
     let mut raw = 0;
@@ -140,7 +140,7 @@ fn varlong(section: &[u8], at: &mut usize) -> Option<i64> {
     None
 }
 
-/// A record of any legal shape.
+/// Reads a record of any legal shape.
 #[cold]
 fn careful(header: &V2Header, section: &[u8], start: usize, number: usize, count: usize) -> Result<Span, Fault> {
     let mut headers = Vec::new();
@@ -148,7 +148,7 @@ fn careful(header: &V2Header, section: &[u8], start: usize, number: usize, count
     let body = v2::record_body(section, &mut at, number, count)?;
     v2::parse(body, header, &mut headers)
         .map_err(|what| Fault::records(format!("record {number} of {count}: {what}")))?;
-    // The same fields again, now for their places: they are known to be there.
+    // Reads the same fields again for their positions. They are known to be valid.
     let mut fields = v2::Fields { body, at: 1 };
     let begins = at - body.len();
     let timestamp_delta = crate::varint::read_i64(body, &mut fields.at).unwrap_or_default();

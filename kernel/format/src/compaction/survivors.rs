@@ -1,15 +1,15 @@
-//! A set of offsets, and a look at it that is quick for offsets that rise.
+//! Sets of offsets, and fast look-ups of ascending offsets.
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
 const WINDOW_BITS: u32 = 16;
 const WINDOW: u64 = 1 << WINDOW_BITS;
 
-/// Offsets among which at least one of so many is there are cheaper to set as plain bits than to sort. The bits take no
-/// more than twice the list's memory.
+/// If at least one of this many consecutive offsets is in a list, setting bits is cheaper than sorting the list. The bits
+/// take at most twice the memory of the list.
 const DENSE: u64 = 128;
 
-/// The offsets of an unsorted list.
+/// The set of the offsets in an unsorted list.
 pub fn from_unsorted(mut offsets: Vec<u64>) -> RoaringTreemap {
     if !offsets.is_sorted() {
         if let (Some(&first), Some(&last)) = (offsets.iter().min(), offsets.iter().max())
@@ -21,12 +21,12 @@ pub fn from_unsorted(mut offsets: Vec<u64>) -> RoaringTreemap {
     }
     offsets.dedup();
     let mut found = RoaringTreemap::new();
-    // They rise, so that all of them are appended.
+    // The offsets are ascending, so this cannot fail.
     let _ = found.append(offsets);
     found
 }
 
-/// Offsets from `first` to `last`, both included.
+/// The set of offsets that lie between `first` and `last`, both inclusive.
 fn from_dense(offsets: &[u64], first: u64, last: u64) -> RoaringTreemap {
     let first = first & !(WINDOW - 1);
     let mut bits = vec![0u8; ((last - first) / 8 + 1) as usize];
@@ -43,11 +43,11 @@ fn from_dense(offsets: &[u64], first: u64, last: u64) -> RoaringTreemap {
     RoaringTreemap::from_bitmaps(halves.filter(|(_, bitmap)| !bitmap.is_empty()))
 }
 
-/// Those from `start` to before `end`.
+/// The offsets from `start` (inclusive) to `end` (exclusive).
 pub fn between(set: &RoaringTreemap, start: u64, end: u64) -> RoaringTreemap {
     let of_half = |(half, bitmap): (u32, &RoaringBitmap)| {
         let first = u64::from(half) << 32;
-        // Not wider than the bitmap: all of the range is made first.
+        // Not wider than the bitmap, because the whole range is created first.
         let from = start.max(first + u64::from(bitmap.min()?));
         let last = end.checked_sub(1)?.min(first + u64::from(bitmap.max()?));
         let mut found = RoaringBitmap::new();
@@ -60,10 +60,10 @@ pub fn between(set: &RoaringTreemap, start: u64, end: u64) -> RoaringTreemap {
     RoaringTreemap::from_bitmaps(set.bitmaps().filter_map(of_half).filter(|(_, bitmap)| !bitmap.is_empty()))
 }
 
-/// 2^16 offsets of a set at a time, as plain bits.
+/// A window of 2^16 offsets of a set as plain bits.
 pub struct Window<'a> {
     set: &'a RoaringTreemap,
-    /// Of the window's first offset, the upper bits; MAX for none.
+    /// The upper bits of the offsets in the window. MAX: none is loaded.
     number: u64,
     bits: Vec<u64>,
 }
@@ -86,7 +86,7 @@ impl<'a> Window<'a> {
         self.bits[low / 64] >> (low % 64) & 1 != 0
     }
 
-    /// Whether there is one from `first` to `last`, both included.
+    /// Whether the set has an offset from `first` to `last`, both inclusive.
     pub fn has_any(&mut self, first: i64, last: i64) -> bool {
         let first = first.max(0);
         if last < first {
@@ -128,7 +128,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Sets the bits from `first` to `last`, both included.
+/// Sets the bits from `first` to `last`, both inclusive.
 #[inline]
 fn set_bits(words: &mut [u64], first: usize, last: usize) {
     let (head, tail) = (first / 64, last / 64);

@@ -1,8 +1,8 @@
-//! Where keys are, by their hashes: a table of lines, each a line of the processor's cache.
+//! A hash table of indexes, made of cache lines.
 //!
-//! A line has eight slots: 16 bits of a hash (0: free), which are compared all at once, and behind them 48 bits of a place.
-//! Slots are taken in order, in the line of the hash or, where that is full, in its neighbour, which processors like to fetch
-//! with it, or in the pairs that follow.
+//! A line has eight slots. A slot is a tag, 16 bits of a hash (0: free), and an index of 48 bits. The eight tags come first and
+//! are compared all at once. Slots are filled in order: those of the line of the hash, then those of its neighbour, which
+//! processors often fetch with it, then those of the following pairs of lines.
 
 use crate::memory::{advise_large_pages, prefetch};
 
@@ -10,7 +10,7 @@ pub const SLOT_BITS: u32 = 48;
 const SLOTS: usize = 8;
 const TAGS: usize = 2 * SLOTS;
 const FEWEST_LINES: usize = 1 << 7;
-/// So many lines are asked for together when the table grows.
+/// This many lines are prefetched together when the table grows.
 const BLOCK: usize = 32;
 
 #[derive(Clone, Copy)]
@@ -18,9 +18,9 @@ const BLOCK: usize = 32;
 struct Line([u8; 64]);
 
 impl Line {
-    /// A bit for each slot of this tag.
+    /// One bit for each slot with this tag.
     #[inline(always)]
-    fn having(&self, tag: u16) -> u32 {
+    fn slots_with(&self, tag: u16) -> u32 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: every x86_64 has SSE2; the line has 16 bytes of tags.
         unsafe {
@@ -39,20 +39,20 @@ impl Line {
         }
     }
 
-    /// `slot`: below 8.
+    /// The index in a slot, which is below 8.
     #[inline(always)]
-    fn place(&self, slot: u32) -> usize {
-        // With the two bytes before it, which belong to the line as well.
+    fn index(&self, slot: u32) -> usize {
+        // Reads eight bytes, the first two of which are before the index, in the same line.
         let at = TAGS - 2 + 6 * (slot as usize % SLOTS);
         let mut field = [0; 8];
         field.copy_from_slice(&self.0[at..at + 8]);
         (u64::from_le_bytes(field) >> 16) as usize
     }
 
-    fn set(&mut self, slot: u32, tag: u16, place: usize) {
+    fn set(&mut self, slot: u32, tag: u16, index: usize) {
         let slot = slot as usize;
         self.0[2 * slot..][..2].copy_from_slice(&tag.to_le_bytes());
-        self.0[TAGS + 6 * slot..][..6].copy_from_slice(&(place as u64).to_le_bytes()[..6]);
+        self.0[TAGS + 6 * slot..][..6].copy_from_slice(&(index as u64).to_le_bytes()[..6]);
     }
 }
 
@@ -69,13 +69,13 @@ pub struct SwissTable {
 }
 
 impl SwissTable {
-    /// Whether one more fits: seven of eight slots are taken at most.
+    /// Whether the table must grow before `add`: at most seven of eight slots are used.
     pub fn is_full(&self) -> bool {
         self.taken + 1 > self.lines.len() * (SLOTS - 1)
     }
 
-    /// Twice as many lines, with these in them: all that there were.
-    pub fn grow(&mut self, mut places: impl Iterator<Item = (u64, usize)>) {
+    /// Doubles the number of lines and adds all hashes and indexes again.
+    pub fn grow(&mut self, mut indexes: impl Iterator<Item = (u64, usize)>) {
         let count = (self.lines.len() * 2).max(FEWEST_LINES);
         let mut lines = Vec::with_capacity(count);
         advise_large_pages(lines.as_ptr(), count);
@@ -83,72 +83,72 @@ impl SwissTable {
         *self = SwissTable { lines, taken: 0 };
         let mut block = Vec::with_capacity(BLOCK);
         loop {
-            block.extend(places.by_ref().take(BLOCK));
+            block.extend(indexes.by_ref().take(BLOCK));
             if block.is_empty() {
                 return;
             }
             block.iter().for_each(|&(hash, _)| self.prefetch(hash));
-            block.drain(..).for_each(|(hash, place)| self.add(hash, place));
+            block.drain(..).for_each(|(hash, index)| self.add(hash, index));
         }
     }
 
-    /// Adds a place; there is room.
+    /// Adds an index. There must be room.
     #[inline]
-    pub fn add(&mut self, hash: u64, place: usize) {
+    pub fn add(&mut self, hash: u64, index: usize) {
         for number in 0.. {
             let line = self.line(hash, number);
-            let free = self.lines[line].having(0);
+            let free = self.lines[line].slots_with(0);
             if free != 0 {
-                self.lines[line].set(free.trailing_zeros(), tag(hash), place);
+                self.lines[line].set(free.trailing_zeros(), tag(hash), index);
                 self.taken += 1;
                 return;
             }
         }
     }
 
-    /// The first place of this hash, or of another that looks like it, for which `is_it`.
+    /// The first index with the tag of this hash for which `has_key` is true.
     #[inline(always)]
-    pub fn find(&self, hash: u64, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+    pub fn find(&self, hash: u64, has_key: impl Fn(usize) -> bool) -> Option<usize> {
         let mut number = 0;
         loop {
             let line = self.lines.get(self.line(hash, number))?;
-            let mut found = line.having(tag(hash));
+            let mut found = line.slots_with(tag(hash));
             while found != 0 {
-                let place = line.place(found.trailing_zeros());
-                if is_it(place) {
-                    return Some(place);
+                let index = line.index(found.trailing_zeros());
+                if has_key(index) {
+                    return Some(index);
                 }
                 found &= found - 1;
             }
-            if line.having(0) != 0 {
+            if line.slots_with(0) != 0 {
                 return None;
             }
             number += 1;
         }
     }
 
-    /// The first place that a look-up of this hash would come to, if that is near: where the key is, nearly always.
+    /// The first index with the tag of this hash in the first two lines. It is nearly always the one of the key.
     #[inline(always)]
     pub fn guess(&self, hash: u64) -> Option<usize> {
         let mut line = self.lines.get(self.line(hash, 0))?;
-        let mut found = line.having(tag(hash));
+        let mut found = line.slots_with(tag(hash));
         if found == 0 {
-            if line.having(0) != 0 {
+            if line.slots_with(0) != 0 {
                 return None;
             }
             line = self.lines.get(self.line(hash, 1))?;
-            found = line.having(tag(hash));
+            found = line.slots_with(tag(hash));
         }
-        (found != 0).then(|| line.place(found.trailing_zeros()))
+        (found != 0).then(|| line.index(found.trailing_zeros()))
     }
 
-    /// Where the line lies that a look-up of this hash comes to first, second, and so on.
+    /// The index of the line that a look-up of this hash visits first (0), second (1), and so on.
     #[inline(always)]
     fn line(&self, hash: u64, number: usize) -> usize {
         (hash as usize ^ (number & 1)).wrapping_add(number & !1) & self.lines.len().wrapping_sub(1)
     }
 
-    /// Asks for the line of a hash ahead of its use.
+    /// Prefetches the first line of a hash.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
         prefetch(self.lines.as_ptr().wrapping_add(self.line(hash, 0)).cast());
@@ -160,27 +160,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_of_hashes_that_share_lines_and_tags() {
-        let mut places = SwissTable::default();
-        assert_eq!(places.find(7, |_| true), None);
-        assert_eq!(places.guess(7), None);
+    fn indexes_of_hashes_that_share_lines_and_tags() {
+        let mut indexes = SwissTable::default();
+        assert_eq!(indexes.find(7, |_| true), None);
+        assert_eq!(indexes.guess(7), None);
         // All in three lines, of two tags: they spill over, and around the table's end.
         let hash = |number: usize| (number as u64 % 3 + 126) | (number as u64 % 2) << 60;
         let end = (1 << SLOT_BITS) - 1;
-        let place = |number: usize| end - number;
-        places.grow(std::iter::empty());
+        let index = |number: usize| end - number;
+        indexes.grow(std::iter::empty());
         for number in 0..100 {
-            assert!(!places.is_full());
-            assert_eq!(places.find(hash(number), |found| found == place(number)), None);
-            places.add(hash(number), place(number));
+            assert!(!indexes.is_full());
+            assert_eq!(indexes.find(hash(number), |found| found == index(number)), None);
+            indexes.add(hash(number), index(number));
         }
         for number in 0..100 {
-            assert_eq!(places.find(hash(number), |found| found == place(number)), Some(place(number)));
+            assert_eq!(indexes.find(hash(number), |found| found == index(number)), Some(index(number)));
         }
-        places.grow((0..100).map(|number| (hash(number), place(number))));
+        indexes.grow((0..100).map(|number| (hash(number), index(number))));
         for number in 0..100 {
-            assert_eq!(places.find(hash(number), |found| found == place(number)), Some(place(number)));
+            assert_eq!(indexes.find(hash(number), |found| found == index(number)), Some(index(number)));
         }
-        assert_eq!(places.guess(hash(0)), Some(place(0)));
+        assert_eq!(indexes.guess(hash(0)), Some(index(0)));
     }
 }

@@ -206,7 +206,7 @@ fn maps_hold_what_the_records_say() {
         for (start_offset, end_offset) in [(None, None), (Some(1030), Some(1080))] {
             let selection = || Selection { start_offset, end_offset, ..Selection::default() };
             let mut rows = rows(&buffer);
-            rows.retain(|row| selection().has(row.0));
+            rows.retain(|row| selection().contains(row.0));
             let newest: HashMap<&[u8], i64> =
                 rows.iter().filter_map(|(offset, key, _)| Some((key.as_deref()?, *offset))).collect();
             let mut map = KeyMap::new(1 << 20);

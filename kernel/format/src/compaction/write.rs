@@ -1,4 +1,4 @@
-//! Batches and wrappers written anew, with the records that are left (MemoryRecords.filterTo, MemoryRecordsBuilder).
+//! Write batches and wrappers with the records that are kept (MemoryRecords.filterTo, MemoryRecordsBuilder).
 
 use super::spans::Span;
 use crate::codec::{Codec, Compressor};
@@ -12,7 +12,7 @@ const CODEC: i16 = 7;
 /// Timestamp type, transactional, control.
 const KEPT_FLAGS: i16 = 0b11_1000;
 
-/// A batch's header alone: its offsets and its producer are still needed (DefaultRecordBatch.writeEmptyHeader).
+/// Appends the header of a batch alone, whose offsets and producer are still needed (DefaultRecordBatch.writeEmptyHeader).
 pub fn empty_batch(header: &V2Header, out: &mut Vec<u8>) -> Result<(), Fault> {
     let attributes = header.attributes & KEPT_FLAGS;
     let begins = out.len();
@@ -20,19 +20,19 @@ pub fn empty_batch(header: &V2Header, out: &mut Vec<u8>) -> Result<(), Fault> {
     V2Header { attributes, base_timestamp: NO_TIMESTAMP, record_count: 0, ..*header }.write(&mut out[begins..])
 }
 
-/// What a batch is written with.
+/// A batch to be written.
 pub struct V2Batch<'a> {
     pub header: &'a V2Header,
     pub section: &'a [u8],
-    /// How many records are kept: at least one.
+    /// How many records are kept, at least one.
     pub record_count: u64,
     pub delete_horizon_ms: Option<i64>,
-    /// The first timestamp of those kept, and the greatest.
+    /// The first and the greatest timestamp of the kept records.
     pub first_timestamp: i64,
     pub max_timestamp: i64,
 }
 
-/// A record that is kept, maybe without its value and its headers.
+/// A record that is kept. Without its value and headers if it is `nulled`.
 #[derive(Clone, Copy)]
 pub struct Kept {
     pub span: Span,
@@ -41,8 +41,8 @@ pub struct Kept {
 }
 
 impl V2Batch<'_> {
-    /// Appends it, with the offsets, the last one included, and the producer it had. `put_all` puts all records kept, in
-    /// their order. A batch that becomes too large is a fault; what was appended of it is worth nothing.
+    /// Appends the batch with its original offsets, last offset and producer. `put_all` writes all kept records in order.
+    /// Fails if the batch becomes too large; the caller then removes what was appended.
     pub fn write(
         &self,
         put_all: impl FnOnce(&mut RecordWriter) -> Result<(), Fault>,
@@ -83,11 +83,11 @@ impl V2Batch<'_> {
     }
 }
 
-/// Writes the records of a batch. Those that stay just as they are, one behind the other, are copied together.
+/// Writes the records of a batch. Consecutive records that stay the same are copied together.
 pub struct RecordWriter<'a> {
     section: &'a [u8],
     base_timestamp: i64,
-    /// Where in the section the records begin and end that stay and were not yet copied.
+    /// The range of the section with records that stay the same and were not yet copied.
     run: (u32, u32),
     out: &'a mut Vec<u8>,
 }
@@ -116,7 +116,7 @@ impl RecordWriter<'_> {
     }
 }
 
-/// Appends a record as DefaultRecord writes it.
+/// Appends a record as Kafka's DefaultRecord writes it.
 pub fn record(span: &Span, section: &[u8], timestamp_delta: i64, nulled: bool, out: &mut Vec<u8>) {
     let mut head = [0; 16];
     let mut head_bytes = 1; // attributes, of which none is in use
@@ -147,7 +147,7 @@ pub fn record(span: &Span, section: &[u8], timestamp_delta: i64, nulled: bool, o
     append(&[&head[..head_bytes], &tail], out);
 }
 
-/// Appends the headers of a record, which were found to be right, in canonical varints.
+/// Appends the headers of a record, which were checked before, with canonical varints.
 fn headers(bytes: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
     let number = |at: &mut usize| read_i32(bytes, at).unwrap_or_default();
@@ -172,8 +172,8 @@ fn varint(value: i32, out: &mut Vec<u8>) {
     out.extend_from_slice(&field[..bytes]);
 }
 
-/// Appends a wrapper with the messages kept, at least one, and the codec, offset and timestamp type it had. One that
-/// becomes too large is a fault.
+/// Appends a wrapper with the kept messages, at least one, and its original codec, offset and timestamp type. Fails if the
+/// wrapper becomes too large.
 pub fn wrapper<'a>(
     header: &LegacyHeader,
     kept: impl Iterator<Item = Record<'a>>,

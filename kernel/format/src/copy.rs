@@ -1,8 +1,8 @@
-//! Copies of whole registers, for lengths that are short and not known beforehand: what is copied too much costs less
-//! than a call, or a branch that is predicted wrongly.
+//! Copy short bytes by whole registers. To copy a few bytes too many costs less than a call of memcpy, or than a branch
+//! that is mispredicted.
 
 /// # Safety
-/// 16 bytes are readable, and writable; they may overlap.
+/// 16 bytes at `from` are readable and 16 bytes at `to` writable. They may overlap.
 #[inline(always)]
 pub unsafe fn copy16(from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
@@ -10,24 +10,24 @@ pub unsafe fn copy16(from: *const u8, to: *mut u8) {
 }
 
 /// # Safety
-/// 32 bytes are readable, and writable; they may overlap.
+/// 32 bytes at `from` are readable and 32 bytes at `to` writable. They may overlap.
 #[inline(always)]
 pub unsafe fn copy32(from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { to.cast::<[u8; 32]>().write_unaligned(from.cast::<[u8; 32]>().read_unaligned()) }
 }
 
-/// Longer copies are left to memcpy.
+/// Longer bytes are copied by memcpy.
 const SHORT_COPY: usize = 512;
-/// How many bytes `copy` may read and write behind what it copies.
+/// How many bytes `copy_short` may read and write after those it copies.
 pub const COPY_SLACK: usize = 32;
 
 /// Copies `bytes` bytes and up to COPY_SLACK more.
 ///
 /// # Safety
-/// So much is readable and writable, and does not overlap.
+/// `bytes` + COPY_SLACK bytes at `from` are readable and at `to` writable. They do not overlap.
 #[inline(always)]
-pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+pub unsafe fn copy_short(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if bytes > SHORT_COPY {
@@ -36,7 +36,7 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         }
         let mut done = 0;
         loop {
-            // Two registers of 16 bytes. (The compiler makes a call of memcpy out of a loop over arrays.)
+            // Two registers of 16 bytes. (With arrays, the compiler turns this loop into a call of memcpy.)
             let first = from.add(done).cast::<Register>().read_unaligned();
             let second = from.add(done + 16).cast::<Register>().read_unaligned();
             to.add(done).cast::<Register>().write_unaligned(first);
@@ -54,20 +54,14 @@ type Register = std::arch::x86_64::__m128i;
 #[cfg(not(target_arch = "x86_64"))]
 type Register = u128;
 
-/// Writes `bytes` bytes at `at`, each a copy of the one `offset` before it.
+/// Writes `bytes` bytes at `at`, each a copy of the byte `offset` bytes before it.
 #[inline]
 pub fn repeat(memory: &mut [u8], at: usize, offset: usize, bytes: usize) {
     let (mut done, source) = (0, at - offset);
     while done < bytes {
-        // What is there is a period, or several.
+        // The bytes written so far are one or more whole periods.
         let next = (offset + done).min(bytes - done);
         memory.copy_within(source..source + next, at + done);
         done += next;
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2")
 }
