@@ -61,7 +61,7 @@ class Comparison:
         loaded: what Kafka loads; None if it rejects the log.
         rejection: why Kafka rejects it.
         is_cut: whether kafkalog's recovery cuts off data.
-        end_offset: the log end offset after kafkalog's recovery.
+        start_offset, end_offset: log start and end offset after kafkalog's recovery.
         start_offset_from_start, end_offset_from_start: after kafkalog's recovery from the start.
     """
 
@@ -71,6 +71,7 @@ class Comparison:
     loaded: LoadedLog | None = None
     rejection: str | None = None
     is_cut: bool = False
+    start_offset: int = 0
     end_offset: int = 0
     start_offset_from_start: int = 0
     end_offset_from_start: int = 0
@@ -124,6 +125,7 @@ def compare(case: Case, loader: KafkaLoader, scratch: Path) -> Comparison:
         comparison.add("recover-error", recovered.error)
         return comparison
     comparison.is_cut = recovered.recovery.loses_data
+    comparison.start_offset = recovered.recovery.log_start_offset
     comparison.end_offset = recovered.recovery.log_end_offset
     if problems == [] and (read_error or comparison.is_cut):
         comparison.add("verify-silent", read_error or f"cut: {recovered.recovery.reason}")

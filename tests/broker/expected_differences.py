@@ -14,6 +14,8 @@ from .log_dir_files import EPOCHS, batches_of, is_control, last_offset_of, offse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from native_log.log.problems import Problem
+
     from .comparison import Comparison, Difference
     from .log_dir_files import LogDirFiles
 
@@ -133,6 +135,22 @@ def _kafka_ends_at_base_offset(comparison: Comparison, _: str) -> bool:
     )
 
 
+def _seeks_through_damaged_wrapper(comparison: Comparison, text: str) -> bool:
+    """Return whether verify reported a v0 or v1 batch that lies below the log start offset."""
+    return "only theirs" in text and any(
+        problem.kind in ("crc", "records")
+        and problem.offset is not None
+        and problem.offset < comparison.start_offset
+        and _is_legacy(comparison.log.files, problem)
+        for problem in comparison.problems
+    )
+
+
+def _is_legacy(files: LogDirFiles, problem: Problem) -> bool:
+    data = files.partition.get(PurePath(problem.path).name, b"")
+    return any(batch.position == problem.position and batch.magic < 2 for batch in batches_of(data))
+
+
 _NOT_LOADED = {"leader-epochs", "log-start-offset", "snapshot", "time-index", "transaction-index"}
 """Kinds of problems that do not change what is read."""
 
@@ -248,6 +266,13 @@ EXPECTED_DIFFERENCES = [
         "kafkalog skips a control batch by its header. A consumer reads its first record, and fails if the "
         "count of records or the compression is wrong.",
         lambda comparison, _: _has_invalid_control_batch(comparison),
+    ),
+    ExpectedDifference(
+        "read-recovered",
+        "To find an offset, a broker decompresses the v0 and v1 batches from the index entry on "
+        "(FileRecords.searchForOffsetFromPosition asks for their base offsets), and fails at a damaged one "
+        "below the log start offset. kafkalog reads their headers.",
+        _seeks_through_damaged_wrapper,
     ),
     ExpectedDifference(
         "broker-after-rejects",

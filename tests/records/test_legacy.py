@@ -94,8 +94,10 @@ def test_a_wrapper_of_magic_0_has_its_offset_even_if_that_is_0(impl) -> None:
     assert (decoded.status, decoded.batch.num_rows, decoded.next_offset) == ("end", 0, 1)
 
 
-def test_wrapper_with_its_offset_below_the_last_one(impl) -> None:
-    assert damaged(impl, wrapper(1, [message(1, i) for i in range(3)], 1, "gzip")).kind == "records"
+@pytest.mark.parametrize("magic", [0, 1])
+def test_wrapper_with_its_offset_below_the_last_one(impl, magic: int) -> None:
+    data = wrapper(magic, [message(magic, i) for i in range(3)], 1, "gzip")
+    assert damaged(impl, data).kind == "records"
 
 
 def test_log_append_time_of_a_wrapper_decides(impl) -> None:

@@ -204,15 +204,15 @@ fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) ->
     Ok(Record { key, value, offset: header.offset, timestamp_ms, sequence: -1 })
 }
 
-/// The difference between offsets in the log and in the wrapper. With magic 1, the offset of the wrapper is that of its
-/// last message, and inner offsets are relative: only their distance to the last one matters (KIP-31).
+/// The number to add to the offsets within a wrapper. In magic 0 they are absolute. In magic 1 only their distance to the
+/// last one counts, whose offset the wrapper has (KIP-31), unless its producer left it 0 for the broker to set.
 fn base_offset(wrapper: &LegacyHeader, last: i64) -> Result<i64, Fault> {
-    if wrapper.magic == 0 || wrapper.lacks_offset() {
+    if wrapper.offset == 0 {
         return Ok(0);
     }
     if wrapper.offset < last {
         let message = format!("the wrapper's offset is {}, less than {last}, the last one within", wrapper.offset);
         return Err(Fault::records(message));
     }
-    Ok(wrapper.offset.wrapping_sub(last))
+    Ok(if wrapper.magic == 0 { 0 } else { wrapper.offset.wrapping_sub(last) })
 }

@@ -105,8 +105,8 @@ class BatchHeader:
 
     @property
     def lacks_offset(self) -> bool:
-        """Whether this wrapper's offset may be none: some producers leave it 0, for the broker to set
-        (KIP-31). The offsets within are right as they are then."""
+        """Whether the offset of this wrapper may be missing: producers may leave it 0, for the broker to set
+        (KIP-31). Then the offsets within are absolute."""
         return self.is_wrapper and self.magic == 1 and self.offset == 0
 
     def sequence(self, offset_delta: int) -> int:

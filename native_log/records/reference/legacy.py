@@ -119,15 +119,18 @@ def in_wrapper(wrapper: BatchHeader, message: memoryview, check_crcs: bool) -> R
 
 
 def offset_of_zero(wrapper: BatchHeader, last: int) -> int:
-    """What to add to offsets within the wrapper: with magic 1 only their distance to the last one counts
-    (KIP-31)."""
-    if wrapper.magic == 0 or wrapper.lacks_offset:
+    """Return the number to add to the offsets within a wrapper, whose last one is `last`.
+
+    In magic 0 they are absolute. In magic 1 only their distance to the last one counts, whose offset the
+    wrapper has (KIP-31), unless its producer left it 0 for the broker to set.
+    """
+    if wrapper.offset == 0:
         return 0
     if wrapper.offset < last:
         raise DamagedBatchError(
             "records", f"the wrapper's offset {wrapper.offset} is below {last}, the last one within"
         )
-    return wrapper.offset - last
+    return 0 if wrapper.magic == 0 else wrapper.offset - last
 
 
 def key_and_value(header: BatchHeader, message: memoryview) -> tuple[bytes | None, bytes | None]:
