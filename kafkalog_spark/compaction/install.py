@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.offset_checkpoints import CLEANER_OFFSET_CHECKPOINT, update_partition_checkpoints
 from native_log.compaction.statistics import failed_partition
-from native_log.log.replacing.interrupted import STAGING_DIRECTORY, tidy_up
-from native_log.log.replacing.swap import move_to_cleaned, swap_in
+from native_log.log.replacing.interrupted import STAGING_DIRECTORY, try_finish_interrupted
+from native_log.log.replacing.swap import move_from_staging, replace_segments
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage.writing import remove_folder
 
@@ -49,14 +49,14 @@ def _install_partition(result: PartitionResult) -> PartitionStatistics:
     directory = Path(result.directory.path)
     try:
         for group in result.staged:
-            move_to_cleaned(directory, directory / STAGING_DIRECTORY / group.attempt, group.base_offsets[0])
+            move_from_staging(directory, directory / STAGING_DIRECTORY / group.attempt, group.base_offsets[0])
         if result.staged:
-            swap_in(directory, *(group.base_offsets for group in result.staged))
+            replace_segments(directory, *(group.base_offsets for group in result.staged))
         remove_staging([directory])
     except OSError as error:
         topic, partition = result.directory.topic, result.directory.partition
         logger.warning("installing the segments of %s-%d failed: %s", topic, partition, error)
-        tidy_up(directory, DEFAULT_MAX_BATCH_BYTES)
+        try_finish_interrupted(directory, DEFAULT_MAX_BATCH_BYTES)
         return failed_partition(topic, partition, str(error))
     return result.statistics
 

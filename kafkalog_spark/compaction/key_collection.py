@@ -10,7 +10,7 @@ from kafkalog_spark.cluster import row_batch, rows
 from kafkalog_spark.compaction.exchange import PackWriter
 from kafkalog_spark.compaction.messages import CollectionReport, KeySplit, SurveyPart
 from kafkalog_spark.errors import visibility_check
-from native_log.compaction.rewrite import gather
+from native_log.compaction.rewrite import put_keys
 from native_log.compaction.survey import OptimisticSurvey, UnexpectedTransactionError, survey_log
 from native_log.errors import KafkaLogError
 from native_log.records import KeyBuckets
@@ -61,7 +61,7 @@ def _collect_split(
     headers = None if split.aborted is not None else OptimisticSurvey()
     with PackWriter(None if settings.dry_run else split.range.path, split.buckets) as writer:
         collector = _KeyCollector(split, settings.buffer_bytes, writer)
-        gathered = gather(split.range, split.aborted or b"", collector.put, headers)
+        gathered = put_keys(split.range, split.aborted or b"", collector.put, headers)
         collector.write()
     survey = None if headers is None else headers.survey
     return CollectionReport(survey, gathered.null_keys if split.is_dirty else 0), collector.bundles

@@ -25,8 +25,8 @@ from native_log.compaction.survivors import plan_and_find_survivors
 from native_log.config import InvalidConfigError, LogConfig
 from native_log.errors import InvalidTopicError, KafkaLogError, error_message
 from native_log.log.replacing.cleaned_segment import flush_cleaned_segment
-from native_log.log.replacing.interrupted import finish_interrupted, tidy_up
-from native_log.log.replacing.swap import swap_in
+from native_log.log.replacing.interrupted import finish_interrupted, try_finish_interrupted
+from native_log.log.replacing.swap import replace_segments
 from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
 from native_log.policies import Request, compaction_policy, policy_text
 from native_log.progress import Progress
@@ -226,7 +226,7 @@ def _compact_partition(
             "compaction of %s-%d failed: %s", directory.topic, directory.partition, error_message(error)
         )
         if not run.dry_run:
-            tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
+            try_finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         return failed_partition(directory.topic, directory.partition, error_message(error))
     finally:
         progress.end()
@@ -263,7 +263,7 @@ def _compact_log(
 def _install(directory: Path, group: Group) -> None:
     """Replace the segments of a group by its rewritten segment, after flushing that to disk."""
     flush_cleaned_segment(directory, group.base_offset)
-    swap_in(directory, group.base_offsets)
+    replace_segments(directory, group.base_offsets)
 
 
 def skip_ineligible(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from native_log.segment.writer import SegmentWriter
 
 _GATHER_BYTES = 512 << 10
-"""Gathered from at a time: they are gone over twice, and stay in the processor's cache meanwhile."""
+"""CollectedKeys from at a time: they are gone over twice, and stay in the processor's cache meanwhile."""
 
 _READ_BYTES = 8 << 20
 """Judged at a time: so much that what is done once a call does not count."""
@@ -49,24 +49,24 @@ _OUTPUT_BYTES = 4 << 20
 """Written at a time."""
 
 _MOST_HEADERS = 1 << 16
-"""Gathered before they are told."""
+"""CollectedKeys before they are told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """What `gather` looked at. `full_at`: where the map was full, the offset behind the last record put."""
+class CollectedKeys:
+    """What `put_keys` looked at. `full_at`: where the map was full, the offset behind the last record put."""
 
     records: int
     null_keys: int
     full_at: int | None
 
 
-def gather(
+def put_keys(
     range: LogRange,
     aborted: bytes,
     put: PutBatches,
     headers: Callable[[pa.RecordBatch], None] | None = None,
-) -> Gathered:
+) -> CollectedKeys:
     """Hands the batches of `range` to `put`, until the end or until it has no more room.
 
     Args:
@@ -103,12 +103,12 @@ def gather(
                     if gathered.has_transactions or len(gathered) >= _MOST_HEADERS or found.damage:
                         headers(gathered.take())
                 if found.status == "full":
-                    return Gathered(records, null_keys, found.next_offset)
+                    return CollectedKeys(records, null_keys, found.next_offset)
                 found = cursor.advance(found, len(view))
                 reject_damage(cursor, found, range.max_batch_bytes)
         if headers is not None and len(gathered):
             headers(gathered.take())
-    return Gathered(records, null_keys, None)
+    return CollectedKeys(records, null_keys, None)
 
 
 def rewrite_group(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from native_log.compaction.rewrite import gather
+from native_log.compaction.rewrite import put_keys
 from native_log.compaction.rounds import plan_round
 from native_log.compaction.survey import OptimisticSurvey, Survey, UnexpectedTransactionError, survey_log
 from native_log.errors import KafkaLogError
@@ -104,7 +104,7 @@ def find_survivors(
         if maps == max_maps:
             raise TooManyKeysError
         offsets, maps = OffsetMap(max_bytes), maps + 1
-        dirty = gather(
+        dirty = put_keys(
             round.log_range(start, round.end_offset),
             round.aborted,
             _with_progress(offsets.put_batches, on_bytes),
@@ -118,7 +118,7 @@ def find_survivors(
             )
         newest = offsets.survivors()
         mark = _with_progress(partial(_mark, offsets, newest), on_bytes)
-        gather(round.log_range(0, start), round.aborted, mark)
+        put_keys(round.log_range(0, start), round.aborted, mark)
         if survivors is not None:  # below `start`, only offsets that survived the earlier maps survive
             newest = newest.difference(newest.between(0, start).difference(survivors))
         survivors, start = newest, end
@@ -144,12 +144,12 @@ def _find_with_one_map(
     offsets = OffsetMap(max_bytes)
     put = _with_progress(offsets.put_batches, on_bytes)
     start = round.first_dirty_offset
-    dirty = gather(round.log_range(start, round.end_offset), b"", put, dirty_survey)
+    dirty = put_keys(round.log_range(start, round.end_offset), b"", put, dirty_survey)
     if dirty.full_at is not None:
         return None
     survivors = offsets.survivors()
     mark = _with_progress(partial(_mark, offsets, survivors), on_bytes)
-    gather(round.log_range(0, start), b"", mark, clean_survey)
+    put_keys(round.log_range(0, start), b"", mark, clean_survey)
     return survivors, dirty.null_keys
 
 

@@ -24,7 +24,7 @@ from native_log.erasure.rewrite import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search_log
 from native_log.erasure.selection import RecordSelection
 from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
-from native_log.log.replacing.interrupted import finish_interrupted, tidy_up
+from native_log.log.replacing.interrupted import finish_interrupted, try_finish_interrupted
 from native_log.logdir.maintenance import open_for_maintenance, select_partitions
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -172,7 +172,7 @@ def _erase_partition(
             "erasure from %s-%d failed: %s", directory.topic, directory.partition, error_message(error)
         )
         if not run.dry_run:
-            tidy_up(directory.path, DEFAULT_MAX_BATCH_BYTES)
+            try_finish_interrupted(directory.path, DEFAULT_MAX_BATCH_BYTES)
         erased = records.filter(pc.is_in(records.column("segment"), pa.array(rewritten, pa.string())))
         failed = _table([_row(directory, status="failed", reason=error_message(error))])
         return pa.concat_tables([erased, removed, failed])

@@ -9,7 +9,7 @@ from native_log.log.replacing.cleaned_segment import (
     finish_cleaned_segment,
     flush_cleaned_segment,
 )
-from native_log.log.replacing.swap import swap_in
+from native_log.log.replacing.swap import replace_segments
 from native_log.records import RewriteOptions, Survivors, Verdict, rewrite
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import reject_damage
@@ -79,4 +79,4 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
         entries = segment.load_transaction_index().all_entries()
         finish_cleaned_segment(output, entries, segment.mtime_ms)
     flush_cleaned_segment(log.path, segment.base_offset)
-    swap_in(log.path, [segment.base_offset])
+    replace_segments(log.path, [segment.base_offset])

@@ -1,7 +1,7 @@
-"""The newest record of each key of a range: what compaction would leave of it, were nothing else to be kept.
+"""Read the newest record of each key of a range.
 
-Two passes, both in bounded memory: the first finds the offsets of the newest records, the second decodes the
-rows and drops the others.
+Two passes, both in bounded memory: the first one finds the offsets of the newest records, the second one
+decodes the rows and drops the others.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field(
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """What both passes do about what is wrong with a log: see LogRange.read."""
+class ReadMode:
+    """How both passes treat damage and data loss: see LogRange.read."""
 
     mode: str
     check_crcs: bool
@@ -39,7 +39,7 @@ class How:
 
 
 class _MapFullError(Exception):
-    """The map has room for no more: it is complete up to before `next_offset`."""
+    """The map is full. It has the keys of all records before `next_offset`."""
 
     def __init__(self, next_offset: int) -> None:
         super().__init__(next_offset)
@@ -47,14 +47,16 @@ class _MapFullError(Exception):
 
 
 class _KeyReader(Reader):
-    """Reads a range as any Reader does, damage, transactions and cleaners under it included; but hands the
-    batches to `put`, and gives no rows."""
+    """Put the keys of a range into a map.
 
-    def __init__(self, range: SlicedRange, put: PutBatches, how: How) -> None:
+    It treats damage, transactions and files that change as any Reader does, but yields no rows.
+    """
+
+    def __init__(self, range: SlicedRange, put: PutBatches, read_mode: ReadMode) -> None:
         super().__init__(
             range,
             [],
-            **asdict(how),
+            **asdict(read_mode),
             max_rows=None,
             max_bytes=None,
             first_rows=None,
@@ -67,16 +69,16 @@ class _KeyReader(Reader):
         for _ in self.batches():
             pass
 
-    def _decode(self, cursor: BatchCursor, stop: int, piece: SegmentSlice) -> Decoded:
+    def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
         if self._aborted is None:
-            found = super()._decode(cursor, stop, piece)
+            found = super()._decode(cursor, stop, segment_slice)
             if found.batch.column(self._transactional_index).true_count:
-                return found  # to be asked again, with the transactions that were aborted
+                return found  # decode again once the aborted transactions are known
         progress = self._put(
             self._window.at(cursor.file, cursor.position, stop, stop - cursor.position),
             InputOptions(
-                start_offset=piece.min_offset,
-                end_offset=piece.max_offset,
+                start_offset=segment_slice.min_offset,
+                end_offset=segment_slice.max_offset,
                 aborted=self._aborted or b"",
                 check_crcs=self._check_crcs,
                 max_batch_bytes=self._range.max_batch_bytes,
@@ -97,15 +99,14 @@ class _KeyReader(Reader):
 
 
 def latest_rows(
-    range: SlicedRange, columns: Sequence[str], how: How, map_bytes: int
+    range: SlicedRange, columns: Sequence[str], read_mode: ReadMode, map_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """See LogRange.latest."""
-    latest = latest_offsets(range, how, map_bytes)
-    read = list(dict.fromkeys((*columns, "offset")))
+    """Yield the newest record of each key. See LogRange.latest."""
+    latest = latest_offsets(range, read_mode, map_bytes)
     rows = Reader(
         range,
-        read,
-        **asdict(how),
+        list(dict.fromkeys((*columns, "offset"))),
+        **asdict(read_mode),
         max_rows=None,
         max_bytes=DEFAULT_MAX_BYTES,
         first_rows=None,
@@ -114,33 +115,33 @@ def latest_rows(
     for batch in rows.batches():
         offsets = batch.column("offset")
         bounds = pc.min_max(offsets)
-        among = latest.between(bounds["min"].as_py(), bounds["max"].as_py() + 1)
-        if len(among):
-            yield batch.filter(pc.is_in(offsets, pa.array(among, pa.int64()))).select(columns)
+        kept = latest.between(bounds["min"].as_py(), bounds["max"].as_py() + 1)
+        if len(kept):
+            yield batch.filter(pc.is_in(offsets, pa.array(kept, pa.int64()))).select(columns)
 
 
-def latest_offsets(range: SlicedRange, how: How, map_bytes: int) -> Survivors:
-    """The offsets of the newest records, those that have a key.
+def latest_offsets(range: SlicedRange, read_mode: ReadMode, map_bytes: int) -> Survivors:
+    """Return the offsets of the newest records of each key.
 
-    In rounds as a broker's cleaner works where a map cannot hold all keys: each takes what fits into one, and
-    drops the keys it came across from what the rounds before had found.
+    If the map cannot hold all keys, there are several rounds, as in a broker's cleaner. Each round fills the
+    map with keys, and removes older records of these keys from the result of the rounds before.
     """
     latest, start = Survivors(), range.start_offset
     while True:
-        before, rest = _cut(range, start)
+        before, rest = _split(range, start)
         newest = OffsetMap(map_bytes)
         full_at: int | None = None
         try:
-            _KeyReader(rest, newest.put_batches, how).run()
+            _KeyReader(rest, newest.put_batches, read_mode).run()
         except _MapFullError as full:
             full_at = full.next_offset
             if not start < full_at < range.end_offset:
-                # A key as large as the map, or offsets that are in no order: only a larger map helps.
+                # A key is as large as the map, or offsets are not in order: only a larger map helps.
                 map_bytes *= 2
                 continue
         if before is not None:
             kept = Survivors()
-            _KeyReader(before, _marking(newest, kept), how).run()
+            _KeyReader(before, _mark_function(newest, kept), read_mode).run()
             latest = latest.difference(latest.difference(kept))
         latest = latest.union(newest.survivors())
         if full_at is None:
@@ -148,14 +149,17 @@ def latest_offsets(range: SlicedRange, how: How, map_bytes: int) -> Survivors:
         start = full_at
 
 
-def _cut(range: SlicedRange, offset: int) -> tuple[SlicedRange | None, SlicedRange]:
+def _split(range: SlicedRange, offset: int) -> tuple[SlicedRange | None, SlicedRange]:
+    """Return the range before `offset`, None if it is empty, and the range from `offset` on."""
     if offset <= range.start_offset:
         return None, range
     before, rest = split_by_offsets(range, [offset])
     return before, rest
 
 
-def _marking(newest: OffsetMap, kept: Survivors) -> PutBatches:
+def _mark_function(newest: OffsetMap, kept: Survivors) -> PutBatches:
+    """Return a function that adds to `kept` the offsets of records whose keys are not in the map."""
+
     def mark(buffer: Buffer, options: InputOptions, **position: Any) -> MapProgress:
         return newest.mark(buffer, kept, options, **position)
 

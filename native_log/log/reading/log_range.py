@@ -1,4 +1,4 @@
-"""A range of offsets of one partition, with the bytes that hold it: all that reading it takes."""
+"""A range of offsets of one partition and the bytes that hold it: all that is needed to read it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from native_log.segment.damage import DamagedRange
 
 DEFAULT_MAP_BYTES = 128 << 20
-"""Of keys that `latest` holds, as for a broker's cleaner (log.cleaner.dedupe.buffer.size)."""
+"""Memory for the keys of `latest`, as for a broker's cleaner (log.cleaner.dedupe.buffer.size)."""
 
 
 class ReadArguments(TypedDict, total=False):
-    """The keywords of LogRange.read."""
+    """Keyword arguments of LogRange.read."""
 
     mode: Mode
     check_crcs: bool
@@ -36,16 +36,16 @@ class ReadArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class LogRange(SlicedRange):
-    """The records of a partition from `start_offset` to before `end_offset`, to be split and read."""
+    """The records of a partition from `start_offset` to before `end_offset`, which can be split and read."""
 
     def split(self, max_bytes: int) -> list[LogRange]:
-        """Ranges of about equal size and of about `max_bytes` at most, cut between batches."""
+        """Split between batches into ranges of about equal size, at most about `max_bytes` each."""
         return split_by_bytes(self, max_bytes)
 
     def split_at(self, offsets: Sequence[int]) -> list[LogRange]:
-        """Ranges cut at the given offsets, which may lie within batches.
+        """Split at the given offsets, which may be within batches.
 
-        Those not inside the range are passed over.
+        Offsets that are not inside the range are ignored.
         """
         return split_by_offsets(self, offsets)
 
@@ -61,27 +61,27 @@ class LogRange(SlicedRange):
         on_damage: Callable[[DamagedRange], None] | None = None,
         fail_on_data_loss: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """The records, in batches of a few megabytes.
+        """Read the records in batches of a few megabytes.
 
         Args:
             columns: names of RECORD_SCHEMA, in any order, and `_corrupt_record` (string); by default the
                 whole schema. Only these are decoded.
-            mode: "failFast": damaged bytes raise CorruptRecordError once the records before them were given;
-                "dropMalformed": they are reported, and reading goes on behind them; "permissive": they give
-                one row besides, null but for where it lies and for `_corrupt_record`, what was wrong.
-            check_crcs: compare the checksums of what is read.
-            max_rows, max_bytes: about the most rows, and bytes of Arrow memory, of one batch; None: no limit
-                of its own.
-            first_rows: about how many rows the first batch has, so that it comes soon.
-            on_damage: called with each damaged range, in the last two modes.
-            fail_on_data_loss: whether records that were removed under the reader are an error; else it logs a
-                warning and reads what is left.
+            mode: what to do about damaged bytes. "failFast": raise CorruptRecordError after the records
+                before them; "dropMalformed": report and skip them; "permissive": report them, and also yield
+                one row that has only their location and, in `_corrupt_record`, the reason.
+            check_crcs: check the CRCs of batches.
+            max_rows, max_bytes: about the maximum number of rows, and of bytes of Arrow memory, of one batch;
+                None: no limit.
+            first_rows: about the number of rows of the first batch, which is small to be available soon.
+            on_damage: called with each damaged range, except in mode "failFast".
+            fail_on_data_loss: whether to raise an error if records are removed during the read. Otherwise log
+                a warning and read the rest.
 
         Raises:
             CorruptRecordError: see `mode`.
-            LogTruncatedError: the log was truncated under the reader (with fail_on_data_loss).
-            FileNotFoundError: a segment was removed under the reader, and its records with it (likewise); the
-                whole directory was.
+            LogTruncatedError: the log was truncated during the read (with `fail_on_data_loss`).
+            FileNotFoundError: a segment with records of the range was removed during the read (with
+                `fail_on_data_loss`), or the whole directory was.
         """
         reader = Reader(
             self,
@@ -105,22 +105,22 @@ class LogRange(SlicedRange):
         fail_on_data_loss: bool = True,
         map_bytes: int = DEFAULT_MAP_BYTES,
     ) -> Iterator[pa.RecordBatch]:
-        """The newest record of each key, by offset; where it is a tombstone, its value is null.
+        """Read the newest record of each key, in the order of offsets. A tombstone has a null value.
 
-        Records without a key are left out, and with isolation_level "read_committed" those of aborted
-        transactions do not count.
+        Records without a key are dropped. With isolation_level "read_committed", records of aborted
+        transactions are ignored.
 
         Args:
-            columns, mode, check_crcs, fail_on_data_loss: as for `read`, but without `_corrupt_record` and
+            columns, mode, check_crcs, fail_on_data_loss: as for `read`, except `_corrupt_record` and
                 "permissive".
-            map_bytes: memory for keys. Where they take more, the range is gone through several times.
+            map_bytes: memory for keys. If they need more, the range is read several times.
 
         Raises: as `read`.
         """
-        from native_log.log.reading.latest import How, latest_rows
+        from native_log.log.reading.latest import ReadMode, latest_rows
 
         if mode == "permissive":
             raise ValueError("mode must be failFast or dropMalformed: damaged bytes have no key")
         names = list(RECORD_SCHEMA.names if columns is None else columns)
-        how = How(mode, check_crcs, fail_on_data_loss)
-        return latest_rows(self, names, how, map_bytes)
+        read_mode = ReadMode(mode, check_crcs, fail_on_data_loss)
+        return latest_rows(self, names, read_mode, map_bytes)

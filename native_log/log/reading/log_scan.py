@@ -1,4 +1,4 @@
-"""A range of a log as a source that can be scanned more than once."""
+"""A range of a log as a source that can be read more than once."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogScan:
-    """Columns of the records of a range. Nothing is read before it is asked for; then it is read anew.
+    """Columns of the records of a range. Each call of a method reads the range again.
 
-    Every reading has the same offsets, whatever is appended meanwhile. Whatever knows Arrow's PyCapsule
-    interface takes a scan as it is, more than once: DuckDB, `polars.DataFrame(scan)`, `pyarrow.table(scan)`.
+    All reads return the same offsets, even if records are appended in between. Libraries that know Arrow's
+    PyCapsule interface accept a scan more than once: DuckDB, `polars.DataFrame(scan)`, `pyarrow.table(scan)`.
 
     Attributes:
-        range: the offsets.
+        range: the range of offsets.
         columns: names of RECORD_SCHEMA, and `_corrupt_record`.
-        how: see LogRange.read.
+        arguments: keyword arguments of LogRange.read.
     """
 
     range: LogRange
     columns: tuple[str, ...]
-    how: ReadArguments
+    arguments: ReadArguments
 
     def __post_init__(self) -> None:
-        """Raises ValueError: an unknown column or mode."""
+        """Raise ValueError for an unknown column or mode."""
         record_schema(self.columns)
-        check_mode(self.how.get("mode", "failFast"))
+        check_mode(self.arguments.get("mode", "failFast"))
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what is read: the columns, with their types in RECORD_SCHEMA."""
+        """Return the schema of the columns, with their types in RECORD_SCHEMA."""
         return record_schema(self.columns)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -45,14 +45,14 @@ class LogScan:
 
         Reading raises as LogRange.read does.
         """
-        return pa.RecordBatchReader.from_batches(self.schema, self.range.read(self.columns, **self.how))
+        return pa.RecordBatchReader.from_batches(self.schema, self.range.read(self.columns, **self.arguments))
 
     def to_table(self) -> pa.Table:
         """Read all records into memory. Raises as LogRange.read."""
         return self.to_reader().read_all()
 
     def to_pandas(self) -> Any:
-        """The same as a DataFrame of pandas."""
+        """Read all records into a pandas DataFrame. Raises as LogRange.read."""
         return self.to_reader().read_pandas()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

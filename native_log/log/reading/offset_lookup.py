@@ -1,4 +1,4 @@
-"""Where in a log's files a range of offsets lies."""
+"""Locate a range of offsets in the files of a log."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ if TYPE_CHECKING:
 
 
 def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[SegmentSlice, ...], tuple[SegmentId, ...]]:
-    """The pieces of the records from `start` to before `end`, and the segments before them: see
-    LogRange.earlier.
+    """Return the slices with the records from `start` to before `end`, and LogRange.earlier.
 
     Raises OffsetOutOfRangeError.
     """
-    pieces = tuple(_pieces(log, start, end))
-    before = bisect_left([s.base_offset for s in log.segments], pieces[0].base_offset) if pieces else 0
+    slices = tuple(_slices(log, start, end))
+    before = bisect_left([s.base_offset for s in log.segments], slices[0].base_offset) if slices else 0
     first = max(0, before - EARLIER_SEGMENTS)
-    return pieces, tuple(s.id for s in log.segments[first:before])
+    return slices, tuple(s.id for s in log.segments[first:before])
 
 
-def _pieces(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
+def _slices(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
     log.check_offset(start)
     is_empty = log.local_log_start_offset == log.log_end_offset
     if not log.segments or (start >= end and not is_empty):
@@ -35,12 +34,12 @@ def _pieces(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
     first = max(0, bisect_right(bases, start) - 1)
     # The log ends at the base offset of a last segment that begins with damage, which must be reported.
     last = bisect_left(bases, end) - 1 if end < log.log_end_offset else len(bases) - 1
-    # Offsets of batches are not covered by their CRC, so bytes bound a range; records are only judged by
-    # the offset they claim where an offset within the log was asked for.
+    # The CRC of a batch does not cover its offset. So bytes limit a range, and records are selected by the
+    # offset they claim only if the range begins or ends within the log.
     min_offset = start if start > bases[0] else None
     max_offset = end if end < log.log_end_offset else None
     window = Window()
-    pieces = []
+    slices = []
     for index in range(first, last + 1):
         segment = log.segments[index]
         start_position, end_position = 0, log.end_position(segment)
@@ -50,12 +49,12 @@ def _pieces(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
         if end_position and (starts_within or ends_within):
             with SegmentLookup(segment, end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
                 if starts_within:
-                    place = lookup.find_offset(start)
-                    start_position, next_offset = place.position, place.next_offset
+                    location = lookup.find_offset(start)
+                    start_position, next_offset = location.position, location.next_offset
                 if ends_within:
                     end_position = lookup.find_offset(end).end_position
         if start_position < end_position:
-            pieces.append(
+            slices.append(
                 SegmentSlice.of(segment, start_position, end_position, min_offset, max_offset, next_offset)
             )
-    return pieces
+    return slices

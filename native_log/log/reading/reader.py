@@ -1,5 +1,4 @@
-"""A range read piece by piece, chunk by chunk, over damage and over what a broker does to the files
-meanwhile."""
+"""Read a range of a log chunk by chunk, past damage, while a broker may change the files."""
 
 from __future__ import annotations
 
@@ -31,19 +30,19 @@ logger = logging.getLogger(__name__)
 MODES = get_args(Mode)
 
 READ_BYTES = 4 << 20
-"""How much of a file is decoded in one call, so that rows come some ten thousand at a time: whoever takes a
-batch of them has a cost for each (Spark's JVM most of a millisecond)."""
+"""How many bytes of a file are decoded in one call. They make batches of some ten thousand rows, since each
+batch has a cost for its consumer (almost a millisecond in Spark's JVM)."""
 
 DEFAULT_MAX_BYTES = 8 << 20
-"""Of Arrow memory, of one batch of records: what is well compressed would else make batches of any size."""
+"""Arrow memory of one batch of records. Without a limit, well compressed data makes batches of any size."""
 
 _IS_TRANSACTIONAL = "isTransactional"
 
 
 def record_schema(columns: Sequence[str]) -> pa.Schema:
-    """Of the record batches that have these columns. Raises ValueError for an unknown one."""
+    """Return the schema of record batches with these columns. Raises ValueError for an unknown column."""
     if isinstance(columns, str):
-        raise ValueError(f"columns is a list of names: [{columns!r}], found {columns!r}")
+        raise ValueError(f"columns must be a list of names, such as [{columns!r}], found {columns!r}")
     fields = {name: RECORD_SCHEMA.field(name) for name in RECORD_SCHEMA.names}
     fields[CORRUPT_RECORD] = pa.field(CORRUPT_RECORD, pa.string())
     for name in columns:
@@ -53,7 +52,7 @@ def record_schema(columns: Sequence[str]) -> pa.Schema:
 
 
 class Reader:
-    """Reads one LogRange once. See LogRange.read."""
+    """Read one LogRange once. See LogRange.read for the arguments."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class Reader:
         self._range = range
         self._columns = columns
         self._decoded_columns = [name for name in columns if name != CORRUPT_RECORD]
-        # What is decoded until a transaction is met: see _aborted.
+        # The columns that are decoded until the first transaction: see _aborted.
         self._watched_columns = list(dict.fromkeys((*self._decoded_columns, _IS_TRANSACTIONAL)))
         self._transactional_index = self._watched_columns.index(_IS_TRANSACTIONAL)
         self._mode = mode
@@ -83,38 +82,45 @@ class Reader:
         self._on_damage = on_damage
         self._fail_on_data_loss = fail_on_data_loss
         self._next_offset = range.start_offset
-        self._pieces = range.slices
-        self._aborted: bytes | None = None  # not known yet: most logs have no transactions to look for
+        self._slices = range.slices
+        self._aborted: bytes | None = None  # None: unknown, as long as no transaction was read
 
     def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the records. See LogRange.read for the errors."""
         relocated_at: int | None = None
-        while self._pieces:
+        while self._slices:
             try:
                 self._aborted = b"" if self._range.isolation_level == "read_uncommitted" else None
-                for index, piece in enumerate(self._pieces):
-                    yield from self._read_piece(piece, self._pieces[index + 1 :])
+                for index, segment_slice in enumerate(self._slices):
+                    yield from self._read_slice(segment_slice, self._slices[index + 1 :])
                 return
             except (FileNotFoundError, LogTruncatedError) as error:
                 if relocated_at == self._next_offset:
                     raise
                 relocated_at = self._next_offset
-                self._pieces = self._relocated(error)
+                self._slices = self._relocate(error)
 
-    def _read_piece(self, piece: SegmentSlice, others: tuple[SegmentSlice, ...]) -> Iterator[pa.RecordBatch]:
-        """The records of `piece`. `others`: the pieces behind it."""
-        with DataFile(f"{self._range.path}/{piece.segment}") as file:
-            piece.check_file(file)
-            order = piece.order(file)
-            cursor = BatchCursor(file, piece.start_position, piece.end_position, order)
+    def _read_slice(
+        self, segment_slice: SegmentSlice, later: tuple[SegmentSlice, ...]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one slice.
+
+        Args:
+            later: the slices after it.
+        """
+        with DataFile(f"{self._range.path}/{segment_slice.segment}") as file:
+            segment_slice.check_file(file)
+            order = segment_slice.order(file)
+            cursor = BatchCursor(file, segment_slice.start_position, segment_slice.end_position, order)
             while cursor.has_more:
                 stop = cursor.stop(READ_BYTES)
-                found = self._decode(cursor, stop, piece)
+                found = self._decode(cursor, stop, segment_slice)
                 if self._aborted is None and found.batch.column(self._transactional_index).true_count:
-                    rest = replace(piece, start_position=cursor.position), *others
+                    rest = replace(segment_slice, start_position=cursor.position), *later
                     self._aborted = aborted_ranges(
                         replace(self._range, slices=rest), self._open_log, self._on_lost_marker
                     )
-                    found = self._decode(cursor, stop, piece)
+                    found = self._decode(cursor, stop, segment_slice)
                 found = cursor.advance(found, stop - cursor.position)
                 if found.batch.num_rows:
                     yield self._complete(found.batch)
@@ -127,15 +133,15 @@ class Reader:
                     damaged = damaged_range(
                         file, damage, cursor.end, order, order.next_offset, self._range.max_batch_bytes
                     )
-                    yield from self._report(damaged, piece)
+                    yield from self._report(damaged, segment_slice)
                     cursor.skip_to(damaged.end_position)
 
-    def _decode(self, cursor: BatchCursor, stop: int, piece: SegmentSlice) -> Decoded:
+    def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
         """Decode the batches from the cursor's position to `stop`."""
         columns = self._decoded_columns if self._aborted is not None else self._watched_columns
         options = DecodeOptions(
-            start_offset=piece.min_offset,
-            end_offset=piece.max_offset,
+            start_offset=segment_slice.min_offset,
+            end_offset=segment_slice.max_offset,
             aborted=self._aborted or b"",
             check_crcs=self._check_crcs,
             max_batch_bytes=self._range.max_batch_bytes,
@@ -143,16 +149,16 @@ class Reader:
             max_bytes=self._max_bytes,
             topic=self._range.topic,
             partition=self._range.partition,
-            segment=piece.segment,
+            segment=segment_slice.segment,
         )
         position, order = cursor.position, cursor.order
         while True:
             try:
                 return decode_file(cursor.file.fileno(), position, stop, columns, options, order=order)
             except EOFError:
-                cursor.file.read(stop - 1, 1)  # says that the file was truncated, unless it has grown again
+                cursor.file.read(stop - 1, 1)  # raises LogTruncatedError, unless the file has grown again
 
-    def _report(self, damaged: DamagedRange, piece: SegmentSlice) -> Iterator[pa.RecordBatch]:
+    def _report(self, damaged: DamagedRange, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:
         if self._mode == "failFast":
             raise damaged.error()
         logger.warning("skipped damaged bytes of a log: %s", damaged)
@@ -164,25 +170,28 @@ class Reader:
                 "partition": self._range.partition,
                 "offset": damaged.offset,
                 "position": damaged.position,
-                "segment": piece.segment,
+                "segment": segment_slice.segment,
                 CORRUPT_RECORD: str(damaged),
             }
             arrays = [pa.array([known.get(name)], _type_of(name)) for name in self._columns]
             yield pa.RecordBatch.from_arrays(arrays, names=self._columns)
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns that were asked for: with `_corrupt_record`, null, where it was."""
+        """Return the requested columns. `_corrupt_record` is null in the rows of records."""
         if len(self._columns) == len(self._decoded_columns):
-            given = len(self._columns)
-            return batch if batch.num_columns == given else batch.select(range(given))
+            count = len(self._columns)
+            return batch if batch.num_columns == count else batch.select(range(count))
         arrays = iter(batch.columns)
         nulls = pa.nulls(batch.num_rows, pa.string())
         return pa.RecordBatch.from_arrays(
             [nulls if name == CORRUPT_RECORD else next(arrays) for name in self._columns], names=self._columns
         )
 
-    def _relocated(self, error: FileNotFoundError | LogTruncatedError) -> tuple[SegmentSlice, ...]:
-        """Where what is still to be read lies, after a file was removed, replaced or cut under the reader."""
+    def _relocate(self, error: FileNotFoundError | LogTruncatedError) -> tuple[SegmentSlice, ...]:
+        """Locate the rest of the range after a file was removed, replaced or truncated during the read.
+
+        Raises LogTruncatedError or FileNotFoundError if records were lost, with `fail_on_data_loss`.
+        """
         range = self._range
         start, end = max(self._next_offset, range.start_offset), range.end_offset
         log = self._open_log()
@@ -194,44 +203,46 @@ class Reader:
                 path=range.path,
                 offset=start,
             )
-        elif isinstance(error, LogTruncatedError) and self._is_cut(error, log):
+        elif isinstance(error, LogTruncatedError) and self._is_truncated(error, log):
             loss = LogTruncatedError(
-                "the file was cut while it was read, and records from offset "
-                f"{start} on went with it. Plan the read again",
+                f"the file was truncated while it was read, and records from offset {start} on are lost. "
+                "Plan the read again",
                 path=error.path,
                 offset=start,
             )
         elif start < log.local_log_start_offset or self._is_lost(error, log):
             loss = FileNotFoundError(
-                f"{range.path}: a segment was removed while it was read, and with it the records from "
-                f"offset {start} on (by retention, DeleteRecords or by hand). Plan the read again from the "
+                f"{range.path}: a segment was removed while it was read, with the records from offset "
+                f"{start} on (by retention, DeleteRecords or by hand). Plan the read again from the "
                 "log's start"
             )
         if loss is not None:
             if self._fail_on_data_loss:
                 raise loss from error
-            logger.warning("%s. What is left is read, for data loss is not to fail the read", loss)
+            logger.warning("%s. The rest is read, because data loss is not to fail the read", loss)
             start, end = max(start, log.local_log_start_offset), min(end, log.log_end_offset)
         return locate(log, start, end)[0] if start < end else ()
 
-    def _is_cut(self, error: LogTruncatedError, log: LocalLog) -> bool:
-        """Whether a file has become shorter than it was when the read was planned.
+    def _is_truncated(self, error: LogTruncatedError, log: LocalLog) -> bool:
+        """Return whether a file is shorter than it was when the read was planned.
 
-        It is still the same file, by its inode: a cleaner puts another one in its place.
+        The inode tells whether it is the same file: a broker's cleaner replaces a file by another one.
         """
         name = str(error.path).rpartition("/")[2]
-        planned = next((piece for piece in self._pieces if piece.segment == name), None)
-        now = next((segment for segment in log.segments if segment.log == name), None)
-        if planned is None or now is None:
+        planned = next(
+            (segment_slice for segment_slice in self._slices if segment_slice.segment == name), None
+        )
+        current = next((segment for segment in log.segments if segment.log == name), None)
+        if planned is None or current is None:
             return False
-        return now.inode == planned.inode and now.size_bytes < planned.segment_bytes
+        return current.inode == planned.inode and current.size_bytes < planned.segment_bytes
 
     def _is_lost(self, error: Exception, log: LocalLog) -> bool:
-        """Tell whether a segment was removed, not merged with others.
+        """Return whether a segment was removed and not merged with others.
 
-        A cleaner merges segments into a new file, under the name of the first of them. If the segment that
-        now covers the removed one's offsets is a file that was there already, nothing was merged. Segments
-        further ahead tell nothing: a cleaner may leave one of them with the same size and time.
+        A broker's cleaner merges segments into a new file with the name of the first of them. So if the
+        offsets of the removed segment now belong to a segment whose file existed before, nothing was merged.
+        Segments before that one are not evidence: a cleaner may rewrite a file with the same size and time.
         """
         if not isinstance(error, FileNotFoundError):
             return False
@@ -241,7 +252,10 @@ class Reader:
         before = next((s for s in reversed(log.segments) if s.base_offset <= removed.offset), None)
         if before is None or before.base_offset == removed.offset:
             return False
-        return before.id in {*self._range.earlier, *(piece.segment_id for piece in self._range.slices)}
+        return before.id in {
+            *self._range.earlier,
+            *(segment_slice.segment_id for segment_slice in self._range.slices),
+        }
 
     def _open_log(self) -> LocalLog:
         from native_log.log.local_log import LocalLog
@@ -257,7 +271,7 @@ class Reader:
 
 
 def check_mode(mode: str) -> None:
-    """Raises ValueError for one that there is not."""
+    """Raise ValueError for an unknown mode."""
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, found {mode!r}")
 

@@ -1,4 +1,4 @@
-"""Cutting a range between batches, so that its parts can be read apart."""
+"""Split a range into parts that can be read separately."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Cut = tuple[list["SegmentSlice"], list["SegmentSlice"]]
 
 
 def split_by_bytes(range: Range, max_bytes: int) -> list[Range]:
-    """See LogRange.split."""
+    """Split between batches. See LogRange.split."""
     if max_bytes < 1:
         raise ValueError(f"max_bytes must be at least 1, found {max_bytes}")
     size = range.size_bytes
@@ -30,7 +30,7 @@ def split_by_bytes(range: Range, max_bytes: int) -> list[Range]:
     rest = range
     with _Lookups(range) as lookups:
         for number in builtins.range(1, count):
-            # Counted from the end: what is before the cut is settled already.
+            # Measure from the end, since the parts before the cut are final.
             cut = _cut_at_byte(list(rest.slices), rest.size_bytes - size * (count - number) // count, lookups)
             if cut is None:
                 continue
@@ -42,7 +42,7 @@ def split_by_bytes(range: Range, max_bytes: int) -> list[Range]:
 
 
 def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
-    """See LogRange.split_at."""
+    """Split at offsets. See LogRange.split_at."""
     parts: list[Range] = []
     rest = range
     with _Lookups(range) as lookups:
@@ -55,12 +55,12 @@ def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
 
 
 def _behind(range: Range, offset: int, left: list[SegmentSlice], right: list[SegmentSlice]) -> Range:
-    passed = dict.fromkeys((*range.earlier, *(piece.segment_id for piece in left)))
+    passed = dict.fromkeys((*range.earlier, *(segment_slice.segment_id for segment_slice in left)))
     return replace(range, start_offset=offset, slices=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
 
 
 class _Lookups(ExitStack):
-    """Lookups by segment, each opened once."""
+    """The lookups of a range, one for each segment, which stays open."""
 
     def __init__(self, range: SlicedRange) -> None:
         super().__init__()
@@ -68,76 +68,85 @@ class _Lookups(ExitStack):
         self._window = Window()
         self._by_segment: dict[str, SegmentLookup] = {}
 
-    def of(self, piece: SegmentSlice) -> SegmentLookup:
-        if piece.segment not in self._by_segment:
-            end = max(other.end_position for other in self._range.slices if other.segment == piece.segment)
+    def of(self, segment_slice: SegmentSlice) -> SegmentLookup:
+        if segment_slice.segment not in self._by_segment:
+            end = max(
+                other.end_position for other in self._range.slices if other.segment == segment_slice.segment
+            )
             lookup = SegmentLookup(
-                piece.to_segment(self._range.path),
+                segment_slice.to_segment(self._range.path),
                 end,
                 self._window,
                 max_batch_bytes=self._range.max_batch_bytes,
             )
-            self._by_segment[piece.segment] = self.enter_context(lookup)
-        return self._by_segment[piece.segment]
+            self._by_segment[segment_slice.segment] = self.enter_context(lookup)
+        return self._by_segment[segment_slice.segment]
 
 
-def _cut_at_byte(pieces: list[SegmentSlice], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:
-    """Cut off about `size_bytes` of the bytes of `pieces`, and say at which offset.
+def _cut_at_byte(slices: list[SegmentSlice], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:
+    """Cut between batches after about `size_bytes`. Return the offset of the cut and the two sides.
 
-    None if there is no place to cut.
+    None if there is no boundary to cut at.
     """
     index = 0
-    while index < len(pieces) and size_bytes >= (length := pieces[index].size_bytes):
+    while index < len(slices) and size_bytes >= (length := slices[index].size_bytes):
         index, size_bytes = index + 1, size_bytes - length
-    if index == len(pieces):
+    if index == len(slices):
         return None
-    piece = pieces[index]
+    segment_slice = slices[index]
     boundary: BatchBoundary | None = None
     if size_bytes > 0:
-        boundary = lookups.of(piece).find_boundary(piece.start_position + size_bytes)
+        boundary = lookups.of(segment_slice).find_boundary(segment_slice.start_position + size_bytes)
     elif index > 0:
-        boundary = BatchBoundary(piece.start_position, piece.base_offset, piece.next_offset)
-    if boundary is not None and boundary.position < piece.end_position:
-        at, known = boundary.position, boundary.next_offset
-        return boundary.offset, _cut(pieces, index, OffsetLocation(at, at, False, known, known), 0)
-    if index + 1 < len(pieces):  # nothing to cut at in this piece: behind it
-        return pieces[index + 1].base_offset, (pieces[: index + 1], pieces[index + 1 :])
+        boundary = BatchBoundary(
+            segment_slice.start_position, segment_slice.base_offset, segment_slice.next_offset
+        )
+    if boundary is not None and boundary.position < segment_slice.end_position:
+        at, next_offset = boundary.position, boundary.next_offset
+        location = OffsetLocation(at, at, False, next_offset, next_offset)
+        return boundary.offset, _cut(slices, index, location, 0)
+    if index + 1 < len(slices):  # no boundary in this slice: cut after it
+        return slices[index + 1].base_offset, (slices[: index + 1], slices[index + 1 :])
     return None
 
 
-def _cut_at_offset(pieces: list[SegmentSlice], offset: int, lookups: _Lookups) -> Cut:
+def _cut_at_offset(slices: list[SegmentSlice], offset: int, lookups: _Lookups) -> Cut:
     """Cut at `offset`.
 
-    A batch with offsets on both sides goes to both, each side with the records that are its own.
+    A batch with offsets on both sides belongs to both. Each side has only its own records.
     """
-    candidates = [index for index, piece in enumerate(pieces) if piece.base_offset <= offset]
+    candidates = [index for index, segment_slice in enumerate(slices) if segment_slice.base_offset <= offset]
     if not candidates:
-        return [], pieces
-    segment = pieces[candidates[-1]].segment
-    place = lookups.of(pieces[candidates[-1]]).find_offset(offset)
+        return [], slices
+    segment = slices[candidates[-1]].segment
+    location = lookups.of(slices[candidates[-1]]).find_offset(offset)
     for index in candidates:
-        if pieces[index].segment == segment and place.position < pieces[index].end_position:
-            return _cut(pieces, index, place, offset)
-    return pieces[: candidates[-1] + 1], pieces[candidates[-1] + 1 :]
+        if slices[index].segment == segment and location.position < slices[index].end_position:
+            return _cut(slices, index, location, offset)
+    return slices[: candidates[-1] + 1], slices[candidates[-1] + 1 :]
 
 
-def _cut(pieces: Sequence[SegmentSlice], index: int, place: OffsetLocation, offset: int) -> Cut:
-    piece = pieces[index]
-    left, right = list(pieces[:index]), list(pieces[index + 1 :])
-    position = place.position
-    if position <= piece.start_position and not (place.straddles and position == piece.start_position):
-        return left, [piece, *right]
-    middle = min(place.end_position, piece.end_position) if place.straddles else position
-    if piece.start_position < position:
-        left.append(replace(piece, end_position=position))
-    if middle < piece.end_position:
-        right.insert(0, replace(piece, start_position=middle, next_offset=place.end_next_offset))
+def _cut(slices: Sequence[SegmentSlice], index: int, location: OffsetLocation, offset: int) -> Cut:
+    segment_slice = slices[index]
+    left, right = list(slices[:index]), list(slices[index + 1 :])
+    position = location.position
+    if position <= segment_slice.start_position and not (
+        location.straddles and position == segment_slice.start_position
+    ):
+        return left, [segment_slice, *right]
+    middle = min(location.end_position, segment_slice.end_position) if location.straddles else position
+    if segment_slice.start_position < position:
+        left.append(replace(segment_slice, end_position=position))
+    if middle < segment_slice.end_position:
+        right.insert(0, replace(segment_slice, start_position=middle, next_offset=location.end_next_offset))
     if position < middle:
-        batch = replace(piece, start_position=position, end_position=middle, next_offset=place.next_offset)
-        left.append(replace(batch, max_offset=_least(piece.max_offset, offset)))
-        right.insert(0, replace(batch, min_offset=max(piece.min_offset or 0, offset)))
+        batch = replace(
+            segment_slice, start_position=position, end_position=middle, next_offset=location.next_offset
+        )
+        left.append(replace(batch, max_offset=_lower(segment_slice.max_offset, offset)))
+        right.insert(0, replace(batch, min_offset=max(segment_slice.min_offset or 0, offset)))
     return left, right
 
 
-def _least(one: int | None, other: int) -> int:
-    return other if one is None else min(one, other)
+def _lower(offset: int | None, other: int) -> int:
+    return other if offset is None else min(offset, other)

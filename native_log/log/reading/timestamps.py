@@ -1,4 +1,4 @@
-"""The first record at or after a time (Kafka: LogSegment.findOffsetByTimestamp, ListOffsets)."""
+"""Find the first record at or after a time (Kafka: LogSegment.findOffsetByTimestamp, ListOffsets)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ _MAX_MS = (2**63 - 1) // 1000
 def offset_for_timestamp(
     log: LocalLog, timestamp_ms: int, on_damage: Callable[[DamagedRange], None]
 ) -> int | None:
-    """Offset of the first record from the log's start on with a timestamp of at least `timestamp_ms`.
+    """Return the lowest offset with a timestamp of at least `timestamp_ms`; None if there is none.
 
-    None if there is no such record.
+    Timestamps need not be in order. So every segment is searched, from the last entry of its time index
+    before the time on.
 
-    Timestamps need not be in order: every segment is looked at, each from the last entry of its time index
-    below the time.
+    Args:
+        on_damage: called with damaged ranges, which are skipped.
     """
     window, record_window = Window(), Window()
     bases = [segment.base_offset for segment in log.segments]

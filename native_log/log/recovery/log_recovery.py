@@ -20,7 +20,7 @@ from native_log.errors import CorruptIndexError
 from native_log.log.listing import list_log
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
-from native_log.log.replacing.interrupted import finish_interrupted, left_behind
+from native_log.log.replacing.interrupted import finish_interrupted, leftover_files
 from native_log.records import MAX_BATCH_BYTES
 from native_log.segment.files import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.rebuild import CheckedSegment, SegmentIndexes, rebuild
@@ -133,7 +133,7 @@ def recover_log(
         before_cut: called before data is removed (in a dry run: if data would be removed). If it raises an
             error, no data is removed.
     """
-    left = left_behind(path)
+    left = leftover_files(path)
     if not dry_run:
         finish_interrupted(path, MAX_BATCH_BYTES)
     segments = list_log(str(path), MAX_BATCH_BYTES).segments

@@ -37,7 +37,7 @@ def finish_cleaned_segment(writer: SegmentWriter, aborted: Sequence[AbortedTxn],
 
     Args:
         aborted: the aborted transactions whose markers are in the segment.
-        mtime_ms: the time of modification that the files get: retention goes by that of the replaced segment.
+        mtime_ms: the modification time to set, that of the replaced segment: retention depends on it.
     """
     paths = writer.paths
     writer.append_aborted(aborted)

@@ -1,4 +1,4 @@
-"""What a crash left of segments being replaced, sorted out as a broker does when it loads the log."""
+"""Finish or undo the replacement of segments after a crash, as a broker does when it loads the log."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 STAGING_DIRECTORY = ".kafkalog-cleaning"
-"""Where a cleaning by several processes keeps what is not finished. In the partition's directory, where
-brokers pass over what they do not know."""
+"""The folder in which a compaction by several processes stages its files. It is in the directory of the
+partition, where brokers ignore names that they do not know."""
 
 _UNFINISHED = ".tmp"
 
 
-def left_behind(directory: Path) -> tuple[str, ...]:
-    """Names of what `finish_interrupted` would rename or remove."""
+def leftover_files(directory: Path) -> tuple[str, ...]:
+    """Return the names of files and folders that `finish_interrupted` would rename or remove."""
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
-    found = [*(file.name for file in files if file.state), *_orphans(names, files)]
+    leftover = [*(file.name for file in files if file.state), *_orphans(names, files)]
     staging = directory / STAGING_DIRECTORY
-    found += [folder.name for folder in (staging, removal_name(staging)) if folder.exists()]
-    return tuple(sorted(found))
+    leftover += [folder.name for folder in (staging, removal_name(staging)) if folder.exists()]
+    return tuple(sorted(leftover))
 
 
 def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
-    """Undo or carry through a replacing of segments that was interrupted, and remove `.deleted` files,
-    indexes without a log, `.tmp` files, and what was staged.
+    """Finish or undo an interrupted replacement of segments.
 
-    Hold the log directory's lock.
+    Also remove `.deleted` files, indexes without a .log file, `.tmp` files and the staging directory. Hold
+    the lock of the log directory.
     """
     remove_folder(directory / STAGING_DIRECTORY)
     names = _names(directory)
     files = [file for file in map(parse_file_name, names) if file is not None]
     is_changed = any(file.state for file in files)
     if is_changed:
-        _finish_replacing(directory, files, max_batch_bytes)
+        _finish_replacement(directory, files, max_batch_bytes)
         names = _names(directory)
     orphans = _orphans(names, [file for file in map(parse_file_name, names) if file is not None])
     for name in orphans:
@@ -64,7 +64,7 @@ def finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
         fsync_directory(directory)
 
 
-def _finish_replacing(directory: Path, files: list[FileName], max_batch_bytes: int) -> None:
+def _finish_replacement(directory: Path, files: list[FileName], max_batch_bytes: int) -> None:
     valid = loadable_files(file.name for file in files)
     replaced: set[str] = set()
     if swap_logs(valid):
@@ -74,8 +74,8 @@ def _finish_replacing(directory: Path, files: list[FileName], max_batch_bytes: i
         high = max(next_offset(segment, max_batch_bytes) for segment in new)
         replaced = {file.name for file in valid if not file.state and low <= file.offset < high}
     for file in files:
-        void = file.state in (CLEANED, DELETED) or (file.state == SWAP and file not in valid)
-        if void or file.name in replaced:
+        is_obsolete = file.state in (CLEANED, DELETED) or (file.state == SWAP and file not in valid)
+        if is_obsolete or file.name in replaced:
             (directory / file.name).unlink()
     for kind in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT):
         for file in valid:
@@ -83,8 +83,8 @@ def _finish_replacing(directory: Path, files: list[FileName], max_batch_bytes: i
                 (directory / file.name).rename(directory / file.name.removesuffix(f".{SWAP}"))
 
 
-def tidy_up(directory: Path, max_batch_bytes: int) -> None:
-    """`finish_interrupted` after a failure, which may be what stops this, too."""
+def try_finish_interrupted(directory: Path, max_batch_bytes: int) -> None:
+    """Call `finish_interrupted` after an error, and ignore its errors: they may have the same cause."""
     with contextlib.suppress(KafkaLogError, OSError):
         finish_interrupted(directory, max_batch_bytes)
 
@@ -95,8 +95,10 @@ def _names(directory: Path) -> list[str]:
 
 
 def _orphans(names: list[str], files: list[FileName]) -> list[str]:
-    """Indexes without a .log, be it a .swap: a segment's removal that was interrupted. Files that were to
-    replace others (see storage.writing.replace_file)."""
+    """Return the names of indexes without a .log or .log.swap file, and of `.tmp` files.
+
+    An interrupted removal of a segment leaves such indexes. `.tmp` files are left by `replace_file`.
+    """
     logs = {file.offset for file in files if file.kind == LOG and file.state in ("", SWAP)}
     kinds = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
     indexes = [

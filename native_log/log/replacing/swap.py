@@ -1,7 +1,10 @@
-"""New segments put in the place of old ones, so that a crash at any point leaves either (Kafka:
-LocalLog.replaceSegments, LogLoader). Hold the log directory's lock.
+"""Replace old segments by new ones (Kafka: LocalLog.replaceSegments, LogLoader).
 
-`.cleaned` -> `.swap` makes the new segment the truth; `.deleted`, final names and removal follow from it.
+A crash leaves either the old segments or the new ones. A new segment is complete when its files are renamed
+from `.cleaned` to `.swap`. Then the old files are renamed to `.deleted`, the new files to their final names,
+and the old files are removed. After a crash a broker or `finish_interrupted` does these last steps.
+
+Hold the lock of the log directory.
 """
 
 from __future__ import annotations
@@ -23,22 +26,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def move_to_cleaned(directory: Path, staging: Path, base_offset: int) -> None:
-    """Takes the finished files of a segment out of a staging directory."""
+def move_from_staging(directory: Path, staging: Path, base_offset: int) -> None:
+    """Move the finished files of a segment from a staging directory to the directory of the partition."""
     for kind in OUTPUT_KINDS:
         staged = staging / file_name(base_offset, kind, CLEANED)
         if staged.exists():
             staged.rename(directory / staged.name)
 
 
-def swap_in(directory: Path, *groups: Sequence[int]) -> None:
-    """Puts new segments in the place of groups of old ones.
+def replace_segments(directory: Path, *groups: Sequence[int]) -> None:
+    """Replace groups of old segments by one new segment each.
 
-    The old ones go at once: a log is often cleaned because there is little room left.
+    The old files are removed at once: logs are often compacted because the disk is almost full.
 
     Args:
-        groups: base offsets of the old segments, all ascending: whoever finds `.cleaned` files beside `.swap`
-            files believes only what is before them. The new segment is the `.cleaned` files of the first.
+        groups: for each group the base offsets of the old segments, all in ascending order. The new segment
+            has the `.cleaned` files of the group's first base offset. If a crash leaves `.cleaned` and
+            `.swap` files, loading the log keeps only the `.swap` files below the lowest `.cleaned` file.
     """
     new = [
         (base_offsets[0], kind)
