@@ -1,4 +1,4 @@
-"""The work on a round's bytes: keys gathered, groups rewritten."""
+"""Read the keys of a round, and rewrite its groups of segments."""
 
 from __future__ import annotations
 
@@ -39,22 +39,28 @@ if TYPE_CHECKING:
     from native_log.records.compaction import PutBatches, Survivors
     from native_log.segment.writer import SegmentWriter
 
-_GATHER_BYTES = 512 << 10
-"""CollectedKeys from at a time: they are gone over twice, and stay in the processor's cache meanwhile."""
+_KEY_CHUNK_BYTES = 512 << 10
+"""How many bytes to read keys from at once. They are read twice, and are still in the CPU cache then."""
 
-_READ_BYTES = 8 << 20
-"""Judged at a time: so much that what is done once a call does not count."""
+_VERDICT_CHUNK_BYTES = 8 << 20
+"""How many bytes to decide about at once: enough to make the cost of a call negligible."""
 
 _OUTPUT_BYTES = 4 << 20
-"""Written at a time."""
+"""How many bytes to write at once."""
 
-_MOST_HEADERS = 1 << 16
-"""CollectedKeys before they are told."""
+_MAX_HEADERS = 1 << 16
+"""How many headers to collect before they are handed on."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedKeys:
-    """What `put_keys` looked at. `full_at`: where the map was full, the offset behind the last record put."""
+    """What `put_keys` read.
+
+    Attributes:
+        records: number of records.
+        null_keys: how many of these records have no key.
+        full_at: the offset after the last record in the map if the map became full; otherwise None.
+    """
 
     records: int
     null_keys: int
@@ -67,47 +73,49 @@ def put_keys(
     put: PutBatches,
     headers: Callable[[pa.RecordBatch], None] | None = None,
 ) -> CollectedKeys:
-    """Hands the batches of `range` to `put`, until the end or until it has no more room.
+    """Call `put` with the batches of a range until the end, or until the map is full.
 
     Args:
-        headers: told the headers (BATCH_SCHEMA) of what `put` took, too: soon of transactions, else now and
-            then. When there is no more room, not of the last ones.
+        aborted: the aborted transactions of the range (see pack_ranges).
+        headers: called with headers (BATCH_SCHEMA) of these batches: early if there are transactions,
+            otherwise after many batches. If the map becomes full, not called with the last ones.
 
-    Raises:
-        CorruptRecordError, LogTruncatedError, FileNotFoundError.
+    Raises CorruptRecordError, LogTruncatedError, FileNotFoundError.
     """
-    window = Window(_GATHER_BYTES)
+    window = Window(_KEY_CHUNK_BYTES)
     records = null_keys = 0
-    for piece in range.slices:
-        gathered = BatchHeaders()
+    for segment_slice in range.slices:
+        collected = BatchHeaders()
         options = InputOptions(
-            start_offset=piece.min_offset,
-            end_offset=piece.max_offset,
+            start_offset=segment_slice.min_offset,
+            end_offset=segment_slice.max_offset,
             aborted=aborted,
             max_batch_bytes=range.max_batch_bytes,
         )
-        with piece.to_segment(range.path).open_unchanged() as file:
-            cursor = BatchCursor(file, piece.start_position, piece.end_position, piece.order(file))
+        with segment_slice.to_segment(range.path).open_unchanged() as file:
+            cursor = BatchCursor(
+                file, segment_slice.start_position, segment_slice.end_position, segment_slice.order(file)
+            )
             while cursor.has_more:
                 view = cursor.view(window)
-                found = put(view, options, base_position=cursor.position, order=cursor.order)
-                records += found.records
-                null_keys += found.null_keys
+                result = put(view, options, base_position=cursor.position, order=cursor.order)
+                records += result.records
+                null_keys += result.null_keys
                 if headers is not None:
-                    gathered.add(
+                    collected.add(
                         view,
                         base_position=cursor.position,
-                        end=found.position,
+                        end=result.position,
                         max_batch_bytes=range.max_batch_bytes,
                     )
-                    if gathered.has_transactions or len(gathered) >= _MOST_HEADERS or found.damage:
-                        headers(gathered.take())
-                if found.status == "full":
-                    return CollectedKeys(records, null_keys, found.next_offset)
-                found = cursor.advance(found, len(view))
-                reject_damage(cursor, found, range.max_batch_bytes)
-        if headers is not None and len(gathered):
-            headers(gathered.take())
+                    if collected.has_transactions or len(collected) >= _MAX_HEADERS or result.damage:
+                        headers(collected.take())
+                if result.status == "full":
+                    return CollectedKeys(records, null_keys, result.next_offset)
+                result = cursor.advance(result, len(view))
+                reject_damage(cursor, result, range.max_batch_bytes)
+        if headers is not None and len(collected):
+            headers(collected.take())
     return CollectedKeys(records, null_keys, None)
 
 
@@ -119,15 +127,16 @@ def rewrite_group(
     *,
     flush: bool = True,
 ) -> GroupStatistics:
-    """Writes what survives of a group's segments as one segment, its files' names with the suffix CLEANED.
+    """Rewrite the segments of a group as one segment, whose file names have the suffix CLEANED.
 
     Args:
-        survivors: the offsets of the round that survive.
-        directory: where to; None: nowhere, only the statistics are wanted.
-        flush: wait until they are on the disk; else `flush_cleaned_segment` is the caller's.
+        survivors: the offsets of the round to keep.
+        directory: the directory for the files; None: write nothing, and only return the statistics.
+        flush: flush the files to disk. Otherwise the caller must call `flush_cleaned_segment`.
 
     Raises:
-        CorruptRecordError: a batch is damaged; what was written so far is of no use.
+        CorruptRecordError: a batch is damaged. The files written so far are not usable.
+        LogTruncatedError: a segment has changed since the log was listed.
     """
     stats = GroupStatistics()
     output = (
@@ -135,7 +144,7 @@ def rewrite_group(
         if directory is None
         else create_cleaned_segment(directory, group.base_offset, round.index_interval_bytes)
     )
-    window = Window(_READ_BYTES)
+    window = Window(_VERDICT_CHUNK_BYTES)
     verdicts = None
     if group.context is not None:
         verdicts = GroupVerdicts(group.context, round.now_ms)
@@ -172,31 +181,31 @@ def _rewrite_source(
         cursor = BatchCursor(file, 0, segment.size_bytes)
         while cursor.has_more:
             at = 0 if output is None else output.size_bytes
-            found = _filtered(cursor, verdicts, options, at)
+            result = _filter(cursor, verdicts, options, at)
             size_bytes = cursor.end - cursor.position
-            if found is None:
+            if result is None:
                 view = cursor.view(window)
-                found = _judged(view, cursor.position, verdicts, options, at)
+                result = _rewrite_by_verdicts(view, cursor.position, verdicts, options, at)
                 size_bytes = len(view)
             if output is not None:
-                output.append(found.data, found.batches)
+                output.append(result.data, result.batches)
             stats += GroupStatistics(
-                found.stats,
+                result.stats,
                 0,
-                *_horizons(found.batches, round.delete_horizon_ms),
-                max_batch_timestamp_ms(found.batches),
+                *_horizons(result.batches, round.delete_horizon_ms),
+                max_batch_timestamp_ms(result.batches),
             )
-            reject_damage(cursor, cursor.advance(found, size_bytes), round.max_batch_bytes)
+            reject_damage(cursor, cursor.advance(result, size_bytes), round.max_batch_bytes)
     return stats
 
 
-def _filtered(
+def _filter(
     cursor: BatchCursor, verdicts: GroupVerdicts | None, options: RewriteOptions, output_position: int
 ) -> Rewritten | None:
-    """What comes of the batches from `position` on, as far as they are just filtered; None: not that one."""
+    """Rewrite batches up to the first one that needs a verdict; None if the first one does."""
     judged = None if verdicts is None else verdicts.retained_last_offsets
     try:
-        found = rewrite_file(
+        result = rewrite_file(
             cursor.file.fileno(),
             cursor.position,
             cursor.end,
@@ -207,42 +216,49 @@ def _filtered(
         )
     except EOFError:
         return None
-    if found.position == cursor.position:
+    if result.position == cursor.position:
         return None
-    return replace(found, status="end", needed_bytes=0, damage=None)
+    return replace(result, status="end", needed_bytes=0, damage=None)
 
 
-def _judged(
+def _rewrite_by_verdicts(
     view: memoryview,
     position: int,
     verdicts: GroupVerdicts | None,
     options: RewriteOptions,
     output_position: int,
 ) -> Rewritten:
-    """What comes of the batches in `view`, by the verdicts on those that are not just filtered."""
+    """Rewrite the batches in `view` by their verdicts."""
     codes, scanned = None, None
     if verdicts is not None:
-        codes, scanned = _verdicts(verdicts, view, position, options.max_batch_bytes)
-    found = rewrite(view, options, verdicts=codes, base_position=position, output_position=output_position)
-    if scanned is not None and found.status == "limit":
-        return replace(found, status=scanned.status, needed_bytes=scanned.needed_bytes, damage=scanned.damage)
-    return found
+        codes, scanned = _decide(verdicts, view, position, options.max_batch_bytes)
+    result = rewrite(view, options, verdicts=codes, base_position=position, output_position=output_position)
+    if scanned is not None and result.status == "limit":
+        return replace(
+            result, status=scanned.status, needed_bytes=scanned.needed_bytes, damage=scanned.damage
+        )
+    return result
 
 
 def _horizons(batches: pa.RecordBatch, new_ms: int) -> tuple[tuple[int, int] | None, int | None]:
-    """The first and the last delete horizon of these batches, and the last but for the new one."""
+    """Return the lowest and the highest delete horizon, and the highest one that is not `new_ms`."""
     horizons = batches.column("deleteHorizonMs")
     if horizons.null_count == len(horizons):
         return None, None
-    found = horizons.drop_null().to_pylist()
-    return (min(found), max(found)), max((one for one in found if one != new_ms), default=None)
+    times = horizons.drop_null().to_pylist()
+    return (min(times), max(times)), max((time for time in times if time != new_ms), default=None)
 
 
-def _verdicts(
+def _decide(
     verdicts: GroupVerdicts, view: memoryview, position: int, max_batch_bytes: int
 ) -> tuple[bytes | None, Scanned | None]:
-    """The verdicts of the batches that lie wholly in `view`, None if they are just filtered; and what ends
-    those batches. Each is judged once: the next depends on it."""
+    """Decide about the batches that are whole in `view`.
+
+    Each batch is decided about once, since the next verdict depends on it.
+
+    Returns:
+        The verdicts, None if no batch needs one; and the scan of these batches, which says what follows them.
+    """
     headers = BatchHeaders()
     headers.add(view, base_position=position, max_batch_bytes=max_batch_bytes)
     if not headers.has_transactions and not verdicts.may_retain_empty(headers.last_offsets):

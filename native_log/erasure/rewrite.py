@@ -1,4 +1,4 @@
-"""Segments written without the records that are erased."""
+"""Rewrite segments without the erased records."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ _SMALLEST_BATCH_BYTES = 26
 
 
 def roll(log: PartitionLog) -> None:
-    """Puts an empty active segment at the log's end."""
+    """Roll the log to an empty active segment, unless it has one."""
     if log.segments[-1].size_bytes:
         SegmentWriter.create(log.path, log.log_end_offset, log.config).close()
         fsync_directory(log.path)
 
 
 def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int], nulled: bool) -> None:
-    """Puts a segment without these records in the place of `segment`, crash-safe as a cleaner does.
+    """Replace a segment by one without these records. A crash leaves the old segment or the new one.
 
-    All else keeps its offset. A batch that loses all its records stays as a header: it carries its producer's
-    numbers, and the offsets.
+    The other records keep their offsets. Of a batch without records the header is kept, with its offsets and
+    the numbers of its producer.
 
     Args:
-        nulled: leave the records as tombstones: key and offset stay, value and headers go.
+        offsets: offsets of the records.
+        nulled: keep the records as tombstones: with key and offset, but without value and headers.
 
     Raises:
-        CorruptRecordError: a batch is damaged; the segment is as it was.
+        CorruptRecordError: a batch is damaged, and the segment is as it was.
+        LogTruncatedError: the segment has changed since the log was listed.
     """
     erased, kept = Survivors(offsets), Survivors()
     kept_end = min(log.log_end_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
