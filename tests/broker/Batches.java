@@ -23,41 +23,41 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.Utils;
 
-/** Writes and reads batches with Kafka's own classes, as each line of standard input asks (JSON), and answers with one. */
+/** Writes and reads batches with Kafka's own classes. Reads requests (one line of JSON each) and prints the answers. */
 public final class Batches {
     private static final ObjectMapper JSON = new ObjectMapper();
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            JsonNode asked = JSON.readTree(line);
-            System.out.println(JSON.writeValueAsString(asked.has("records") ? write(asked) : read(asked)));
+            JsonNode request = JSON.readTree(line);
+            System.out.println(JSON.writeValueAsString(request.has("records") ? write(request) : read(request)));
         }
     }
 
-    /** As ProducerBatch and RecordAccumulator do: one batch after the other, each while there is room in it. */
-    private static ObjectNode write(JsonNode asked) throws IOException {
-        byte magic = (byte) asked.get("magic").asInt();
-        CompressionType codec = CompressionType.forName(asked.get("compression").asText());
+    /** Fills one batch after the other until there is no room left, as ProducerBatch and RecordAccumulator do. */
+    private static ObjectNode write(JsonNode request) throws IOException {
+        byte magic = (byte) request.get("magic").asInt();
+        CompressionType codec = CompressionType.forName(request.get("compression").asText());
         CompressionRatioEstimator.resetEstimation("topic");
-        JsonNode records = asked.get("records");
+        JsonNode records = request.get("records");
         ByteArrayOutputStream written = new ByteArrayOutputStream();
         ArrayNode counts = JSON.createArrayNode();
         for (int row = 0; row < records.size(); ) {
-            long offset = asked.get("base_offset").asLong() + row;
-            int sequence = asked.get("base_sequence").asInt();
+            long offset = request.get("base_offset").asLong() + row;
+            int sequence = request.get("base_sequence").asInt();
             JsonNode opening = records.get(row);
             int room = AbstractRecords.estimateSizeInBytesUpperBound(magic, codec,
                 Utils.wrapNullable(opening.get(1).binaryValue()), Utils.wrapNullable(opening.get(2).binaryValue()),
                 headers(opening.get(3)));
             MemoryRecordsBuilder batch = new MemoryRecordsBuilder(
                 new ByteBufferOutputStream(1024), magic, Compression.of(codec).build(),
-                magic == 0 ? TimestampType.NO_TIMESTAMP_TYPE : timestampType(asked),
-                offset, asked.get("append_time_ms").asLong(), asked.get("producer_id").asLong(),
-                (short) asked.get("producer_epoch").asInt(),
+                magic == 0 ? TimestampType.NO_TIMESTAMP_TYPE : timestampType(request),
+                offset, request.get("append_time_ms").asLong(), request.get("producer_id").asLong(),
+                (short) request.get("producer_epoch").asInt(),
                 sequence < 0 ? sequence : DefaultRecordBatch.incrementSequence(sequence, row),
-                asked.get("is_transactional").asBoolean(), false, asked.get("leader_epoch").asInt(),
-                Math.max(asked.get("batch_size").asInt(), room));
+                request.get("is_transactional").asBoolean(), false, request.get("leader_epoch").asInt(),
+                Math.max(request.get("batch_size").asInt(), room));
             batch.setEstimatedCompressionRatio(CompressionRatioEstimator.estimation("topic", codec));
             int first = row;
             for (; row < records.size(); row++) {
@@ -78,8 +78,8 @@ public final class Batches {
         return answer;
     }
 
-    private static TimestampType timestampType(JsonNode asked) {
-        return asked.get("timestamp_type").asInt() == 0 ? TimestampType.CREATE_TIME : TimestampType.LOG_APPEND_TIME;
+    private static TimestampType timestampType(JsonNode request) {
+        return request.get("timestamp_type").asInt() == 0 ? TimestampType.CREATE_TIME : TimestampType.LOG_APPEND_TIME;
     }
 
     private static Header[] headers(JsonNode given) throws IOException {
@@ -89,9 +89,9 @@ public final class Batches {
         return headers;
     }
 
-    private static ArrayNode read(JsonNode asked) throws IOException {
+    private static ArrayNode read(JsonNode request) throws IOException {
         ArrayNode read = JSON.createArrayNode();
-        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(asked.get("data").binaryValue()));
+        MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(request.get("data").binaryValue()));
         for (MutableRecordBatch batch : records.batches()) {
             batch.ensureValid();
             for (Record record : batch) {

@@ -29,7 +29,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Client BOOTSTRAP: does what each line of standard input asks (JSON) and answers with one line (JSON). */
+/** Client BOOTSTRAP: executes the requests on standard input (one line of JSON each) and prints the answers. */
 public final class Client {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final ByteArraySerializer WRITE = new ByteArraySerializer();
@@ -44,7 +44,7 @@ public final class Client {
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = System.out;
-        System.setOut(System.err); // where Kafka's client logs to
+        System.setOut(System.err); // Kafka's client logs to standard output
         Client client = new Client(arguments[0]);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -58,31 +58,31 @@ public final class Client {
         }
     }
 
-    private JsonNode answer(JsonNode asked) throws Exception {
-        return switch (asked.get("do").asText()) {
-            case "create" -> create(asked);
-            case "alter" -> alter(asked);
-            case "configs" -> configs(asked);
-            case "delete" -> delete(asked);
-            case "send" -> send(asked);
-            case "consume" -> consume(asked);
-            case "delete_records" -> deleteRecords(asked);
-            case "offset_for_time" -> offsetForTime(asked);
-            default -> throw new IllegalArgumentException(asked.toString());
+    private JsonNode answer(JsonNode request) throws Exception {
+        return switch (request.get("do").asText()) {
+            case "create" -> create(request);
+            case "alter" -> alter(request);
+            case "configs" -> configs(request);
+            case "delete" -> delete(request);
+            case "send" -> send(request);
+            case "consume" -> consume(request);
+            case "delete_records" -> deleteRecords(request);
+            case "offset_for_time" -> offsetForTime(request);
+            default -> throw new IllegalArgumentException(request.toString());
         };
     }
 
-    private JsonNode create(JsonNode asked) throws Exception {
-        NewTopic topic = new NewTopic(asked.get("topic").asText(), asked.get("partitions").asInt(), (short) 1);
-        admin.createTopics(List.of(topic.configs(strings(asked.get("settings"))))).all().get();
-        // Answered once the partition has its leader. Sent to before, a first batch can be refused and the second
-        // one, in flight, be taken: the first would then be out of sequence for ever.
+    private JsonNode create(JsonNode request) throws Exception {
+        NewTopic topic = new NewTopic(request.get("topic").asText(), request.get("partitions").asInt(), (short) 1);
+        admin.createTopics(List.of(topic.configs(strings(request.get("settings"))))).all().get();
+        // The broker answers when the partition has a leader. Without a leader it can reject a first batch and then
+        // accept the second, which is in flight already: retries of the first would be out of sequence.
         long end = System.nanoTime() + 20_000_000_000L;
         while (true) {
             try {
                 admin.listOffsets(Map.of(new TopicPartition(topic.name(), 0), OffsetSpec.latest())).all().get();
                 break;
-            } catch (ExecutionException error) { // the broker may not know it yet
+            } catch (ExecutionException error) { // the broker may not know the topic yet
                 boolean known = !(error.getCause() instanceof UnknownTopicOrPartitionException);
                 if (known || System.nanoTime() > end) throw error;
                 Thread.sleep(20);
@@ -91,10 +91,10 @@ public final class Client {
         return JSON.createObjectNode();
     }
 
-    private JsonNode alter(JsonNode asked) throws Exception {
-        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, asked.get("topic").asText());
+    private JsonNode alter(JsonNode request) throws Exception {
+        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, request.get("topic").asText());
         List<AlterConfigOp> changes = new ArrayList<>();
-        asked.get("settings").fields().forEachRemaining(field -> {
+        request.get("settings").fields().forEachRemaining(field -> {
             boolean removed = field.getValue().isNull();
             ConfigEntry entry = new ConfigEntry(field.getKey(), removed ? "" : field.getValue().asText());
             changes.add(new AlterConfigOp(entry, removed ? AlterConfigOp.OpType.DELETE : AlterConfigOp.OpType.SET));
@@ -103,40 +103,40 @@ public final class Client {
         return JSON.createObjectNode();
     }
 
-    /** What is set for a topic, as kafka-configs --describe shows it. */
-    private JsonNode configs(JsonNode asked) throws Exception {
-        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, asked.get("topic").asText());
-        ObjectNode found = JSON.createObjectNode();
+    /** Returns the settings of a topic that kafka-configs --describe shows. */
+    private JsonNode configs(JsonNode request) throws Exception {
+        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, request.get("topic").asText());
+        ObjectNode settings = JSON.createObjectNode();
         for (ConfigEntry entry : admin.describeConfigs(List.of(topic)).all().get().get(topic).entries()) {
-            if (entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG) found.put(entry.name(), entry.value());
+            if (entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG) settings.put(entry.name(), entry.value());
         }
-        return found;
+        return settings;
     }
 
-    private JsonNode delete(JsonNode asked) throws Exception {
-        admin.deleteTopics(List.of(asked.get("topic").asText())).all().get();
+    private JsonNode delete(JsonNode request) throws Exception {
+        admin.deleteTopics(List.of(request.get("topic").asText())).all().get();
         return JSON.createObjectNode();
     }
 
     /**
-     * Sends `count` records numbered from `first`: key "k" + number % `keys` (every 10th number: no key), value the
-     * number and `value_bytes` of padding (every 7th number: none at all), timestamp the number, in ms.
+     * Sends `count` records numbered from `first`. The key is "k" + number % `keys`, or null for every 10th number. The
+     * value is the number and `value_bytes` of padding, or null for every 7th. The timestamp in ms is the number.
      */
-    private JsonNode send(JsonNode asked) throws Exception {
-        Map<String, Object> settings = new HashMap<>(strings(asked.get("settings")));
+    private JsonNode send(JsonNode request) throws Exception {
+        Map<String, Object> settings = new HashMap<>(strings(request.get("settings")));
         settings.put("bootstrap.servers", bootstrap);
         boolean transactional = settings.containsKey("transactional.id");
-        String padding = "x".repeat(asked.get("value_bytes").asInt());
-        String topic = asked.get("topic").asText();
-        long first = asked.get("first").asLong();
-        long keys = asked.get("keys").asLong();
-        boolean plain = asked.get("plain").asBoolean();
+        String padding = "x".repeat(request.get("value_bytes").asInt());
+        String topic = request.get("topic").asText();
+        long first = request.get("first").asLong();
+        long keys = request.get("keys").asLong();
+        boolean plain = request.get("plain").asBoolean();
         try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(settings, WRITE, WRITE)) {
             if (transactional) {
                 producer.initTransactions();
                 producer.beginTransaction();
             }
-            for (long i = first; i < first + asked.get("count").asLong(); i++) {
+            for (long i = first; i < first + request.get("count").asLong(); i++) {
                 byte[] key = !plain && i % 10 == 0 ? null : utf8("k" + i % keys);
                 byte[] value = !plain && i % 7 == 0 ? null : utf8(i + ":" + padding);
                 ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, 0, i, key, value);
@@ -146,21 +146,21 @@ public final class Client {
                 producer.send(record);
             }
             producer.flush();
-            switch (asked.get("end").asText()) {
+            switch (request.get("end").asText()) {
                 case "commit" -> producer.commitTransaction();
                 case "abort" -> producer.abortTransaction();
                 default -> { }
             }
-            // a producer that is closed aborts what is open; one that is closed at once leaves it open
-            if (asked.get("end").asText().equals("open")) producer.close(Duration.ZERO);
+            // Closing a producer aborts its transaction, but with a timeout of 0 it stays open.
+            if (request.get("end").asText().equals("open")) producer.close(Duration.ZERO);
         }
         return JSON.createObjectNode();
     }
 
-    private JsonNode consume(JsonNode asked) throws Exception {
-        TopicPartition partition = new TopicPartition(asked.get("topic").asText(), asked.get("partition").asInt());
+    private JsonNode consume(JsonNode request) throws Exception {
+        TopicPartition partition = new TopicPartition(request.get("topic").asText(), request.get("partition").asInt());
         ArrayNode rows = JSON.createArrayNode();
-        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "isolation.level", asked.get("isolation").asText(),
+        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "isolation.level", request.get("isolation").asText(),
             "fetch.max.wait.ms", "20", "max.poll.records", "100000", "max.partition.fetch.bytes", "16777216");
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings, READ, READ)) {
             consumer.assign(List.of(partition));
@@ -188,15 +188,15 @@ public final class Client {
             .add(record.timestamp()).add(record.timestampType().id).add(headers);
     }
 
-    private JsonNode deleteRecords(JsonNode asked) throws Exception {
-        TopicPartition partition = new TopicPartition(asked.get("topic").asText(), 0);
-        admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(asked.get("before").asLong()))).all().get();
+    private JsonNode deleteRecords(JsonNode request) throws Exception {
+        TopicPartition partition = new TopicPartition(request.get("topic").asText(), 0);
+        admin.deleteRecords(Map.of(partition, RecordsToDelete.beforeOffset(request.get("before").asLong()))).all().get();
         return JSON.createObjectNode();
     }
 
-    private JsonNode offsetForTime(JsonNode asked) throws Exception {
-        TopicPartition partition = new TopicPartition(asked.get("topic").asText(), 0);
-        OffsetSpec time = OffsetSpec.forTimestamp(asked.get("timestamp").asLong());
+    private JsonNode offsetForTime(JsonNode request) throws Exception {
+        TopicPartition partition = new TopicPartition(request.get("topic").asText(), 0);
+        OffsetSpec time = OffsetSpec.forTimestamp(request.get("timestamp").asLong());
         long offset = admin.listOffsets(Map.of(partition, time)).partitionResult(partition).get().offset();
         return JSON.createObjectNode().put("offset", offset);
     }
@@ -211,7 +211,7 @@ public final class Client {
         return text.getBytes(StandardCharsets.UTF_8);
     }
 
-    /** Any bytes as text, one character a byte. */
+    /** Returns bytes as text with one character per byte. */
     private static String latin1(byte[] bytes) {
         return bytes == null ? null : new String(bytes, StandardCharsets.ISO_8859_1);
     }

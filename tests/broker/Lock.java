@@ -4,7 +4,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
-/** Locks a file as a broker locks `.lock`, and gives it back: answers each line with "locked" or "refused". */
+/** For each line of input, locks a file as a broker locks `.lock`, prints "locked" or "busy", and unlocks it. */
 public class Lock {
     public static void main(String[] arguments) throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
@@ -14,7 +14,7 @@ public class Lock {
                     StandardOpenOption.READ, StandardOpenOption.WRITE)) {
                 isLocked = file.tryLock() != null;
             }
-            System.out.println(isLocked ? "locked" : "refused");
+            System.out.println(isLocked ? "locked" : "busy");
         }
     }
 }

@@ -39,12 +39,12 @@ import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
- * Loads log directories of one partition as a broker does when it starts on them (LogManager.loadLogs), says what a
- * consumer would get, and closes the log as a broker that stops. Each line of standard input is a request (JSON:
- * path, config), each line of standard output the answer.
+ * Loads log directories of one partition as a broker does when it starts (LogManager.loadLogs), reads what a consumer
+ * would get, and closes the log as a broker does when it stops. Each line of standard input is a request (JSON: path,
+ * config), each line of standard output its answer.
  *
- * <p>Two things differ from a broker: the clock stands still at 0, so no producer expires, and removed files are
- * deleted at once.
+ * <p>Two things differ from a broker: the clock always shows 0, so no producer expires, and removed files are deleted
+ * immediately.
  */
 public final class LogLoader {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -54,13 +54,13 @@ public final class LogLoader {
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = System.out;
-        System.setOut(System.err); // where Kafka logs to
+        System.setOut(System.err); // Kafka logs to standard output
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            JsonNode asked = JSON.readTree(line);
+            JsonNode request = JSON.readTree(line);
             ObjectNode answer;
             try {
-                answer = withinTime(() -> load(asked));
+                answer = withTimeLimit(() -> load(request));
             } catch (Throwable error) {
                 answer = JSON.createObjectNode().put("error", text(error));
             }
@@ -68,10 +68,10 @@ public final class LogLoader {
         }
     }
 
-    private static ObjectNode load(JsonNode asked) throws Exception {
-        File logDir = new File(asked.get("path").asText());
+    private static ObjectNode load(JsonNode request) throws Exception {
+        File logDir = new File(request.get("path").asText());
         Map<String, String> settings = new HashMap<>();
-        asked.get("config").fields().forEachRemaining(one -> settings.put(one.getKey(), one.getValue().asText()));
+        request.get("config").fields().forEachRemaining(one -> settings.put(one.getKey(), one.getValue().asText()));
         CleanShutdownFileHandler marker = new CleanShutdownFileHandler(logDir.getPath());
         boolean clean = marker.exists();
         if (clean) {
@@ -82,7 +82,7 @@ public final class LogLoader {
             new LogConfig(settings),
             checkpoint(logDir, "log-start-offset-checkpoint"),
             checkpoint(logDir, "recovery-point-offset-checkpoint"),
-            new AtOnce(),
+            new ImmediateScheduler(),
             new BrokerTopicStats(),
             new StandingStill(),
             3_600_000,
@@ -105,7 +105,7 @@ public final class LogLoader {
         return answer;
     }
 
-    /** Empty, as a broker takes it, where the file cannot be read. */
+    /** Returns the offset in a checkpoint, or 0 if the file cannot be read, as a broker does. */
     private static long checkpoint(File logDir, String name) {
         try {
             return new OffsetCheckpointFile(new File(logDir, name), null).read().getOrDefault(PARTITION, 0L);
@@ -114,7 +114,7 @@ public final class LogLoader {
         }
     }
 
-    /** The offsets of the records that a consumer gets from the log's start on, and what stops it before the end. */
+    /** Adds the offsets of the records that a consumer gets, and the error that stops it before the end of the log. */
     private static void consume(UnifiedLog log, ObjectNode answer) {
         ArrayNode offsets = answer.putArray("offsets");
         long next = log.logStartOffset();
@@ -122,7 +122,7 @@ public final class LogLoader {
             while (next < log.logEndOffset()) {
                 long before = next;
                 Records fetched = log.read(next, FETCH_BYTES, FetchIsolation.LOG_END, true).records;
-                for (RecordBatch batch : sent(fetched).batches()) {
+                for (RecordBatch batch : copyToMemory(fetched).batches()) {
                     if (batch.magic() >= RecordBatch.MAGIC_VALUE_V2) {
                         batch.ensureValid();
                     }
@@ -136,7 +136,7 @@ public final class LogLoader {
                     next = Math.max(next, batch.nextOffset());
                 }
                 if (next == before) {
-                    return; // it waits here: what was left out behind the last record is fetched once more follows
+                    return; // the remaining offsets are a gap: a consumer waits here for the next record
                 }
             }
         } catch (Throwable error) {
@@ -144,7 +144,7 @@ public final class LogLoader {
         }
     }
 
-    private static Records sent(Records fetched) throws IOException {
+    private static Records copyToMemory(Records fetched) throws IOException {
         if (!(fetched instanceof FileRecords file)) {
             return fetched;
         }
@@ -153,8 +153,8 @@ public final class LogLoader {
         return MemoryRecords.readableRecords(buffer);
     }
 
-    /** Loading does not always end: a thread that is still at it is left behind. */
-    private static ObjectNode withinTime(Callable<ObjectNode> work) throws Throwable {
+    /** Runs a load with a time limit, because some loads never end. Their threads keep running. */
+    private static ObjectNode withTimeLimit(Callable<ObjectNode> work) throws Throwable {
         FutureTask<ObjectNode> task = new FutureTask<>(work);
         Thread thread = new Thread(task);
         thread.setDaemon(true);
@@ -173,8 +173,8 @@ public final class LogLoader {
         return error.getCause() == null ? text : text + " <- " + error.getCause();
     }
 
-    /** Does what is to be done once, and nothing that is to be done again and again. */
-    private static final class AtOnce implements Scheduler {
+    /** A scheduler that runs single tasks immediately and ignores periodic tasks. */
+    private static final class ImmediateScheduler implements Scheduler {
         @Override
         public void startup() {}
 

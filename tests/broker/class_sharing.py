@@ -14,7 +14,7 @@ from benchmarks.jvm import jars, java_tool
 from benchmarks.paths import cache
 
 OPTIONS = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
-"""For a JVM that lives some seconds: compile less, with fewer threads."""
+"""Options for a JVM that lives some seconds: compile less, and use fewer threads."""
 
 
 @functools.cache

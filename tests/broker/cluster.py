@@ -1,4 +1,4 @@
-"""A real broker, a real producer and a real consumer, on the loopback address."""
+"""Run a real broker, producer and consumer on the loopback address."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from native_log.log import PartitionLog
 
 ROW_COLUMNS = ["offset", "key", "value", "timestamp", "timestampType", "headers"]
-# What a broker does every few seconds or minutes, done many times a second.
-IN_A_HURRY = {
+# A broker does these tasks every few seconds or minutes by default.
+SHORT_INTERVALS = {
     "replica.high.watermark.checkpoint.interval.ms": "50",
     "log.flush.start.offset.checkpoint.interval.ms": "100",
     "log.initial.task.delay.ms": "100",
     "log.retention.check.interval.ms": "100",
     "log.segment.delete.delay.ms": "200",
     "log.cleaner.backoff.ms": "100",
-    # a killed broker's registration has to run out before it can start again
+    # A killed broker cannot start again before its registration expires.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
@@ -37,6 +37,8 @@ IN_A_HURRY = {
 
 
 class Row(NamedTuple):
+    """A record."""
+
     offset: int
     key: bytes | None
     value: bytes | None
@@ -46,17 +48,19 @@ class Row(NamedTuple):
 
 
 class Consumed(NamedTuple):
+    """The records that a consumer gets of a partition, and the offsets from start to end (exclusive)."""
+
     start: int
     end: int
     rows: list[Row]
 
 
 class Cluster:
-    """One broker over one log directory, and a Java client of it; both run once something is request."""
+    """A broker with one log directory, and a Java client. Both start with the first request."""
 
     def __init__(self, log_dir: Path, class_path: str, kafka: Path = KAFKA) -> None:
         self.log_dir = log_dir
-        self.broker = Broker(log_dir, IN_A_HURRY, options=broker_options(kafka), kafka=kafka)
+        self.broker = Broker(log_dir, SHORT_INTERVALS, options=broker_options(kafka), kafka=kafka)
         self._class_path = class_path
         self._client: Jvm | None = None
 
@@ -70,20 +74,20 @@ class Cluster:
             self.broker.kill()
 
     def create(self, topic: str, partitions: int = 1, **settings: Any) -> str:
-        """Make a topic; `segment_ms=5` is its setting segment.ms."""
+        """Create a topic; `segment_ms=5` is its setting segment.ms."""
         self._ask("create", topic=topic, partitions=partitions, settings=_dotted(settings))
         return topic
 
     def alter(self, topic: str, **settings: Any) -> None:
-        """Set some of a topic's settings, named as for `create`; None removes one."""
+        """Change settings of a topic, named as for `create`; None removes a setting."""
         kept = {name: value for name, value in settings.items() if value is not None}
         removed = dict.fromkeys(name.replace("_", ".") for name in settings.keys() - kept.keys())
         self._ask("alter", topic=topic, settings=_dotted(kept) | removed)
 
     def configs(self, topic: str) -> dict[str, str]:
-        """Return what is set for a topic."""
-        found: dict[str, str] = self._ask("configs", topic=topic)
-        return found
+        """Return the settings of a topic that differ from the defaults."""
+        settings: dict[str, str] = self._ask("configs", topic=topic)
+        return settings
 
     def delete(self, topic: str) -> None:
         self._ask("delete", topic=topic)
@@ -117,8 +121,8 @@ class Cluster:
         )
 
     def consume(self, topic: str, isolation_level: str = "read_uncommitted", partition: int = 0) -> Consumed:
-        """All that a consumer gets of a partition, from the beginning to the end it is told."""
-        told = self._ask("consume", topic=topic, isolation=isolation_level, partition=partition)
+        """Return the records of a partition from its beginning to the end that the broker reports."""
+        answer = self._ask("consume", topic=topic, isolation=isolation_level, partition=partition)
         rows = [
             Row(
                 offset,
@@ -128,20 +132,20 @@ class Cluster:
                 kind,
                 [(k, _bytes(v)) for k, v in headers] or None,
             )
-            for offset, key, value, time_ms, kind, headers in told["rows"]
+            for offset, key, value, time_ms, kind, headers in answer["rows"]
         ]
-        return Consumed(told["start"], told["end"], rows)
+        return Consumed(answer["start"], answer["end"], rows)
 
     def delete_records(self, topic: str, before: int) -> None:
         self._ask("delete_records", topic=topic, before=before)
 
     def offset_for_timestamp(self, topic: str, timestamp_ms: int) -> int | None:
-        """As ListOffsets says it; None where it has none."""
+        """Return the offset of the ListOffsets request, or None if there is none."""
         offset = self._ask("offset_for_time", topic=topic, timestamp=timestamp_ms)["offset"]
         return None if offset == -1 else offset
 
-    def complaints(self) -> list[str]:
-        """What the broker's log says about logs since it was started: warnings and worse."""
+    def log_problems(self) -> list[str]:
+        """Return the warnings and errors about logs in the broker's output since its start."""
         return [
             line
             for line in self.broker.log_lines()
@@ -154,33 +158,33 @@ class Cluster:
         return LogDir(self.log_dir).partition(topic, 0)
 
     def log_up_to(self, topic: str, high_watermark: int) -> PartitionLog:
-        """The log once the broker has checkpointed that high watermark."""
+        """Return the log when the broker has checkpointed that high watermark."""
         return eventually(lambda: self.log(topic), lambda log: log.high_watermark == high_watermark)
 
-    def _ask(self, what: str, **arguments: Any) -> Any:
+    def _ask(self, command: str, **arguments: Any) -> Any:
         if self._client is None:
             self.broker.start()
             self._client = Jvm(
                 self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m", *OPTIONS]
             )
-        answer = json.loads(self._client.ask(json.dumps({"do": what} | arguments)))
+        answer = json.loads(self._client.ask(json.dumps({"do": command} | arguments)))
         if "error" in answer:
-            raise JavaError(f"{what} {arguments}: {answer['error']}")
+            raise JavaError(f"{command} {arguments}: {answer['error']}")
         return answer
 
 
-def eventually(get: Any, good: Any, seconds: float = 20) -> Any:
-    """What `get` returns as soon as it is `good`; fails with the last one after `seconds`."""
-    end = time.monotonic() + seconds
-    while not good(found := get()):
-        assert time.monotonic() < end, f"still {found!r} after {seconds} s"
+def eventually(get: Any, is_expected: Any, seconds: float = 20) -> Any:
+    """Call `get` until it returns an expected value, and return that. Fail after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not is_expected(value := get()):
+        assert time.monotonic() < deadline, f"still {value!r} after {seconds} s"
         time.sleep(0.05)
-    return found
+    return value
 
 
 def rows(batches: Iterator[pa.RecordBatch]) -> list[Row]:
-    """Rows of batches read with ROW_COLUMNS."""
-    found: list[Row] = []
+    """Return the records of batches with ROW_COLUMNS."""
+    records: list[Row] = []
     for batch in batches:
         assert batch.schema.names == ROW_COLUMNS
         columns = [
@@ -188,9 +192,9 @@ def rows(batches: Iterator[pa.RecordBatch]) -> list[Row]:
             for name in ROW_COLUMNS
         ]
         for offset, key, value, time_us, kind, headers in zip(*columns, strict=True):
-            pairs = None if headers is None else [(one["key"], one["value"]) for one in headers]
-            found.append(Row(offset, key, value, time_us // 1000, kind, pairs))
-    return found
+            pairs = None if headers is None else [(header["key"], header["value"]) for header in headers]
+            records.append(Row(offset, key, value, time_us // 1000, kind, pairs))
+    return records
 
 
 def _dotted(settings: dict[str, Any]) -> dict[str, str]:

@@ -295,8 +295,10 @@ def _compare_recovered(
 def _recover_again(
     ours: Path, again: Path, loader: KafkaLoader, config: dict[str, int], comparison: Comparison
 ) -> None:
-    """After a recovery from the start, verify finds nothing, and another recovery changes nothing, be it by
-    kafkalog or by Kafka."""
+    """Recover from the start, then check that verify reports nothing and that recovering again changes nothing.
+
+    Both kafkalog and Kafka recover again.
+    """
     recovered = _recover(ours, config, from_start=True)
     if recovered.recovery is None:
         comparison.add("from-start-error", recovered.error)

@@ -1,6 +1,6 @@
-"""One broker for all tests of reading; those of writing have their own.
+"""A broker that all tests of reading share. Tests of writing have brokers of their own.
 
-Without Java 17 and Maven they are skipped; with KAFKALOG_REQUIRE_BROKER=1 that is an error.
+Without Java 17 and Maven, these tests are skipped, or fail if KAFKALOG_REQUIRE_BROKER is 1.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the Java programs."""
-    why_not = unavailable_reason()
-    if why_not is not None:
-        say = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_BROKER") == "1" else pytest.skip
-        say(f"no real broker to test with: {why_not}")
+    """Compile the Java programs and return their class path."""
+    reason = unavailable_reason()
+    if reason is not None:
+        stop = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_BROKER") == "1" else pytest.skip
+        stop(f"no broker can run here: {reason}")
     return compile_java([HERE / "Client.java", HERE / "Lock.java"], tmp_path_factory.mktemp("classes"))
 
 

@@ -487,7 +487,7 @@ def state_of_segment(files: LogDirFiles, random: Random) -> str | None:
 
 @damage
 def merged_to_swap(files: LogDirFiles, random: Random) -> str | None:
-    """Merge segments into one .swap, as a compaction leaves it that was interrupted late."""
+    """Merge segments into one .swap, as a compaction does that is interrupted shortly before its end."""
     bases = files.base_offsets()
     if len(bases) < 2:
         return None

@@ -85,9 +85,9 @@ class DamagedLog:
 def _sources() -> tuple[GoldenPartition, ...]:
     """Return the golden partitions that have batches and are not too large."""
     return tuple(
-        one
-        for one in golden_partitions()
-        if 0 < sum(file.stat().st_size for file in one.path.glob("*.log")) <= _LARGEST_LOG
+        partition
+        for partition in golden_partitions()
+        if 0 < sum(file.stat().st_size for file in partition.path.glob("*.log")) <= _LARGEST_LOG
     )
 
 

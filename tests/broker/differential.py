@@ -53,7 +53,7 @@ class Summary:
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{name}:\n" + "".join(f"  {count:6} {what}\n" for what, count in counter.most_common())
+            f"{name}:\n" + "".join(f"  {count:6} {kind}\n" for kind, count in counter.most_common())
             for name, counter in vars(self).items()
         )
 

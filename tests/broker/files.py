@@ -1,4 +1,4 @@
-"""The files of partitions, and what Kafka's own tool says of them."""
+"""Read, remove and dump the files of partitions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DERIVED = ("index", ".snapshot", "leader-epoch-checkpoint")
 
 
 def contents(partition: Path) -> dict[str, bytes]:
-    """The files of a partition by name."""
+    """Return the contents of a partition's files by name."""
     return {path.name: path.read_bytes() for path in sorted(partition.iterdir()) if path.is_file()}
 
 
 def remove_derived(partitions: Iterable[Path]) -> None:
-    """Leave nothing but batches and the topic's id."""
+    """Remove all files that can be rebuilt, so that batches and the topic id remain."""
     for partition in partitions:
         for path in partition.iterdir():
             if path.name.endswith(DERIVED):
@@ -27,7 +27,7 @@ def remove_derived(partitions: Iterable[Path]) -> None:
 
 
 def dump_log(broker: Broker, partitions: Iterable[Path]) -> tuple[str, str]:
-    """What kafka-dump-log prints of all files of the partitions, each record included, and its complaints."""
+    """Return the output of kafka-dump-log, with every record, and its error output."""
     files = [
         str(path)
         for partition in partitions

@@ -1,4 +1,4 @@
-"""Kafka's own loading of a log directory, in a JVM (see LogLoader.java)."""
+"""Load log directories with Kafka's own classes, in a JVM (see LogLoader.java)."""
 
 from __future__ import annotations
 

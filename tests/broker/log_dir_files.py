@@ -56,12 +56,12 @@ class LogDirFiles:
         )
 
     def checkpointed_offset(self, checkpoint: str) -> int | None:
-        """Return the partition's offset in a checkpoint; None if it has none or cannot be read."""
+        """Return the partition's offset in a checkpoint; None if it is missing or cannot be parsed."""
         lines = self.checkpoints.get(checkpoint, b"").decode().split("\n")
         return int(lines[2].split()[2]) if lines[:2] == ["0", "1"] and len(lines[2].split()) == 3 else None
 
     def write(self, path: Path) -> None:
-        """Write them as the log directory `path`, which must not exist."""
+        """Write the files to the log directory `path`, which must not exist."""
         (path / DIRECTORY).mkdir(parents=True)
         (path / ".lock").touch()  # so that it is a log directory even without any segment
         for name, data in self.checkpoints.items():
@@ -75,30 +75,30 @@ def file_name(base_offset: int, kind: str) -> str:
 
 
 def kind_of(name: str) -> str:
-    """Return what follows the offset in a file's name: "log", "index.swap"."""
+    """Return a file's suffix, for example "log" or "index.swap"."""
     return name.split(".", 1)[-1]
 
 
 def checkpoint(offset: int) -> bytes:
-    """Return the content of a checkpoint with the partition's offset alone."""
+    """Return the content of a checkpoint file that has only this partition's offset."""
     return f"0\n1\n{TOPIC} 0 {offset}\n".encode()
 
 
 def batches_of(data: bytes) -> list[Batch]:
-    """Return the batches from the start of a .log file, up to the first that does not look whole."""
-    found, position = [], 0
+    """Return the batches from the start of a .log file to the first with an invalid size."""
+    batches, position = [], 0
     while position + 17 <= len(data):
         size = 12 + struct.unpack_from(">i", data, position + 8)[0]
         least = 61 if data[position + 16] >= 2 else 26
         if size < least or position + size > len(data):
             break
-        found.append(Batch(position, size, data[position + 16]))
+        batches.append(Batch(position, size, data[position + 16]))
         position += size
-    return found
+    return batches
 
 
 def is_control(data: bytes, position: int) -> bool:
-    """Return whether a control batch of magic 2 is there."""
+    """Return whether the batch at `position` is a control batch of magic 2."""
     return data[position + 16] == 2 and bool(data[position + 22] & 0x20)
 
 
@@ -109,14 +109,13 @@ def base_offset_of(data: bytes, batch: Batch) -> int:
 
 
 def last_offset_of(data: bytes, batch: Batch) -> int:
-    """Return the last offset that the header gives."""
+    """Return the last offset according to the header."""
     delta = struct.unpack_from(">i", data, batch.position + 23)[0] if batch.magic >= 2 else 0
     return base_offset_of(data, batch) + int(delta)
 
 
 def offsets_go_back(files: LogDirFiles) -> bool:
-    """Return whether batches repeat offsets, have lower ones than those before them, or lie beyond their
-    segment."""
+    """Return whether any batch repeats or precedes earlier offsets, or has offsets outside its segment."""
     logs = files.logs()
     next_bases: Iterator[int | None] = iter([*(base for base, _ in logs[1:]), None])
     previous = -1

@@ -31,7 +31,7 @@ CASES_OF_A_BROKER = 40
 
 @pytest.fixture(scope="module")
 def loader(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaLoader]:
-    """`class_path` skips the tests where there is no Java."""
+    """Start the loader. The fixture `class_path` skips the tests if Java is missing."""
     loader = KafkaLoader(tmp_path_factory.mktemp("loader"))
     yield loader
     loader.close()
@@ -41,12 +41,16 @@ def loader(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_recovery_equals_that_of_kafka(first: int, loader: KafkaLoader, tmp_path: Path) -> None:
     with fast_and_quiet():
         comparisons = [compare(Case(seed), loader, tmp_path) for seed in range(first, first + CASES_PER_TEST)]
-        unexpected = [shrink(one, loader, tmp_path) for one in comparisons if one.unexpected_kinds()]
+        unexpected = [
+            shrink(comparison, loader, tmp_path)
+            for comparison in comparisons
+            if comparison.unexpected_kinds()
+        ]
     assert not unexpected, "\n".join(map(str, unexpected))
 
 
 def test_the_loader_equals_a_broker(class_path: str, loader: KafkaLoader, tmp_path: Path) -> None:
-    """The same damaged logs, all in the log directory of one broker."""
+    """Load the same damaged logs with one broker."""
     cluster = Cluster(tmp_path / "broker", class_path)
     try:
         logs = {}
@@ -88,7 +92,8 @@ def test_the_loader_equals_a_broker(class_path: str, loader: KafkaLoader, tmp_pa
         # A broker begins a leader epoch when it starts.
         entries = tuple(EpochEntry(*entry) for entry in epochs_of_loader)
         expected = assign(entries, epochs_of_broker[-1][0], loaded.end_offset)
-        if of_broker != of_loader or epochs_of_broker != [(one.epoch, one.start_offset) for one in expected]:
+        expected_epochs = [(entry.epoch, entry.start_offset) for entry in expected]
+        if of_broker != of_loader or epochs_of_broker != expected_epochs:
             names = [name for name in {*of_broker, *of_loader} if of_broker.get(name) != of_loader.get(name)]
             differences.append(
                 f"{log}\n  {names}, epochs of the loader {epochs_of_loader}, of the broker {epochs_of_broker}"

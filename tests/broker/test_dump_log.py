@@ -1,4 +1,4 @@
-"""kafkalog dump-log beside kafka-dump-log, on messages of every type and version that Kafka knows."""
+"""kafkalog dump-log prints the same as kafka-dump-log, for messages of every type and version."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def of_coordinator(records: dict[int, CoordinatorRecord], some: random.Random) -
 
 
 def of_consumers(some: random.Random) -> Iterator[Record]:
-    """Classic groups whose members say what they subscribe to, some of it not readable."""
+    """Yield classic groups with the subscriptions of their members, some of them unreadable."""
     for version in versions_of(groups.SUBSCRIPTION):
         for cut in (None, None, None, -1, 1, 0):
-            said, assigned = (
+            subscription, assignment = (
                 (struct.pack(">h", version) + written(message, version, some))[:cut]
                 for message in (groups.SUBSCRIPTION, groups.ASSIGNMENT)
             )
             client = some.choice([b"consumer", b"consumer", b"connect"])
             head = struct.pack(">hh", 0, len(client)) + client + struct.pack(">ihhi", 1, -1, -1, 1)
             member = struct.pack(">hhhi", 0, 0, 0, 10)
-            members = (struct.pack(">i", len(data)) + data for data in (said, assigned))
+            members = (struct.pack(">i", len(data)) + data for data in (subscription, assignment))
             yield b"\0\2\0\1g", head + member + b"".join(members)
 
 
@@ -63,7 +63,7 @@ def of_cluster(some: random.Random) -> Iterator[Record]:
 
 
 def of_tiered_storage(some: random.Random) -> Iterator[Record]:
-    """Of what has to be right the tool says no more than that it is wrong."""
+    """Yield messages whose fields are valid: for others the tool only reports that they are invalid."""
     for kind, message in remote_log.RECORDS.items():
         states = remote_log.PARTITION_STATES if kind == 2 else remote_log.SEGMENT_STATES
         for _ in range(EACH):
@@ -71,37 +71,34 @@ def of_tiered_storage(some: random.Random) -> Iterator[Record]:
             epochs = b"".join(
                 struct.pack(">iqB", epoch, start + epoch, 0) for epoch in some.sample(range(99), size % 3 + 1)
             )
-            right = {
+            valid = {
                 "startOffset": struct.pack(">q", start),
                 "endOffset": struct.pack(">q", start + size),
                 "segmentLeaderEpochs": bytes([size % 3 + 2]) + epochs,
                 "state": bytes([size % len(states)]),
             }
-            yield None, bytes([1, kind, 0]) + written(message, 0, some, right)
+            yield None, bytes([1, kind, 0]) + written(message, 0, some, valid)
 
 
 def of_quorum(some: random.Random) -> Iterator[Record]:
     for kind, (_, message) in CONTROL_RECORDS.items():
-        # Of version 0, the only one that Kafka's tool reads: it takes a LeaderChange of version 1 for one.
+        # Kafka's tool reads version 0 only: it takes a LeaderChange of version 1 for version 0.
         for _ in range(EACH):
             yield struct.pack(">hh", 0, kind), bytes(2) + written(message, 0, some)[2:]
 
 
 def log_of(path: Path, records: list[Record], *, control: bool = False) -> Path:
-    """A .log; of control records each is a batch."""
+    """Write a .log file and return its path. Control records get a batch each."""
     keys, values = zip(*records, strict=True)
     rows = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
     data = bytearray()
     for first in range(0, len(rows), 1 if control else len(rows)):
-        one = bytearray(
-            encode(
-                rows[first : first + 1] if control else rows, EncodeOptions(now_ms=5), base_offset=first
-            ).data
-        )
+        batch_rows = rows[first : first + 1] if control else rows
+        batch = bytearray(encode(batch_rows, EncodeOptions(now_ms=5), base_offset=first).data)
         if control:
-            one[22] |= 0x20
-            one[17:21] = struct.pack(">I", crc32c.crc32c(bytes(one[21:])))
-        data += one
+            batch[22] |= 0x20
+            batch[17:21] = struct.pack(">I", crc32c.crc32c(bytes(batch[21:])))
+        data += batch
     file = path / f"{0:020d}.log"
     file.write_bytes(data)
     return file
@@ -118,10 +115,12 @@ RECORDS: dict[str, Callable[[random.Random], list[Record]]] = {
 
 
 @pytest.mark.parametrize("option", RECORDS)
-def test_the_same_lines(tmp_path: Path, option: str) -> None:
+def test_both_print_the_same_lines(tmp_path: Path, option: str) -> None:
     records = RECORDS[option](random.Random(option))
     file = log_of(tmp_path, records, control=option == "deep-iteration")
-    wanted, _ = Broker(tmp_path).run_tool("kafka.tools.DumpLogSegments", f"--{option}", "--files", str(file))
-    found = CliRunner().invoke(kafkalog, ["dump-log", f"--{option}", str(file)])
-    assert found.stdout_bytes.decode().split("\n") == wanted.split("\n")
-    assert wanted.count("| offset: ") == len(records)
+    expected, _ = Broker(tmp_path).run_tool(
+        "kafka.tools.DumpLogSegments", f"--{option}", "--files", str(file)
+    )
+    result = CliRunner().invoke(kafkalog, ["dump-log", f"--{option}", str(file)])
+    assert result.stdout_bytes.decode().split("\n") == expected.split("\n")
+    assert expected.count("| offset: ") == len(records)

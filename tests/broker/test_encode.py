@@ -1,4 +1,4 @@
-"""Kafka's own classes write what is encoded here, to the byte where nothing is compressed, and read it."""
+"""Kafka's own classes write the same bytes as `encode`, without compression, and read what it writes."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def java(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield jvm
 
 
-def records(count: int, *, has_headers: bool, seed: int) -> pa.RecordBatch:
-    """Of all sizes, like each other and not, in any order of time."""
+def random_records(count: int, *, has_headers: bool, seed: int) -> pa.RecordBatch:
+    """Return records of many sizes, similar and random ones, with timestamps in any order."""
     rnd = random.Random(seed)
 
     def content() -> bytes | None:
@@ -72,7 +72,7 @@ def base64_of(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 
 
-def plain(given: pa.RecordBatch) -> list[list[Any]]:
+def to_json(records: pa.RecordBatch) -> list[list[Any]]:
     return [
         [
             row["timestamp"],
@@ -80,59 +80,60 @@ def plain(given: pa.RecordBatch) -> list[list[Any]]:
             base64_of(row["value"]),
             [[header["key"], base64_of(header["value"])] for header in row["headers"]],
         ]
-        for row in given.to_pylist()
+        for row in records.to_pylist()
     ]
 
 
-def written(java: Jvm, given: pa.RecordBatch, **how: Any) -> tuple[bytes, list[int]]:
-    answer = json.loads(java.ask(json.dumps(DEFAULTS | how | {"records": plain(given)})))
+def encode_with_java(java: Jvm, records: pa.RecordBatch, **options: Any) -> tuple[bytes, list[int]]:
+    """Return the bytes and the number of records of each batch."""
+    answer = json.loads(java.ask(json.dumps(DEFAULTS | options | {"records": to_json(records)})))
     return base64.b64decode(answer["data"]), answer["counts"]
 
 
-def read(java: Jvm, data: Any) -> list[list[Any]]:
-    found: list[list[Any]] = json.loads(java.ask(json.dumps({"data": base64_of(bytes(data))})))
-    return found
+def read_with_java(java: Jvm, data: Any) -> list[list[Any]]:
+    rows: list[list[Any]] = json.loads(java.ask(json.dumps({"data": base64_of(bytes(data))})))
+    return rows
 
 
-def encoded_at(base_offset: int, given: pa.RecordBatch, *, base_sequence: int = -1, **how: Any) -> bytes:
-    options = EncodeOptions(**how)
-    return bytes(encode(given, options, base_offset=base_offset, base_sequence=base_sequence).data)
+def encode_at(base_offset: int, records: pa.RecordBatch, *, base_sequence: int = -1, **fields: Any) -> bytes:
+    options = EncodeOptions(**fields)
+    return bytes(encode(records, options, base_offset=base_offset, base_sequence=base_sequence).data)
 
 
 @pytest.mark.parametrize("batch_size", [0, 100, 1000, 16384, 1 << 20])
-@pytest.mark.parametrize("how", [CREATE, APPEND, PRODUCER | {"leader_epoch": 9}])
-def test_batches_are_kafka_s_to_the_byte(java: Jvm, batch_size: int, how: dict[str, Any]) -> None:
-    given = records(500, has_headers=True, seed=batch_size)
-    data, _ = written(java, given, batch_size=batch_size, base_offset=2**40, **how)
-    assert encoded_at(2**40, given, batch_size=batch_size, **how) == data
+@pytest.mark.parametrize("options", [CREATE, APPEND, PRODUCER | {"leader_epoch": 9}])
+def test_batches_are_kafka_s_to_the_byte(java: Jvm, batch_size: int, options: dict[str, Any]) -> None:
+    records = random_records(500, has_headers=True, seed=batch_size)
+    data, _ = encode_with_java(java, records, batch_size=batch_size, base_offset=2**40, **options)
+    assert encode_at(2**40, records, batch_size=batch_size, **options) == data
 
 
-@pytest.mark.parametrize(("magic", "how"), OLD)
-def test_messages_are_kafka_s_to_the_byte(java: Jvm, magic: int, how: dict[str, Any]) -> None:
-    given = records(300, has_headers=False, seed=magic)
-    data, _ = written(java, given, magic=magic, base_offset=2**40, batch_size=1 << 30, **how)
-    assert encoded_at(2**40, given, magic=magic, **how) == data
+@pytest.mark.parametrize(("magic", "options"), OLD)
+def test_messages_are_kafka_s_to_the_byte(java: Jvm, magic: int, options: dict[str, Any]) -> None:
+    records = random_records(300, has_headers=False, seed=magic)
+    data, _ = encode_with_java(java, records, magic=magic, base_offset=2**40, batch_size=1 << 30, **options)
+    assert encode_at(2**40, records, magic=magic, **options) == data
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("level", ["least", None, "most"])
 def test_kafka_reads_compressed_batches(java: Jvm, codec: str, level: str | None) -> None:
     levels = {"gzip": (1, 9), "snappy": (None, None), "lz4": (1, 17), "zstd": (-131072, 19)}[codec]
-    given = records(500, has_headers=True, seed=1)
+    records = random_records(500, has_headers=True, seed=1)
     chosen = None if level is None else levels[level == "most"]
-    encoded = encode(given, EncodeOptions(compression=codec, level=chosen), base_offset=70)
-    assert read(java, encoded.data) == [[70 + i, *row] for i, row in enumerate(plain(given))]
+    encoded = encode(records, EncodeOptions(compression=codec, level=chosen), base_offset=70)
+    assert read_with_java(java, encoded.data) == [[70 + i, *row] for i, row in enumerate(to_json(records))]
 
 
 @pytest.mark.parametrize("codec", ["snappy", "lz4"])
 @pytest.mark.parametrize(
     ("magic", "batch_size"), [(2, 4096), (2, 16384), (2, 1 << 20), (1, 65536), (0, 9000)]
 )
-def test_kafka_reads_records_that_are_alike(java: Jvm, codec: str, magic: int, batch_size: int) -> None:
-    """For which the kernel has a compressor of its own."""
+def test_kafka_reads_similar_records(java: Jvm, codec: str, magic: int, batch_size: int) -> None:
+    """The kernel has a compressor of its own for such records."""
     rnd = random.Random(5)
     states = [b"created", b"paid", b"shipped", b"delivered", b"cancelled"]
-    given = pa.record_batch(
+    records = pa.record_batch(
         {
             "key": [b"key-%08d" % rnd.randrange(10**8) for _ in range(6000)],
             "value": [
@@ -144,29 +145,32 @@ def test_kafka_reads_records_that_are_alike(java: Jvm, codec: str, magic: int, b
             "headers": pa.array([[]] * 6000, HEADERS),
         }
     )
-    encoded = encode(given, EncodeOptions(magic=magic, compression=codec, batch_size=batch_size))
-    expected = [[i, -1 if magic == 0 else time, *rest] for i, (time, *rest) in enumerate(plain(given))]
-    assert read(java, encoded.data) == expected
+    encoded = encode(records, EncodeOptions(magic=magic, compression=codec, batch_size=batch_size))
+    expected = [[i, -1 if magic == 0 else time, *rest] for i, (time, *rest) in enumerate(to_json(records))]
+    assert read_with_java(java, encoded.data) == expected
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
-@pytest.mark.parametrize(("magic", "how"), OLD)
-def test_kafka_reads_wrappers(java: Jvm, codec: str, magic: int, how: dict[str, Any]) -> None:
-    given = records(300, has_headers=False, seed=2)
-    encoded = encode(given, EncodeOptions(magic=magic, compression=codec, **how), base_offset=70)
-    times = {"timestamp_type": T0 + 10**9}.get(next(iter(how), ""))
+@pytest.mark.parametrize(("magic", "options"), OLD)
+def test_kafka_reads_wrappers(java: Jvm, codec: str, magic: int, options: dict[str, Any]) -> None:
+    records = random_records(300, has_headers=False, seed=2)
+    encoded = encode(records, EncodeOptions(magic=magic, compression=codec, **options), base_offset=70)
+    times = {"timestamp_type": T0 + 10**9}.get(next(iter(options), ""))
     expected = [
-        [70 + i, -1 if magic == 0 else times or time, *rest] for i, (time, *rest) in enumerate(plain(given))
+        [70 + i, -1 if magic == 0 else times or time, *rest]
+        for i, (time, *rest) in enumerate(to_json(records))
     ]
-    assert read(java, encoded.data) == expected
+    assert read_with_java(java, encoded.data) == expected
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_batches_are_cut_about_where_kafka_cuts_them(java: Jvm, codec: str) -> None:
-    """The first exactly there: how well those after it will be compressed is guessed by how
-    well those before were, and libraries differ."""
-    given = records(5000, has_headers=False, seed=3)
-    _, counts = written(java, given, compression=codec)
-    found = encode(given, EncodeOptions(compression=codec)).batches["recordCount"].to_pylist()
-    assert found[0] == counts[0]
-    assert abs(len(found) - len(counts)) <= len(counts) // 50
+def test_compressed_batches_end_about_where_those_of_kafka_end(java: Jvm, codec: str) -> None:
+    """The first batch ends exactly where Kafka's does.
+
+    The size of later batches is estimated from the compression ratio so far, which depends on the library.
+    """
+    records = random_records(5000, has_headers=False, seed=3)
+    _, counts = encode_with_java(java, records, compression=codec)
+    our_counts = encode(records, EncodeOptions(compression=codec)).batches["recordCount"].to_pylist()
+    assert our_counts[0] == counts[0]
+    assert abs(len(our_counts) - len(counts)) <= len(counts) // 50

@@ -1,4 +1,4 @@
-"""The directory of a broker that is at work."""
+"""Read the log directory of a running broker."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def test_log_append_time_is_read_as_a_consumer_reads_it(cluster: Cluster) -> Non
 
 
 def test_a_log_that_grows_and_rolls_is_read_up_to_its_high_watermark(cluster: Cluster) -> None:
-    """Every look at it is a prefix of what it becomes: no row lost, none twice, none torn."""
+    """Each read returns a prefix of the final log: no record is lost, repeated or torn."""
     topic = cluster.create("growing", segment_bytes=1024 * 1024)
-    looks: list[int] = []
+    counts: list[int] = []
 
-    def look() -> None:
-        seen = rows(cluster.log(topic).read(columns=ROW_COLUMNS))
-        assert [row.offset for row in seen] == list(range(len(seen)))
-        assert all(row.value is None or int(row.value.split(b":")[0]) == row.offset for row in seen)
-        looks.append(len(seen))
+    def read() -> None:
+        records = rows(cluster.log(topic).read(columns=ROW_COLUMNS))
+        assert [row.offset for row in records] == list(range(len(records)))
+        assert all(row.value is None or int(row.value.split(b":")[0]) == row.offset for row in records)
+        counts.append(len(records))
 
     total = 60_000
-    _while(look, lambda: cluster.send(topic, total, value_bytes=100, batch_size=4000))
-    assert looks == sorted(looks)
-    assert len(set(looks)) > 2, "the log never grew while it was read"
+    _read_during(lambda: cluster.send(topic, total, value_bytes=100, batch_size=4000), read)
+    assert counts == sorted(counts)
+    assert len(set(counts)) > 2, "the log never grew while it was read"
     consumed = cluster.consume(topic)
     log = cluster.log_up_to(topic, total)
     assert len(log.segments) > 4
@@ -64,17 +64,17 @@ def test_a_log_that_is_compacted_under_the_reader_keeps_every_latest_value(clust
         file_delete_delay_ms=0,
     )
 
-    def look() -> None:
+    def read() -> None:
         log = cluster.log(topic)
-        seen = rows(log.read(columns=ROW_COLUMNS))
-        offsets = [row.offset for row in seen]
+        records = rows(log.read(columns=ROW_COLUMNS))
+        offsets = [row.offset for row in records]
         assert offsets == sorted(set(offsets)), "a record was read twice, or out of order"
         latest = {}
-        for row in seen:
+        for row in records:
             assert row.value is not None
             assert int(row.value.split(b":")[0]) == row.offset
             latest[row.key] = row.offset
-        # The last value of a key below the high watermark is not compacted away before there is a newer one.
+        # Compaction keeps the last value of a key below the high watermark until there is a newer one.
         end, now = log.high_watermark, cluster.log(topic).high_watermark
         for n in range(max(0, end - keys), end):
             assert latest.get(b"k%d" % (n % keys)) == n or n + keys < now
@@ -83,51 +83,51 @@ def test_a_log_that_is_compacted_under_the_reader_keeps_every_latest_value(clust
         cluster.send(topic, total, keys=keys, plain=True, value_bytes=100, batch_size=4000)
         eventually(lambda: len(cluster.consume(topic).rows), lambda count: count < total // 2)
 
-    _while(look, work)
-    # The active segment is never compacted, so the log comes to rest.
-    quiet = eventually(
+    _read_during(work, read)
+    # The active segment is never compacted, so at some point the log no longer changes.
+    final = eventually(
         lambda: (
             cluster.consume(topic).rows,
             rows(cluster.log_up_to(topic, total).read(columns=ROW_COLUMNS)),
         ),
         lambda both: both[0] == both[1],
     )
-    assert len(quiet[0]) < total // 2
+    assert len(final[0]) < total // 2
 
 
-def test_records_deleted_under_the_reader_are_missed_from_the_start_only_or_named(cluster: Cluster) -> None:
+def test_records_deleted_under_the_reader_are_missing_at_the_start_only_or_reported(cluster: Cluster) -> None:
     total = 60_000
     topic = cluster.create("deleted", segment_bytes=1024 * 1024, file_delete_delay_ms=0)
     cluster.send(topic, total, value_bytes=100, batch_size=4000)
     cluster.log_up_to(topic, total)
-    done = 0
+    complete_reads = 0
 
     def delete() -> None:
         for before in range(1000, total, 1000):
             cluster.delete_records(topic, before)
         eventually(lambda: cluster.log(topic).log_start_offset, lambda start: start == total - 1000)
 
-    def look() -> None:
-        nonlocal done
+    def read() -> None:
+        nonlocal complete_reads
         log = cluster.log(topic)
         try:
-            seen = rows(log.read(columns=ROW_COLUMNS))
-        except FileNotFoundError as error:  # a segment went before it was come to
+            records = rows(log.read(columns=ROW_COLUMNS))
+        except FileNotFoundError as error:  # a segment was deleted before it was read
             assert "Plan the read again" in str(error)
             return
-        offsets = [row.offset for row in seen]
+        offsets = [row.offset for row in records]
         assert offsets == list(range(total - len(offsets), total))
-        done += 1
+        complete_reads += 1
 
-    _while(look, delete)
-    assert done
+    _read_during(delete, read)
+    assert complete_reads
     consumed = cluster.consume(topic)
     log = cluster.log(topic)
     assert (log.log_start_offset, log.log_end_offset) == (consumed.start, consumed.end)
     assert rows(log.read(columns=ROW_COLUMNS)) == consumed.rows
 
 
-def test_offsets_by_time_are_those_a_broker_gives(cluster: Cluster) -> None:
+def test_offsets_by_time_equal_those_of_a_broker(cluster: Cluster) -> None:
     topic = cluster.create("times", segment_bytes=1024 * 1024)
     cluster.send(topic, 20_000, value_bytes=200, batch_size=4000)
     log = cluster.log_up_to(topic, 20_000)
@@ -135,8 +135,8 @@ def test_offsets_by_time_are_those_a_broker_gives(cluster: Cluster) -> None:
         assert log.offset_for_timestamp(timestamp) == cluster.offset_for_timestamp(topic, timestamp)
 
 
-def _while(look: Callable[[], Any], work: Callable[[], Any]) -> None:
-    """Look again and again while `work` goes on, and once after; what goes wrong in either is raised."""
+def _read_during(work: Callable[[], Any], read: Callable[[], Any]) -> None:
+    """Call `read` repeatedly while `work` runs, and once after it. Raise the errors of both."""
     failures: list[BaseException] = []
 
     def run() -> None:
@@ -149,8 +149,8 @@ def _while(look: Callable[[], Any], work: Callable[[], Any]) -> None:
     worker.start()
     try:
         while worker.is_alive():
-            look()
-        look()
+            read()
+        read()
     finally:
         worker.join()
     if failures:

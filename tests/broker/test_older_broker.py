@@ -1,4 +1,4 @@
-"""Logs that we wrote for a broker of the line before: served, gone on with, and loaded after a crash."""
+"""A broker of the previous major version serves logs that kafkalog wrote, appends, and recovers them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from native_log import LogDir
 
 from .cluster import Cluster, Consumed
 from .test_write import CODECS, LEVELS, NOW, SMALL, T0, plain, transactions, with_codec
-from .written import Written
+from .written_log import WrittenLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 
-def with_codecs(log: Written) -> None:
+def with_codecs(log: WrittenLog) -> None:
     for codec in CODECS:
         with_codec(codec)(log)
 
 
 CASES = {"codecs": with_codecs, "transactions": transactions, "continued": plain}
 EXTENDED = ["transactions", "continued"]
-"""These the broker goes on with."""
+"""Topics that the broker appends to."""
 
 
 class Outcome(NamedTuple):
-    written: Written
+    written: WrittenLog
     consumed: dict[str, Consumed]
     offsets_by_time: dict[int, int | None]
-    after_the_kill: Consumed
+    after_kill: Consumed
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +55,21 @@ def outcomes(broker: Cluster) -> dict[str, Outcome]:
     with LogDir(broker.log_dir) as logs:
         for topic, write in CASES.items():
             log = logs.partition(topic, 0, config=SMALL)
-            written[topic] = Written(log, *(before if topic == "continued" else ()))
-            if topic == "continued":  # the broker's marker has the time it was written
+            written[topic] = WrittenLog(log, *(before if topic == "continued" else ()))
+            if topic == "continued":  # the broker's marker has the time when it was written
                 written[topic].markers.append((2500, NOW))
             write(written[topic])
     consumed, by_time = {}, {}
-    for topic, one in written.items():
+    for topic, expected in written.items():
         consumed[topic] = {level: broker.consume(topic, level) for level in LEVELS}
-        times = [0, T0, 2**42, *(row.timestamp_ms + 1 for row in one.rows[:: len(one.rows) // 4])]
+        times = [0, T0, 2**42, *(row.timestamp_ms + 1 for row in expected.rows[:: len(expected.rows) // 4])]
         by_time[topic] = {time: broker.offset_for_timestamp(topic, time) for time in times}
         if topic in EXTENDED:
-            broker.send(topic, 100, first=one.end, batch_size=1000)
-    assert broker.complaints() == []
+            broker.send(topic, 100, first=expected.end, batch_size=1000)
+    assert broker.log_problems() == []
     broker.stop(cleanly=False)
     after = {topic: broker.consume(topic) for topic in CASES}
-    assert broker.complaints() == []
+    assert broker.log_problems() == []
     return {topic: Outcome(written[topic], consumed[topic], by_time[topic], after[topic]) for topic in CASES}
 
 
@@ -87,8 +87,8 @@ def test_offsets_by_time_are_right(outcomes: dict[str, Outcome], topic: str) -> 
 
 
 @pytest.mark.parametrize("topic", CASES)
-def test_after_the_broker_was_killed_all_is_there(outcomes: dict[str, Outcome], topic: str) -> None:
-    written, after = outcomes[topic].written, outcomes[topic].after_the_kill
+def test_no_record_is_lost_when_the_broker_is_killed(outcomes: dict[str, Outcome], topic: str) -> None:
+    written, after = outcomes[topic].written, outcomes[topic].after_kill
     assert after.rows[: len(written.rows)] == written.rows
-    added = [one.offset for one in after.rows[len(written.rows) :]]
+    added = [record.offset for record in after.rows[len(written.rows) :]]
     assert added == list(range(written.end, written.end + 100 * (topic in EXTENDED)))

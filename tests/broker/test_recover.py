@@ -1,4 +1,4 @@
-"""A log directory that a killed broker left, damaged on top of it: recovered by us, and by a broker."""
+"""kafkalog and a broker recover the damaged log directory of a killed broker in the same way."""
 
 from __future__ import annotations
 
@@ -18,18 +18,24 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-TOPICS = ["untouched", "torn", "flipped", "zeros", "transactions", "no-indexes", "begun-anew"]
+TOPICS = ["untouched", "torn", "flipped", "zeros", "transactions", "no-indexes", "empty-log"]
 INDEXES = ("index", "timeindex", "txnindex")
 FILES = ("log", *INDEXES, "snapshot")
 LEVELS = ["read_uncommitted", "read_committed"]
 
 
 class Recovered(NamedTuple):
-    """What lies in each topic's directory after a clean stop, and what consumers get."""
+    """A log directory after a clean stop of its broker.
+
+    Attributes:
+        files: content by topic and name.
+        consumed: what consumers got before the stop, by topic and isolation level.
+        log_problems: warnings and errors of the broker.
+    """
 
     files: dict[str, dict[str, bytes]]
     consumed: dict[tuple[str, str], Consumed]
-    complaints: list[str]
+    log_problems: list[str]
 
 
 def logs_of(log_dir: Path, topic: str) -> list[Path]:
@@ -48,10 +54,10 @@ def damage(log_dir: Path) -> None:
     for kind in INDEXES:
         for index in (log_dir / "no-indexes-0").glob(f"*.{kind}"):
             index.unlink()
-    logs_of(log_dir, "begun-anew")[0].write_bytes(b"")
-    for later in logs_of(log_dir, "begun-anew")[1:]:
+    logs_of(log_dir, "empty-log")[0].write_bytes(b"")
+    for later in logs_of(log_dir, "empty-log")[1:]:
         later.unlink()
-    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nbegun-anew 0 700\n")
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nempty-log 0 700\n")
     (log_dir / "recovery-point-offset-checkpoint").unlink()
     stray = log_dir / "untouched-0" / f"{99999:020d}"
     stray.with_suffix(".log.cleaned").write_bytes(b"cut short")
@@ -60,7 +66,7 @@ def damage(log_dir: Path) -> None:
 
 @pytest.fixture(scope="module")
 def crashed(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Left by a broker that was killed, and damaged."""
+    """Write logs with a broker, kill it, and damage the logs."""
     cluster = Cluster(tmp_path_factory.mktemp("crashed") / "logs", class_path)
     try:
         for topic in TOPICS:
@@ -82,15 +88,15 @@ def crashed(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cluster.log_dir
 
 
-def served(log_dir: Path, class_path: str) -> Recovered:
-    """Started on it and stopped again."""
+def serve(log_dir: Path, class_path: str) -> Recovered:
+    """Start a broker, consume all topics, and stop it."""
     cluster = Cluster(log_dir, class_path)
     try:
         consumed = {(topic, level): cluster.consume(topic, level) for topic in TOPICS for level in LEVELS}
-        complaints = cluster.complaints()
+        log_problems = cluster.log_problems()
     finally:
         cluster.stop()
-    return Recovered(files_of(log_dir), consumed, complaints)
+    return Recovered(files_of(log_dir), consumed, log_problems)
 
 
 def files_of(log_dir: Path) -> dict[str, dict[str, bytes]]:
@@ -107,7 +113,7 @@ def files_of(log_dir: Path) -> dict[str, dict[str, bytes]]:
 @pytest.fixture(scope="module")
 def by_broker(crashed: Path, class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Recovered:
     copy = shutil.copytree(crashed, tmp_path_factory.mktemp("by-broker") / "logs")
-    return served(copy, class_path)
+    return serve(copy, class_path)
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +130,7 @@ def ours(by_us: Path) -> dict[str, dict[str, bytes]]:
 
 @pytest.fixture(scope="module")
 def ours_served(by_us: Path, ours: dict[str, dict[str, bytes]], class_path: str) -> Recovered:
-    return served(by_us, class_path)
+    return serve(by_us, class_path)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -133,37 +139,37 @@ def test_the_same_files_are_left(topic: str, ours: dict[str, dict[str, bytes]], 
     for kind in ("log", *INDEXES):
         names = {name for name in (*ours[topic], *theirs) if name.endswith(f".{kind}")}
         assert {name: ours[topic].get(name) for name in names} == {name: theirs.get(name) for name in names}
-    if topic == "begun-anew":
+    if topic == "empty-log":
         return
     last = max(name for name in theirs if name.endswith(".snapshot"))
-    ours_of, theirs_of = (
-        {one.producer_id: one for one in parse_snapshot(files[last])} for files in (ours[topic], theirs)
+    our_producers, their_producers = (
+        {entry.producer_id: entry for entry in parse_snapshot(files[last])} for files in (ours[topic], theirs)
     )
-    epochs_of = {
-        files is theirs: parse_leader_epochs(files["leader-epoch-checkpoint"].decode())
-        for files in (ours[topic], theirs)
-    }
-    # The start of the broker that recovered it is an epoch of its own.
-    assert epochs_of[True][: len(epochs_of[False])] == epochs_of[False]
-    assert epochs_of[False]
-    assert theirs_of.items() <= ours_of.items()  # a broker forgets producers whose records are a day old
-    assert theirs_of
+    our_epochs, their_epochs = (
+        parse_leader_epochs(files["leader-epoch-checkpoint"].decode()) for files in (ours[topic], theirs)
+    )
+    # The broker begins a leader epoch when it starts.
+    assert their_epochs[: len(our_epochs)] == our_epochs
+    assert our_epochs
+    # A broker forgets producers whose records are a day old.
+    assert their_producers.items() <= our_producers.items()
+    assert their_producers
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_broker_serves_the_same(
+def test_a_broker_serves_the_same_records(
     topic: str, level: str, by_broker: Recovered, ours_served: Recovered
 ) -> None:
-    found = ours_served.consumed[topic, level]
-    assert found == by_broker.consumed[topic, level]
-    assert found.rows or topic == "begun-anew"
+    consumed = ours_served.consumed[topic, level]
+    assert consumed == by_broker.consumed[topic, level]
+    assert consumed.rows or topic == "empty-log"
 
 
-def test_the_broker_finds_nothing_left_to_mend(
+def test_the_broker_has_nothing_left_to_repair(
     ours: dict[str, dict[str, bytes]], ours_served: Recovered
 ) -> None:
-    assert ours_served.complaints == []
+    assert ours_served.log_problems == []
     for topic in TOPICS:
         logs = {name: data for name, data in ours_served.files[topic].items() if name.endswith(".log")}
         assert logs == {name: data for name, data in ours[topic].items() if name.endswith(".log")}

@@ -1,4 +1,4 @@
-"""Transactions: committed, aborted and still open."""
+"""Read committed, aborted and open transactions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEVELS = ["read_uncommitted", "read_committed"]
 
 @pytest.fixture(scope="module")
 def topic(cluster: Cluster) -> str:
-    """Committed and aborted transactions beside plain records, and one that stays open."""
+    """Write committed, aborted and open transactions, and records without a transaction."""
     topic = cluster.create("transactions", segment_bytes=1024 * 1024)
     first = 0
     for round_number, end in enumerate(["commit", "abort", "abort", "commit", "abort"]):
@@ -33,19 +33,23 @@ def topic(cluster: Cluster) -> str:
 
 
 @pytest.mark.parametrize("isolation_level", LEVELS)
-def test_a_live_log_gives_what_a_consumer_gets(cluster: Cluster, topic: str, isolation_level: str) -> None:
+def test_the_log_of_a_running_broker_gives_what_a_consumer_gets(
+    cluster: Cluster, topic: str, isolation_level: str
+) -> None:
     uncommitted, consumed = cluster.consume(topic), cluster.consume(topic, isolation_level)
     log = cluster.log_up_to(topic, uncommitted.end)
     read = log.read(columns=ROW_COLUMNS, isolation_level=isolation_level)
     assert rows(read) == consumed.rows
     if isolation_level == "read_committed":
         assert log.last_stable_offset == consumed.end < uncommitted.end
-        # what was aborted, and all from the open transaction on, is not there
+        # without aborted records, and without all records from the open transaction on
         assert len(consumed.rows) == 2 * 3000 + 5 * 500
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["clean stop", "killed"])
-def test_a_log_left_behind_gives_what_its_broker_gave(cluster: Cluster, topic: str, cleanly: bool) -> None:
+def test_the_log_of_a_stopped_broker_gives_what_a_consumer_got(
+    cluster: Cluster, topic: str, cleanly: bool
+) -> None:
     consumed = {level: cluster.consume(topic, level) for level in LEVELS}
     cluster.log_up_to(topic, consumed["read_uncommitted"].end)
     cluster.stop(cleanly=cleanly)

@@ -1,4 +1,4 @@
-"""Logs written and cleaned through Spark, served, gone on with and recovered by a broker."""
+"""A broker serves logs that Spark wrote, compacted and retained, appends to them, and recovers them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark.conftest import spark  # noqa: F401
 
 from .cluster import ROW_COLUMNS, Cluster, Consumed, Row, rows
 from .files import contents, dump_log, remove_derived
-from .written import row, to_arrow
+from .written_log import row, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,8 +29,8 @@ T0 = 1_700_000_000_000
 COUNT = 3000
 PARTITIONS = 3
 TOPICS = {"batch": PARTITIONS, "stream": PARTITIONS, "continued": 1, "elsewhere": 1}
-"""With their partitions. The last one Spark makes in a log directory of its own, from where it is moved."""
-CLEANED = ["compacted", "retained"]
+"""Numbers of partitions. Spark creates the last topic in a log directory of its own; the test moves it."""
+CLEANED_UP = ["compacted", "retained"]
 SETTINGS = {"segment.bytes": 20_000, "index.interval.bytes": 3000, "kafka.batch.size": 2000}
 CODECS = {"batch": "zstd", "stream": "none", "continued": "lz4", "elsewhere": "gzip"}
 
@@ -41,9 +41,9 @@ def records() -> list[Row]:
 
 def data_frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:  # noqa: F811
     schema = "key binary, value binary, time_ms long, headers array<struct<key:string,value:binary>>"
-    some = [(one.key, one.value, one.timestamp_ms, one.headers) for one in rows]
+    values = [(record.key, record.value, record.timestamp_ms, record.headers) for record in rows]
     columns = "key", "value", "timestamp_millis(time_ms) timestamp", "headers"
-    return spark.createDataFrame(some, schema).selectExpr(*columns).repartition(4)
+    return spark.createDataFrame(values, schema).selectExpr(*columns).repartition(4)
 
 
 def options(topic: str) -> dict[str, Any]:
@@ -58,18 +58,22 @@ def broker(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 class Written(NamedTuple):
-    """By topic and partition: what is read there, and the files."""
+    """What Spark wrote, by topic and partition: the records read back, and the files.
+
+    Attributes:
+        dumped: output and error output of kafka-dump-log.
+        cleaned_up: the records that must be left of the topics in CLEANED_UP.
+    """
 
     rows: dict[tuple[str, int], list[Row]]
     files: dict[tuple[str, int], dict[str, bytes]]
     dumped: tuple[str, str]
-    cleaned: dict[str, list[Row]]
-    """What is left of the topics that Spark cleaned, by rules of our own."""
+    cleaned_up: dict[str, list[Row]]
 
 
 @pytest.fixture(scope="module")
 def written(broker: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Written:  # noqa: F811
-    for topic, partitions in (TOPICS | dict.fromkeys(CLEANED, 1)).items():
+    for topic, partitions in (TOPICS | dict.fromkeys(CLEANED_UP, 1)).items():
         broker.create(topic, partitions, index_interval_bytes=3000)
     broker.send("continued", 1000, value_bytes=40, batch_size=2000)
     broker.stop()
@@ -79,44 +83,50 @@ def written(broker: Cluster, spark: SparkSession, tmp_path_factory: pytest.TempP
         df.write.format("kafkalog").mode("append").options(**options(topic)).save(str(broker.log_dir))
     write_stream(spark, df, folder, broker.log_dir)
     df.write.format("kafkalog").mode("append").options(**options("elsewhere")).save(str(folder / "logs"))
-    bring(folder / "logs" / "elsewhere-0", broker.log_dir / "elsewhere-0")
+    replace_log(broker.log_dir / "elsewhere-0", folder / "logs" / "elsewhere-0")
     logs = LogDir(broker.log_dir)
-    found = {}
+    records_read = {}
     for topic, partitions in TOPICS.items():
         for partition in range(partitions):
-            found[topic, partition] = rows(logs.partition(topic, partition).read(columns=ROW_COLUMNS))
-    paths = {key: logs.partition(*key).path for key in found}
+            log = logs.partition(topic, partition)
+            records_read[topic, partition] = rows(log.read(columns=ROW_COLUMNS))
+    paths = {key: logs.partition(*key).path for key in records_read}
     files = {key: contents(path) for key, path in paths.items()}
-    dumped, cleaned = dump_log(broker.broker, paths.values()), clean(spark, broker.log_dir)
-    # Writes that are not committed yet: of a topic that is there, and of one that is not.
+    dumped, cleaned_up = dump_log(broker.broker, paths.values()), clean_up(spark, broker.log_dir)
+    # Stage writes without a commit, to an existing topic and to a new one.
     for topic in ("batch", "not-there"):
         staged_job(broker.log_dir, 0, 1000, topic=topic)
-    return Written(found, files, dumped, cleaned)
+    return Written(records_read, files, dumped, cleaned_up)
 
 
-def clean(spark: SparkSession, log_dir: Path) -> dict[str, list[Row]]:  # noqa: F811
+def clean_up(spark: SparkSession, log_dir: Path) -> dict[str, list[Row]]:  # noqa: F811
+    """Write, compact and retain; return the records that must be left."""
     df = data_frame(spark, [row(n, T0 + n, with_key=True) for n in range(COUNT)])
     before = {}
-    for topic in CLEANED:
+    for topic in CLEANED_UP:
         df.write.format("kafkalog").mode("append").options(**options(topic)).save(str(log_dir))
         log = LogDir(log_dir).partition(topic, 0)
-        before[topic] = rows(log.read(columns=ROW_COLUMNS)), [one.base_offset for one in log.segments]
+        base_offsets = [segment.base_offset for segment in log.segments]
+        before[topic] = rows(log.read(columns=ROW_COLUMNS)), base_offsets
     always = {"min.cleanable.dirty.ratio": 0, "segment.bytes": 2**20}
-    told = compact(spark, str(log_dir), topics=["compacted"], config=always).collect()
-    assert [one.status for one in told] == ["cleaned"]
-    found, bases = before["compacted"]
-    newest = {one.key: one.offset for one in found if one.offset < bases[-1]}
-    left = [one for one in found if one.offset >= bases[-1] or newest[one.key] == one.offset]
+    report = compact(spark, str(log_dir), topics=["compacted"], config=always).collect()
+    assert [partition.status for partition in report] == ["cleaned"]
+    all_records, bases = before["compacted"]
+    newest = {record.key: record.offset for record in all_records if record.offset < bases[-1]}
+    compacted = [
+        record for record in all_records if record.offset >= bases[-1] or newest[record.key] == record.offset
+    ]
     by_size = {"retention.bytes": 30_000, "retention.ms": -1}
     retain(spark, str(log_dir), topics=["retained"], config=by_size).collect()
     first = LogDir(log_dir).partition("retained", 0).log_start_offset
-    found, bases = before["retained"]
+    all_records, bases = before["retained"]
     assert first in bases[1:]
-    return {"compacted": left, "retained": [one for one in found if one.offset >= first]}
+    retained = [record for record in all_records if record.offset >= first]
+    return {"compacted": compacted, "retained": retained}
 
 
 def write_stream(spark: SparkSession, df: DataFrame, folder: Path, log_dir: Path) -> None:  # noqa: F811
-    """As a stream of several micro-batches."""
+    """Write a stream of several micro-batches."""
     df.repartition(3).write.parquet(str(folder / "in"))
     stream = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
     writer = stream.writeStream.format("kafkalog").options(**options("stream"))
@@ -124,33 +134,33 @@ def write_stream(spark: SparkSession, df: DataFrame, folder: Path, log_dir: Path
     query.start(str(log_dir)).awaitTermination()
 
 
-def bring(partition: Path, to: Path) -> None:
-    """Move a log into the place of an empty one, which the broker knows by its topic's id."""
-    for path in to.iterdir():
-        if path.name != "partition.metadata":
-            path.unlink()
+def replace_log(partition: Path, by: Path) -> None:
+    """Replace an empty log by another, and keep partition.metadata, which has the topic id of the broker."""
     for path in partition.iterdir():
         if path.name != "partition.metadata":
-            path.rename(to / path.name)
+            path.unlink()
+    for path in by.iterdir():
+        if path.name != "partition.metadata":
+            path.rename(partition / path.name)
 
 
 def without_offsets(rows: Sequence[Row]) -> list[str]:
-    return sorted(str(one._replace(offset=0)) for one in rows)
+    return sorted(str(record._replace(offset=0)) for record in rows)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_all_rows_are_there(written: Written, topic: str) -> None:
-    found = [one for (name, _), rows in written.rows.items() if name == topic for one in rows]
-    ours = [one for one in found if one.timestamp_ms >= T0]
+def test_all_rows_are_written(written: Written, topic: str) -> None:
+    in_topic = [record for (name, _), rows in written.rows.items() if name == topic for record in rows]
+    ours = [record for record in in_topic if record.timestamp_ms >= T0]
     assert without_offsets(ours) == without_offsets(records())
-    assert len(found) - len(ours) == (1000 if topic == "continued" else 0)
+    assert len(in_topic) - len(ours) == (1000 if topic == "continued" else 0)
 
 
-def test_the_dump_tool_finds_every_record_and_no_fault(written: Written) -> None:
-    said, complaints = written.dumped
-    assert complaints == ""
-    assert "isvalid: false" not in said
-    assert said.count("\n| offset: ") == sum(map(len, written.rows.values()))
+def test_the_dump_tool_prints_every_record_and_no_error(written: Written) -> None:
+    output, errors = written.dumped
+    assert errors == ""
+    assert "isvalid: false" not in output
+    assert output.count("\n| offset: ") == sum(map(len, written.rows.values()))
 
 
 class Served(NamedTuple):
@@ -161,10 +171,10 @@ class Served(NamedTuple):
 
 @pytest.fixture(scope="module")
 def served(broker: Cluster, written: Written) -> Served:
-    """At first as we left the directory; then a broker is killed, and all but the batches is removed."""
+    """Consume, kill the broker, remove everything except batches, and consume again."""
     first = {key: broker.consume(key[0], partition=key[1]) for key in written.rows}
     broker.send("continued", 100, first=10_000)
-    assert broker.complaints() == []
+    assert broker.log_problems() == []
     broker.stop(cleanly=False)
     paths = {key: broker.log_dir / f"{key[0]}-{key[1]}" for key in written.rows}
     remove_derived(paths.values())
@@ -174,25 +184,27 @@ def served(broker: Cluster, written: Written) -> Served:
     return Served(first, recovered, {key: contents(path) for key, path in paths.items()})
 
 
-def test_a_broker_passes_over_what_is_only_staged(broker: Cluster, served: Served) -> None:
+def test_a_broker_ignores_staged_files(broker: Cluster, served: Served) -> None:
     names = [path.name for path in broker.log_dir.rglob("*")]
     assert len([name for name in names if name.startswith(".kafkalog-write-")]) == 2, "of topic batch"
-    assert not [name for name in names if name.startswith("not-there")], "to a broker it was deleted"
+    assert not [name for name in names if name.startswith("not-there")], (
+        "a broker takes it for a deleted topic"
+    )
 
 
 def test_a_consumer_gets_every_row(written: Written, served: Served) -> None:
-    for key, found in written.rows.items():
-        assert served.first[key] == Consumed(0, len(found), found)
+    for key, expected in written.rows.items():
+        assert served.first[key] == Consumed(0, len(expected), expected)
 
 
-def test_after_a_crash_all_is_there(written: Written, served: Served) -> None:
-    for key, found in written.rows.items():
+def test_no_record_is_lost_in_a_crash(written: Written, served: Served) -> None:
+    for key, expected in written.rows.items():
         added = 100 if key[0] == "continued" else 0
-        assert served.recovered[key].rows[: len(found)] == found
-        assert served.recovered[key].end == len(found) + added == len(served.recovered[key].rows)
+        assert served.recovered[key].rows[: len(expected)] == expected
+        assert served.recovered[key].end == len(expected) + added == len(served.recovered[key].rows)
 
 
-def test_the_brokers_recovery_makes_the_files_that_we_wrote(written: Written, served: Served) -> None:
+def test_the_brokers_recovery_writes_the_same_files(written: Written, served: Served) -> None:
     # Each micro-batch closes the log, with a time index entry for its end.
     whole = (".log", "index")
     kinds = {"batch": whole, "elsewhere": whole, "stream": (".log", ".index"), "continued": ()}
@@ -203,18 +215,18 @@ def test_the_brokers_recovery_makes_the_files_that_we_wrote(written: Written, se
                 assert served.files[key][name] == ours[name], (key, name)
 
 
-def test_a_write_cut_short_is_not_taken_back_from_a_broker_that_went_on_with_it(
+def test_an_interrupted_write_is_not_rolled_back_after_a_broker_has_appended_to_it(
     broker: Cluster, served: Served
 ) -> None:
-    """A broker knows nothing of writes that are all or nothing: what it finds it serves, and appends to."""
-    found = broker.consume("batch").rows
+    """A broker does not know write intents: it serves the records of the interrupted write and appends."""
+    before = broker.consume("batch").rows
     broker.stop()
-    subprocess.run([sys.executable, "-c", CUT_SHORT, str(broker.log_dir)], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-c", INTERRUPTED_WRITE, str(broker.log_dir)], cwd=ROOT, check=True)
     seen = rows(LogDir(broker.log_dir).partition("batch", 0).read(columns=ROW_COLUMNS))
-    assert seen == found, "readers see it as it was"
+    assert seen == before, "kafkalog's readers ignore the interrupted write"
     partial = broker.consume("batch").rows
-    assert partial[: len(found)] == found
-    assert len(partial) > len(found)
+    assert partial[: len(before)] == before
+    assert len(partial) > len(before)
     broker.send("batch", 50)
     all_rows = broker.consume("batch").rows
     assert len(all_rows) == len(partial) + 50
@@ -225,16 +237,18 @@ def test_a_write_cut_short_is_not_taken_back_from_a_broker_that_went_on_with_it(
     assert broker.consume("batch").rows[:-1] == all_rows
 
 
-@pytest.mark.parametrize("topic", CLEANED)
-def test_what_spark_cleaned_is_served(broker: Cluster, written: Written, served: Served, topic: str) -> None:
+@pytest.mark.parametrize("topic", CLEANED_UP)
+def test_the_broker_serves_what_spark_compacted_and_retained(
+    broker: Cluster, written: Written, served: Served, topic: str
+) -> None:
     consumed = broker.consume(topic)
-    assert consumed.rows == written.cleaned[topic]
+    assert consumed.rows == written.cleaned_up[topic]
     assert 0 < len(consumed.rows) < COUNT == consumed.end
     assert consumed.start == (consumed.rows[0].offset if topic == "retained" else 0)
 
 
 ROOT = Path(__file__).parents[2]
-CUT_SHORT = """
+INTERRUPTED_WRITE = """
 import os, signal, sys
 from native_log.checkpoints.write_intent import WriteIntent
 from native_log.publish.commit import commit

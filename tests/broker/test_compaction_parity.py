@@ -1,8 +1,7 @@
-"""Logs of everything in any order, cleaned by us, and copies of them cleaned by a broker: the same comes of
-both.
+"""Compacting random logs with kafkalog and copies of them with a broker gives the same logs.
 
-What happens, in this order: a broker makes the topics and stops; we write logs, copy them, and clean one of
-each two; a broker cleans the other; then once more, with more records behind.
+The steps: A broker creates the topics and stops. kafkalog writes logs, copies them, and compacts the
+originals. A broker compacts the copies. All this is done twice, the second time with more records.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from native_log.records import scan
 from tests.records.build import ABORT, COMMIT, marker
 
 from .cluster import Cluster, eventually
-from .written import HEADERS
+from .written_log import HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +40,7 @@ pytestmark = pytest.mark.broker
 NOW = time.time_ns() // 1_000_000 - 3_600_000
 TOPICS = [f"random-{seed}" for seed in range(8)]
 CODECS = ["none", "none", "gzip", "snappy", "lz4", "zstd"]
-CLEANING = {"min.cleanable.dirty.ratio": 0.001, "segment.bytes": 2**20, "index.interval.bytes": 2000}
+COMPACTION = {"min.cleanable.dirty.ratio": 0.001, "segment.bytes": 2**20, "index.interval.bytes": 2000}
 LOGS = {"segment.bytes": 30_000, "index.interval.bytes": 2000}
 
 
@@ -49,73 +48,75 @@ def twin(topic: str) -> str:
     return f"{topic}-by-the-broker"
 
 
-def records(some: random.Random, count: int, keys: int, value_bytes: int) -> pa.RecordBatch:
+def random_records(rnd: random.Random, count: int, keys: int, value_bytes: int) -> pa.RecordBatch:
     rows = range(count)
     return pa.record_batch(
         {
-            "key": [b"k%d" % some.randrange(keys) for _ in rows],
+            "key": [b"k%d" % rnd.randrange(keys) for _ in rows],
             "value": pa.array(
-                [None if some.random() < 0.15 else some.randbytes(value_bytes) for _ in rows], pa.binary()
+                [None if rnd.random() < 0.15 else rnd.randbytes(value_bytes) for _ in rows], pa.binary()
             ),
-            "timestamp": [NOW + some.randrange(1000) for _ in rows],
+            "timestamp": [NOW + rnd.randrange(1000) for _ in rows],
             "headers": pa.array(
-                [None if some.random() < 0.7 else [{"key": "h", "value": b"x"}] for _ in rows], HEADERS
+                [None if rnd.random() < 0.7 else [{"key": "h", "value": b"x"}] for _ in rows], HEADERS
             ),
         }
     )
 
 
-def write(log: PartitionLog, some: random.Random, first_id: int) -> None:
-    """Records of no producer, of idempotent ones, and of transactions: most end.
+def write(log: PartitionLog, rnd: random.Random, first_id: int) -> None:
+    """Write records without a producer, of idempotent producers, and of transactions, of which most end.
 
     Args:
-        first_id: of 10 producers that have not written yet.
+        first_id: the first of 10 producer ids that have not been used yet.
     """
-    keys, value_bytes = some.choice([5, 50, 400]), some.choice([0, 60, 1000])
+    keys, value_bytes = rnd.choice([5, 50, 400]), rnd.choice([0, 60, 1000])
     sequences: dict[int, int] = {}
     is_open: set[int] = set()
 
-    def append(producer_id: int | None = None, **how: Any) -> None:
-        count = some.randrange(1, 25)
+    def append(producer_id: int | None = None, **options: Any) -> None:
+        count = rnd.randrange(1, 25)
         if producer_id is not None:
-            how |= {"producer_id": producer_id, "base_sequence": sequences.get(producer_id, 0)}
-            how["producer_epoch"] = 0
-            sequences[producer_id] = how["base_sequence"] + count
-        batch_size = some.choice([300, 2000, 9000])
-        log.append(records(some, count, keys, value_bytes), batch_size=batch_size, **how)
+            options |= {"producer_id": producer_id, "base_sequence": sequences.get(producer_id, 0)}
+            options["producer_epoch"] = 0
+            sequences[producer_id] = options["base_sequence"] + count
+        batch_size = rnd.choice([300, 2000, 9000])
+        log.append(random_records(rnd, count, keys, value_bytes), batch_size=batch_size, **options)
 
     def end(producer_id: int) -> None:
         is_open.discard(producer_id)
-        kind = some.choice([COMMIT, ABORT])
+        kind = rnd.choice([COMMIT, ABORT])
         log.append_batches(marker(0, producer_id, kind, timestamp=NOW), origin="coordinator")
 
-    for _ in range(some.choice([60, 120])):
-        match some.choice(["plain", "idempotent", "transaction", "transaction", "end", "empty"]):
+    for _ in range(rnd.choice([60, 120])):
+        match rnd.choice(["plain", "idempotent", "transaction", "transaction", "end", "empty"]):
             case "plain":
-                append(compression=some.choice(CODECS))
+                append(compression=rnd.choice(CODECS))
             case "idempotent":
-                append(first_id + some.randrange(3))
+                append(first_id + rnd.randrange(3))
             case "transaction":
-                is_open.add(producer_id := first_id + 5 + some.randrange(4))
+                is_open.add(producer_id := first_id + 5 + rnd.randrange(4))
                 append(producer_id, is_transactional=True)
             case "end" if is_open:
-                end(some.choice(sorted(is_open)))
-            case "empty" if idle := [one for one in sequences if one >= first_id + 5 and one not in is_open]:
-                end(some.choice(idle))
+                end(rnd.choice(sorted(is_open)))
+            case "empty" if idle := [
+                number for number in sequences if number >= first_id + 5 and number not in is_open
+            ]:
+                end(rnd.choice(idle))
     for producer_id in sorted(is_open):
-        if some.random() < 0.9:
+        if rnd.random() < 0.9:
             end(producer_id)
 
 
 def copy(log_dir: Path, topic: str) -> None:
-    """The topic's log in the place of its twin's."""
-    to = log_dir / f"{twin(topic)}-0"
-    for path in to.iterdir():
+    """Replace the log of the topic's twin by a copy of the topic's log."""
+    target = log_dir / f"{twin(topic)}-0"
+    for path in target.iterdir():
         if path.name != "partition.metadata":
             path.unlink()
     for path in (log_dir / f"{topic}-0").iterdir():
         if path.name != "partition.metadata":
-            shutil.copy2(path, to)
+            shutil.copy2(path, target)
     for name in (RECOVERY_POINT_OFFSET_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):
         saved = read_offset_checkpoint(log_dir / name)
         if (topic, 0) in saved:
@@ -123,20 +124,20 @@ def copy(log_dir: Path, topic: str) -> None:
 
 
 def contents(log_dir: Path, topic: str) -> dict[str, Any]:
-    """Its batches and aborted transactions, but for what depends on the compressor or on the time."""
-    found: dict[str, Any] = {
+    """Return batches and transaction indexes, without values that depend on the compressor or the time."""
+    content: dict[str, Any] = {
         path.name: path.read_bytes() for path in (log_dir / f"{topic}-0").glob("*.txnindex")
     }
     for path in (log_dir / f"{topic}-0").glob("*.log"):
-        found[path.name] = scan(path.read_bytes(), check_crcs=True).batches.to_pylist()
-        for batch in found[path.name]:
+        content[path.name] = scan(path.read_bytes(), check_crcs=True).batches.to_pylist()
+        for batch in content[path.name]:
             assert batch["isValid"]
             has_horizon = batch["deleteHorizonMs"] is not None
             batch["deleteHorizonMs"] = has_horizon
             differing = ["position", "crc"] + ["baseTimestamp"] * has_horizon
             for name in differing + ["sizeInBytes"] * (batch["compression"] != "none"):
                 del batch[name]
-    return found
+    return content
 
 
 def first_dirty_offsets(log_dir: Path, topics: list[str]) -> dict[str, int | None]:
@@ -160,7 +161,7 @@ def broker(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     cluster.stop()
 
 
-def test_a_brokers_cleaner_leaves_the_same(broker: Cluster) -> None:
+def test_a_brokers_cleaner_leaves_the_same_batches(broker: Cluster) -> None:
     rounds = 0
     for turn in range(2):
         with LogDir(broker.log_dir) as logs:
@@ -169,8 +170,8 @@ def test_a_brokers_cleaner_leaves_the_same(broker: Cluster) -> None:
                     write(log, random.Random(100 * turn + seed), 10 * turn)
         for topic in TOPICS:
             copy(broker.log_dir, topic)
-        told = compact(broker.log_dir, TOPICS, CLEANING).to_pylist()
-        ends = {twin(one["topic"]): one["endOffset"] for one in told if one["status"] == "cleaned"}
+        report = compact(broker.log_dir, TOPICS, COMPACTION).to_pylist()
+        ends = {twin(row["topic"]): row["endOffset"] for row in report if row["status"] == "cleaned"}
         for topic in TOPICS:
             broker.alter(twin(topic), min_cleanable_dirty_ratio=0.001)
 

@@ -1,4 +1,4 @@
-"""Logs that we write for a broker to serve, and what a consumer must get of them."""
+"""Write logs for a broker to serve, and track the records that a consumer must get."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def row(number: int, time_ms: int, value_bytes: int = 40, *, with_key: bool = False) -> Row:
-    """Record `number`: every 10th has no key, every 7th is a tombstone, every 3rd has headers."""
+    """Return record `number`: every 10th has no key, every 7th is a tombstone, every 3rd has headers."""
     key = None if number % 10 == 0 and not with_key else b"k%d" % (number % 97)
     value = None if number % 7 == 0 else b"%d:%s" % (number, random.Random(number).randbytes(value_bytes))
     headers: list[tuple[str, bytes | None]] = [("n", b"%d" % number), ("n", None), ("ünï", b"")]
@@ -31,7 +31,7 @@ def row(number: int, time_ms: int, value_bytes: int = 40, *, with_key: bool = Fa
 
 
 def to_arrow(rows: Iterable[Row]) -> pa.RecordBatch:
-    """The records of the rows, as `append` takes them."""
+    """Return a batch for `PartitionLog.append`."""
     rows = list(rows)
     headers = [r.headers and [{"key": name, "value": value} for name, value in r.headers] for r in rows]
     return pa.record_batch(
@@ -44,15 +44,16 @@ def to_arrow(rows: Iterable[Row]) -> pa.RecordBatch:
     )
 
 
-class Written:
-    """A log while we append to it.
+class WrittenLog:
+    """A log being written, and its expected content.
 
     Attributes:
-        rows: what a consumer gets.
-        committed: what one gets that reads committed transactions only.
-        markers: offset and time of control records that a lookup by time may name.
-        end, last_stable_offset: where either comes to its end.
-        stable_up_to: the latter, where transactions were not appended by `append`.
+        rows: the records that a consumer gets.
+        committed: the records of committed transactions and without transactions.
+        markers: offset and time of control records that a lookup by time may return.
+        end: the log end offset.
+        last_stable_offset: where a consumer of committed transactions stops.
+        stable_up_to: the last stable offset if `append` did not write the transactions, otherwise None.
     """
 
     def __init__(self, log: PartitionLog, rows: Iterable[Row] = (), committed: Iterable[Row] = ()) -> None:
@@ -73,32 +74,32 @@ class Written:
             return self.stable_up_to
         return min((rows[0].offset for rows in self._open.values()), default=self.end)
 
-    def append(self, rows: Iterable[Row], *, append_time_ms: int | None = None, **how: Any) -> None:
-        """Append records; offsets are given anew. With `producer_id` they are of its transaction."""
+    def append(self, rows: Iterable[Row], *, append_time_ms: int | None = None, **options: Any) -> None:
+        """Append records with new offsets. With `producer_id`, they belong to its transaction."""
         if append_time_ms is not None:
-            how["now_ms"] = append_time_ms
-        given = list(rows)
-        if "producer_id" in how:
-            how["is_transactional"] = True
-        first = self.log.append(to_arrow(given), **how)
-        done = [one._replace(offset=first + i) for i, one in enumerate(given)]
+            options["now_ms"] = append_time_ms
+        records = list(rows)
+        if "producer_id" in options:
+            options["is_transactional"] = True
+        first = self.log.append(to_arrow(records), **options)
+        records = [record._replace(offset=first + i) for i, record in enumerate(records)]
         if append_time_ms is not None:
-            done = [one._replace(timestamp_ms=append_time_ms, timestamp_type=1) for one in done]
-        self.rows += done
-        if "producer_id" in how:
-            self._open.setdefault(how["producer_id"], []).extend(done)
+            records = [r._replace(timestamp_ms=append_time_ms, timestamp_type=1) for r in records]
+        self.rows += records
+        if "producer_id" in options:
+            self._open.setdefault(options["producer_id"], []).extend(records)
         else:
-            self.committed += done
+            self.committed += records
 
     def append_encoded(self, batches: Buffer, rows: Iterable[Row]) -> None:
-        """Append the bytes of batches that a producer made of the rows."""
+        """Append batches that a producer encoded from the rows."""
         first = self.log.append_batches(batches)
-        done = [one._replace(offset=first + i) for i, one in enumerate(rows)]
-        self.rows += done
-        self.committed += done
+        records = [record._replace(offset=first + i) for i, record in enumerate(rows)]
+        self.rows += records
+        self.committed += records
 
     def append_replica(self, batches: bytes) -> None:
-        """Append batches as they are. What they hold is not added to `rows`."""
+        """Append batches with their offsets. The caller adds their records to `rows`."""
         self.log.append_batches(batches, origin="replication")
         for batch in scan(batches).batches.to_pylist():
             if batch["isControl"]:
@@ -106,16 +107,16 @@ class Written:
 
     def end_transaction(self, producer_id: int, time_ms: int, *, commit: bool, epoch: int = 0) -> None:
         kind = COMMIT if commit else ABORT
-        bytes_of = marker(0, producer_id, kind, epoch, time_ms)
-        self.markers.append((self.log.append_batches(bytes_of, origin="coordinator"), time_ms))
-        ended = self._open.pop(producer_id)
+        batch = marker(0, producer_id, kind, epoch, time_ms)
+        self.markers.append((self.log.append_batches(batch, origin="coordinator"), time_ms))
+        records = self._open.pop(producer_id)
         if commit:
-            self.committed = sorted(self.committed + ended)
+            self.committed = sorted(self.committed + records)
 
     def stable_rows(self) -> list[Row]:
-        """`committed`, as far as a consumer may see them: below the last stable offset."""
-        return [one for one in self.committed if one.offset < self.last_stable_offset]
+        """Return the records of `committed` below the last stable offset."""
+        return [record for record in self.committed if record.offset < self.last_stable_offset]
 
     def offset_for_timestamp(self, time_ms: int) -> int | None:
-        times = self.markers + [(one.offset, one.timestamp_ms) for one in self.rows]
+        times = self.markers + [(record.offset, record.timestamp_ms) for record in self.rows]
         return min((offset for offset, at in times if at >= time_ms), default=None)

@@ -1,4 +1,4 @@
-"""Python's own Kafka consumers."""
+"""Read topics with Python's Kafka consumers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def read_by_kafka_python(bootstrap: str, topic: str, end: int) -> list[Row]:
-    """All records of partition 0 below `end` that were committed."""
+    """Return the committed records of partition 0 below `end`."""
     import kafka  # it warns when it is imported
 
     partition = kafka.TopicPartition(topic, 0)
@@ -27,17 +27,16 @@ def read_by_kafka_python(bootstrap: str, topic: str, end: int) -> list[Row]:
     try:
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
-        found: list[Row] = []
+        records: list[Row] = []
         while consumer.position(partition) < end:
-            found += _rows(consumer.poll(timeout_ms=200).get(partition, []))
-        return found
+            records += _rows(consumer.poll(timeout_ms=200).get(partition, []))
+        return records
     finally:
         consumer.close()
 
 
 def read_by_aiokafka(bootstrap: str, topic: str, end: int) -> list[Row]:
-    """The same."""
-
+    """Return the committed records of partition 0 below `end`."""
     import aiokafka
 
     async def read() -> list[Row]:
@@ -47,10 +46,10 @@ def read_by_aiokafka(bootstrap: str, topic: str, end: int) -> list[Row]:
         try:
             consumer.assign([partition])
             await consumer.seek_to_beginning(partition)
-            found: list[Row] = []
+            records: list[Row] = []
             while await consumer.position(partition) < end:
-                found += _rows((await consumer.getmany(timeout_ms=200)).get(partition, []))
-            return found
+                records += _rows((await consumer.getmany(timeout_ms=200)).get(partition, []))
+            return records
         finally:
             await consumer.stop()
 
@@ -59,6 +58,13 @@ def read_by_aiokafka(bootstrap: str, topic: str, end: int) -> list[Row]:
 
 def _rows(records: Iterable[Any]) -> list[Row]:
     return [
-        Row(one.offset, one.key, one.value, one.timestamp, one.timestamp_type, list(one.headers) or None)
-        for one in records
+        Row(
+            record.offset,
+            record.key,
+            record.value,
+            record.timestamp,
+            record.timestamp_type,
+            list(record.headers) or None,
+        )
+        for record in records
     ]
