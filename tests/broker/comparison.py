@@ -295,9 +295,9 @@ def _compare_recovered(
 def _recover_again(
     ours: Path, again: Path, loader: KafkaLoader, config: dict[str, int], comparison: Comparison
 ) -> None:
-    """Recover from the start, then check that verify reports nothing and that recovering again changes nothing.
+    """Recover from the start, then check that verify reports nothing and that a recovery changes nothing.
 
-    Both kafkalog and Kafka recover again.
+    Both kafkalog and Kafka recover the result again.
     """
     recovered = _recover(ours, config, from_start=True)
     if recovered.recovery is None:

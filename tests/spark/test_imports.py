@@ -1,4 +1,4 @@
-"""Imports that delay a query: Spark starts one Python process for the schema and another one to plan."""
+"""A query imports no slow modules: Spark starts a Python process for the schema and another one to plan."""
 
 from __future__ import annotations
 

@@ -135,6 +135,6 @@ def test_matches_what_java_matches(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", INVALID)
-def test_refuses_what_java_refuses(pattern: str) -> None:
+def test_rejects_what_java_rejects(pattern: str) -> None:
     with pytest.raises((ValueError, re.error)):
         compile_java(pattern)

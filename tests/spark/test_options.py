@@ -129,7 +129,7 @@ def test_no_option_is_a_misspelling_of_another() -> None:
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_client_settings_that_would_change_what_is_read_are_refused(name: str) -> None:
+def test_client_settings_that_would_change_what_is_read_are_rejected(name: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} is not supported"):
         parse_dotted(name, "x")
 

@@ -1,4 +1,4 @@
-"""How users reach the source: by name, registered, in SQL, through Spark Connect, with one or more paths."""
+"""Ways to use the source: by name, registered, in SQL, through Spark Connect, with one or more paths."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def test_unregistered(spark: SparkSession) -> None:
 
 
 @pytest.mark.skipif(
-    spark_version.startswith("4.0."), reason="4.0 refuses a name that it has already found by itself"
+    spark_version.startswith("4.0."),
+    reason="Spark 4.0 rejects registering a source that it has already discovered",
 )
 def test_registered(spark: SparkSession) -> None:
     spark.dataSource.register(KafkaLogDataSource)
@@ -107,7 +108,8 @@ spark.stop()
 
 @pytest.mark.connect
 @pytest.mark.skipif(
-    spark_version.startswith("4.0."), reason="4.0 refuses a name that it has already found by itself"
+    spark_version.startswith("4.0."),
+    reason="Spark 4.0 rejects registering a source that it has already discovered",
 )
 def test_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc_status")
