@@ -1,6 +1,6 @@
-"""Builds the compiled kernel (native_log._kernel) where cargo is; without it the wheel is pure Python.
+"""Build the compiled kernel (native_log._kernel) if cargo is installed; without it the wheel is pure Python.
 
-KAFKALOG_REQUIRE_KERNEL=1: a kernel that cannot be built is an error; 0: none is built; unset: try, else pure.
+KAFKALOG_REQUIRE_KERNEL=1: fail if the kernel cannot be built; 0: do not build it; unset: try to.
 """
 
 import os
@@ -14,26 +14,26 @@ from setuptools_rust.build import build_rust
 
 required = {"": None, "0": False, "1": True}[os.environ.get("KAFKALOG_REQUIRE_KERNEL", "")]
 has_cargo = shutil.which(os.environ.get("CARGO", "cargo")) is not None
-wanted = required or (required is None and has_cargo)
+builds_kernel = required or (required is None and has_cargo)
 
 
-def built_kernels(root: str) -> list[Path]:
+def kernel_files(root: str) -> list[Path]:
     return [p for p in Path(root, "native_log").glob("_kernel.*") if p.suffix in {".so", ".pyd"}]
 
 
 class BuildRust(build_rust):
     def run(self) -> None:
-        # A build that fails must not leave an older kernel to be packaged or imported.
+        # After a failed build, no older kernel may be packaged or imported.
         root = "." if self.inplace else self.get_finalized_command("build").build_lib
-        for old in built_kernels(root):
-            old.unlink()
+        for file in kernel_files(root):
+            file.unlink()
         super().run()
 
 
 class BdistWheel(bdist_wheel):
     def get_tag(self) -> tuple[str, str, str]:
-        if not built_kernels(self.get_finalized_command("build").build_lib):
-            self.root_is_pure = True  # the kernel was not wanted, or could not be built
+        if not kernel_files(self.get_finalized_command("build").build_lib):
+            self.root_is_pure = True  # the kernel was not to be built, or could not be built
         return super().get_tag()
 
 
@@ -47,7 +47,7 @@ kernel = RustExtension(
     optional=not required,
 )
 setup(
-    rust_extensions=[kernel] if wanted else [],
+    rust_extensions=[kernel] if builds_kernel else [],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     cmdclass={"build_rust": BuildRust, "bdist_wheel": BdistWheel},
 )

@@ -1,4 +1,4 @@
-"""Reads a log directory that a Kafka broker wrote, as a Spark table. No broker runs."""
+"""Read a log directory that a Kafka broker wrote, as a Spark table. No broker runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def main() -> None:
         .show(15, truncate=72)
     )
 
-    print("What each topic holds:")
+    print("Content of each topic:")
     (
         records.groupBy("topic")
         .agg(
@@ -56,7 +56,7 @@ def main() -> None:
 
     committed = spark.read.format("kafkalog").option("kafka.isolation.level", "read_committed").load(LOGS)
     aborted = records.where("topic = 'payments'").count() - committed.where("topic = 'payments'").count()
-    print(f"{aborted} payments belong to an aborted transaction: a read_committed reader does not see them.")
+    print(f"{aborted} payments belong to an aborted transaction. A read_committed reader does not see them.")
     spark.stop()
 
 

@@ -29,14 +29,14 @@ DDL = "number int, part int, payload binary, note binary"
 """SCHEMA as Spark's DDL."""
 
 SESSION_SETTINGS = {
-    # Rows of an Arrow batch between the JVM and Python: a row may have several megabytes.
+    # The number of rows of an Arrow batch between the JVM and Python. A row may have several megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4",
     # Rows are partitioned by number, so adaptive execution has nothing to improve. It would run each stage as
     # a separate job.
     "spark.sql.adaptive.enabled": "false",
     # With few rows, generating code takes longer than it saves.
     "spark.sql.codegen.wholeStage": "false",
-    # Each row of task_rows becomes one task: this is the largest number of them.
+    # Each row of task_rows becomes one task. This limits the number of tasks.
     "spark.sql.leafNodeDefaultParallelism": str(1 << 20),
 }
 
@@ -95,7 +95,7 @@ def task_rows(spark: SparkSession, values: Iterable[object], first: int = 0, par
     The rows are numbered from `first` on. Their payload is the pickled value.
     """
     batches = [row_batch(number, pickle.dumps(value), part) for number, value in enumerate(values, first)]
-    # From an Arrow table: to take Python rows, Spark would run an additional job.
+    # Spark would need an additional job to create a DataFrame from Python rows instead of Arrow.
     return spark.createDataFrame(pa.Table.from_batches(batches, SCHEMA))
 
 
@@ -113,7 +113,7 @@ def collect_rows(frame: DataFrame) -> Iterator[Row]:
 
 
 def cores(spark: SparkSession) -> int:
-    """Return how many tasks run at a time; with dynamic allocation, after all executors were added."""
+    """Return how many tasks can run at the same time. Includes executors that dynamic allocation may add."""
     try:
         context = spark.sparkContext
     except Exception:  # a Spark Connect client cannot see the cluster
@@ -142,16 +142,16 @@ def tuned_session(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def job_description(spark: SparkSession, program: str, what: str) -> Iterator[None]:
-    """Log `what`, and show it in Spark's UI for the jobs that this thread runs inside the block."""
-    logger.info(what)
+def job_description(spark: SparkSession, program: str, text: str) -> Iterator[None]:
+    """Log `text`, and show it in Spark's UI for the jobs that this thread runs inside the block."""
+    logger.info(text)
     try:
         context = spark.sparkContext
     except Exception:  # Spark Connect has no context
         yield
         return
     before = context.getLocalProperty(_DESCRIPTION)
-    description = f"kafkalog {program}: {what}"
+    description = f"kafkalog {program}: {text}"
     context.setLocalProperty(_DESCRIPTION, description if before is None else f"{before}: {description}")
     try:
         yield

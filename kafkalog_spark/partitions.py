@@ -17,7 +17,7 @@ class OpenablePartition:
     """What a task needs to open the log of a partition.
 
     Attributes:
-        path: of the partition directory.
+        path: path of the partition directory.
         checkpoints: the partition's entries in the checkpoint files of its log directory.
         max_batch_bytes: the size above which a batch is treated as damaged.
         facts: what is known about the topic's configuration; None: not requested.

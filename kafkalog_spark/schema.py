@@ -137,7 +137,7 @@ def _arrow_field(field: StructField) -> pa.Field:
 
 
 def arrow_type(spark: DataType) -> pa.DataType:
-    """Convert a Spark type to Arrow. Raises KeyError for types that none of the columns has."""
+    """Convert a Spark type to Arrow. Raises KeyError for a type that no column of this source has."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(spark, ArrayType):

@@ -21,7 +21,9 @@ class Option(NamedTuple):
 
 
 KAFKA_SOURCE_OPTIONS = {
-    "subscribe": Option("", "the topics to read, separated by commas; at most one of this and the next two"),
+    "subscribe": Option(
+        "", "the topics to read, separated by commas; set at most one of this and the next two options"
+    ),
     "subscribePattern": Option("", "the topics to read, as a Java regular expression"),
     "assign": Option("", 'the partitions to read, such as `{"orders":[0,1]}`'),
     "startingOffsets": Option(
@@ -34,7 +36,9 @@ KAFKA_SOURCE_OPTIONS = {
         "start at the first record that has at least this timestamp (epoch ms); overrides the next two",
     ),
     "startingOffsetsByTimestamp": Option(
-        "", 'the same by partition, such as `{"orders":{"0":1760000000000}}`; overrides `startingOffsets`'
+        "",
+        'a starting timestamp for each partition, such as `{"orders":{"0":1760000000000}}`; overrides '
+        "`startingOffsets`",
     ),
     "startingOffsetsByTimestampStrategy": Option(
         "error",
@@ -44,7 +48,7 @@ KAFKA_SOURCE_OPTIONS = {
         "latest", "where to stop (exclusive): `latest`, or offsets by partition; -1 means latest"
     ),
     "endingTimestamp": Option("", "stop before the first record that has at least this timestamp (epoch ms)"),
-    "endingOffsetsByTimestamp": Option("", "the same by partition"),
+    "endingOffsetsByTimestamp": Option("", "an ending timestamp for each partition"),
     "minPartitions": Option("", "the minimum number of Spark partitions"),
     "maxRecordsPerPartition": Option("", "the maximum number of offsets that one Spark partition covers"),
     "failOnDataLoss": Option(
@@ -74,16 +78,16 @@ BROKER_OPTIONS = (
 
 KAFKALOG_OPTIONS = {
     "path": Option("", "a log directory, or one partition directory; `load(path)` sets it"),
-    "paths": Option("", "several of them as a JSON list; `load([...])` sets it"),
+    "paths": Option("", "several directories, as a JSON list; `load([...])` sets it"),
     "mode": Option("failFast", "what to do about [damaged bytes](#damaged-bytes)"),
-    "maxBytesPerPartition": Option("128m", "how many bytes of log one task reads, about"),
+    "maxBytesPerPartition": Option("128m", "about how many bytes of a log one task reads"),
     "columns": Option("", "the [columns](#columns) to read, in this order, separated by commas"),
     "view": Option("records", "which [view](#views) to read"),
     "includeInternal": Option("false", "whether to read internal topics (`__consumer_offsets`, …), too"),
     "includeDeleted": Option("false", "whether to read `-delete` and `-stray` directories, too"),
-    "highWatermark": Option("auto", "where a log [ends](#where-a-log-ends)"),
+    "highWatermark": Option("auto", "how the [end of a log](#where-a-log-ends) is determined"),
     "maxBatchBytes": Option(
-        "256m", "a batch that is larger than this, as stored or decompressed, counts as damaged"
+        "256m", "a batch whose size, as stored or decompressed, exceeds this counts as damaged"
     ),
 }
 """Options that Spark's kafka source does not have."""
@@ -93,10 +97,10 @@ READ_OPTIONS = {name.lower(): name for name in (*KAFKA_SOURCE_OPTIONS, *BROKER_O
 
 
 def correct_spelling(name: str, more_names: Iterable[str] = ()) -> str | None:
-    """Return the option of which `name` is probably a misspelling; None if it is an option or resembles none.
+    """Return the option of which `name` is probably a misspelling, or None.
 
-    A misspelling has up to two letters that are wrong, missing, added or swapped with the next one; of an
-    option of up to eight letters, only one.
+    A misspelling has one or two letters that are wrong, missing, added or swapped with the next letter. If
+    the option has up to eight letters, only one.
 
     Args:
         name: in lower case.

@@ -78,13 +78,13 @@ def parse_int(text: str, bits: int) -> int:
 
 def _parse(option: str, text: str, example: str, convert: Callable[[object], T]) -> T:
     try:
-        tree, _ = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text.lstrip(" \t\r\n"))
+        tree, _ = json.JSONDecoder(parse_constant=_reject_constant).raw_decode(text.lstrip(" \t\r\n"))
         return convert(tree)
     except (ValueError, RecursionError):
         raise OptionError(f"{option}: expected e.g. {example}, found {text}") from None
 
 
-def _refuse_constant(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise _UnexpectedValueError(constant)
 
 

@@ -64,12 +64,12 @@ EFFECTIVE_OPTIONS = {
     "kafka.batch.size": Option("16384", "about how many bytes a batch has before compression"),
     "kafka.partitioner.class": Option(
         "",
-        f"`{_PACKAGE}RoundRobinPartitioner` deals records out in turn; `{_PACKAGE}UniformStickyPartitioner` "
-        "ignores keys",
+        f"`{_PACKAGE}RoundRobinPartitioner` distributes records in turn; "
+        f"`{_PACKAGE}UniformStickyPartitioner` ignores keys",
     ),
     "kafka.partitioner.ignore.keys": Option("false", "whether to ignore keys when a partition is chosen"),
     "kafka.max.request.size": Option("", "the maximum size of a record in bytes; a larger one is an error"),
-    "kafka.buffer.memory": Option("", "the same"),
+    "kafka.buffer.memory": Option("", "another maximum size of a record in bytes; the smaller one applies"),
 }
 """The producer settings that change what is written. The others are checked and then ignored, or rejected."""
 REJECTED_OPTIONS = (

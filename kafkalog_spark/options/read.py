@@ -1,7 +1,7 @@
 """Parse and validate the read options. Needs no Spark session and opens no file.
 
-Names, grammar, precedence and refusals are those of Spark's kafka source (KafkaSourceProvider). An option
-that another one overrides is not parsed.
+Names, grammar, precedence and rejected options are those of Spark's kafka source (KafkaSourceProvider). An
+option that another one overrides is not parsed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ UNSUPPORTED = {
     "kafka.enable.auto.commit": "reads commit no offsets",
     "kafka.interceptor.classes": "interceptors would change the data that the query reads",
 }
-"""Options that Spark's kafka source refuses, with the reason."""
+"""Options that Spark's kafka source rejects, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
     """
     raw = RawOptions(options)
     raw.check_spelling()
-    _refuse_unsupported(raw)
+    _reject_unsupported(raw)
     start = _parse_limit(raw, "starting", Earliest())
     end = _parse_limit(raw, "ending", Latest())
     parsed = ReadOptions(
@@ -122,7 +122,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
     return parsed
 
 
-def _refuse_unsupported(raw: RawOptions) -> None:
+def _reject_unsupported(raw: RawOptions) -> None:
     for name, reason in UNSUPPORTED.items():
         if name in raw.values:
             raise OptionError(f"option {name} is not supported: {reason}")

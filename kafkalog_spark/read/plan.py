@@ -158,10 +158,10 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
             min(max_bytes, PACK_BYTES),
         )
     cuts = {tp: [split.start_offset for split in parts[1:]] for tp, parts in splits.items()}
-    pieces = [piece for r in requested for piece in cut(r, cuts.get(r.topic_partition, ()))]
-    if needs_division(pieces, options.min_partitions, options.max_records_per_partition):
-        pieces = divide_ranges(pieces, options.min_partitions, options.max_records_per_partition)
-    return _locate_pieces(located, pieces)
+    ranges = [part for r in requested for part in cut(r, cuts.get(r.topic_partition, ()))]
+    if needs_division(ranges, options.min_partitions, options.max_records_per_partition):
+        ranges = divide_ranges(ranges, options.min_partitions, options.max_records_per_partition)
+    return _locate_ranges(located, ranges)
 
 
 def _max_timestamp_ms(log: PartitionLog, mode: Mode) -> int:
@@ -171,18 +171,19 @@ def _max_timestamp_ms(log: PartitionLog, mode: Mode) -> int:
     return max(timestamps, default=0)
 
 
-def _locate_pieces(
-    located: Mapping[TopicPartition, LogRange], pieces: Iterable[OffsetRange]
+def _locate_ranges(
+    located: Mapping[TopicPartition, LogRange], ranges: Iterable[OffsetRange]
 ) -> list[list[LogRange]]:
-    """Return a task for each piece. It has one log range, or none if the log holds nothing of the piece."""
+    """Return a task for each range: one log range, or none if the log has no such offsets."""
     tasks: list[list[LogRange]] = []
-    for tp, group in groupby(pieces, key=lambda piece: piece.topic_partition):
+    for tp, group in groupby(ranges, key=lambda r: r.topic_partition):
         whole = located.get(tp)
         if whole is None:
             tasks += [[] for _ in group]
             continue
         available = OffsetRange(tp.topic, tp.partition, whole.start_offset, whole.end_offset)
-        parts = [piece.intersection(available) for piece in group]
-        ranges = {r.start_offset: r for r in whole.split_at([part.start for part in parts if part.size > 0])}
-        tasks += [[ranges[part.start]] if part.size > 0 else [] for part in parts]
+        parts = [r.intersection(available) for r in group]
+        splits = whole.split_at([part.start for part in parts if part.size > 0])
+        by_start = {split.start_offset: split for split in splits}
+        tasks += [[by_start[part.start]] if part.size > 0 else [] for part in parts]
     return tasks

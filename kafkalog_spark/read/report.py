@@ -19,8 +19,8 @@ _MAX_NAMES = 5
 def log_plan(paths: Sequence[str], splits: Sequence[Collection[LogRange]]) -> None:
     """Log one line at INFO level.
 
-    If logging is not configured, the line goes to stderr: Spark plans in a separate process, where users do
-    not configure logging.
+    If logging is not configured, the line goes to stderr. This is the usual case, because Spark plans in a
+    separate Python process.
     """
     if not logger.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)

@@ -53,21 +53,21 @@ def divide_ranges(
 
     Empty and reversed ranges are dropped. Sizes are numbers of offsets, not of rows.
     """
-    pieces = [r for r in ranges if r.size > 0]
+    parts = [r for r in ranges if r.size > 0]
     if max_records is not None:
-        pieces = [part for r in pieces for part in divide(r, -(-r.size // max_records))]
-    if min_partitions is None or len(pieces) >= min_partitions:
-        return pieces
-    total = sum(r.size for r in pieces)
+        parts = [part for r in parts for part in divide(r, -(-r.size // max_records))]
+    if min_partitions is None or len(parts) >= min_partitions:
+        return parts
+    total = sum(r.size for r in parts)
     # A range whose share is one task stays whole. The other ranges share the remaining tasks. As in Spark, if
-    # one piece of a partition stays whole, all pieces of the partition do.
-    whole = [r for r in pieces if _share(r.size, total, min_partitions) == 1]
+    # one part of a partition stays whole, all parts of the partition do.
+    whole = [r for r in parts if _share(r.size, total, min_partitions) == 1]
     undivided = {r.topic_partition for r in whole}
     total_left = total - sum(r.size for r in whole)
     tasks_left = max(min_partitions - len(whole), 1)
     return [
         part
-        for r in pieces
+        for r in parts
         for part in (
             [r] if r.topic_partition in undivided else divide(r, _share(r.size, total_left, tasks_left))
         )

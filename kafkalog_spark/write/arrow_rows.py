@@ -1,4 +1,4 @@
-"""A streaming writer that receives Arrow in all versions of Spark. In Spark 4.0, Spark passes rows only."""
+"""A streaming writer that receives Arrow batches. Spark 4.0 passes rows, which are converted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class StreamArrowWriter(_Base):
 def rows_to_arrow(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
     """Convert rows to Arrow batches of up to 10,000 rows.
 
-    Columns become null if their type is one that no column of the sink has. `headers` is its only nested one.
+    Columns with types that the sink does not support become null; only `headers` may be nested.
     """
     types = [_find_arrow_type(field) for field in schema.fields]
     while chunk := list(islice(rows, _ROWS_PER_BATCH)):

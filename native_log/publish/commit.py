@@ -125,7 +125,7 @@ def _publish(
                 log = logs.partition(topic, number, config=config)
                 existing.append(ExistingPartition(log, files, now_ms))
                 stack.callback(existing[-1].close)
-        unfinished = WriteIntent(
+        intent = WriteIntent(
             job.id,
             tuple(partition.state_before() for partition in existing),
             {partition.staging_name: partition.name for partition in new},
@@ -133,7 +133,7 @@ def _publish(
         )
         session.begin()
         fsync_directory(log_dir)
-        unfinished.write(log_dir)
+        intent.write(log_dir)
         try:
             publishing = [threads.submit(partition.publish) for partition in existing]
             wait(publishing)  # No thread may still be writing when a failure is undone.
@@ -142,11 +142,11 @@ def _publish(
             for partition in new:
                 partition.publish()
             fsync_directory(log_dir)
-            unfinished.commit(log_dir)
+            intent.commit(log_dir)
         except BaseException:
             for appended in existing:
                 appended.abandon()
-            unfinished.undo(log_dir)
+            intent.undo(log_dir)
             raise
         for appended in existing:
             appended.mark_committed()
