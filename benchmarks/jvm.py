@@ -26,7 +26,7 @@ def java_tool(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     path = shutil.which(name, path=str(Path(home, "bin"))) if home else shutil.which(name)
     if path is None:
-        raise JavaError(f"no {name} found ({'in JAVA_HOME ' + home if home else 'on PATH'})")
+        raise JavaError(f"expected {name} {'in JAVA_HOME ' + home if home else 'on PATH'}, found none")
     return path
 
 

@@ -55,7 +55,7 @@ def commit(
     Raises:
         LogDirInUseError: a broker or another writer holds the log directory.
         LogNeedsRecoveryError: a crash left a damaged end of a log; run `kafkalog recover`.
-        TopicExistsError: since this write was planned, another one created a topic with a different number
+        TopicExistsError: since this write was planned, another write created a topic with a different number
             of partitions. If the number is the same, the records are appended.
         OSError: writing failed; the logs are as they were before.
     """

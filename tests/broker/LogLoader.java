@@ -71,7 +71,7 @@ public final class LogLoader {
     private static ObjectNode load(JsonNode request) throws Exception {
         File logDir = new File(request.get("path").asText());
         Map<String, String> settings = new HashMap<>();
-        request.get("config").fields().forEachRemaining(one -> settings.put(one.getKey(), one.getValue().asText()));
+        request.get("config").fields().forEachRemaining(field -> settings.put(field.getKey(), field.getValue().asText()));
         CleanShutdownFileHandler marker = new CleanShutdownFileHandler(logDir.getPath());
         boolean clean = marker.exists();
         if (clean) {
@@ -99,7 +99,7 @@ public final class LogLoader {
         ArrayNode segments = answer.putArray("segments");
         log.logSegments().forEach(segment -> segments.add(segment.baseOffset()));
         ArrayNode epochs = answer.putArray("epochs");
-        log.leaderEpochCache().epochEntries().forEach(one -> epochs.addArray().add(one.epoch).add(one.startOffset));
+        log.leaderEpochCache().epochEntries().forEach(entry -> epochs.addArray().add(entry.epoch).add(entry.startOffset));
         consume(log, answer);
         log.close();
         return answer;
