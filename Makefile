@@ -104,4 +104,4 @@ miri: ## run unit tests of the kernel's unsafe code under Miri
 	fi
 
 clean: ## remove the environment and what was built
-	rm -rf $(VENV) build *.egg-info native_log/_kernel*.so $(KERNEL)/target $(KERNEL)/fuzz/target
+	rm -rf $(VENV) build site *.egg-info native_log/_kernel*.so $(KERNEL)/target $(KERNEL)/fuzz/target
