@@ -111,16 +111,17 @@ class Driver:
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", _module(__file__), str(self.path), self._master],
-                env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
-                cwd=self.path,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=(self.path / "stderr").open("ab"),
-                start_new_session=True,
-                text=True,
-            )
+            with (self.path / "stderr").open("ab") as stderr:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", _module(__file__), str(self.path), self._master],
+                    env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+                    cwd=self.path,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    start_new_session=True,
+                    text=True,
+                )
         return self._process
 
 
