@@ -57,7 +57,7 @@ fi
 exec {python} "$@"
 """
 _REPLY = "reply: "
-_TIMEOUT_SECONDS = 120
+_TIMEOUT_SECONDS = 300
 
 
 class Driver:
