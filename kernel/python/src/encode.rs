@@ -18,16 +18,16 @@ use crate::convert::{ArrowBatch, arrow_error, borrowed, bytes_of, written};
 use kafka_log_arrow::encode::columns::{Binary, Records};
 use kafka_log_arrow::encode::ratio::Ratio;
 use kafka_log_arrow::encode::rows::Part;
-use kafka_log_arrow::encode::{Options, Refusal, encode as encode_parts};
+use kafka_log_arrow::encode::{EncodeError, Options, encode as encode_parts};
 use kafka_log_arrow::partitioner::{hashes, partitions as partitions_of};
 use kafka_log_format::codec::Codec;
 use kafka_log_format::partitioner;
 use kafka_log_format::patch::Placed;
 
 /// (kind, first row, last row, value found). It means nothing without an error.
-type Refused = (&'static str, usize, usize, i64);
+type ErrorTuple = (&'static str, usize, usize, i64);
 /// (data, batches, rows, estimated ratio), or None
-type Encoded = (Option<(Bytes, ArrowBatch, usize, f32)>, Refused);
+type Encoded = (Option<(Bytes, ArrowBatch, usize, f32)>, ErrorTuple);
 /// Columns, and the indexes of rows, 32 bits in native byte order. None: all rows.
 type Chosen<'py> = (Bound<'py, PyAny>, Option<PyBuffer<u8>>);
 
@@ -95,7 +95,7 @@ pub fn encode(
     })?;
     Ok(match encoded {
         Ok((data, batches, rows, ratio)) => (Some((data, batches.map_err(arrow_error)?, rows, ratio)), ("", 0, 0, 0)),
-        Err(refusal) => (None, refused(refusal)),
+        Err(error) => (None, error_tuple(error)),
     })
 }
 
@@ -107,12 +107,14 @@ fn part<'a>(columns: &'a StructArray, rows: Option<&'a [u8]>) -> Result<Part<'a>
     }
 }
 
-fn refused(refusal: Refusal) -> Refused {
-    match refusal {
-        Refusal::TooLarge { first_row, last_row, size_bytes } => ("too-large", first_row, last_row, size_bytes as i64),
-        Refusal::NegativeTimestamp { row, timestamp_ms } => ("timestamp", row, row, timestamp_ms),
-        Refusal::NullHeaderKey { row } => ("header-key", row, row, 0),
-        Refusal::Headers { row } => ("headers", row, row, 0),
+fn error_tuple(error: EncodeError) -> ErrorTuple {
+    match error {
+        EncodeError::TooLarge { first_row, last_row, size_bytes } => {
+            ("too-large", first_row, last_row, size_bytes as i64)
+        }
+        EncodeError::NegativeTimestamp { row, timestamp_ms } => ("timestamp", row, row, timestamp_ms),
+        EncodeError::NullHeaderKey { row } => ("header-key", row, row, 0),
+        EncodeError::Headers { row } => ("headers", row, row, 0),
     }
 }
 

@@ -5,7 +5,7 @@ use kafka_log_format::copy::{COPY_SLACK, copy_short};
 use kafka_log_format::memory::prefetch;
 
 use super::binary::BinaryColumn;
-use super::record_columns::{RecordColumns, micros};
+use super::row_columns::{RowColumns, micros};
 use crate::pool;
 
 const CACHE_LINE: usize = 64;
@@ -16,7 +16,7 @@ const WRITE_AHEAD: usize = 1024;
 const _: () = assert!(COPY_SLACK <= pool::SLACK);
 
 /// Appends records up to the first one that is not of the common shape.
-pub fn append(records: &mut CommonRecords, columns: &mut RecordColumns) {
+pub fn append(records: &mut CommonRecords, columns: &mut RowColumns) {
     if records.left() == 0 {
         return;
     }
@@ -28,7 +28,7 @@ pub fn append(records: &mut CommonRecords, columns: &mut RecordColumns) {
 }
 
 /// There is a separate loop for each set of columns, so that a column that is not wanted does not even cost a branch.
-fn without_headers(records: &mut CommonRecords, columns: &mut RecordColumns) {
+fn without_headers(records: &mut CommonRecords, columns: &mut RowColumns) {
     let numbers = columns.offset.is_some() || columns.timestamp.is_some() || columns.sequence.is_some();
     let write = match (columns.key.is_some(), columns.value.is_some(), numbers) {
         (true, true, true) => write::<true, true, true, false>,
@@ -44,7 +44,7 @@ fn without_headers(records: &mut CommonRecords, columns: &mut RecordColumns) {
 }
 
 /// For records of which some have headers that are not wanted.
-fn with_headers(records: &mut CommonRecords, columns: &mut RecordColumns) {
+fn with_headers(records: &mut CommonRecords, columns: &mut RowColumns) {
     let write = match (columns.key.is_some(), columns.value.is_some()) {
         (true, true) => write::<true, true, true, true>,
         (true, false) => write::<true, false, true, true>,
@@ -57,7 +57,7 @@ fn with_headers(records: &mut CommonRecords, columns: &mut RecordColumns) {
 /// The columns must have room for all records and bytes that are left. KEY and VALUE: whether the columns are wanted.
 fn write<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: bool>(
     records: &mut CommonRecords,
-    columns: &mut RecordColumns,
+    columns: &mut RowColumns,
 ) {
     let header = records.header();
     let log_append_time = header.log_append_time().then_some(micros(header.max_timestamp));

@@ -5,6 +5,7 @@ mod column;
 mod common;
 mod headers;
 mod record_columns;
+mod row_columns;
 mod runs;
 mod validity;
 

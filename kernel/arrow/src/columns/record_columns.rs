@@ -14,6 +14,7 @@ use super::binary::{BinaryColumn, MAX_BYTES};
 use super::column::{Column, fields};
 use super::common;
 use super::headers::HeadersColumn;
+use super::row_columns::RowColumns;
 use super::runs::Runs;
 use crate::pool::PoolVec;
 
@@ -25,77 +26,29 @@ pub struct Constants<'a> {
     pub segment: Option<&'a str>,
 }
 
-/// The columns being built: those of each record, and those of each batch as runs of equal values. Fields are private
+/// The columns of records: one value for each record, or one for each batch, as runs of equal values. Fields are private
 /// because Arrow relies on what the columns hold.
 ///
 /// ```compile_fail
 /// fn add_rows(columns: &mut kafka_log_arrow::columns::RecordColumns) {
-///     columns.rows += 1;
+///     columns.values.rows += 1;
 /// }
 /// ```
 pub struct RecordColumns<'a> {
     columns: &'a [Column],
     constants: Constants<'a>,
-    /// How many rows the following columns have. Those that are not wanted are None.
-    pub(super) rows: usize,
-    /// For how many rows these columns have room.
-    reserved_rows: usize,
-    pub(super) key: Option<BinaryColumn>,
-    pub(super) value: Option<BinaryColumn>,
-    pub(super) offset: Option<PoolVec<i64>>,
-    pub(super) timestamp: Option<PoolVec<i64>>,
-    pub(super) sequence: Option<PoolVec<i32>>,
-    pub(super) headers: Option<HeadersColumn>,
+    values: RowColumns,
     batches: Runs<BatchValues>,
 }
 
 impl<'a> RecordColumns<'a> {
     pub fn new(columns: &'a [Column], constants: Constants<'a>) -> Self {
-        let wanted = |column: Column| columns.contains(&column);
-        RecordColumns {
-            columns,
-            constants,
-            rows: 0,
-            reserved_rows: 0,
-            key: wanted(Column::Key).then(BinaryColumn::default),
-            value: wanted(Column::Value).then(BinaryColumn::default),
-            offset: wanted(Column::Offset).then(PoolVec::new),
-            timestamp: wanted(Column::Timestamp).then(PoolVec::new),
-            sequence: wanted(Column::Sequence).then(PoolVec::new),
-            headers: wanted(Column::Headers).then(HeadersColumn::default),
-            batches: Runs::default(),
-        }
+        RecordColumns { columns, constants, values: RowColumns::new(columns), batches: Runs::default() }
     }
 
     /// How many records there are.
     pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Makes room for `rows` more records, and for `bytes` more bytes in each of the columns of keys and values.
-    fn reserve(&mut self, rows: usize, bytes: usize) {
-        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
-            column.reserve(rows, bytes);
-        }
-        for column in [&mut self.offset, &mut self.timestamp].into_iter().flatten() {
-            column.reserve(rows);
-        }
-        if let Some(column) = &mut self.sequence {
-            column.reserve(rows);
-        }
-        self.reserved_rows = self.reserved_rows.max(self.rows + rows);
-    }
-
-    /// Makes room for all records that are left. Panics if their keys or values could go beyond Arrow's 32-bit offsets.
-    #[inline]
-    pub(super) fn reserve_for(&mut self, records: &CommonRecords) {
-        let (rows, bytes) = (records.left(), records.left_bytes());
-        let has_room = |column: &Option<BinaryColumn>| column.as_ref().is_none_or(|column| column.has_room(bytes));
-        if self.rows + rows > self.reserved_rows || !has_room(&self.key) || !has_room(&self.value) {
-            self.reserve(rows, bytes);
-            let fits = [&self.key, &self.value].into_iter().flatten().all(|column| column.has_room(bytes));
-            assert!(fits, "has_room was ignored");
-        }
+        self.values.rows
     }
 
     /// The fields of the columns, all nullable.
@@ -105,7 +58,7 @@ impl<'a> RecordColumns<'a> {
 
     /// The arrays of the columns. Records of a batch that was not ended are dropped.
     pub fn finish(mut self) -> Vec<ArrayRef> {
-        if self.batches.rows() != self.rows {
+        if self.batches.rows() != self.values.rows {
             self.discard_batch();
         }
         let mut built: Vec<(Column, ArrayRef)> = Vec::with_capacity(self.columns.len());
@@ -120,22 +73,22 @@ impl<'a> RecordColumns<'a> {
     }
 
     fn finish_column(&mut self, column: Column) -> ArrayRef {
-        let (rows, constants) = (self.rows, self.constants);
+        let (rows, constants) = (self.values.rows, self.constants);
         match column {
-            Column::Key => self.key.take().unwrap_or_default().finish(rows),
-            Column::Value => self.value.take().unwrap_or_default().finish(rows),
+            Column::Key => self.values.key.take().unwrap_or_default().finish(rows),
+            Column::Value => self.values.value.take().unwrap_or_default().finish(rows),
             Column::Topic => constant_string(constants.topic, rows),
             Column::Segment => constant_string(constants.segment, rows),
             Column::Partition => match constants.partition {
                 Some(value) => Arc::new(Int32Array::new(constant(value, rows), None)),
                 None => Arc::new(Int32Array::new_null(rows)),
             },
-            Column::Offset => Arc::new(Int64Array::new(fixed(self.offset.take(), rows), None)),
-            Column::Timestamp => {
-                Arc::new(TimestampMicrosecondArray::new(fixed(self.timestamp.take(), rows), None).with_timezone("UTC"))
-            }
-            Column::Sequence => Arc::new(Int32Array::new(fixed(self.sequence.take(), rows), None)),
-            Column::Headers => self.headers.take().unwrap_or_default().finish(rows),
+            Column::Offset => Arc::new(Int64Array::new(fixed(self.values.offset.take(), rows), None)),
+            Column::Timestamp => Arc::new(
+                TimestampMicrosecondArray::new(fixed(self.values.timestamp.take(), rows), None).with_timezone("UTC"),
+            ),
+            Column::Sequence => Arc::new(Int32Array::new(fixed(self.values.sequence.take(), rows), None)),
+            Column::Headers => self.values.headers.take().unwrap_or_default().finish(rows),
             Column::TimestampType => self.runs::<Int32Type>(|batch| batch.timestamp_type),
             Column::LeaderEpoch => self.runs::<Int32Type>(|batch| batch.leader_epoch),
             Column::ProducerId => self.runs::<Int64Type>(|batch| batch.producer_id),
@@ -154,9 +107,9 @@ impl<'a> RecordColumns<'a> {
     {
         let runs = self.batches.of(value);
         let values = match runs[..] {
-            [(value, _)] => constant(value, self.rows),
+            [(value, _)] => constant(value, self.values.rows),
             _ => {
-                let mut values = Vec::with_capacity(self.rows);
+                let mut values = Vec::with_capacity(self.values.rows);
                 runs.iter().for_each(|&(value, end)| values.resize(end, value));
                 values.into()
             }
@@ -165,7 +118,7 @@ impl<'a> RecordColumns<'a> {
     }
 
     fn boolean_runs(&self, value: impl Fn(&BatchValues) -> bool) -> ArrayRef {
-        let mut values = BooleanBufferBuilder::new(self.rows);
+        let mut values = BooleanBufferBuilder::new(self.values.rows);
         for (value, end) in self.batches.of(value) {
             values.append_n(end - values.len(), value);
         }
@@ -175,9 +128,9 @@ impl<'a> RecordColumns<'a> {
     fn string_runs(&self, value: impl Fn(&BatchValues) -> &'static str) -> ArrayRef {
         let runs = self.batches.of(value);
         if let [(text, _)] = runs[..] {
-            return constant_string(Some(text), self.rows);
+            return constant_string(Some(text), self.values.rows);
         }
-        let mut values = Vec::with_capacity(self.rows);
+        let mut values = Vec::with_capacity(self.values.rows);
         runs.iter().for_each(|&(text, end)| values.resize(end, text));
         Arc::new(arrow_array::StringArray::from(values))
     }
@@ -185,31 +138,31 @@ impl<'a> RecordColumns<'a> {
 
 impl RecordSink for RecordColumns<'_> {
     fn record_count(&self) -> usize {
-        self.rows
+        self.values.rows
     }
 
     /// The size of the columns. Bitmaps count nothing.
     fn size_bytes(&self) -> usize {
-        let text = |text: Option<&str>| self.rows * (4 + text.map_or(0, str::len));
+        let text = |text: Option<&str>| self.values.rows * (4 + text.map_or(0, str::len));
         let binary =
-            |column: &Option<BinaryColumn>| self.rows * 4 + column.as_ref().map_or(0, BinaryColumn::data_bytes);
+            |column: &Option<BinaryColumn>| self.values.rows * 4 + column.as_ref().map_or(0, BinaryColumn::data_bytes);
         let bytes_of = |column: &Column| match column {
-            Column::Key => binary(&self.key),
-            Column::Value => binary(&self.value),
+            Column::Key => binary(&self.values.key),
+            Column::Value => binary(&self.values.value),
             Column::Topic => text(self.constants.topic),
             Column::Segment => text(self.constants.segment),
             Column::Compression => text(Some("none")),
-            Column::Headers => self.rows * 4 + self.headers.as_ref().map_or(0, HeadersColumn::data_bytes),
-            Column::IsTransactional => self.rows / 8,
+            Column::Headers => self.values.rows * 4 + self.values.headers.as_ref().map_or(0, HeadersColumn::data_bytes),
+            Column::IsTransactional => self.values.rows / 8,
             Column::Offset | Column::Timestamp | Column::ProducerId | Column::BatchOffset | Column::Position => {
-                self.rows * 8
+                self.values.rows * 8
             }
             Column::Partition
             | Column::TimestampType
             | Column::LeaderEpoch
             | Column::ProducerEpoch
             | Column::Sequence
-            | Column::Magic => self.rows * 4,
+            | Column::Magic => self.values.rows * 4,
         };
         self.columns.iter().map(bytes_of).sum()
     }
@@ -218,73 +171,32 @@ impl RecordSink for RecordColumns<'_> {
     fn has_room(&self, records: usize, bytes: usize) -> bool {
         let texts = [self.constants.topic, self.constants.segment];
         let widest = texts.into_iter().flatten().map(str::len).max().unwrap_or(0);
-        let longest = [&self.key, &self.value].into_iter().flatten().map(BinaryColumn::data_bytes).max();
-        let headers = self.headers.as_ref().map_or(0, HeadersColumn::data_bytes);
-        (self.rows + records).saturating_mul(widest.max(8)) <= MAX_BYTES
+        let longest = [&self.values.key, &self.values.value].into_iter().flatten().map(BinaryColumn::data_bytes).max();
+        let headers = self.values.headers.as_ref().map_or(0, HeadersColumn::data_bytes);
+        (self.values.rows + records).saturating_mul(widest.max(8)) <= MAX_BYTES
             && longest.unwrap_or(0).saturating_add(bytes) <= MAX_BYTES
             && headers.saturating_add(bytes.saturating_mul(3)) <= MAX_BYTES // U+FFFD has three bytes
     }
 
     fn append(&mut self, record: &Record, headers: &[RecordHeader]) {
-        if let Some(column) = &mut self.key {
-            column.append(self.rows, record.key);
-        }
-        if let Some(column) = &mut self.value {
-            column.append(self.rows, record.value);
-        }
-        if let Some(column) = &mut self.offset {
-            column.push(record.offset);
-        }
-        if let Some(column) = &mut self.timestamp {
-            column.push(micros(record.timestamp_ms));
-        }
-        if let Some(column) = &mut self.sequence {
-            column.push(record.sequence);
-        }
-        if let Some(column) = &mut self.headers {
-            column.append(self.rows, headers);
-        }
-        self.rows += 1;
+        self.values.append(record, headers);
     }
 
     fn append_common(&mut self, records: &mut CommonRecords) {
-        common::append(records, self);
+        common::append(records, &mut self.values);
     }
 
     fn expect(&mut self, times: usize) {
-        const MOST: usize = 16 << 20;
-        let rows = self.rows.saturating_mul(times).min(MOST / 8);
-        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
-            column.reserve(rows, column.data_bytes().saturating_mul(times).min(MOST));
-        }
-        self.reserve(rows, 0);
+        self.values.expect(times);
     }
 
     fn end_batch(&mut self, batch: BatchValues) {
-        self.batches.extend_to(self.rows, batch);
+        self.batches.extend_to(self.values.rows, batch);
     }
 
     fn discard_batch(&mut self) {
-        self.rows = self.batches.rows();
-        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
-            column.truncate(self.rows);
-        }
-        for column in [&mut self.offset, &mut self.timestamp].into_iter().flatten() {
-            column.truncate(self.rows);
-        }
-        if let Some(column) = &mut self.sequence {
-            column.truncate(self.rows);
-        }
-        if let Some(column) = &mut self.headers {
-            column.truncate(self.rows);
-        }
+        self.values.truncate(self.batches.rows());
     }
-}
-
-/// Milliseconds to microseconds, limited to 64 bits.
-#[inline(always)]
-pub fn micros(timestamp_ms: i64) -> i64 {
-    timestamp_ms.saturating_mul(1000)
 }
 
 fn fixed<T: ArrowNativeType>(column: Option<PoolVec<T>>, rows: usize) -> ScalarBuffer<T> {

@@ -10,6 +10,8 @@ use arrow_schema::{DataType, TimeUnit};
 
 use kafka_log_format::memory::prefetch;
 
+use super::options::{EncodeError, NO_TIMESTAMP};
+
 const CACHE_LINE: usize = 64;
 /// How much of a value is prefetched. The processor prefetches the rest of a longer value by itself.
 const FORESEEN: usize = 256;
@@ -254,5 +256,17 @@ impl<'a> Timestamps<'a> {
             TimeUnit::Microsecond => value.div_euclid(1000),
             TimeUnit::Nanosecond => value.div_euclid(1_000_000),
         })
+    }
+}
+
+impl Records<'_> {
+    /// The valid timestamp of a row. `number` is the index of the row among all rows.
+    #[inline(always)]
+    pub(super) fn checked_timestamp(&self, row: usize, number: usize, now_ms: i64) -> Result<i64, EncodeError> {
+        let timestamp_ms = self.timestamp.get(row).unwrap_or(now_ms);
+        if timestamp_ms < NO_TIMESTAMP {
+            return Err(EncodeError::NegativeTimestamp { row: number, timestamp_ms });
+        }
+        Ok(timestamp_ms)
     }
 }

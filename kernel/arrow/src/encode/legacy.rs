@@ -1,8 +1,9 @@
 //! Encode rows as messages of magic 0 and 1, or as wrappers of compressed messages.
 
+use super::options::{EncodeError, MOST, MOST_PLAIN, Options};
 use super::ratio::Ratio;
 use super::rows::{Cursor, Part};
-use super::{MOST, MOST_PLAIN, Options, Refusal, Workspace};
+use super::workspace::Workspace;
 use kafka_log_format::codec::Codec;
 use kafka_log_format::header::{V0_HEADER, V1_HEADER};
 use kafka_log_format::record::Record;
@@ -18,7 +19,7 @@ pub(super) fn batches(
     ratio: &mut Ratio,
     workspace: &mut Workspace,
     out: &mut Vec<u8>,
-) -> Result<usize, Refusal> {
+) -> Result<usize, EncodeError> {
     let mut at = Cursor::new(parts);
     let overhead = LENGTHS + if options.magic == 0 { V0_HEADER } else { V1_HEADER };
     if options.codec == Codec::None {
@@ -26,7 +27,7 @@ pub(super) fn batches(
             record.timestamp_ms = options.append_time_ms.unwrap_or(record.timestamp_ms);
             let size_bytes = overhead + content_bytes(&record);
             check_size(at.row, at.row, size_bytes, options)?;
-            let too_large = Refusal::TooLarge { first_row: at.row, last_row: at.row, size_bytes };
+            let too_large = EncodeError::TooLarge { first_row: at.row, last_row: at.row, size_bytes };
             message(options.magic, options.timestamp_flag() as i8, &record, out).map_err(|_| too_large)?;
             at = at.next();
         }
@@ -55,10 +56,10 @@ pub(super) fn batches(
         }
         let last_row = at.row - 1;
         if written > MOST {
-            return Err(Refusal::TooLarge { first_row, last_row, size_bytes: written });
+            return Err(EncodeError::TooLarge { first_row, last_row, size_bytes: written });
         }
         let begins = out.len();
-        let too_large = Refusal::TooLarge { first_row, last_row, size_bytes: written };
+        let too_large = EncodeError::TooLarge { first_row, last_row, size_bytes: written };
         let compressed = wrapper.write(within.iter().copied(), compressor, plain, out).map_err(|_| too_large)?;
         ratio.observe(written, compressed);
         check_size(first_row, last_row, out.len() - begins, options)?;
@@ -67,10 +68,10 @@ pub(super) fn batches(
 }
 
 /// The record of the current row, if there is one.
-fn record<'a>(at: &Cursor<'a>, options: &Options) -> Result<Option<Record<'a>>, Refusal> {
+fn record<'a>(at: &Cursor<'a>, options: &Options) -> Result<Option<Record<'a>>, EncodeError> {
     let Some((records, row)) = at.get() else { return Ok(None) };
     if records.headers.of_row(row).len() > 0 {
-        return Err(Refusal::Headers { row: at.row });
+        return Err(EncodeError::Headers { row: at.row });
     }
     Ok(Some(Record {
         key: records.key.get(row),
@@ -85,9 +86,9 @@ fn content_bytes(record: &Record) -> usize {
     [record.key, record.value].into_iter().flatten().map(<[u8]>::len).sum()
 }
 
-fn check_size(first_row: usize, last_row: usize, size_bytes: usize, options: &Options) -> Result<(), Refusal> {
+fn check_size(first_row: usize, last_row: usize, size_bytes: usize, options: &Options) -> Result<(), EncodeError> {
     if size_bytes > options.max_message_bytes.unwrap_or(MOST).min(MOST) {
-        return Err(Refusal::TooLarge { first_row, last_row, size_bytes });
+        return Err(EncodeError::TooLarge { first_row, last_row, size_bytes });
     }
     Ok(())
 }

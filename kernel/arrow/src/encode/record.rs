@@ -9,7 +9,6 @@ pub const SLACK: usize = 64;
 
 /// The sizes of a row that do not depend on its position in a batch.
 pub struct Row<'a> {
-    pub timestamp: i64,
     key: Option<&'a [u8]>,
     value: Option<&'a [u8]>,
     tail_bytes: usize,
@@ -18,7 +17,7 @@ pub struct Row<'a> {
 impl<'a> Row<'a> {
     /// Measures a row. None: one of its headers has no key.
     #[inline(always)]
-    pub fn measure(records: &Records<'a>, row: usize, timestamp: i64) -> Option<Self> {
+    pub fn measure(records: &Records<'a>, row: usize) -> Option<Self> {
         let (key, value) = (records.key.get(row), records.value.get(row));
         let mut tail_bytes = sized_bytes(key) + sized_bytes(value) + 1;
         if !records.headers.missing() {
@@ -28,7 +27,7 @@ impl<'a> Row<'a> {
                 tail_bytes += sized_bytes(Some(name?)) + sized_bytes(value);
             }
         }
-        Some(Row { timestamp, key, value, tail_bytes })
+        Some(Row { key, value, tail_bytes })
     }
 
     /// Size of key, value and headers with their lengths (DefaultRecord.sizeOf).

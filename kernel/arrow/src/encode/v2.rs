@@ -1,9 +1,10 @@
 //! Encode rows as v2 batches.
 
+use super::options::{EncodeError, MOST, MOST_PLAIN, NO_TIMESTAMP, Options};
 use super::ratio::Ratio;
 use super::record::{Row, SLACK};
 use super::rows::{Cursor, Part};
-use super::{MOST, MOST_PLAIN, NO_TIMESTAMP, Options, Refusal, Workspace};
+use super::workspace::Workspace;
 use kafka_log_format::codec::Codec;
 use kafka_log_format::header::{TRANSACTIONAL, V2_HEADER, V2Header};
 use kafka_log_format::varint::bytes_of;
@@ -22,7 +23,7 @@ pub(super) fn batches(
     ratio: &mut Ratio,
     workspace: &mut Workspace,
     out: &mut Vec<u8>,
-) -> Result<usize, Refusal> {
+) -> Result<usize, EncodeError> {
     if options.codec == Codec::None {
         let content = parts.iter().map(|part| part.content_bytes() + part.len() * USUAL_OVERHEAD).sum::<usize>();
         out.reserve(content + (content / options.batch_size.max(1024) + 2) * 2 * V2_HEADER + SLACK);
@@ -48,7 +49,7 @@ pub(super) fn batches(
             ratio.observe(plain.len(), out.len() - begins - V2_HEADER);
         }
         let (row, size_bytes) = (at.row, out.len() - begins);
-        let too_large = Refusal::TooLarge { first_row: row, last_row: row + batch.rows - 1, size_bytes };
+        let too_large = EncodeError::TooLarge { first_row: row, last_row: row + batch.rows - 1, size_bytes };
         if size_bytes > options.max_message_bytes.unwrap_or(MOST).min(MOST) {
             return Err(too_large);
         }
@@ -74,7 +75,7 @@ fn fill<'a>(
     options: &Options,
     estimate: impl Fn(usize) -> usize,
     out: &mut Vec<u8>,
-) -> Result<(Batch, Cursor<'a>), Refusal> {
+) -> Result<(Batch, Cursor<'a>), EncodeError> {
     let mut limit = options.batch_size.min(MOST).saturating_sub(V2_HEADER);
     let most = options.max_message_bytes.unwrap_or(MOST).min(MOST).saturating_sub(V2_HEADER);
     let begins = out.len();
@@ -83,8 +84,8 @@ fn fill<'a>(
     while let Some((records, row)) = at.get() {
         at.look_ahead();
         let timestamp = records.checked_timestamp(row, at.row, options.now_ms)?;
-        let Some(measured) = Row::measure(records, row, timestamp) else {
-            return Err(Refusal::NullHeaderKey { row: at.row });
+        let Some(measured) = Row::measure(records, row) else {
+            return Err(EncodeError::NullHeaderKey { row: at.row });
         };
         let timestamp_delta = timestamp.wrapping_sub(*base_timestamp.get_or_insert(timestamp));
         let offset_delta = (at.row - first.row) as i32;
@@ -98,7 +99,7 @@ fn fill<'a>(
         }
         if record_bytes > MOST - V2_HEADER {
             let size_bytes = V2_HEADER + record_bytes;
-            return Err(Refusal::TooLarge { first_row: at.row, last_row: at.row, size_bytes });
+            return Err(EncodeError::TooLarge { first_row: at.row, last_row: at.row, size_bytes });
         }
         out.reserve(record_bytes + SLACK);
         // SAFETY: there is room for the `record_bytes` bytes that `write` writes, and for SLACK bytes.
