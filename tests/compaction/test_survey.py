@@ -61,7 +61,7 @@ def test_verdicts_do_not_depend_on_the_size_of_chunks(
     results = []
     for number, chunk_bytes in enumerate((1 << 20, 700)):
         data = case.copy(tmp_path / str(number))
-        monkeypatch.setattr(rewrite, "_READ_BYTES", chunk_bytes)
+        monkeypatch.setattr(rewrite, "_VERDICT_CHUNK_BYTES", chunk_bytes)
         native_log.compact(data, case.topic, config=case.config, now_ms=case.now_ms)
         results.append(files(data))
     assert results[0] == results[1]
