@@ -99,8 +99,8 @@ READ_OPTIONS = {name.lower(): name for name in (*KAFKA_SOURCE_OPTIONS, *BROKER_O
 def correct_spelling(name: str, more_names: Iterable[str] = ()) -> str | None:
     """Return the option of which `name` is probably a misspelling, or None.
 
-    A misspelling has one or two letters that are wrong, missing, added or swapped with the next letter. If
-    the option has up to eight letters, only one.
+    A misspelling has one or two letters that are wrong, missing, added or swapped with the next letter. For
+    an option of up to eight letters, only one such letter is allowed.
 
     Args:
         name: in lower case.

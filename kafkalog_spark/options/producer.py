@@ -259,7 +259,7 @@ def _check_combinations(numbers: dict[str, Any], idempotence: bool | None, acks:
 
 def _max_record_size(records: pa.RecordBatch) -> int:
     """Return an upper bound of the size of any record in bytes, computed by column."""
-    import pyarrow.compute as pc  # Reads import this module, but not that one.
+    import pyarrow.compute as pc  # Imported here because reads import this module, and the import is slow.
 
     size = _MAX_OVERHEAD + 15
     for name in records.schema.names:

@@ -35,14 +35,14 @@ SINK_OPTIONS = {
 _OPTIONS = (*SINK_OPTIONS, *PRODUCER_OPTIONS, *SETTINGS_BY_NAME)
 _WRITE_ONLY = {name.lower() for name in _OPTIONS} - {*CONSUMER_OPTIONS}
 _AMBIGUOUS = {"topics"}
-"""Misspellings of one option in a read and of another in a write."""
+"""Misspellings of one option in a read and of a different option in a write."""
 
 _NAMES_ELSEWHERE = {
     "compression": "kafka.compression.type",
     "numPartitions": "partitions",
     "num.partitions": "partitions",
 }
-"""Names that other sinks of Spark, or brokers, use for an option. They are errors, and not ignored."""
+"""Names that other sinks of Spark, or brokers, use for an option. They are rejected instead of ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class WriteOptions:
 
     def partitioner(self, topic: str, partitions: int) -> Partitioner:
         """Return a new partitioner for a topic with this number of partitions."""
-        from native_log.publish.partitioning import Partitioner  # Reads import this module, but not that one.
+        # Imported here because reads import this module, and the import is slow.
+        from native_log.publish.partitioning import Partitioner
 
         return Partitioner(
             topic,

@@ -224,7 +224,7 @@ def _boot_id() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot; empty if there is none, or a zombie."""
+    """Return the start time of a process in clock ticks since boot; empty if it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -101,7 +101,7 @@ def assert_valid(data: Path) -> None:
 
 
 def recover_as_broker(data: Path, copy: Path) -> list[int]:
-    """Recover a copy as a starting broker does. Return the log end offsets of topic t."""
+    """Recover a copy as a broker does when it starts. Return the log end offsets of topic t."""
     shutil.copytree(data, copy)
     (copy / WRITE_INTENT).unlink()
     assert "failed" not in recover(copy).column("status").to_pylist()

@@ -51,8 +51,7 @@ def kill_executor_once(flag: str) -> None:
 
 
 def be_slow_once(flag: str) -> None:
-    """Make the first attempt of the first task slow. Further attempts of that task create another flag
-    file."""
+    """Make the first attempt of the first task slow. Later attempts of that task create another flag file."""
     task, attempt = task_and_attempt()
     if task == 0 and attempt == 0 and is_first(f"{flag}-0"):
         time.sleep(60)
