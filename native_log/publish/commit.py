@@ -127,7 +127,7 @@ def _publish(
                 stack.callback(existing[-1].close)
         intent = WriteIntent(
             job.id,
-            tuple(partition.state_before() for partition in existing),
+            tuple(partition.backup() for partition in existing),
             {partition.staging_name: partition.name for partition in new},
             stream,
         )

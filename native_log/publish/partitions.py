@@ -126,7 +126,7 @@ class ExistingPartition:
             self.close()
             raise
 
-    def state_before(self) -> PartitionBackup:
+    def backup(self) -> PartitionBackup:
         """Return the state to which a failed commit restores the partition. Call it before `publish`."""
         active, mark = self._appender.active, self._appender.active.mark()
         sizes = mark.log_bytes, mark.index_bytes, mark.time_index_bytes
