@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log.errors import CorruptRecordError
-from native_log.log import PartitionLog
+from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.segment.damage import SEARCH_BYTES
 from native_log.segment.files import file_name
 
@@ -205,6 +205,17 @@ def test_batches(damaged: PartitionLog) -> None:
         (18, True),
     ]
     assert [row["segment"] for row in rows] == [file_name(0, "log")] * 4 + [file_name(18, "log")]
+
+
+@pytest.mark.parametrize("before", [[], [batch(0)]])
+def test_a_last_segment_that_is_being_written_is_not_read(before: list[bytes], tmp_path: Path) -> None:
+    """Its first batch has no prefix yet, as during a commit. The log is read to its high watermark."""
+    base = 3 * len(before)
+    segments = {0: before} if before else {}
+    unfinished = bytes(12) + batch(base)[12:]
+    path = write_log(tmp_path / "t-0", {**segments, base: [unfinished]})
+    log = PartitionLog.open(path, checkpoints=PartitionCheckpoints(high_watermark=base, live=True))
+    assert offsets(log.read(columns=["offset"])) == list(range(base))
 
 
 @pytest.mark.parametrize("before", [[], [batch(0)]])

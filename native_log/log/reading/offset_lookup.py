@@ -27,13 +27,15 @@ def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[SegmentSlice, ...
 
 def _slices(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
     log.check_offset(start)
+    is_live = log.checkpoints.live
     is_empty = log.local_log_start_offset == log.log_end_offset
-    if not log.segments or (start >= end and not is_empty):
+    if not log.segments or (start >= end and (is_live or not is_empty)):
         return []
     bases = [segment.base_offset for segment in log.segments]
     first = max(0, bisect_right(bases, start) - 1)
-    # The log ends at the base offset of a last segment that begins with damage, which must be reported.
-    last = bisect_left(bases, end) - 1 if end < log.log_end_offset else len(bases) - 1
+    # The log ends at the base offset of a last segment that begins with damage, which must be reported. In a
+    # live log, the first batch of that segment may still be being written, for example by a commit.
+    last = bisect_left(bases, end) - 1 if is_live or end < log.log_end_offset else len(bases) - 1
     # The CRC of a batch does not cover its offset. So bytes limit a range, and records are selected by the
     # offset they claim only if the range begins or ends within the log.
     min_offset = start if start > bases[0] else None
