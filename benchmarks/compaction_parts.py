@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.corpus import COMPACT, Corpus, warm
 from benchmarks.readers import fail_if, in_chunks, kernel_decode
 from benchmarks.timing import Measurement, Pass, measure_in_turn
-from native_log.records import OffsetMap, RewriteOptions, Survivors, rewrite_file
+from native_log.records import InputOptions, OffsetMap, RewriteOptions, Survivors, rewrite_file
 
 PARTS = "parts of a compaction"
 MAP_BYTES = 1 << 30
@@ -55,11 +55,11 @@ def _copy(segments: Sequence[Path], rows: int) -> Callable[[], Pass]:
 
 def _build_map(segments: Sequence[Path]) -> Callable[[], Pass]:
     def run() -> Pass:
-        offsets, rows = OffsetMap(MAP_BYTES), 0
+        offsets, options, rows = OffsetMap(MAP_BYTES), InputOptions(), 0
 
         def use(chunk: memoryview, position: int) -> int:
             nonlocal rows
-            result = offsets.put_batches(chunk, base_position=position)
+            result = offsets.put_batches(chunk, options, base_position=position)
             fail_if(result.damage)
             rows += result.records
             return result.position

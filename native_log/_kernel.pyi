@@ -1,7 +1,17 @@
-"""The compiled kernel (crate kernel/python). native_log.records.kernel turns its tuples into values."""
+"""The compiled kernel (crate kernel/python).
 
-from collections.abc import Buffer, Iterable, Sequence  # type: ignore[attr-defined]
-from typing import Any, TypeAlias
+Functions and classes are documented in native_log.records.reference and native_log.records.compaction, and
+have the same signatures there.
+"""
+
+from collections.abc import Buffer, Iterable, Iterator, Sequence  # type: ignore[attr-defined]
+from typing import Any
+
+import pyarrow as pa
+
+from native_log.records.compaction import MapProgress, Rewritten
+from native_log.records.options import DecodeOptions, EncodeOptions, InputOptions, RewriteOptions
+from native_log.records.schema import Decoded, OffsetOrder, Scanned
 
 API_VERSION: int
 
@@ -10,10 +20,8 @@ class ArrowBatch:
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...
 
-_Damage: TypeAlias = tuple[str, int, int, int, str]
-"""kind, position, size_bytes, offset, message"""
-_Result: TypeAlias = tuple[ArrowBatch, str, int, int | None, int, _Damage | None]
-"""batch, status, position, next_offset, needed_bytes, damage"""
+class Bytes:
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 def scan(
     buffer: Buffer,
@@ -21,8 +29,8 @@ def scan(
     base_position: int = 0,
     check_crcs: bool = False,
     max_batch_bytes: int = ...,
-    order: tuple[int, int, int] | None = None,
-) -> _Result: ...
+    order: OffsetOrder | None = None,
+) -> Scanned: ...
 def scan_headers(
     descriptor: int,
     position: int,
@@ -30,26 +38,25 @@ def scan_headers(
     *,
     max_rows: int,
     max_batch_bytes: int = ...,
-    order: tuple[int, int, int] | None = None,
-) -> _Result: ...
+    order: OffsetOrder | None = None,
+) -> Scanned: ...
 def decode(
-    source: Buffer | tuple[int, int, int],
+    buffer: Buffer,
     columns: Sequence[str],
+    options: DecodeOptions,
     *,
     base_position: int = 0,
-    start_offset: int | None = None,
-    end_offset: int | None = None,
-    aborted: Buffer | None = None,
-    max_rows: int | None = None,
-    max_bytes: int | None = None,
-    check_crcs: bool = True,
-    max_batch_bytes: int = ...,
-    control: bool = False,
-    topic: str | None = None,
-    partition: int | None = None,
-    segment: str | None = None,
-    order: tuple[int, int, int] | None = None,
-) -> _Result: ...
+    order: OffsetOrder | None = None,
+) -> Decoded: ...
+def decode_file(
+    descriptor: int,
+    position: int,
+    end: int,
+    columns: Sequence[str],
+    options: DecodeOptions,
+    *,
+    order: OffsetOrder | None = None,
+) -> Decoded: ...
 def find_batch(
     buffer: Buffer,
     start: int = 0,
@@ -61,56 +68,45 @@ def find_batch(
 ) -> int | None: ...
 def encode(
     parts: Sequence[tuple[object, Buffer | None]],
+    options: EncodeOptions,
     *,
-    magic: int,
-    compression: str,
-    level: int | None,
-    batch_size: int,
-    max_message_bytes: int | None,
     base_offset: int,
-    leader_epoch: int,
-    producer_id: int,
-    producer_epoch: int,
     base_sequence: int,
-    is_transactional: bool,
-    append_time_ms: int | None,
-    now_ms: int,
     base_position: int,
     estimated_ratio: float,
     finish: bool,
 ) -> tuple[tuple[Bytes, ArrowBatch, int, float] | None, tuple[str, int, int, int]]:
-    """data, batches, rows, estimated ratio, or None; kind of refusal, first and last row, what was found"""
+    """Return data, batches, rows and estimated ratio, or None; and why not: see encode.raise_rejection."""
 
-def murmur2(keys: object, partitions: int | None = None) -> ArrowBatch: ...
-def deal(partitions: Buffer, count: int) -> tuple[ArrowBatch, list[tuple[int, int]]]: ...
-def patch(data: Buffer, positions: Buffer, *, base_offset: int, leader_epoch: int) -> int | None: ...
+def murmur2(keys: object, partitions: int | None = None) -> ArrowBatch:
+    """Return one column: the hashes of one column of keys or, with `partitions`, their partitions."""
+
+def deal(partitions: Buffer, count: int) -> tuple[ArrowBatch, list[tuple[int, int]]]:
+    """Return one column with the rows of the first partition, of the next, and so on; and of each partition
+    that has rows its number and how many they are."""
+
+def patch(data: Buffer, positions: Buffer, *, base_offset: int, leader_epoch: int) -> int | None:
+    """Return None, or the first position without a batch of magic 2; then nothing was changed."""
+
 def write_prefixes(
     descriptor: int, positions: Buffer, base_offsets: Buffer, sizes: Buffer, *, leader_epoch: int
 ) -> None: ...
 
-_Progress: TypeAlias = tuple[str, int, int | None, int, _Damage | None, int, int]
-"""status, position, next_offset, needed_bytes, damage, records, null_keys"""
-
-class Bytes:
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-
-class Part:
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-
 class Survivors:
-    def contains(self, offset: int) -> bool: ...
+    def __init__(self, offsets: Iterable[int] | None = None) -> None: ...
+    def __contains__(self, offset: object, /) -> bool: ...
     def __len__(self) -> int: ...
-    def some_from(self, start: int, count: int) -> list[int]: ...
+    def __iter__(self) -> Iterator[int]: ...
     def add_many(self, offsets: Buffer) -> None: ...
     def add_range(self, start_offset: int, end_offset: int) -> None: ...
     def between(self, start_offset: int, end_offset: int) -> Survivors: ...
-    def union(self, others: Sequence[Survivors]) -> Survivors: ...
+    def union(self, *others: Survivors) -> Survivors: ...
     def difference(self, other: Survivors) -> Survivors: ...
     def to_bytes(self) -> bytes: ...
     @staticmethod
     def from_bytes(data: Buffer) -> Survivors: ...
 
-class Headers:
+class BatchHeaders:
     def __init__(self) -> None: ...
     def __len__(self) -> int: ...
     def add(
@@ -125,7 +121,7 @@ class Headers:
     def has_transactions(self) -> bool: ...
     @property
     def last_offsets(self) -> tuple[int, int] | None: ...
-    def take(self) -> ArrowBatch: ...
+    def take(self) -> pa.RecordBatch: ...
 
 class OffsetMap:
     def __init__(self, max_bytes: int) -> None: ...
@@ -136,28 +132,20 @@ class OffsetMap:
     def put_batches(
         self,
         buffer: Buffer,
+        options: InputOptions,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer | None = None,
-        check_crcs: bool = True,
-        max_batch_bytes: int = ...,
-        order: tuple[int, int, int] | None = None,
-    ) -> _Progress: ...
+        order: OffsetOrder | None = None,
+    ) -> MapProgress: ...
     def mark(
         self,
         buffer: Buffer,
         survivors: Survivors,
+        options: InputOptions,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer | None = None,
-        check_crcs: bool = True,
-        max_batch_bytes: int = ...,
-        order: tuple[int, int, int] | None = None,
-    ) -> _Progress: ...
+        order: OffsetOrder | None = None,
+    ) -> MapProgress: ...
     def survivors(self) -> Survivors: ...
 
 class KeyBuckets:
@@ -168,33 +156,29 @@ class KeyBuckets:
     def put_batches(
         self,
         buffer: Buffer,
+        options: InputOptions,
         *,
         base_position: int = 0,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        aborted: Buffer | None = None,
-        check_crcs: bool = True,
-        max_batch_bytes: int = ...,
-        order: tuple[int, int, int] | None = None,
-    ) -> _Progress: ...
-    def take(self) -> list[Part]: ...
+        order: OffsetOrder | None = None,
+    ) -> MapProgress: ...
+    def take(self) -> list[Buffer]: ...
 
 def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors: ...
 def rewrite(
-    source: Buffer | tuple[int, int, int],
+    buffer: Buffer,
+    options: RewriteOptions,
     *,
-    survivors: Survivors,
-    survivors_end: int,
-    now_ms: int,
-    delete_horizon_ms: int | None,
     verdicts: Buffer | None = None,
-    legacy_tombstones_kept: bool = True,
-    nulled: Survivors | None = None,
     base_position: int = 0,
     output_position: int = 0,
-    check_crcs: bool = True,
-    max_batch_bytes: int = ...,
-    max_bytes: int = ...,
+) -> Rewritten: ...
+def rewrite_file(
+    descriptor: int,
+    position: int,
+    end: int,
+    options: RewriteOptions,
+    *,
     judged: Sequence[int] | None = None,
-) -> tuple[Bytes, ArrowBatch, str, int, int | None, int, _Damage | None, list[int]]:
-    """data, batches, status, position, next_offset, needed_bytes, damage, the fields of RewriteStats"""
+    max_bytes: int = ...,
+    output_position: int = 0,
+) -> Rewritten: ...

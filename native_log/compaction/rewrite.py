@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from native_log.compaction.rounds import Group, Round, SourceSegment
     from native_log.log.reading.log_range import LogRange
-    from native_log.records import Scanned
-    from native_log.records.compaction import PutBatches, Survivors
+    from native_log.records import Scanned, Survivors
+    from native_log.records.compaction import PutBatches
     from native_log.segment.writer import SegmentWriter
 
 _KEY_CHUNK_BYTES = 512 << 10

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from native_log.compaction.rounds import Round
     from native_log.config import LogConfig
     from native_log.log import PartitionLog
-    from native_log.records import InputOptions, MapProgress, OffsetOrder
-    from native_log.records.compaction import PutBatches, Survivors
+    from native_log.records import InputOptions, MapProgress, OffsetOrder, Survivors
+    from native_log.records.compaction import PutBatches
 
 
 def _ignore_progress(_: int) -> None:

@@ -56,26 +56,24 @@ if _wanted not in ("", "reference", "required"):
 if _wanted != "reference":
     try:
         from native_log.records.kernel import (
+            BatchHeaders,
+            KeyBuckets,
+            OffsetMap,
+            Survivors,
             deal,
             decode,
             decode_file,
             encode,
             find_batch,
+            merge,
             murmur2,
             partition_of_keys,
             patch,
+            rewrite,
+            rewrite_file,
             scan,
             scan_headers,
             write_prefixes,
-        )
-        from native_log.records.kernel_compaction import (
-            BatchHeaders,
-            KeyBuckets,
-            OffsetMap,
-            Survivors,
-            merge,
-            rewrite,
-            rewrite_file,
         )
 
         IMPLEMENTATION = "kernel"

@@ -251,7 +251,7 @@ class OffsetMap(Protocol):
     def put_batches(
         self,
         buffer: Buffer,
-        options: InputOptions = ...,
+        options: InputOptions,
         *,
         base_position: int = 0,
         order: OffsetOrder | None = None,
@@ -275,7 +275,7 @@ class OffsetMap(Protocol):
         self,
         buffer: Buffer,
         survivors: Survivors,
-        options: InputOptions = ...,
+        options: InputOptions,
         *,
         base_position: int = 0,
         order: OffsetOrder | None = None,
@@ -325,7 +325,7 @@ class KeyBuckets(Protocol):
     def put_batches(
         self,
         buffer: Buffer,
-        options: InputOptions = ...,
+        options: InputOptions,
         *,
         base_position: int = 0,
         order: OffsetOrder | None = None,

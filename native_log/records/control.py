@@ -1,4 +1,4 @@
-"""Control batches that a writer makes: the markers that end a transaction (Kafka: EndTransactionMarker)."""
+"""Encode the control batches that end a transaction (Kafka: EndTransactionMarker)."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ def encode_marker(
     timestamp_ms: int,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The control batch, of 78 bytes, that ends a producer's transaction.
+    """Return the control batch, of 78 bytes, that ends a producer's transaction.
 
     Args:
         offset: of the marker.
-        producer_id, producer_epoch: of the transaction; a coordinator of Kafka 4.0 or later (KIP-890) has the
+        producer_id, producer_epoch: of the transaction. A coordinator of Kafka 4.0 or later (KIP-890) uses an
             epoch one higher than that of the data.
-        commit: or else the transaction is aborted.
+        commit: True: the transaction is committed; False: it is aborted.
         coordinator_epoch: of the transaction coordinator.
-        timestamp_ms: when it ended.
-        leader_epoch: of the partition's leader.
+        timestamp_ms: epoch ms of the transaction's end.
+        leader_epoch: of the partition's leader; -1: none.
 
     Raises:
-        ValueError: a producer or a time that there cannot be.
+        ValueError: an offset, producer or time out of range.
     """
-    # With this come the codecs of the reference implementation, which readers should not wait for.
+    # Imported here: this also imports the codecs of the reference implementation, which readers do not need.
     from native_log.records.reference.entry import CONTROL_FLAG, TRANSACTIONAL_FLAG
     from native_log.records.reference.write import v2_batch, v2_record
 
-    for name, found, end in (
+    for name, number, end in (
         ("offset", offset, 2**63),
         ("producer_id", producer_id, 2**63),
         ("producer_epoch", producer_epoch, 2**15),
         ("timestamp_ms", timestamp_ms, 2**63),
     ):
-        if not 0 <= found < end:
-            raise ValueError(f"expected {name} from 0 to {end - 1}, found {found}")
+        if not 0 <= number < end:
+            raise ValueError(f"expected {name} from 0 to {end - 1}, found {number}")
     key = struct.pack(">hh", _VERSION, _COMMIT if commit else _ABORT)
     value = struct.pack(">hi", _VERSION, coordinator_epoch)
     return v2_batch(

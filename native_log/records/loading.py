@@ -1,8 +1,8 @@
-"""Finding and loading the compiled kernel, `native_log._kernel`.
+"""Find and load the compiled kernel, `native_log._kernel`.
 
-Normally it lies in this package. But the sources of a checkout, or of an archive on sys.path, may come before
-the installed package: Spark's Python workers put the working directory first. Then the kernel of the
-installed package serves, if it has the interface that this code expects.
+Normally it is a file of this package. But the sources of a checkout, or of an archive on sys.path, may come
+before the installed package: Spark's Python workers put the working directory first. Then the kernel of the
+installed package is used, if it has the interface that this code expects.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import ModuleType
 
-API_VERSION = 13
+API_VERSION = 14
 NAME = "native_log._kernel"
 
 
 class KernelNotFoundError(ImportError):
-    """No kernel can be loaded. The message says why, and what to do."""
+    """No kernel can be loaded. The message says why and what to do."""
 
 
 def load_kernel() -> ModuleType:
-    """The kernel, loaded once per process. Raises KernelNotFoundError."""
+    """Return the kernel. Load it once per process. Raise KernelNotFoundError."""
     module = sys.modules.get(NAME)
     if module is None:
-        module = first_that_fits(native_log.__path__[0], sys.path)
+        module = load_compatible(native_log.__path__[0], sys.path)
         sys.modules[NAME] = module
         native_log._kernel = module  # as the import system does with a submodule
     return module
 
 
-def first_that_fits(package: str, search_path: Iterable[str]) -> ModuleType:
-    """The kernel of `package`, or of another `native_log` directory on the search path.
+def load_compatible(package: str, search_path: Iterable[str]) -> ModuleType:
+    """Load the kernel of `package`, or of another `native_log` directory on the search path.
 
-    Raises KernelNotFoundError where none of them can be loaded and has the interface API_VERSION.
+    Raises:
+        KernelNotFoundError: none of them can be loaded and has the interface API_VERSION.
     """
     problems = []
     for file in kernel_files([package, *(str(Path(entry, "native_log")) for entry in search_path)]):
@@ -60,22 +61,22 @@ def first_that_fits(package: str, search_path: Iterable[str]) -> ModuleType:
             f"expected a kernel with interface {API_VERSION} for the Python code in {package}, found {file} "
             f"with interface {version}; reinstall kafkalog-spark (in a checkout: make kernel)"
         )
-    raise KernelNotFoundError("; ".join(problems) or no_kernel_in(package))
+    raise KernelNotFoundError("; ".join(problems) or explain_missing_kernel(package))
 
 
 def kernel_files(directories: Iterable[str]) -> Iterator[str]:
-    """The compiled kernels in these directories, each once, in order."""
+    """Yield the compiled kernels in these directories, in order, each once."""
     seen = set()
     for directory in directories:
         files = (str(Path(directory, "_kernel" + suffix).absolute()) for suffix in EXTENSION_SUFFIXES)
-        file = next(filter(isfile, files), None)  # isfile: False where a directory may not be searched
+        file = next(filter(isfile, files), None)  # False for a directory without search permission
         if file is not None and file not in seen:
             seen.add(file)
             yield file
 
 
-def no_kernel_in(package: str) -> str:
-    """Why `package` has no compiled kernel, and what to do about it."""
+def explain_missing_kernel(package: str) -> str:
+    """Say why `package` has no compiled kernel, and what to do."""
     if not Path(package).is_dir():
         return (
             f"native_log was imported from an archive ({package}), from which no compiled module can be "

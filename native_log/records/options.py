@@ -1,8 +1,8 @@
 """Options of the record functions. One value holds the arguments that stay the same from call to call.
 
-Each option is defined here once. The reference implementation reads the attributes, and so does the compiled
-kernel (structs of the same names in its Python binding). To add an option: add the field here, add it to the
-kernel's struct, and use it in both implementations.
+Each option is defined here once. Both implementations read the attributes: the compiled kernel into structs
+of the same names (kernel/python/src/options.rs). To add an option, add the field here, add it to the struct,
+and use it in both implementations.
 
 What changes from call to call stays an argument of the call: the bytes, their position in the file, and what
 is known of the order of their offsets.
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.records.compaction import Survivors
-
-
-def _expect(is_valid: bool, expected: str, found: object) -> None:
-    if not is_valid:
-        raise ValueError(f"expected {expected}, found {found!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +42,6 @@ class InputOptions:
     "too-large")."""
 
 
-DEFAULT_INPUT = InputOptions()
-
-
 @dataclass(frozen=True, slots=True)
 class DecodeOptions(InputOptions):
     """Options of `decode` and `decode_file`."""
@@ -67,9 +59,6 @@ class DecodeOptions(InputOptions):
     """The value of the column `partition`."""
     segment: str | None = None
     """The value of the column `segment`: the name of the .log file."""
-
-
-DEFAULT_DECODE = DecodeOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +131,6 @@ class EncodeOptions:
             _expect(not self.is_transactional, "a producer_id for transactional batches", self.producer_id)
 
 
-DEFAULT_ENCODE = EncodeOptions()
-
-
 @dataclass(frozen=True, slots=True)
 class RewriteOptions:
     """Options of `rewrite` and `rewrite_file`.
@@ -176,3 +162,8 @@ class RewriteOptions:
     def __post_init__(self) -> None:
         horizon = self.delete_horizon_ms
         _expect(horizon is None or horizon >= 0, "a delete_horizon_ms of 0 or more", horizon)
+
+
+def _expect(is_valid: bool, expected: str, found: object) -> None:
+    if not is_valid:
+        raise ValueError(f"expected {expected}, found {found!r}")

@@ -1,4 +1,4 @@
-"""The values that cross the kernel's seam: Arrow schemas of records and batches, and what a call came to."""
+"""Arrow schemas of records and batches, and the results of calls."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 import pyarrow as pa
 
 DEFAULT_MAX_BATCH_BYTES = 256 << 20
-"""Ceiling in bytes for one batch, as stored and as decompressed. Far above what brokers accept
-(`max.message.bytes`, 1 MiB by default), so that only a lie or a decompression bomb meets it.
+"""The default limit for the bytes of one batch, as stored and as decompressed. It is far above the limit of
+brokers (`max.message.bytes`, 1 MiB by default): only a false size or a decompression bomb exceeds it.
 
-It bounds memory, too. The records of a batch become rows together, whatever `max_rows` says: of the least
-size, 7 bytes, up to 38 million, about 30 bytes each with the usual columns, 1.2 GB beside the batch itself.
-Compaction takes the decompressed batch to read its keys (0.27 GB), the same again to write a batch of which
-records are dropped (0.54 GB), and up to 0.75 GB where a delete horizon makes the timestamp of each such
-record longer. Lower it where that is too much."""
+It also bounds memory. The records of a batch become rows together, whatever `max_rows` is. A record has at
+least 7 bytes, so there can be 38 million of them. With the usual columns they take about 30 bytes each, 1.2
+GB in addition to the batch itself. Compaction needs memory for the decompressed batch to read its keys (0.27
+GB), as much again to write a batch without some of its records (0.54 GB), and up to 0.75 GB where a delete
+horizon makes the timestamp of each such record longer. Lower the limit where that is too much."""
 
 MAX_BATCH_BYTES = 2**31 + 11
-"""The largest batch that a size field can tell of: a ceiling for those who let only the checksum decide."""
+"""The largest batch that the size field can express: the limit where only the checksum shall decide."""
 
 HEADERS = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -46,10 +46,10 @@ RECORD_SCHEMA = pa.schema(
         ("segment", pa.string()),
     ]
 )
-"""Every column a record can be read with. The first seven (with `headers`: eight) are those of Spark's kafka
-source; the others say where a record lay and what its batch's header says. `timestampType` is -1 (none,
-magic 0), 0 CreateTime or 1 LogAppendTime; `leaderEpoch`, `producerId`, `producerEpoch` and `sequence` are -1
-where there is none; `position` is the byte position of the record's batch in the file `segment`."""
+"""All columns of a record. The first seven (with `headers`: eight) are those of Spark's kafka source. The
+others are the record's location and the fields of its batch's header. `timestampType` is -1 (no timestamp,
+magic 0), 0 (CreateTime) or 1 (LogAppendTime); `leaderEpoch`, `producerId`, `producerEpoch` and `sequence` are
+-1 if the batch has none; `position` is the byte position of the record's batch in the file `segment`."""
 
 CORRUPT_RECORD = "_corrupt_record"
 """Name of the column (string) that says what is wrong with damaged bytes; null in the rows of records."""
@@ -80,34 +80,35 @@ BATCH_SCHEMA = pa.schema(
         ("isValid", pa.bool_()),
     ]
 )
-"""One row a batch, from its header alone. `sizeInBytes` includes the 12 bytes of offset and size; times are
-epoch ms; `baseOffset` and `recordCount` are null for compressed v0/v1 wrappers, which hide both under the
-compression; `controlType` is 0 ABORT, 1 COMMIT, ... (null: no control batch); `isValid` is null unless CRCs
+"""One row for each batch, from its header alone. `sizeInBytes` includes the 12 bytes of offset and size;
+times are epoch ms; `baseOffset` and `recordCount` are null for compressed v0/v1 wrappers, whose headers have
+neither; `controlType` is 0 (ABORT), 1 (COMMIT), ... (null: no control batch); `isValid` is null unless CRCs
 were checked."""
 
 
 class OffsetOrder(NamedTuple):
     """What is known of the offsets of the batches in a part of a segment.
 
-    Offsets increase from batch to batch. No CRC covers the base offset, so only this rule finds a batch that
-    is there twice or whose offset was altered. A batch is damaged (kind "order") if it
+    Offsets increase from batch to batch. No CRC covers the base offset, so only this rule detects a duplicate
+    batch or a changed offset. A batch is damaged (kind "order") if
 
-    - begins at or below the last offset before it,
-    - reaches `end_offset`, or
-    - leaps over the batch behind it: that one fits what came before, and has no room between this batch and
-      what follows.
+    - its first offset is at or below the last offset before it,
+    - its last offset reaches `end_offset`, or
+    - it skips the offsets of the next batch: the next batch fits to the batches before, and its offsets do
+    not
+      fit between this batch and the one after the next.
     """
 
     next_offset: int
-    """Inclusive: no batch begins below it. It follows the last offset of the batches before."""
+    """Inclusive: no batch starts below it. It is the last offset of the batches before + 1."""
     end_offset: int
     """Exclusive: the base offset of the next segment, 2^63 - 1 if there is none."""
     descriptor: int
-    """Of the open file, in which positions are those of the call. A header behind the buffer's end is read
-    from there."""
+    """Of the open file to which the positions of the call refer. A header after the buffer's end is read from
+    it."""
 
     def after(self, next_offset: int | None) -> OffsetOrder:
-        """What is known behind batches that end before `next_offset`; None: there were none."""
+        """Return what is known after batches that end before `next_offset`. None: there were none."""
         if next_offset is None or next_offset <= self.next_offset:
             return self
         return self._replace(next_offset=next_offset)
@@ -115,43 +116,44 @@ class OffsetOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A batch that cannot be read, and why."""
+    """A batch that cannot be read, and the reason."""
 
     kind: str
     """"size", "magic", "crc", "codec", "compression", "records", "order" or "too-large"."""
     position: int
     """Its first byte."""
     size_bytes: int
-    """What its header claims (12 + size), or 0 where the size field itself is impossible."""
+    """12 + the size field of its header, or 0 if the size field itself is invalid."""
     offset: int | None
-    """The offset its header claims; None if not even that is there."""
+    """The offset in its header; None if there are too few bytes for one."""
     message: str
     """One line: what was expected, what was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What one call of `decode` came to."""
+    """Result of one call of `decode` or `decode_file`."""
 
     batch: pa.RecordBatch
-    """The records, with the columns asked for, in that order."""
+    """The records, with the requested columns in the requested order."""
     status: str
-    """"end": the buffer is used up; "partial": at `position` begins a batch that goes on beyond the buffer;
-    "limit": max_rows or max_bytes was reached; "zeros": from `position` on there are only zero bytes;
-    "damaged": see `damage`."""
+    """"end": the buffer is used up; "partial": the batch at `position` continues beyond the buffer; "limit":
+    max_rows or max_bytes was reached; "zeros": there are only zero bytes from `position` on; "damaged": see
+    `damage`."""
     position: int
-    """First byte not used, where the next call begins. Beyond the buffer's end if a batch was skipped by its
+    """First byte not used, where the next call starts. Beyond the buffer's end if a batch was skipped by its
     header."""
     next_offset: int | None
     """Last offset + 1 of the last batch used or skipped; None if there was none."""
     needed_bytes: int
-    """With "partial": how many bytes from `position` on are needed to go on. Else 0."""
+    """With "partial": the number of bytes from `position` on that the next call needs. Else 0."""
     damage: Damage | None
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What one call of `scan` came to. Fields as in Decoded."""
+    """Result of one call of `scan` or `scan_headers`. `batches` has one row for each batch (BATCH_SCHEMA);
+    the other fields are those of Decoded."""
 
     batches: pa.RecordBatch
     status: str

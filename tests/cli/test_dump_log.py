@@ -13,7 +13,7 @@ from conftest import GOLDEN
 
 from native_log.cli.app import kafkalog
 from native_log.cli.dump_log.control_records import format_control_record
-from native_log.records import encode
+from native_log.records import EncodeOptions, encode
 from tests.log.support import batch
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_records_of_internal_topics(
 ) -> None:
     rows = pa.record_batch({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
     path = tmp_path / f"{7:020d}.log"
-    path.write_bytes(encode(rows, base_offset=7).data)
+    path.write_bytes(encode(rows, EncodeOptions(), base_offset=7).data)
     assert said in output(f"--{decoder}-decoder", path)[-1]
 
 
@@ -271,5 +271,5 @@ def test_a_directory_stands_for_its_logs() -> None:
 def test_a_value_keeps_its_terminal_escapes(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     rows = pa.record_batch({"key": pa.array([None], pa.binary()), "value": [b"\x1b[31mred\x1b[0m"]})
-    path.write_bytes(encode(rows, base_offset=0).data)
+    path.write_bytes(encode(rows, EncodeOptions(), base_offset=0).data)
     assert output("--print-data-log", path)[-1].endswith("payload: \x1b[31mred\x1b[0m")

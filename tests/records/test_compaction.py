@@ -320,7 +320,7 @@ def test_bytes_that_are_no_bitmap(impl) -> None:
     for end in range(len(data)):
         with pytest.raises(ValueError, match=r"."):
             impl.Survivors.from_bytes(data[:end])
-    with pytest.raises(ValueError, match="left"):
+    with pytest.raises(ValueError, match="expected the end of the bitmap"):
         impl.Survivors.from_bytes(data + b"\0")
     with pytest.raises(ValueError, match=r"."):
         impl.Survivors.from_bytes(b"\x01" + bytes(7) + b"\xff" * 4 + data[12:])

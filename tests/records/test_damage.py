@@ -211,10 +211,10 @@ MEASURE = (
 from native_log.records import DecodeOptions, {name} as impl
 from native_log.records.schema import RECORD_SCHEMA
 lies = [pathlib.Path(name).read_bytes() for name in sys.argv[1:]]
-impl.decode(lies[0], ["offset"])
+impl.decode(lies[0], ["offset"], DecodeOptions())
 before = peak_bytes()
 for lie in lies:
-    assert impl.decode(lie, RECORD_SCHEMA.names).damage or impl.scan(lie)
+    assert impl.decode(lie, RECORD_SCHEMA.names, DecodeOptions()).damage or impl.scan(lie)
     impl.decode(lie, RECORD_SCHEMA.names, DecodeOptions(check_crcs=False, max_batch_bytes=2**31))
     impl.find_batch(lie)
 print(peak_bytes() - before)
@@ -236,16 +236,16 @@ MANY = (
     PEAK
     + """
 from dataclasses import replace
-from native_log.records import RewriteOptions, kernel_compaction as impl
+from native_log.records import InputOptions, RewriteOptions, kernel as impl
 data = pathlib.Path(sys.argv[1]).read_bytes()
 every = impl.Survivors()
 every.add_range(1, 1 << 21)
 options = RewriteOptions(every, 1 << 21, 0, None)
 buckets = impl.KeyBuckets(1, 1 << 20, dirty=True)
 steps = dict(
-    put=lambda: impl.OffsetMap(1 << 20).put_batches(data),
-    mark=lambda: impl.OffsetMap(1 << 20).mark(data, every),
-    pack=lambda: buckets.put_batches(data),
+    put=lambda: impl.OffsetMap(1 << 20).put_batches(data, InputOptions()),
+    mark=lambda: impl.OffsetMap(1 << 20).mark(data, every, InputOptions()),
+    pack=lambda: buckets.put_batches(data, InputOptions()),
     copy=lambda: impl.rewrite(data, options),
     write=lambda: impl.rewrite(data, replace(options, nulled=every)),
 )

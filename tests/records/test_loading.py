@@ -132,14 +132,14 @@ class TestKernelsThatDoNotFit:
     def test_another_version_is_named(self, tmp_path: Path) -> None:
         package = put(tmp_path / "old" / "native_log")
         with pytest.raises(loading.KernelNotFoundError) as caught:
-            loading.first_that_fits(package, [])
+            loading.load_compatible(package, [])
         assert f"found {package}/_kernel.abi3.so with interface {FakeKernel.API_VERSION}" in str(caught.value)
         assert "reinstall" in str(caught.value)
 
     def test_one_that_cannot_be_loaded_is_named_with_the_cause(self, tmp_path: Path) -> None:
         package = put(tmp_path / "native_log", b"not a library")
         with pytest.raises(loading.KernelNotFoundError) as caught:
-            loading.first_that_fits(package, [])
+            loading.load_compatible(package, [])
         assert f"{package}/_kernel.abi3.so" in str(caught.value)
         assert "glibc" in str(caught.value)
 
@@ -149,10 +149,10 @@ class TestKernelsThatDoNotFit:
         broken = tmp_path / "broken"
         put(broken / "native_log", b"not a library")
         shutil.copy(kernel_file(), site / "native_log")
-        found = loading.first_that_fits(package, ["/does/not/exist", __file__, str(broken), str(site)])
+        found = loading.load_compatible(package, ["/does/not/exist", __file__, str(broken), str(site)])
         assert found.__file__ == str(site / "native_log" / kernel_file().name)
 
 
 def test_installed_without_cargo(tmp_path: Path) -> None:
     with pytest.raises(loading.KernelNotFoundError, match=r"installed without a kernel.*cargo"):
-        loading.first_that_fits(str(tmp_path), [])
+        loading.load_compatible(str(tmp_path), [])

@@ -1,60 +1,35 @@
-//! The classes and functions of native_log._kernel for compaction: Python values in, tuples out.
+//! The classes and functions of compaction in native_log._kernel; native_log.records.compaction documents them.
 
 use std::sync::Arc;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 use roaring::RoaringTreemap;
 
 use crate::bytes::{Bytes, Part, recycled};
 use crate::convert::{
-    self, ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, OpenOrder, OrderTuple, aborted_of, arrow_error, borrowed,
-    bytes_of, damage_tuple, io_error, written,
+    DEFAULT_MAX_BATCH_BYTES, OpenOrder, OrderTuple, arrow_error, borrowed, bytes_of, io_error, written,
 };
+use crate::options::{InputOptions, RewriteOptions, selection};
+use crate::results::{map_progress, rewritten};
 use kafka_log_format::compaction::buckets::MOST_BUCKETS;
 use kafka_log_format::compaction::key_map::KeyMap;
-use kafka_log_format::compaction::keys::{Options, Progress, Unshadowed, feed};
-use kafka_log_format::compaction::options::Options as RewriteOptions;
+use kafka_log_format::compaction::keys::{Options, Unshadowed, feed};
+use kafka_log_format::compaction::options::Options as FormatOptions;
 use kafka_log_format::compaction::packs::{Kind, Merger};
 use kafka_log_format::compaction::{buckets, rewrite, survivors};
-use kafka_log_format::selection::Selection;
-use kafka_log_format::status::Stopped;
 
-/// (status, position, next_offset, needed_bytes, damage, records, null_keys)
-type ProgressTuple = (&'static str, i64, Option<i64>, usize, Option<DamageTuple>, u64, u64);
-/// (data, batches, status, position, next_offset, needed_bytes, damage, stats)
-type RewrittenTuple = (Bytes, ArrowBatch, &'static str, i64, Option<i64>, usize, Option<DamageTuple>, [u64; 11]);
-
-fn progress(found: Progress) -> ProgressTuple {
-    let Progress { stopped, records, null_keys } = found;
-    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
-    (status.name(), position, next_offset, needed_bytes, damage.map(damage_tuple), records, null_keys)
-}
-
-/// The arguments of all calls that read a buffer.
-struct Source<'a> {
-    bytes: &'a [u8],
-    options: Options<'a>,
-}
-
-#[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
-fn source<'a>(
-    buffer: &'a PyBuffer<u8>,
-    base_position: i64,
-    start_offset: Option<i64>,
-    end_offset: Option<i64>,
-    aborted: Option<&PyBuffer<u8>>,
-    check_crcs: bool,
-    max_batch_bytes: usize,
-    order: Option<&'a OpenOrder>,
-) -> PyResult<Source<'a>> {
-    let aborted = aborted.map(aborted_of).transpose()?.unwrap_or_default();
-    let selection = Selection { start_offset, end_offset, aborted };
-    let order = order.map(OpenOrder::order);
-    let options = Options { base_position, selection, order, check_crcs, max_batch_bytes };
-    Ok(Source { bytes: bytes_of(buffer)?, options })
+/// The options of a call of `put_batches` or `mark`.
+fn key_options<'a>(options: &InputOptions, base_position: i64, order: Option<&'a OpenOrder>) -> PyResult<Options<'a>> {
+    Ok(Options {
+        base_position,
+        selection: selection(options.start_offset, options.end_offset, &options.aborted)?,
+        order: order.map(OpenOrder::order),
+        check_crcs: options.check_crcs,
+        max_batch_bytes: options.max_batch_bytes,
+    })
 }
 
 #[pyclass(module = "native_log._kernel")]
@@ -82,63 +57,41 @@ impl OffsetMap {
         self.map.get(key)
     }
 
-    #[pyo3(signature = (
-        buffer, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, check_crcs = true,
-        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
-    fn put_batches(
+    #[pyo3(signature = (buffer, options, *, base_position = 0, order = None))]
+    fn put_batches<'py>(
         &mut self,
-        py: Python<'_>,
+        py: Python<'py>,
         buffer: PyBuffer<u8>,
+        options: InputOptions,
         base_position: i64,
-        start_offset: Option<i64>,
-        end_offset: Option<i64>,
-        aborted: Option<PyBuffer<u8>>,
-        check_crcs: bool,
-        max_batch_bytes: usize,
         order: Option<OrderTuple>,
-    ) -> PyResult<ProgressTuple> {
-        let aborted = aborted.as_ref();
-        let order = OpenOrder::of(order)?;
-        let order = order.as_ref();
-        let Source { bytes, options } =
-            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes, order)?;
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (bytes, order) = (bytes_of(&buffer)?, OpenOrder::of(order)?);
+        let options = key_options(&options, base_position, order.as_ref())?;
         let map = &mut self.map;
-        Ok(progress(py.detach(|| feed(bytes, &options, map))))
+        map_progress(py, py.detach(|| feed(bytes, &options, map)))
     }
 
-    #[pyo3(signature = (
-        buffer, survivors, *, base_position = 0, start_offset = None, end_offset = None, aborted = None,
-        check_crcs = true, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.mark")]
-    fn mark(
+    #[pyo3(signature = (buffer, survivors, options, *, base_position = 0, order = None))]
+    fn mark<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         buffer: PyBuffer<u8>,
         mut survivors: PyRefMut<'_, Survivors>,
+        options: InputOptions,
         base_position: i64,
-        start_offset: Option<i64>,
-        end_offset: Option<i64>,
-        aborted: Option<PyBuffer<u8>>,
-        check_crcs: bool,
-        max_batch_bytes: usize,
         order: Option<OrderTuple>,
-    ) -> PyResult<ProgressTuple> {
-        let aborted = aborted.as_ref();
-        let order = OpenOrder::of(order)?;
-        let order = order.as_ref();
-        let Source { bytes, options } =
-            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes, order)?;
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (bytes, order) = (bytes_of(&buffer)?, OpenOrder::of(order)?);
+        let options = key_options(&options, base_position, order.as_ref())?;
         let (map, set) = (&self.map, &mut survivors.set);
-        let found = py.detach(|| {
+        let progress = py.detach(|| {
             let mut unshadowed = Unshadowed::new(map, set);
-            let found = feed(bytes, &options, &mut unshadowed);
+            let progress = feed(bytes, &options, &mut unshadowed);
             unshadowed.finish();
-            found
+            progress
         });
-        Ok(progress(found))
+        map_progress(py, progress)
     }
 
     fn survivors(&self, py: Python<'_>) -> Survivors {
@@ -196,38 +149,27 @@ impl KeyBuckets {
         self.buckets.size_bytes()
     }
 
-    #[pyo3(signature = (
-        buffer, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, check_crcs = true,
-        max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "the keywords of OffsetMap.put_batches")]
-    fn put_batches(
+    #[pyo3(signature = (buffer, options, *, base_position = 0, order = None))]
+    fn put_batches<'py>(
         &mut self,
-        py: Python<'_>,
+        py: Python<'py>,
         buffer: PyBuffer<u8>,
+        options: InputOptions,
         base_position: i64,
-        start_offset: Option<i64>,
-        end_offset: Option<i64>,
-        aborted: Option<PyBuffer<u8>>,
-        check_crcs: bool,
-        max_batch_bytes: usize,
         order: Option<OrderTuple>,
-    ) -> PyResult<ProgressTuple> {
-        let aborted = aborted.as_ref();
-        let order = OpenOrder::of(order)?;
-        let order = order.as_ref();
-        let Source { bytes, options } =
-            source(&buffer, base_position, start_offset, end_offset, aborted, check_crcs, max_batch_bytes, order)?;
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (bytes, order) = (bytes_of(&buffer)?, OpenOrder::of(order)?);
+        let options = key_options(&options, base_position, order.as_ref())?;
         self.reclaim();
         let buckets = &mut self.buckets;
-        Ok(progress(py.detach(|| feed(bytes, &options, buckets))))
+        map_progress(py, py.detach(|| feed(bytes, &options, buckets)))
     }
 
-    fn take(&mut self, py: Python<'_>) -> Vec<Part> {
+    fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyMemoryView>>> {
         let buckets = &mut self.buckets;
         let packs = Arc::new(py.detach(|| buckets.take()));
         self.taken = Some(Arc::clone(&packs));
-        Part::each(&packs)
+        Part::each(&packs).into_iter().map(|pack| PyMemoryView::from(Bound::new(py, pack)?.as_any())).collect()
     }
 }
 
@@ -253,12 +195,19 @@ pub struct Survivors {
 #[pymethods]
 impl Survivors {
     #[new]
-    fn new() -> Self {
-        Survivors { set: RoaringTreemap::new() }
+    #[pyo3(signature = (offsets = None))]
+    fn new(offsets: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let mut values = Vec::new();
+        if let Some(offsets) = offsets {
+            for offset in offsets.try_iter()? {
+                values.push(offset_of(&offset?)?);
+            }
+        }
+        Ok(Survivors { set: survivors::from_unsorted(values) })
     }
 
-    fn contains(&self, offset: u64) -> bool {
-        self.set.contains(offset)
+    fn __contains__(&self, offset: &Bound<'_, PyAny>) -> bool {
+        offset_of(offset).is_ok_and(|offset| self.set.contains(offset))
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -267,22 +216,21 @@ impl Survivors {
             .map_err(|_| PyOverflowError::new_err("expected at most 2^63 - 1 offsets, found more"))
     }
 
+    fn __iter__(slf: Py<Self>) -> SurvivorsIterator {
+        SurvivorsIterator { survivors: slf, next: Some(0), chunk: Vec::new().into_iter() }
+    }
+
     fn __eq__(&self, other: PyRef<'_, Survivors>) -> bool {
         self.set == other.set
     }
 
-    /// Up to `count` offsets from `start` on, ascending.
-    fn some_from(&self, start: u64, count: usize) -> Vec<u64> {
-        let mut offsets = self.set.iter();
-        offsets.advance_to(start);
-        offsets.take(count).collect()
-    }
-
-    fn add_many(&mut self, py: Python<'_>, offsets: PyBuffer<u8>) -> PyResult<()> {
+    /// `offsets` may be a buffer of any type, such as a NumPy array.
+    fn add_many(&mut self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
+        let offsets: PyBuffer<u8> = PyMemoryView::from(offsets)?.call_method1("cast", ("B",))?.extract()?;
         let (values, rest) = bytes_of(&offsets)?.as_chunks::<8>();
         if !rest.is_empty() {
             let bytes = values.len() * 8 + rest.len();
-            return Err(PyValueError::new_err(format!("expected 64-bit offsets, found {bytes} bytes")));
+            return Err(PyValueError::new_err(format!("expected offsets of 8 bytes, found {bytes} bytes")));
         }
         let set = &mut self.set;
         py.detach(|| {
@@ -296,15 +244,24 @@ impl Survivors {
         })
     }
 
-    fn add_range(&mut self, py: Python<'_>, start_offset: u64, end_offset: u64) {
+    fn add_range(&mut self, py: Python<'_>, start_offset: i128, end_offset: i128) -> PyResult<()> {
+        if start_offset < 0 || end_offset > MOST_OFFSETS {
+            let message = format!("expected offsets from 0 to 2^63 - 1, found [{start_offset}, {end_offset})");
+            return Err(PyValueError::new_err(message));
+        }
         let set = &mut self.set;
-        py.detach(|| set.insert_range(start_offset..end_offset));
+        if start_offset < end_offset {
+            py.detach(|| set.insert_range(start_offset as u64..end_offset as u64));
+        }
+        Ok(())
     }
 
-    fn between(&self, py: Python<'_>, start_offset: u64, end_offset: u64) -> Self {
-        Survivors { set: py.detach(|| survivors::between(&self.set, start_offset, end_offset)) }
+    fn between(&self, py: Python<'_>, start_offset: i128, end_offset: i128) -> Self {
+        let [start, end] = [start_offset, end_offset].map(|offset| offset.clamp(0, MOST_OFFSETS) as u64);
+        Survivors { set: py.detach(|| survivors::between(&self.set, start, end)) }
     }
 
+    #[pyo3(signature = (*others))]
     fn union(&self, py: Python<'_>, others: Vec<PyRef<'_, Survivors>>) -> Self {
         let others: Vec<&RoaringTreemap> = others.iter().map(|other| &other.set).collect();
         let mut set = self.set.clone();
@@ -329,7 +286,10 @@ impl Survivors {
         let set = py.detach(|| RoaringTreemap::deserialize_from(&mut rest));
         let set = set.map_err(|error| PyValueError::new_err(error.to_string()))?;
         if !rest.is_empty() {
-            return Err(PyValueError::new_err(format!("{} bytes are left after the bitmap", rest.len())));
+            return Err(PyValueError::new_err(format!(
+                "expected the end of the bitmap, found {} more bytes",
+                rest.len()
+            )));
         }
         if set.max().is_some_and(|most| i64::try_from(most).is_err()) {
             return Err(PyValueError::new_err("expected offsets of at most 2^63 - 1, found a greater one"));
@@ -338,74 +298,117 @@ impl Survivors {
     }
 }
 
+/// The number of offsets there can be: 0 to 2^63 - 1.
+const MOST_OFFSETS: i128 = 1 << 63;
+
+fn offset_of(offset: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let value = offset.extract::<i64>().map(u64::try_from);
+    match value {
+        Ok(Ok(offset)) => Ok(offset),
+        Err(error) if !error.is_instance_of::<PyOverflowError>(offset.py()) => Err(error),
+        _ => Err(PyValueError::new_err(format!("expected an offset from 0 to 2^63 - 1, found {offset}"))),
+    }
+}
+
+/// The offsets, ascending. Each chunk is read on its own, so that the set may change meanwhile.
+#[pyclass(module = "native_log._kernel")]
+pub struct SurvivorsIterator {
+    survivors: Py<Survivors>,
+    /// Where the next chunk begins; None: nowhere.
+    next: Option<u64>,
+    chunk: std::vec::IntoIter<u64>,
+}
+
+const OFFSETS_PER_CHUNK: usize = 1 << 14;
+
+#[pymethods]
+impl SurvivorsIterator {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<u64>> {
+        if let Some(offset) = self.chunk.next() {
+            return Ok(Some(offset));
+        }
+        let Some(start) = self.next else { return Ok(None) };
+        let chunk: Vec<u64> = {
+            let survivors = self.survivors.try_borrow(py)?;
+            let mut offsets = survivors.set.iter();
+            offsets.advance_to(start);
+            offsets.take(OFFSETS_PER_CHUNK).collect()
+        };
+        self.next = chunk.last().map(|&last| last + 1);
+        self.chunk = chunk.into_iter();
+        Ok(self.chunk.next())
+    }
+}
+
 #[pyfunction]
 #[pyo3(name = "rewrite", signature = (
-    source, *, survivors, survivors_end, now_ms, delete_horizon_ms, verdicts = None, legacy_tombstones_kept = true,
-    nulled = None, base_position = 0, output_position = 0, check_crcs = true,
-    max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, max_bytes = usize::MAX, judged = None
+    buffer, options, *, verdicts = None, base_position = 0, output_position = 0
 ))]
-#[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.rewrite")]
-pub fn rewrite_batches(
-    py: Python<'_>,
-    source: convert::Source,
-    survivors: PyRef<'_, Survivors>,
-    survivors_end: i64,
-    now_ms: i64,
-    delete_horizon_ms: Option<i64>,
+pub fn rewrite_batches<'py>(
+    py: Python<'py>,
+    buffer: PyBuffer<u8>,
+    options: RewriteOptions<'py>,
     verdicts: Option<PyBuffer<u8>>,
-    legacy_tombstones_kept: bool,
-    nulled: Option<PyRef<'_, Survivors>>,
     base_position: i64,
     output_position: i64,
-    check_crcs: bool,
-    max_batch_bytes: usize,
-    max_bytes: usize,
-    judged: Option<Vec<i64>>,
-) -> PyResult<RewrittenTuple> {
-    if let Some(horizon) = delete_horizon_ms.filter(|&horizon| horizon < 0) {
-        return Err(PyValueError::new_err(format!("expected a delete horizon of at least 0, found {horizon}")));
-    }
-    let options = RewriteOptions {
-        base_position: if let convert::Source::File(_, position, _) = source { position } else { base_position },
-        survivors: &survivors.set,
-        survivors_end,
-        now_ms,
-        delete_horizon_ms,
-        verdicts: verdicts.as_ref().map(bytes_of).transpose()?,
-        legacy_tombstones_kept,
-        nulled: nulled.as_ref().map(|nulled| &nulled.set),
-        check_crcs,
-        max_batch_bytes,
-        max_bytes,
-        judged: judged.as_deref(),
-    };
+) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = bytes_of(&buffer)?;
+    let verdicts = verdicts.as_ref().map(bytes_of).transpose()?;
+    let options = FormatOptions { verdicts, ..format_options(&options, base_position) };
     let mut data = recycled();
-    let (stopped, stats) = match &source {
-        convert::Source::Buffer(buffer) => {
-            let bytes = bytes_of(buffer)?;
-            py.detach(|| rewrite::rewrite(bytes, &options, &mut data))
-        }
-        &convert::Source::File(descriptor, _, end) => {
-            let file = borrowed(descriptor)?;
-            py.detach(|| rewrite::rewrite_file(&file, end, &options, &mut data)).map_err(io_error)?
-        }
-    };
-    let batches = py.detach(|| written(&data, output_position));
-    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
-    let stats = [
-        stats.batches_read,
-        stats.batches_kept,
-        stats.batches_copied,
-        stats.batches_emptied,
-        stats.records_read,
-        stats.records_kept,
-        stats.bytes_read,
-        stats.bytes_kept,
-        stats.tombstones_kept,
-        stats.tombstones_dropped,
-        stats.horizons_set,
-    ];
-    let batches = batches.map_err(arrow_error)?;
-    let damage = damage.map(damage_tuple);
-    Ok((Bytes::new(data), batches, status.name(), position, next_offset, needed_bytes, damage, stats))
+    let ((stopped, stats), batches) = py.detach(|| {
+        let result = rewrite::rewrite(bytes, &options, &mut data);
+        let batches = written(&data, output_position);
+        (result, batches)
+    });
+    rewritten(py, Bytes::new(data), batches.map_err(arrow_error)?, stopped, stats)
+}
+
+#[pyfunction]
+#[pyo3(name = "rewrite_file", signature = (
+    descriptor, position, end, options, *, judged = None, max_bytes = DEFAULT_MAX_BATCH_BYTES, output_position = 0
+))]
+#[expect(clippy::too_many_arguments, reason = "what changes from call to call")]
+pub fn rewrite_file_batches<'py>(
+    py: Python<'py>,
+    descriptor: i32,
+    position: i64,
+    end: u64,
+    options: RewriteOptions<'py>,
+    judged: Option<Vec<i64>>,
+    max_bytes: usize,
+    output_position: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let file = borrowed(descriptor)?;
+    let judged = judged.as_deref();
+    let options = FormatOptions { judged, max_bytes, ..format_options(&options, position) };
+    let mut data = recycled();
+    let (result, batches) = py.detach(|| {
+        let result = rewrite::rewrite_file(&file, end, &options, &mut data);
+        let batches = written(&data, output_position);
+        (result, batches)
+    });
+    let (stopped, stats) = result.map_err(io_error)?;
+    rewritten(py, Bytes::new(data), batches.map_err(arrow_error)?, stopped, stats)
+}
+
+fn format_options<'a>(options: &'a RewriteOptions<'_>, base_position: i64) -> FormatOptions<'a> {
+    FormatOptions {
+        base_position,
+        survivors: &options.survivors.set,
+        survivors_end: options.survivors_end,
+        now_ms: options.now_ms,
+        delete_horizon_ms: options.delete_horizon_ms,
+        verdicts: None,
+        legacy_tombstones_kept: options.legacy_tombstones_kept,
+        nulled: options.nulled.as_ref().map(|nulled| &nulled.set),
+        check_crcs: options.check_crcs,
+        max_batch_bytes: options.max_batch_bytes,
+        max_bytes: usize::MAX,
+        judged: None,
+    }
 }

@@ -15,25 +15,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use kafka_log_arrow::batch_columns::batch_columns;
-use kafka_log_format::damage::Damage;
 use kafka_log_format::order::Order;
 use kafka_log_format::scan::scan;
-use kafka_log_format::selection::Aborted;
 
 /// native_log.records has the same DEFAULT_MAX_BATCH_BYTES.
 pub const DEFAULT_MAX_BATCH_BYTES: usize = 256 << 20;
 
-/// (kind, position, size_bytes, offset, message)
-pub type DamageTuple = (&'static str, i64, i64, i64, String);
-/// The input of a call: a buffer, or part of an open file (descriptor, position, end).
-#[derive(FromPyObject)]
-pub enum Source {
-    #[pyo3(transparent)]
-    Buffer(PyBuffer<u8>),
-    File(i32, i64, u64),
-}
-
-/// The file of a descriptor, which the caller keeps open during the call. It is not closed here.
+/// The file of a descriptor that the caller keeps open during the call, and that is not closed here.
 pub fn borrowed(descriptor: i32) -> PyResult<ManuallyDrop<File>> {
     if descriptor < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF).into());
@@ -107,17 +95,6 @@ pub fn written(batches: &[u8], position: i64) -> Result<ArrowBatch, ArrowError> 
     rows.iter_mut().for_each(|row| row.is_valid = Some(true));
     let (fields, arrays) = batch_columns(&rows);
     ArrowBatch::new(fields, arrays, rows.len())
-}
-
-pub fn damage_tuple(damage: Damage) -> DamageTuple {
-    (damage.fault.kind.name(), damage.position, damage.size_bytes, damage.offset, damage.fault.message)
-}
-
-pub fn aborted_of(buffer: &PyBuffer<u8>) -> PyResult<Aborted> {
-    let bytes = bytes_of(buffer)?;
-    Aborted::from_bytes(bytes).ok_or_else(|| {
-        PyValueError::new_err(format!("expected aborted to have a multiple of 24 bytes, found {}", bytes.len()))
-    })
 }
 
 pub fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {

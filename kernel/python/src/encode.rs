@@ -15,12 +15,12 @@ use pyo3::types::PyCapsule;
 
 use crate::bytes::{Bytes, recycled};
 use crate::convert::{ArrowBatch, arrow_error, borrowed, bytes_of, written};
+use crate::options::EncodeOptions;
 use kafka_log_arrow::encode::columns::{Binary, Records};
 use kafka_log_arrow::encode::ratio::Ratio;
 use kafka_log_arrow::encode::rows::Part;
 use kafka_log_arrow::encode::{EncodeError, Options, encode as encode_parts};
 use kafka_log_arrow::partitioner::{hashes, partitions as partitions_of};
-use kafka_log_format::codec::Codec;
 use kafka_log_format::partitioner;
 use kafka_log_format::patch::Placed;
 
@@ -31,49 +31,36 @@ type Encoded = (Option<(Bytes, ArrowBatch, usize, f32)>, ErrorTuple);
 /// Columns, and the indexes of rows, 32 bits in native byte order. None: all rows.
 type Chosen<'py> = (Bound<'py, PyAny>, Option<PyBuffer<u8>>);
 
+/// The timestamp_type of EncodeOptions with which batches have `append_time_ms`.
+const LOG_APPEND_TIME: u8 = 1;
+
 #[pyfunction]
-#[pyo3(signature = (
-    parts, *, magic, compression, level, batch_size, max_message_bytes, base_offset, leader_epoch, producer_id,
-    producer_epoch, base_sequence, is_transactional, append_time_ms, now_ms, base_position,
-    estimated_ratio, finish
-))]
-#[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.encode")]
+#[pyo3(signature = (parts, options, *, base_offset, base_sequence, base_position, estimated_ratio, finish))]
+#[expect(clippy::too_many_arguments, reason = "what changes from call to call")]
 pub fn encode(
     py: Python<'_>,
     parts: Vec<Chosen<'_>>,
-    magic: i8,
-    compression: &str,
-    level: Option<i32>,
-    batch_size: usize,
-    max_message_bytes: Option<usize>,
+    options: EncodeOptions,
     base_offset: i64,
-    leader_epoch: i32,
-    producer_id: i64,
-    producer_epoch: i16,
     base_sequence: i32,
-    is_transactional: bool,
-    append_time_ms: Option<i64>,
-    now_ms: i64,
     base_position: i64,
     estimated_ratio: f32,
     finish: bool,
 ) -> PyResult<Encoded> {
-    let codec = Codec::named(compression)
-        .ok_or_else(|| PyValueError::new_err(format!("unknown compression {compression:?}")))?;
     let options = Options {
-        magic,
-        codec,
-        level,
-        batch_size,
-        max_message_bytes,
+        magic: options.magic,
+        codec: options.codec()?,
+        level: options.level,
+        batch_size: options.batch_size.0,
+        max_message_bytes: options.max_message_bytes.map(|limit| limit.0),
         base_offset,
-        leader_epoch,
-        producer_id,
-        producer_epoch,
+        leader_epoch: options.leader_epoch,
+        producer_id: options.producer_id,
+        producer_epoch: options.producer_epoch,
         base_sequence,
-        is_transactional,
-        append_time_ms,
-        now_ms,
+        is_transactional: options.is_transactional,
+        append_time_ms: (options.timestamp_type == LOG_APPEND_TIME).then_some(options.append_time_ms),
+        now_ms: options.now_ms,
         finish,
     };
     let columns = parts.iter().map(|(columns, _)| imported(columns)).collect::<PyResult<Vec<_>>>()?;

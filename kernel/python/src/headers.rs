@@ -1,24 +1,25 @@
-//! native_log._kernel.Headers: the headers of batches from several buffers. Building columns costs more than reading headers,
-//! so the columns are built once for all buffers.
+//! native_log._kernel.BatchHeaders: headers of batches, collected from several buffers. Building columns costs more than
+//! reading the headers, and is done once for all of them.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 
 use crate::convert::{ArrowBatch, DEFAULT_MAX_BATCH_BYTES, arrow_error, bytes_of};
+use crate::results::record_batch;
 use kafka_log_arrow::batch_columns::batch_columns;
 use kafka_log_format::scan::{BatchRow, scan};
 
 #[pyclass(module = "native_log._kernel")]
 #[derive(Default)]
-pub struct Headers {
+pub struct BatchHeaders {
     rows: Vec<BatchRow>,
 }
 
 #[pymethods]
-impl Headers {
+impl BatchHeaders {
     #[new]
     fn new() -> Self {
-        Headers::default()
+        BatchHeaders::default()
     }
 
     fn __len__(&self) -> usize {
@@ -54,9 +55,9 @@ impl Headers {
         offsets().min().zip(offsets().max())
     }
 
-    fn take(&mut self) -> PyResult<ArrowBatch> {
+    fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let rows = std::mem::take(&mut self.rows);
         let (fields, arrays) = batch_columns(&rows);
-        ArrowBatch::new(fields, arrays, rows.len()).map_err(arrow_error)
+        record_batch(py, ArrowBatch::new(fields, arrays, rows.len()).map_err(arrow_error)?)
     }
 }

@@ -1,11 +1,14 @@
-//! The Python module native_log._kernel. It only converts: Python values in, Arrow capsules and tuples out.
+//! The Python module native_log._kernel. It only converts: Python values in, Python values and Arrow capsules out.
 
 mod bytes;
 mod compaction;
 mod convert;
 mod encode;
 mod headers;
+mod options;
+mod results;
 
+use arrow_schema::ArrowError;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,19 +19,16 @@ use kafka_log_arrow::decode::{decode, decode_file};
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::scan::{scan, scan_headers};
-use kafka_log_format::selection::Selection;
 use kafka_log_format::status::Stopped;
 
 use crate::convert::{
-    ArrowBatch, DEFAULT_MAX_BATCH_BYTES, DamageTuple, OpenOrder, OrderTuple, Source, aborted_of, arrow_error, borrowed,
-    bytes_of, damage_tuple, io_error,
+    ArrowBatch, DEFAULT_MAX_BATCH_BYTES, OpenOrder, OrderTuple, arrow_error, borrowed, bytes_of, io_error,
 };
+use crate::options::{DecodeOptions, selection};
+use crate::results::{decoded, scanned};
 
-/// Increases when the functions below change.
-const API_VERSION: u32 = 13;
-
-/// (batch, status, position, next_offset, needed_bytes, damage)
-type ResultTuple = (ArrowBatch, &'static str, i64, Option<i64>, usize, Option<DamageTuple>);
+/// Goes up when the functions below, or the attributes of options, change.
+const API_VERSION: u32 = 14;
 
 #[pymodule]
 mod _kernel {
@@ -40,11 +40,11 @@ mod _kernel {
     #[pymodule_export]
     use crate::bytes::Bytes;
     #[pymodule_export]
-    use crate::compaction::{KeyBuckets, OffsetMap, Survivors, merge_packs, rewrite_batches};
+    use crate::compaction::{KeyBuckets, OffsetMap, Survivors, merge_packs, rewrite_batches, rewrite_file_batches};
     #[pymodule_export]
     use crate::convert::ArrowBatch;
     #[pymodule_export]
-    use crate::headers::Headers;
+    use crate::headers::BatchHeaders;
 
     #[pymodule_export]
     use crate::encode::{deal, encode, murmur2, patch, write_prefixes};
@@ -53,14 +53,14 @@ mod _kernel {
     #[pyo3(signature = (
         buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
     ))]
-    fn scan(
-        py: Python<'_>,
+    fn scan<'py>(
+        py: Python<'py>,
         buffer: PyBuffer<u8>,
         base_position: i64,
         check_crcs: bool,
         max_batch_bytes: usize,
         order: Option<OrderTuple>,
-    ) -> PyResult<ResultTuple> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let bytes = bytes_of(&buffer)?;
         let order = OpenOrder::of(order)?;
         let order = order.as_ref().map(OpenOrder::order);
@@ -69,92 +69,69 @@ mod _kernel {
             let (fields, arrays) = batch_columns(&rows);
             (ArrowBatch::new(fields, arrays, rows.len()), stopped)
         });
-        Ok(result(batch.map_err(arrow_error)?, stopped))
+        scanned(py, batch.map_err(arrow_error)?, stopped)
     }
 
     #[pyfunction]
     #[pyo3(signature = (
         descriptor, position, end, *, max_rows, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
     ))]
-    fn scan_headers(
-        py: Python<'_>,
+    fn scan_headers<'py>(
+        py: Python<'py>,
         descriptor: i32,
         position: u64,
         end: u64,
         max_rows: usize,
         max_batch_bytes: usize,
         order: Option<OrderTuple>,
-    ) -> PyResult<ResultTuple> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let file = borrowed(descriptor)?;
         let order = OpenOrder::of(order)?;
         let order = order.as_ref().map(OpenOrder::order);
-        let scanned = py.detach(|| {
+        let result = py.detach(|| {
             super::scan_headers(&file, position, end, max_rows, max_batch_bytes, order).map(|(rows, stopped)| {
                 let (fields, arrays) = batch_columns(&rows);
                 (ArrowBatch::new(fields, arrays, rows.len()), stopped)
             })
         });
-        let (batch, stopped) = scanned.map_err(io_error)?;
-        Ok(result(batch.map_err(arrow_error)?, stopped))
+        let (batch, stopped) = result.map_err(io_error)?;
+        scanned(py, batch.map_err(arrow_error)?, stopped)
     }
 
     #[pyfunction]
-    #[pyo3(signature = (
-        source, columns, *, base_position = 0, start_offset = None, end_offset = None, aborted = None, max_rows = None,
-        max_bytes = None, check_crcs = true, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, control = false, topic = None,
-        partition = None, segment = None, order = None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "the keywords of native_log.records.decode")]
-    fn decode(
-        py: Python<'_>,
-        source: Source,
+    #[pyo3(signature = (buffer, columns, options, *, base_position = 0, order = None))]
+    fn decode<'py>(
+        py: Python<'py>,
+        buffer: PyBuffer<u8>,
         columns: Vec<String>,
+        options: DecodeOptions,
         base_position: i64,
-        start_offset: Option<i64>,
-        end_offset: Option<i64>,
-        aborted: Option<PyBuffer<u8>>,
-        max_rows: Option<usize>,
-        max_bytes: Option<usize>,
-        check_crcs: bool,
-        max_batch_bytes: usize,
-        control: bool,
-        topic: Option<String>,
-        partition: Option<i32>,
-        segment: Option<String>,
         order: Option<OrderTuple>,
-    ) -> PyResult<ResultTuple> {
-        let order = OpenOrder::of(order)?;
-        let columns = columns.iter().map(|name| column(name)).collect::<PyResult<Vec<_>>>()?;
-        let options = Options {
-            base_position: if let Source::File(_, position, _) = source { position } else { base_position },
-            selection: Selection {
-                start_offset,
-                end_offset,
-                aborted: aborted.as_ref().map(aborted_of).transpose()?.unwrap_or_default(),
-            },
-            order: order.as_ref().map(OpenOrder::order),
-            max_rows,
-            max_bytes,
-            check_crcs,
-            max_batch_bytes,
-            control,
-        };
-        let constants = Constants { topic: topic.as_deref(), partition, segment: segment.as_deref() };
-        let arrow = |(records, stopped): (RecordColumns, Stopped)| {
-            let (fields, rows) = (records.fields(), records.rows());
-            (ArrowBatch::new(fields, records.finish(), rows), stopped)
-        };
-        let (batch, stopped) = match &source {
-            Source::Buffer(buffer) => {
-                let bytes = bytes_of(buffer)?;
-                py.detach(|| arrow(super::decode(bytes, &columns, constants, &options)))
-            }
-            &Source::File(descriptor, _, end) => {
-                let file = borrowed(descriptor)?;
-                py.detach(|| decode_file(&file, end, &columns, constants, &options).map(arrow)).map_err(io_error)?
-            }
-        };
-        Ok(result(batch.map_err(arrow_error)?, stopped))
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (bytes, order) = (bytes_of(&buffer)?, OpenOrder::of(order)?);
+        let columns = columns_of(&columns)?;
+        let (format, constants) = (format_options(&options, base_position, order.as_ref())?, constants(&options));
+        let (batch, stopped) = py.detach(|| arrow(super::decode(bytes, &columns, constants, &format)));
+        decoded(py, batch.map_err(arrow_error)?, stopped)
+    }
+
+    #[pyfunction]
+    #[pyo3(signature = (descriptor, position, end, columns, options, *, order = None))]
+    fn decode_file<'py>(
+        py: Python<'py>,
+        descriptor: i32,
+        position: i64,
+        end: u64,
+        columns: Vec<String>,
+        options: DecodeOptions,
+        order: Option<OrderTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (file, order) = (borrowed(descriptor)?, OpenOrder::of(order)?);
+        let columns = columns_of(&columns)?;
+        let (format, constants) = (format_options(&options, position, order.as_ref())?, constants(&options));
+        let result = py.detach(|| super::decode_file(&file, end, &columns, constants, &format).map(arrow));
+        let (batch, stopped) = result.map_err(io_error)?;
+        decoded(py, batch.map_err(arrow_error)?, stopped)
     }
 
     /// See native_log.records.reference.find_batch.
@@ -178,11 +155,34 @@ mod _kernel {
     }
 }
 
-fn result(batch: ArrowBatch, stopped: Stopped) -> ResultTuple {
-    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
-    (batch, status.name(), position, next_offset, needed_bytes, damage.map(damage_tuple))
+fn format_options<'a>(
+    options: &DecodeOptions,
+    base_position: i64,
+    order: Option<&'a OpenOrder>,
+) -> PyResult<Options<'a>> {
+    Ok(Options {
+        base_position,
+        selection: selection(options.start_offset, options.end_offset, &options.aborted)?,
+        order: order.map(OpenOrder::order),
+        max_rows: options.max_rows,
+        max_bytes: options.max_bytes,
+        check_crcs: options.check_crcs,
+        max_batch_bytes: options.max_batch_bytes,
+        control: options.control,
+    })
 }
 
-fn column(name: &str) -> PyResult<Column> {
-    Column::named(name).ok_or_else(|| PyValueError::new_err(format!("unknown column {name:?}")))
+fn constants(options: &DecodeOptions) -> Constants<'_> {
+    Constants { topic: options.topic.as_deref(), partition: options.partition, segment: options.segment.as_deref() }
+}
+
+fn arrow((records, stopped): (RecordColumns, Stopped)) -> (Result<ArrowBatch, ArrowError>, Stopped) {
+    let (fields, rows) = (records.fields(), records.rows());
+    (ArrowBatch::new(fields, records.finish(), rows), stopped)
+}
+
+fn columns_of(names: &[String]) -> PyResult<Vec<Column>> {
+    let column =
+        |name: &String| Column::named(name).ok_or_else(|| PyValueError::new_err(format!("unknown column {name:?}")));
+    names.iter().map(column).collect()
 }

@@ -1,16 +1,16 @@
-"""Kafka's record formats in plain Python: the specification the compiled kernel is held to, and its stand-in.
+"""Kafka's record formats in plain Python: the specification of the compiled kernel, and its fallback.
 
 Read it in this order:
 
-- `entry`: the shape all three formats share, and what is checked before a batch is looked at;
-- `record_batch` (magic 2) and `legacy` (magic 0 and 1): a batch's bytes to its records;
-- `codec`: the framing of the compressed payloads;
+- `entry`: the batch header, what all formats share, and the checks of a header;
+- `record_batch` (magic 2) and `legacy` (magic 0 and 1): the records in a batch;
+- `codec`: the framing of compressed records;
 - `scan`, `decode`, `find`: the functions that read;
 - `encode`, `patch`, `partitioner`: the functions that write;
-- `cleaning`: what compaction needs.
+- `compaction`: the record-level part of compaction.
 
-Facts are those of Kafka's clients (`org.apache.kafka.common.record`); where their reader is laxer or stricter
-than the format, the comments say whom this one follows.
+The formats are those of Kafka's clients (`org.apache.kafka.common.record`). Where Kafka's reader is laxer or
+stricter than the format, a comment says which of them this reader follows.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ class Batch:
     header: BatchHeader
     records: list[Record]
     base_offset: int
-    """Of a wrapper: the first one within."""
+    """Of a wrapper: the offset of the first message in it."""
     next_offset: int
-    """Where a reader goes on: the record before may be gone since compaction."""
+    """The last offset of the batch + 1. Compaction may have removed the last record."""
 
 
 def has_valid_crc(header: BatchHeader, batch: memoryview) -> bool:
@@ -30,7 +30,7 @@ def has_valid_crc(header: BatchHeader, batch: memoryview) -> bool:
 
 
 def check_crc(header: BatchHeader, batch: memoryview) -> None:
-    """Of a batch of magic 2."""
+    """Check the CRC of a batch of magic 2. Raise DamagedBatchError."""
     found = record_batch.crc_of(batch)
     if found != header.crc:
         raise DamagedBatchError(
@@ -40,7 +40,7 @@ def check_crc(header: BatchHeader, batch: memoryview) -> None:
 
 
 def read_batch(header: BatchHeader, batch: memoryview, check_crcs: bool, max_batch_bytes: int) -> Batch:
-    """All records of a batch, or DamagedBatchError: never some of them."""
+    """Return all records of a batch. Raise DamagedBatchError if one of them is damaged."""
     if header.magic == 2:
         if check_crcs:
             check_crc(header, batch)

@@ -1,4 +1,4 @@
-"""How reading comes to a stop."""
+"""The exceptions that end a read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from native_log.records.schema import Damage
 
 
 class DamagedBatchError(Exception):
-    """The batch at hand cannot be read. `kind` as in Damage; who catches it knows where the batch lies."""
+    """A batch cannot be read. `kind` is that of Damage. The caller adds the position of the batch."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -14,8 +14,8 @@ class DamagedBatchError(Exception):
         self.message = message
 
 
-class Stop(Exception):  # noqa: N818  (the end of the data is no error)
-    """Nothing more can be read at this position; the fields are those of Decoded and Scanned."""
+class Stop(Exception):  # noqa: N818  (the end of the data is not an error)
+    """A call ends at this position. The fields are those of Decoded and Scanned."""
 
     def __init__(self, status: str, needed_bytes: int = 0, damage: Damage | None = None) -> None:
         super().__init__(status)

@@ -1,17 +1,16 @@
-"""Bytes of a log to records."""
+"""Decode bytes of a log to records."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from native_log.records.options import DEFAULT_DECODE
 from native_log.records.reference.batch import Batch, check_crc, read_batch
 from native_log.records.reference.columns import RecordColumns
 from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import BatchHeader, header_at, wrap64
-from native_log.records.reference.order import Order
-from native_log.records.reference.selection import Selection
+from native_log.records.reference.order import OrderCheck
+from native_log.records.reference.selection import RecordSelection
 from native_log.records.schema import Decoded
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ MAX_ARROW_BYTES = 1 << 30
 def decode(
     buffer: Buffer,
     columns: Sequence[str],
-    options: DecodeOptions = DEFAULT_DECODE,
+    options: DecodeOptions,
     *,
     base_position: int = 0,
     order: OffsetOrder | None = None,
@@ -47,8 +46,8 @@ def decode(
         ValueError: an unknown column, or `options.aborted` is no sequence of triples.
     """
     data = memoryview(buffer).cast("B")
-    selection = Selection.of(options, control=options.control)
-    in_order = None if order is None else Order(order)
+    selection = RecordSelection.of(options, control=options.control)
+    in_order = None if order is None else OrderCheck(order)
     constants = {"topic": options.topic, "partition": options.partition, "segment": options.segment}
     rows = RecordColumns(columns, constants)
     # At least one batch is always decoded, whatever the limits.
@@ -87,7 +86,7 @@ def decode_file(
     position: int,
     end: int,
     columns: Sequence[str],
-    options: DecodeOptions = DEFAULT_DECODE,
+    options: DecodeOptions,
     *,
     order: OffsetOrder | None = None,
 ) -> Decoded:
@@ -115,23 +114,23 @@ def batch_at(
     data: memoryview,
     index: int,
     header: BatchHeader,
-    selection: Selection,
+    selection: RecordSelection,
     options: InputOptions,
 ) -> Batch | None:
     """Return the batch of `header`, or None if it is skipped. Raise Stop "partial" or "damaged"."""
-    if selection.passes_by_offset(header):
+    if selection.skips(header):
         return None
-    without_rows = selection.is_without_rows(header)
-    if without_rows and not options.check_crcs:
+    has_no_rows = selection.has_no_rows(header)
+    if has_no_rows and not options.check_crcs:
         return None
     if header.size_bytes > len(data) - index:
         raise Stop("partial", header.size_bytes)
     batch = data[index : index + header.size_bytes]
     try:
-        if without_rows:
-            # It has few bytes if it is what it says, and one flipped bit can make any batch say so.
+        if has_no_rows:
+            # One flipped bit can make any batch a control batch or an empty one, so the CRC is checked.
             check_crc(header, batch)
             return None
         return read_batch(header, batch, options.check_crcs, options.max_batch_bytes)
-    except DamagedBatchError as found:
-        raise Stop.damaged(found, header.position, header.size_bytes, header.offset) from None
+    except DamagedBatchError as error:
+        raise Stop.damaged(error, header.position, header.size_bytes, header.offset) from None

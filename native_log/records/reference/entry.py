@@ -1,14 +1,51 @@
-"""Headers of batches, and what is checked before one is believed.
+"""Headers of batches, and the checks before a header is trusted.
 
-All formats begin alike, whatever their magic, and a segment may mix them in any order:
+All formats start alike, whatever their magic, and a segment may mix them in any order:
 
 | at | type | field |
 |---|---|---|
 | 0 | i64 | offset: of the first record (magic 2), of the record (0, 1), of the last one (compressed 0, 1) |
-| 8 | i32 | size: how many bytes follow this field |
+| 8 | i32 | size: the number of bytes after this field |
 | 16 | i8 | magic |
 
-A message of magic 0 or 1 is taken as a batch of one record; a compressed one wraps a batch of messages.
+A message of magic 0 or 1 is treated as a batch of one record; a compressed one wraps a batch of messages. Its
+other fields are listed in `legacy`.
+
+The header of a batch of magic 2 (Kafka: DefaultRecordBatch) has 61 bytes, big-endian like all integers:
+
+| at | type | field |
+|---|---|---|
+| 0 | i64 | baseOffset: of the first record the batch had when it was written |
+| 8 | i32 | size, or batchLength: 49 + the size of the records |
+| 12 | i32 | partitionLeaderEpoch: of the leader that appended the batch; -1: none |
+| 16 | i8 | magic: 2 |
+| 17 | u32 | crc: CRC-32C of all bytes from 21 to the end of the batch |
+| 21 | i16 | attributes, see below |
+| 23 | i32 | lastOffsetDelta: last offset - baseOffset. Compaction keeps it when the last record goes |
+| 27 | i64 | baseTimestamp: epoch ms of the first record; or the delete horizon, see below |
+| 35 | i64 | maxTimestamp: epoch ms; the append time with LogAppendTime |
+| 43 | i64 | producerId: -1 without idempotence |
+| 51 | i16 | producerEpoch: -1 without idempotence |
+| 53 | i32 | baseSequence: sequence number of the first record; -1 without idempotence, in control batches |
+| 57 | i32 | recordCount: 0 in a batch that compaction emptied |
+| 61 | | the records, as `record_batch` describes them, compressed together |
+
+The CRC starts at 21 because a leader sets baseOffset and partitionLeaderEpoch when it appends a batch: it
+need not compute the CRC again. The size and the magic must be read before the CRC, to find it. So a changed
+offset or epoch has a correct CRC: see `order`.
+
+The attributes of magic 2:
+
+| bit | mask | meaning |
+|---|---|---|
+| 0-2 | 0x07 | id of the codec, see native_log.codecs |
+| 3 | 0x08 | timestamp type: 0 CreateTime, 1 LogAppendTime (all records have the maxTimestamp) |
+| 4 | 0x10 | transactional |
+| 5 | 0x20 | control batch: its records are markers (key: i16 version, i16 type; 0 ABORT, 1 COMMIT) |
+| 6 | 0x40 | baseTimestamp is the delete horizon: until then tombstones and markers are kept (KIP-534) |
+| 7-15 | | unused |
+
+Magic 1 has bits 0 to 3 (in one byte), magic 0 bits 0 to 2.
 """
 
 from __future__ import annotations
@@ -23,9 +60,9 @@ PREFIX = struct.Struct(">qi")
 PREFIX_BYTES = 12
 MAGIC_AT = 16
 MIN_ENTRY_BYTES = 17
-"""Up to and including the magic: with less nothing can be said of a batch."""
+"""Up to and including the magic: the least that identifies a batch."""
 MIN_SIZE = 14
-"""A v0 message with null key and null value: no entry is smaller."""
+"""The size field of the smallest entry: a v0 message with null key and null value."""
 MAX_ENTRY_BYTES = (1 << 31) - 1
 
 V0_HEADER = struct.Struct(">qiIbb")
@@ -33,11 +70,10 @@ V0_HEADER = struct.Struct(">qiIbb")
 V1_HEADER = struct.Struct(">qiIbbq")
 """offset, size, crc, magic, attributes, timestamp"""
 V2_HEADER = struct.Struct(">qiibIhiqqqhii")
-"""baseOffset, size, partitionLeaderEpoch, magic, crc, attributes, lastOffsetDelta, baseTimestamp,
-maxTimestamp, producerId, producerEpoch, baseSequence, recordCount: 61 bytes"""
+"""The fields of the table above, 61 bytes"""
 
 HEADER_BYTES = {0: V0_HEADER.size, 1: V1_HEADER.size, 2: V2_HEADER.size}
-"""How much of an entry the fields of its header take."""
+"""The size of the header's fields, by magic."""
 SMALLEST_ENTRY_BYTES = {0: PREFIX_BYTES + 14, 1: PREFIX_BYTES + 22, 2: V2_HEADER.size}
 
 CODEC_MASK = 0x07
@@ -51,16 +87,17 @@ NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """The header of one batch: sizes in bytes, times in ms. What magic 0 and 1 lack has a default."""
+    """The header of one batch: sizes in bytes, times in epoch ms. Fields missing in magic 0 and 1 have
+    defaults."""
 
     position: int
     size_bytes: int
-    """The whole entry, prefix included."""
+    """Of the whole entry, including offset and size."""
     magic: int
     crc: int
     attributes: int
     offset: int
-    """As written: of the first record with magic 2, else of the last one."""
+    """As stored: of the first record with magic 2, of the last record with magic 0 and 1."""
     max_timestamp: int
     last_offset_delta: int = 0
     record_count: int = 1
@@ -94,37 +131,38 @@ class BatchHeader:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether `base_timestamp` is the time until which tombstones and markers are kept (KIP-534)."""
+        """Whether `base_timestamp` is the delete horizon: tombstones and markers are kept until then."""
         return self.magic == 2 and bool(self.attributes & DELETE_HORIZON_FLAG)
 
     @property
     def is_wrapper(self) -> bool:
-        """A compressed v0/v1 message, its value a batch of messages. Its first offset and its record count
-        are hidden in there."""
+        """Whether this is a compressed v0/v1 message, whose value is a batch of messages. Its header has
+        neither the first offset nor the record count."""
         return self.magic < 2 and self.codec != 0
 
     @property
     def lacks_offset(self) -> bool:
-        """Whether the offset of this wrapper may be missing: producers may leave it 0, for the broker to set
-        (KIP-31). Then the offsets within are absolute."""
+        """Whether the wrapper's offset may be unset: some producers leave it 0, for the broker to set
+        (KIP-31). The offsets of the messages within are absolute then."""
         return self.is_wrapper and self.magic == 1 and self.offset == 0
 
     def sequence(self, offset_delta: int) -> int:
-        """Sequence numbers wrap from 2^31 - 1 to 0 (Kafka: DefaultRecordBatch.incrementSequence)."""
+        """Return the sequence number of a record. They wrap from 2^31 - 1 to 0 (Kafka:
+        DefaultRecordBatch.incrementSequence)."""
         return -1 if self.base_sequence < 0 else (self.base_sequence + offset_delta) & 0x7FFFFFFF
 
 
 def header_at(data: memoryview, index: int, base_position: int, max_batch_bytes: int) -> BatchHeader:
-    """The header of the entry at `index`. Raises Stop where there is none that can be believed.
+    """Return the header of the entry at `index`. Raise Stop if there is no valid one.
 
-    The order of these checks is part of the interface: where several hold, the first decides.
+    The order of the checks is part of the format's specification: the first that fails decides the status.
     """
     left = len(data) - index
     if left <= 0:
         raise Stop("end")
     offset, size = PREFIX.unpack_from(data, index) if left >= PREFIX_BYTES else (None, 0)
     if size < MIN_SIZE and all_zero(data, index):
-        raise Stop("zeros")  # a preallocated file: not written yet
+        raise Stop("zeros")  # a preallocated file, not written yet
     if left < MIN_ENTRY_BYTES:
         raise Stop("partial", MIN_ENTRY_BYTES)
     assert offset is not None
@@ -143,7 +181,7 @@ def header_at(data: memoryview, index: int, base_position: int, max_batch_bytes:
 
 
 def check_claims(size: int, magic: int, max_batch_bytes: int) -> int:
-    """Check an entry's size field and its magic, and return its size in bytes. Raises DamagedBatchError."""
+    """Check an entry's size field and its magic. Return its size in bytes. Raise DamagedBatchError."""
     size_bytes = PREFIX_BYTES + size
     if size < MIN_SIZE:
         raise DamagedBatchError("size", f"a batch's size field is at least {MIN_SIZE}, found {size}")
@@ -217,7 +255,7 @@ def parse_v2_header(data: memoryview, index: int, position: int) -> BatchHeader:
 
 
 def all_zero(data: memoryview, index: int) -> bool:
-    """Whether every byte from `index` on is zero; looks at no more of them than it must."""
+    """Return whether all bytes from `index` on are zero. Stop at the first block with another byte."""
     zeros = bytes(1 << 16)
     for at in range(index, len(data), len(zeros)):
         block = data[at : at + len(zeros)]
@@ -227,5 +265,5 @@ def all_zero(data: memoryview, index: int) -> bool:
 
 
 def wrap64(value: int) -> int:
-    """Sums of offsets and times run over as Java's long does."""
+    """Let a sum of offsets or times overflow like Java's long."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

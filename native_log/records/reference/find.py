@@ -1,4 +1,4 @@
-"""Where batches begin again behind damaged bytes."""
+"""Find where batches start again after damaged bytes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 KNOWN_ATTRIBUTES = {0: 0x07, 1: 0x0F, 2: 0x7F}
-LEAST_RECORD_BYTES = 7
-"""Of a record of magic 2: seven fields of at least one byte."""
+MIN_RECORD_BYTES = 7
+"""The least size of a record of magic 2: seven fields of at least one byte."""
 
 
 def find_batch(
@@ -38,10 +38,19 @@ def find_batch(
     max_offset: int = (1 << 63) - 1,
     max_batch_bytes: int = 0,
 ) -> int | None:
-    """The first position from base_position + start on where a whole batch lies in the buffer that nothing
-    speaks against: its header makes sense, its offset is in [min_offset, max_offset), its CRC is right. Or,
-    where that comes first, where one of up to `max_batch_bytes` begins that goes on behind the buffer, of
-    which there is only the header to judge by. None if there is none.
+    """Return the position of the first valid batch in the buffer; None if there is none.
+
+    A batch is valid if its header is plausible, its offset is in [min_offset, max_offset), and its CRC is
+    correct. A batch of up to `max_batch_bytes` that continues beyond the buffer is judged by its header
+    alone.
+
+    Args:
+        buffer: bytes of a .log file.
+        start: index in the buffer where the search starts.
+        base_position: position of the buffer's first byte in the file, included in the result.
+        min_offset: inclusive.
+        max_offset: exclusive.
+        max_batch_bytes: the most bytes of a batch that continues beyond the buffer.
     """
     data = memoryview(buffer).cast("B")
     for index in range(max(start, 0), len(data) - MIN_ENTRY_BYTES + 1):
@@ -59,13 +68,13 @@ def find_batch(
             continue
         batch = data[index : index + size_bytes]
         header = parse_header(batch, 0, base_position + index)
-        if is_plausible(header) and (size_bytes > left or is_sound(header, batch)):
+        if is_plausible(header) and (size_bytes > left or is_valid(header, batch)):
             return header.position
     return None
 
 
 def is_plausible(header: BatchHeader) -> bool:
-    """Whether a header holds what brokers write: cheap, and it spares nearly all CRCs."""
+    """Return whether a broker may have written the header. This cheap check avoids nearly all CRCs."""
     try:
         check_codec(header)
     except DamagedBatchError:
@@ -75,14 +84,14 @@ def is_plausible(header: BatchHeader) -> bool:
     if header.magic < 2:
         return True
     plain = not header.attributes & CODEC_MASK
-    most_records = (
-        (header.size_bytes - V2_HEADER.size) // LEAST_RECORD_BYTES if plain else header.last_offset_delta + 1
+    max_records = (
+        (header.size_bytes - V2_HEADER.size) // MIN_RECORD_BYTES if plain else header.last_offset_delta + 1
     )
-    return header.last_offset_delta >= 0 and 0 <= header.record_count <= most_records
+    return header.last_offset_delta >= 0 and 0 <= header.record_count <= max_records
 
 
-def is_sound(header: BatchHeader, batch: memoryview) -> bool:
-    """Whether nothing speaks against the batch as a whole."""
+def is_valid(header: BatchHeader, batch: memoryview) -> bool:
+    """Return whether the whole batch is valid."""
     try:
         if header.magic < 2:
             key_and_value(header, batch)

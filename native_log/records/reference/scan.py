@@ -1,4 +1,4 @@
-"""Bytes of a log to one row a batch, from the headers alone."""
+"""Read headers of batches: one row for each batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from native_log.records.reference.batch import has_valid_crc
 from native_log.records.reference.codec import codec_name
 from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import V2_HEADER, BatchHeader, header_at, wrap64
-from native_log.records.reference.order import Order
+from native_log.records.reference.order import OrderCheck
 from native_log.records.reference.varint import read_varint, read_varlong
 from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Scanned
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 CONTROL_KEY = struct.Struct(">hh")
 """version, type"""
 CONTROL_BYTES = 32
-"""A record's fields up to its key, at their longest, and a control record's key take 30 bytes."""
+"""The first bytes of the records that are read for the type of a control batch: a record's fields before its
+key take at most 26 bytes, and the key of a control record 4."""
 
 
 def scan(
@@ -37,19 +38,19 @@ def scan(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
 ) -> Scanned:
-    """What the headers of the batches in `buffer` say: BATCH_SCHEMA, one row a batch.
+    """Return one row (BATCH_SCHEMA) for each batch in `buffer`, from its header.
 
-    A wrong CRC, an unknown codec or an impossible record count does not stop a scan. Only the header of the
-    last batch need be in the buffer, and of a control batch also its record's key; `position` may lie beyond
-    the buffer then.
+    A wrong CRC, an unknown codec or an impossible record count does not end a scan. Of the last batch, the
+    buffer need only contain the header, and of a control batch the key of its record too. `position` may be
+    beyond the buffer then.
 
     Args:
-        buffer: bytes of a .log file from the beginning of a batch on.
-        base_position: position in the file of the buffer's first byte.
-        check_crcs: fill `isValid`, of every batch, as a broker does in recovery: v0/v1 wrappers by their own
-            CRC. Takes the whole batch.
-        max_batch_bytes: ceiling for what a batch may claim.
-        order: see OffsetOrder; None: batches come in any order.
+        buffer: bytes of a .log file, from the beginning of a batch.
+        base_position: position of the buffer's first byte in the file.
+        check_crcs: whether to check the CRC of each batch and set `isValid`, as a broker does in recovery:
+            of v0/v1 wrappers the wrapper's own CRC. The buffer must contain whole batches then.
+        max_batch_bytes: the most bytes that a header may claim.
+        order: what is known of the offsets (see OffsetOrder). None: batches may come in any order.
     """
     data = memoryview(buffer).cast("B")
     return _scan(lambda index: data[index:], base_position, None, check_crcs, max_batch_bytes, order)
@@ -64,29 +65,30 @@ def scan_headers(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
 ) -> Scanned:
-    """What `scan` says of a file's bytes from `position` to `end`, with one small read a batch.
+    """Scan a file's bytes from `position` (inclusive) to `end` (exclusive), with one small read for each
+    batch.
 
-    For batches so large that reading all that is between their headers would cost more. The status "zeros"
-    says nothing of what lies behind the bytes of a header.
+    This is for large batches, where reading the bytes between the headers would cost more. With the status
+    "zeros", only as many bytes as a header takes are known to be zero.
 
     Args:
         descriptor: of a file that is open for reading.
-        max_rows: ends with the status "limit" before another batch.
-        order: as for `scan`.
+        max_rows: after this many batches, end with the status "limit".
+        max_batch_bytes, order: as for `scan`.
 
     Raises:
         EOFError: the file ends before `end`.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
 
-    def header(index: int) -> memoryview:
-        wanted = min(V2_HEADER.size + CONTROL_BYTES, max(0, end - position - index))
-        data = os.pread(descriptor, wanted, position + index)
-        if len(data) < wanted:
-            raise EOFError(f"the file ends before position {position + index + wanted}")
+    def read_header(index: int) -> memoryview:
+        size = min(V2_HEADER.size + CONTROL_BYTES, max(0, end - position - index))
+        data = os.pread(descriptor, size, position + index)
+        if len(data) < size:
+            raise EOFError(f"the file ends before position {position + index + size}")
         return memoryview(data)
 
-    return _scan(header, position, max_rows, False, max_batch_bytes, order)
+    return _scan(read_header, position, max_rows, False, max_batch_bytes, order)
 
 
 def _scan(
@@ -95,10 +97,10 @@ def _scan(
     max_rows: int | None,
     check_crcs: bool,
     max_batch_bytes: int,
-    known_order: OffsetOrder | None,
+    offset_order: OffsetOrder | None,
 ) -> Scanned:
     rows: list[dict[str, Any]] = []
-    order = None if known_order is None else Order(known_order)
+    order = None if offset_order is None else OrderCheck(offset_order)
     index = 0
     next_offset = None
     while True:
@@ -125,6 +127,7 @@ def _scan(
 
 
 def header_and_control_bytes(header: BatchHeader) -> int:
+    """Return the bytes of a batch that a scan needs."""
     if has_control_record(header):
         return min(V2_HEADER.size + CONTROL_BYTES, header.size_bytes)
     return 0  # the header is there
@@ -162,17 +165,17 @@ def row(header: BatchHeader, batch: memoryview, is_valid: bool | None) -> dict[s
 
 
 def control_type(batch: memoryview) -> int | None:
-    """Type of the first record of a control batch: 0 ABORT, 1 COMMIT, ... (Kafka: ControlRecordType); None if
-    it has no key that could say."""
+    """Return the type of the first record of a control batch: 0 (ABORT), 1 (COMMIT), ... (Kafka:
+    ControlRecordType). None if its key is not a control record's."""
     end = min(len(batch), V2_HEADER.size + CONTROL_BYTES)
     try:
         _, at = read_varint(batch, V2_HEADER.size, end)  # length
-        _, at = read_varlong(batch, at + 1, end)  # timestamp delta, behind the attributes
+        _, at = read_varlong(batch, at + 1, end)  # timestamp delta, after the attributes
         _, at = read_varint(batch, at, end)  # offset delta
         length, at = read_varint(batch, at, end)
     except DamagedBatchError:
         return None
     if length < CONTROL_KEY.size or at + CONTROL_KEY.size > end:
         return None
-    version, of_type = CONTROL_KEY.unpack_from(batch, at)
-    return None if version < 0 else int(of_type)
+    version, control = CONTROL_KEY.unpack_from(batch, at)
+    return None if version < 0 else int(control)

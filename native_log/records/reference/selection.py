@@ -1,4 +1,4 @@
-"""Which batches and records a call of `decode` is about."""
+"""Which batches and records a call uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRIPLE = struct.Struct("=qqq")
 
 
 class Aborted:
-    """Aborted transactions: producer id, first offset, last offset (that of the marker)."""
+    """Aborted transactions: producer id, first offset, last offset (the marker's offset)."""
 
     def __init__(self, triples: Buffer) -> None:
         data = memoryview(triples).cast("B")
@@ -28,6 +28,7 @@ class Aborted:
         self._triples = list(TRIPLE.iter_unpack(data))
 
     def covers(self, header: BatchHeader) -> bool:
+        """Return whether the batch belongs to an aborted transaction."""
         if not self._triples or not header.is_transactional or header.is_control:
             return False
         assert header.offset is not None
@@ -35,12 +36,12 @@ class Aborted:
         if at == 0:
             return False
         producer_id, first_offset, last_offset = self._triples[at - 1]
-        covered: bool = producer_id == header.producer_id and first_offset <= header.offset <= last_offset
-        return covered
+        is_covered: bool = producer_id == header.producer_id and first_offset <= header.offset <= last_offset
+        return is_covered
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RecordSelection:
     start_offset: int | None
     """Inclusive."""
     end_offset: int | None
@@ -50,19 +51,19 @@ class Selection:
     """Whether control batches have rows."""
 
     @classmethod
-    def of(cls, options: InputOptions, *, control: bool = False) -> Selection:
+    def of(cls, options: InputOptions, *, control: bool = False) -> RecordSelection:
         return cls(options.start_offset, options.end_offset, Aborted(options.aborted), control)
 
-    def passes_by_offset(self, header: BatchHeader) -> bool:
-        """Whether the header alone says that none of the batch's records are wanted."""
+    def skips(self, header: BatchHeader) -> bool:
+        """Return whether the header alone shows that no record of the batch is selected."""
         return self._is_below(header) or self._is_above(header) or self.aborted.covers(header)
 
-    def is_without_rows(self, header: BatchHeader) -> bool:
-        """Whether a batch yields no rows though its offsets are wanted."""
+    def has_no_rows(self, header: BatchHeader) -> bool:
+        """Return whether a batch has no rows although its offsets are selected."""
         return (header.is_control and not self.control) or header.record_count == 0
 
     def has(self, offset: int) -> bool:
-        """Whether a record of a batch that is not passed by is wanted."""
+        """Return whether a record of a batch that is not skipped is selected."""
         return (self.start_offset is None or offset >= self.start_offset) and (
             self.end_offset is None or offset < self.end_offset
         )
@@ -70,7 +71,7 @@ class Selection:
     def _is_below(self, header: BatchHeader) -> bool:
         if self.start_offset is None or header.lacks_offset:
             return False
-        # A negative delta is a lie, to be found out.
+        # A negative delta is damage, which must be reported.
         return header.last_offset_delta >= 0 and header.last_offset < self.start_offset
 
     def _is_above(self, header: BatchHeader) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from native_log.records.options import DEFAULT_INPUT
 from native_log.records.reference.compaction.keys import feed
 from native_log.records.reference.compaction.packs import (
     CLEAN,
@@ -80,7 +79,7 @@ class KeyBuckets:
     def put_batches(
         self,
         buffer: Buffer,
-        options: InputOptions = DEFAULT_INPUT,
+        options: InputOptions,
         *,
         base_position: int = 0,
         order: OffsetOrder | None = None,

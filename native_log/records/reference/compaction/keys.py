@@ -8,8 +8,8 @@ from native_log.records.compaction import MapProgress
 from native_log.records.reference.damage import Stop
 from native_log.records.reference.decode import batch_at
 from native_log.records.reference.entry import header_at, wrap64
-from native_log.records.reference.order import Order
-from native_log.records.reference.selection import Selection
+from native_log.records.reference.order import OrderCheck
+from native_log.records.reference.selection import RecordSelection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +32,8 @@ def feed(
     Arguments and result are those of OffsetMap.put_batches.
     """
     data = memoryview(buffer).cast("B")
-    selection = Selection.of(options)
-    in_order = None if order is None else Order(order)
+    selection = RecordSelection.of(options)
+    in_order = None if order is None else OrderCheck(order)
     index = records = null_keys = 0
     next_offset = None
     while True:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.records.compaction import KEY_OVERHEAD_BYTES, MapProgress
-from native_log.records.options import DEFAULT_INPUT
 from native_log.records.reference.compaction.keys import feed
 from native_log.records.reference.compaction.survivors import Survivors, own
 
@@ -52,7 +51,7 @@ class OffsetMap:
     def put_batches(
         self,
         buffer: Buffer,
-        options: InputOptions = DEFAULT_INPUT,
+        options: InputOptions,
         *,
         base_position: int = 0,
         order: OffsetOrder | None = None,
@@ -63,7 +62,7 @@ class OffsetMap:
         self,
         buffer: Buffer,
         survivors: compaction.Survivors,
-        options: InputOptions = DEFAULT_INPUT,
+        options: InputOptions,
         *,
         base_position: int = 0,
         order: OffsetOrder | None = None,

@@ -83,7 +83,7 @@ def from_bytes(data: memoryview) -> dict[int, int]:
         for key, bits in containers_from(rest):
             bitmaps[half << 16 | key] = bits
     if rest.left:
-        raise ValueError(f"{rest.left} bytes are left behind the bitmap")
+        raise ValueError(f"expected the end of the bitmap, found {rest.left} more bytes")
     return bitmaps
 
 

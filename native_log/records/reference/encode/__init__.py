@@ -13,7 +13,6 @@ from native_log.records.encode import (
     known_parts,
     raise_rejection,
 )
-from native_log.records.options import DEFAULT_ENCODE
 from native_log.records.reference.encode.batches import BatchFormat, legacy_batches, v2_batches
 from native_log.records.reference.encode.ratio import Ratio
 from native_log.records.reference.encode.rows import RejectedError, rows
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 def encode(
     records: pa.RecordBatch | Sequence[Part],
-    options: EncodeOptions = DEFAULT_ENCODE,
+    options: EncodeOptions,
     *,
     base_offset: int = 0,
     base_sequence: int = -1,

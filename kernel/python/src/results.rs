@@ -1,0 +1,98 @@
+//! The values of native_log.records that calls return. Their fields are passed by position, in the order of the Python
+//! classes.
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyMemoryView;
+
+use kafka_log_format::compaction::keys::Progress;
+use kafka_log_format::compaction::options::Stats;
+use kafka_log_format::damage::Damage;
+use kafka_log_format::status::Stopped;
+
+use crate::bytes::Bytes;
+use crate::convert::ArrowBatch;
+
+const SCHEMA: &str = "native_log.records.schema";
+const COMPACTION: &str = "native_log.records.compaction";
+
+/// A class or function of Python, imported once.
+struct Imported {
+    module: &'static str,
+    name: &'static str,
+    object: PyOnceLock<Py<PyAny>>,
+}
+
+impl Imported {
+    const fn new(module: &'static str, name: &'static str) -> Self {
+        Imported { module, name, object: PyOnceLock::new() }
+    }
+
+    fn get<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
+        self.object.import(py, self.module, self.name)
+    }
+}
+
+static RECORD_BATCH: Imported = Imported::new("pyarrow", "record_batch");
+static DAMAGE: Imported = Imported::new(SCHEMA, "Damage");
+static DECODED: Imported = Imported::new(SCHEMA, "Decoded");
+static SCANNED: Imported = Imported::new(SCHEMA, "Scanned");
+static MAP_PROGRESS: Imported = Imported::new(COMPACTION, "MapProgress");
+static REWRITE_STATS: Imported = Imported::new(COMPACTION, "RewriteStats");
+static REWRITTEN: Imported = Imported::new(COMPACTION, "Rewritten");
+
+type Object<'py> = PyResult<Bound<'py, PyAny>>;
+
+/// A pyarrow.RecordBatch.
+pub fn record_batch(py: Python<'_>, batch: ArrowBatch) -> Object<'_> {
+    RECORD_BATCH.get(py)?.call1((batch,))
+}
+
+pub fn decoded(py: Python<'_>, batch: ArrowBatch, stopped: Stopped) -> Object<'_> {
+    of_batches(py, &DECODED, batch, stopped)
+}
+
+pub fn scanned(py: Python<'_>, batch: ArrowBatch, stopped: Stopped) -> Object<'_> {
+    of_batches(py, &SCANNED, batch, stopped)
+}
+
+fn of_batches<'py>(py: Python<'py>, class: &Imported, batch: ArrowBatch, stopped: Stopped) -> Object<'py> {
+    let batch = record_batch(py, batch)?;
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    let damage = self::damage(py, damage)?;
+    class.get(py)?.call1((batch, status.name(), position, next_offset, needed_bytes, damage))
+}
+
+pub fn map_progress(py: Python<'_>, progress: Progress) -> Object<'_> {
+    let Progress { stopped, records, null_keys } = progress;
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    let damage = self::damage(py, damage)?;
+    let fields = (status.name(), position, next_offset, needed_bytes, damage, records, null_keys);
+    MAP_PROGRESS.get(py)?.call1(fields)
+}
+
+pub fn rewritten(py: Python<'_>, data: Bytes, batches: ArrowBatch, stopped: Stopped, stats: Stats) -> Object<'_> {
+    let data = PyMemoryView::from(Bound::new(py, data)?.as_any())?;
+    let batches = record_batch(py, batches)?;
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    let damage = self::damage(py, damage)?;
+    let stats = REWRITE_STATS.get(py)?.call1((
+        stats.batches_read,
+        stats.batches_kept,
+        stats.batches_copied,
+        stats.batches_emptied,
+        stats.records_read,
+        stats.records_kept,
+        stats.bytes_read,
+        stats.bytes_kept,
+        stats.tombstones_kept,
+        stats.tombstones_dropped,
+        stats.horizons_set,
+    ))?;
+    REWRITTEN.get(py)?.call1((data, batches, status.name(), position, next_offset, needed_bytes, damage, stats))
+}
+
+fn damage(py: Python<'_>, damage: Option<Damage>) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let Some(Damage { fault, position, size_bytes, offset }) = damage else { return Ok(None) };
+    DAMAGE.get(py)?.call1((fault.kind.name(), position, size_bytes, offset, fault.message)).map(Some)
+}
