@@ -1,4 +1,4 @@
-"""Records to Arrow columns."""
+"""Build Arrow columns of records."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from native_log.records.reference.batch import Batch
     from native_log.records.reference.record import Record
 
-MICROSECONDS_LEAST, MICROSECONDS_MOST = -(1 << 63), (1 << 63) - 1
+MIN_MICROSECONDS, MAX_MICROSECONDS = -(1 << 63), (1 << 63) - 1
 
 
 def microseconds(timestamp_ms: int) -> int:
-    return max(MICROSECONDS_LEAST, min(timestamp_ms * 1000, MICROSECONDS_MOST))
+    return max(MIN_MICROSECONDS, min(timestamp_ms * 1000, MAX_MICROSECONDS))
 
 
 def headers_or_null(record: Record) -> list[dict[str, Any]] | None:
     return [{"key": key, "value": value} for key, value in record.headers] or None
 
 
-OF_RECORD: dict[str, Callable[[Record], Any]] = {
+RECORD_FIELDS: dict[str, Callable[[Record], Any]] = {
     "key": lambda record: record.key,
     "value": lambda record: record.value,
     "offset": lambda record: record.offset,
@@ -35,7 +35,7 @@ OF_RECORD: dict[str, Callable[[Record], Any]] = {
     "headers": headers_or_null,
     "sequence": lambda record: record.sequence,
 }
-OF_BATCH: dict[str, Callable[[Batch], Any]] = {
+BATCH_FIELDS: dict[str, Callable[[Batch], Any]] = {
     "leaderEpoch": lambda batch: batch.header.leader_epoch,
     "producerId": lambda batch: batch.header.producer_id,
     "producerEpoch": lambda batch: batch.header.producer_epoch,
@@ -48,10 +48,10 @@ OF_BATCH: dict[str, Callable[[Batch], Any]] = {
 
 
 class RecordColumns:
-    """Collects records, then makes a RecordBatch of the columns asked for: names of RECORD_SCHEMA, in any
-    order.
+    """Collects records and builds a RecordBatch of the requested columns.
 
-    `constants` are the columns that are the same for all: topic, partition, segment.
+    `columns` are names of RECORD_SCHEMA, in any order. `constants` has the values of the columns that are the
+    same for all records: topic, partition, segment.
     """
 
     def __init__(self, columns: Sequence[str], constants: dict[str, Any]) -> None:
@@ -63,15 +63,15 @@ class RecordColumns:
         self._values: dict[str, list[Any]] = {name: [] for name in columns}
         self.rows = 0
         self.size_bytes = 0
-        """About what the columns take in Arrow."""
+        """The approximate size of the columns in Arrow."""
 
     def add(self, batch: Batch, records: list[Record]) -> None:
         self.rows += len(records)
         for name, values in self._values.items():
-            if name in OF_RECORD:
-                added = [OF_RECORD[name](record) for record in records]
-            elif name in OF_BATCH:
-                added = [OF_BATCH[name](batch)] * len(records)
+            if name in RECORD_FIELDS:
+                added = [RECORD_FIELDS[name](record) for record in records]
+            elif name in BATCH_FIELDS:
+                added = [BATCH_FIELDS[name](batch)] * len(records)
             else:
                 added = [self._constants[name]] * len(records)
             values += added
@@ -81,14 +81,14 @@ class RecordColumns:
         return (max_rows is not None and self.rows >= max_rows) or self.size_bytes >= max_bytes
 
     def finish(self) -> pa.RecordBatch:
-        if not self._values:  # no columns, but so many rows
+        if not self._values:  # no columns, but a number of rows
             return pa.RecordBatch.from_struct_array(pa.array([{}] * self.rows, pa.struct([])))
         arrays = [pa.array(self._values[field.name], field.type) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def arrow_bytes(value: Any) -> int:
-    """About what a value takes in an Arrow array, offsets included."""
+    """Return the approximate size of a value in an Arrow array, with its offset."""
     if isinstance(value, (bytes, str)):
         return 4 + len(value)
     if isinstance(value, list):

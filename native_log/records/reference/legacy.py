@@ -1,17 +1,17 @@
-"""Messages of magic 0 and 1 (before Kafka 0.11), alone or compressed within a wrapper (Kafka: LegacyRecord,
+"""Messages of magic 0 and 1 (before Kafka 0.11), plain or compressed within a wrapper (Kafka: LegacyRecord,
 AbstractLegacyRecordBatch, KIP-31, KIP-32).
 
 | magic 0 at | magic 1 at | type | field |
 |---|---|---|---|
-| 12 | 12 | u32 | CRC-32 of all that follows |
+| 12 | 12 | u32 | CRC-32 of all bytes after this field |
 | 16 | 16 | i8 | magic |
 | 17 | 17 | i8 | attributes: bits 0-2 codec, magic 1: bit 3 timestamp type |
-| | 18 | i64 | timestamp |
+| | 18 | i64 | timestamp: epoch ms; -1: none |
 | 18 | 26 | i32 | key length, negative for null; the key |
 | | | i32 | value length, negative for null; the value |
 
-The value of a wrapper holds whole messages, prefix included, as one compressed stream. The wrapper has the
-offset of the last of them.
+The value of a wrapper is a compressed stream of whole messages, including their offsets and sizes. The
+wrapper has the offset of the last of them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def crc_of(message: memoryview) -> int:
 
 
 def read_message(header: BatchHeader, message: memoryview, check_crcs: bool) -> Record:
-    """A message that is not compressed."""
+    """Return the record of a message that is not compressed."""
     if check_crcs:
         check_crc(header, message)
     key, value = key_and_value(header, message)
@@ -59,26 +59,26 @@ def read_message(header: BatchHeader, message: memoryview, check_crcs: bool) -> 
 def read_wrapper(
     header: BatchHeader, message: memoryview, check_crcs: bool, max_batch_bytes: int
 ) -> list[Record]:
-    """The messages of a wrapper, with the offsets and times they have in the log.
+    """Return the records of a wrapper, with their offsets in the log and their timestamps.
 
-    `check_crcs` concerns the messages within. The wrapper's own CRC is not looked at: neither does the Java
-    consumer (CompletedFetch.maybeEnsureValid checks each record it hands out, and those are the inner ones).
+    With `check_crcs`, the CRCs of the messages in the wrapper are checked, but not the wrapper's own CRC.
+    This is what the Java consumer does: CompletedFetch.maybeEnsureValid checks the records that it returns.
     """
     _, value = key_and_value(header, message)
     if value is None:
         raise DamagedBatchError("records", "a compressed message has no value")
     content = decompress(header, memoryview(value), max_batch_bytes)
-    inner = [in_wrapper(header, message, check_crcs) for message in list(messages(content))]
+    inner = [read_inner_message(header, message, check_crcs) for message in list(messages(content))]
     if not inner:
         raise DamagedBatchError("records", "a compressed message holds no messages")
     if not all(before.offset < after.offset for before, after in pairwise(inner)):
         raise DamagedBatchError("records", "the offsets of the messages within a wrapper do not increase")
-    base = offset_of_zero(header, inner[-1].offset)
+    base = inner_base_offset(header, inner[-1].offset)
     return [record._replace(offset=wrap64(base + record.offset)) for record in inner]
 
 
 def messages(content: memoryview) -> Iterator[memoryview]:
-    """The entries within a wrapper. A last one that is cut short is passed over, as Kafka's reader does."""
+    """Yield the messages in a wrapper. Like Kafka's reader, skip an incomplete last one."""
     at = 0
     while len(content) - at >= PREFIX_BYTES:
         _, size = PREFIX.unpack_from(content, at)
@@ -94,11 +94,11 @@ def messages(content: memoryview) -> Iterator[memoryview]:
         at = end
 
 
-def in_wrapper(wrapper: BatchHeader, message: memoryview, check_crcs: bool) -> Record:
-    """One message of a wrapper, its offset as it is written there.
+def read_inner_message(wrapper: BatchHeader, message: memoryview, check_crcs: bool) -> Record:
+    """Return the record of a message in a wrapper, with its offset as stored.
 
-    It is read by its own magic, which old brokers did not always keep the same as the wrapper's (KAFKA-4298),
-    but the wrapper decides what its timestamp is.
+    The message is read by its own magic, which can differ from the wrapper's in logs of old brokers
+    (KAFKA-4298). The wrapper determines the timestamp.
     """
     magic = message[MAGIC_AT]
     if magic > 1:
@@ -114,11 +114,11 @@ def in_wrapper(wrapper: BatchHeader, message: memoryview, check_crcs: bool) -> R
     timestamp = header.max_timestamp
     if magic == 1 and wrapper.timestamp_type == LOG_APPEND_TIME:
         timestamp = wrapper.max_timestamp
-    # The type is the wrapper's, even of a message without time: consumers take it from the batch.
+    # The type is always the wrapper's, because consumers take it from the batch.
     return Record(header.offset, timestamp, wrapper.timestamp_type, key, value)
 
 
-def offset_of_zero(wrapper: BatchHeader, last: int) -> int:
+def inner_base_offset(wrapper: BatchHeader, last: int) -> int:
     """Return the number to add to the offsets within a wrapper, whose last one is `last`.
 
     In magic 0 they are absolute. In magic 1 only their distance to the last one counts, whose offset the

@@ -1,5 +1,4 @@
-"""The partition of a key, as Kafka's default partitioner has it (Kafka: Utils.murmur2,
-BuiltInPartitioner.partitionForKey)."""
+"""Kafka's default partitioner (Kafka: Utils.murmur2, BuiltInPartitioner.partitionForKey)."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ _SEED, _MIX, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
 
 def murmur2(keys: pa.Array) -> pa.Array:
-    """The 32-bit hash Kafka's clients choose a partition by.
+    """Return the 32-bit hash by which Kafka's clients select the partition of a key.
 
     Args:
         keys: binary or string (its UTF-8), of any width.
@@ -28,36 +27,37 @@ def murmur2(keys: pa.Array) -> pa.Array:
 
 
 def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
-    """The partition Kafka's producer sends a record with this key to.
+    """Return the partition to which Kafka's producer sends a record with this key.
 
     Args:
-        keys: binary or string (its UTF-8), of any width. An empty one is a key.
-        partitions: how many the topic has.
+        keys: binary or string (its UTF-8), of any width. An empty key is a key.
+        partitions: the number of partitions of the topic.
 
     Returns:
-        int32 from 0 to partitions - 1, one for each key; null for null: a record without a key may go
-        anywhere.
+        int32 from 0 to partitions - 1, one for each key; null for null: a record without a key can go to any
+        partition.
 
     Raises:
-        ValueError: keys of another type, or no partition.
+        ValueError: keys of another type, or `partitions` out of range.
     """
     check_partitions(partitions)
-    found = [None if key is None else (_murmur2(key) & 0x7FFFFFFF) % partitions for key in _bytes(keys)]
-    return pa.array(found, pa.int32())
+    numbers = [None if key is None else (_murmur2(key) & 0x7FFFFFFF) % partitions for key in _bytes(keys)]
+    return pa.array(numbers, pa.int32())
 
 
 def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
-    """Rows by the partition they go to.
+    """Group rows by partition.
 
     Args:
-        partitions: of each row, int32, no nulls.
-        count: how many partitions there are.
+        partitions: the partition of each row, int32 without nulls.
+        count: the number of partitions.
 
     Returns:
-        Of each partition that gets any, in order, its number and the numbers of its rows, uint32, in order.
+        For each partition that has rows, in ascending order: its number, and the numbers of its rows (uint32,
+        ascending).
 
     Raises:
-        ValueError: a partition that there is not, or partitions of another type.
+        ValueError: a partition out of range, or partitions of another type.
     """
     check_row_partitions(partitions, count)
     by_partition: dict[int, list[int]] = {}
@@ -70,10 +70,10 @@ def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
 
 def _bytes(keys: pa.Array) -> list[bytes | None]:
     column = known_keys(keys).column(0)
-    found: list[bytes | None] = (
+    values: list[bytes | None] = (
         column if pa.types.is_null(column.type) else column.cast(pa.large_binary())
     ).to_pylist()
-    return found
+    return values
 
 
 def _murmur2(data: bytes) -> int:

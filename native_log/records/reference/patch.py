@@ -1,4 +1,4 @@
-"""The fields of batches that a leader assigns, set where the batches lie."""
+"""Set the fields of batches that a leader assigns, in place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _OFFSET, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
 _PREFIX = struct.Struct(">qii")
 _UNCOUNTED = 12
-"""Bytes of base offset and length, which the length does not count."""
+"""Bytes of base offset and size, which the size field does not include."""
 
 
 def patch(
@@ -29,43 +29,49 @@ def patch(
     leader_epoch: int,
     base_position: int = 0,
 ) -> None:
-    """Give batches of magic 2 their offsets and their leader epoch, in place: neither is covered by a
-    checksum, so that compressed batches are moved to a log's end without looking into them.
+    """Set the offsets and the leader epoch of batches of magic 2, in place.
+
+    No CRC covers these fields, so that encoded batches can be appended to a log without decoding them.
 
     Args:
-        data: writable; the batches, or at least their headers at their places.
-        batches: their rows of BATCH_SCHEMA, or their positions (int64).
-        base_offset: added to the base offset that each batch has: with batches encoded from offset 0 on, that
-            of the first record.
-        leader_epoch: of all.
+        data: a writable buffer with the batches, or at least with their headers at their positions.
+        batches: rows of BATCH_SCHEMA, or positions (int64).
+        base_offset: added to the base offset of each batch. If the batches were encoded from offset 0 on,
+        this is
+            the offset of the first record.
+        leader_epoch: of all batches.
         base_position: position of the first byte of `data`.
 
     Raises:
-        InvalidRecordError: at one of the positions there is no batch of magic 2, or offsets would not be from
-            0 to 2^63 - 1. Nothing is changed then.
+        InvalidRecordError: there is no batch of magic 2 at one of the positions, or an offset would not be in
+            [0, 2^63). Nothing is changed then.
     """
     view = memoryview(data).cast("B")
-    found = []
+    patches = []
     for position in batch_positions(batches, base_position).to_pylist():
         if position < 0 or position + V2_HEADER.size > len(view) or view[position + 16] != 2:
             raise_no_batch(position + base_position, base_offset)
         offset = _OFFSET.unpack_from(view, position)[0] + base_offset
         if not 0 <= offset < 2**63:
             raise_no_batch(position + base_position, base_offset)
-        found.append((position, offset))
-    for position, offset in found:
+        patches.append((position, offset))
+    for position, offset in patches:
         _OFFSET.pack_into(view, position, offset)
         _EPOCH.pack_into(view, position + 12, leader_epoch)
 
 
 def write_prefixes(descriptor: int, batches: pa.RecordBatch, *, leader_epoch: int) -> None:
-    """Write how batches of an open file begin: base offset, length, leader epoch. No checksum covers these,
-    and no batch is read. An OSError leaves some of them written.
+    """Write the base offset, the size and the leader epoch of batches in an open file.
+
+    No CRC covers these fields, so that no batch is read.
 
     Args:
-        batches: their rows of BATCH_SCHEMA, of which position, sizeInBytes and baseOffset are looked at, with
-            the offsets that they are to have.
-        leader_epoch: of all.
+        descriptor: of a file that is open for writing.
+        batches: the columns position, sizeInBytes and baseOffset of BATCH_SCHEMA, with the offsets to write.
+        leader_epoch: of all batches.
+
+    Raises:
+        OSError: some of the batches may have been written.
     """
     columns = (batches.column(name).to_pylist() for name in ("position", "baseOffset", "sizeInBytes"))
     for position, base_offset, size_bytes in zip(*columns, strict=True):

@@ -1,4 +1,4 @@
-"""One record, whatever the format it was written in."""
+"""A record, of any format."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """`key`, `value` and header values are None or bytes (null and empty differ); `timestamp` in ms, -1 for
-    none."""
+    """A record.
+
+    `key`, `value` and header values are bytes or None: null and empty differ. `timestamp` is in epoch ms; -1:
+    none. `timestamp_type` is that of RECORD_SCHEMA.
+    """
 
     offset: int
     timestamp: int

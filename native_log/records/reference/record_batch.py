@@ -1,14 +1,18 @@
 """Records of a batch of magic 2 (Kafka 0.11 and later; Kafka: DefaultRecordBatch, DefaultRecord, KIP-98).
 
-After the header of 61 bytes come the records, as one compressed stream if there is a codec. One record:
+The header of 61 bytes (see `entry`) is followed by the records, as one compressed stream if there is a codec.
+A record:
 
-    length: varint              how many bytes follow
-    attributes: i8              unused
-    timestampDelta: varlong     to the batch's baseTimestamp
-    offsetDelta: varint         to its baseOffset
-    key, value                  length: varint, bytes; a negative length is null
-    headerCount: varint
-    headers                     key length: varint, UTF-8; value as above
+| type | field |
+|---|---|
+| varint | length: the number of bytes after this field |
+| i8 | attributes: unused |
+| varlong | timestampDelta: timestamp - baseTimestamp of the batch |
+| varint | offsetDelta: offset - baseOffset of the batch |
+| varint, bytes | length of the key, negative for null; the key |
+| varint, bytes | length of the value, negative for null; the value |
+| varint | number of headers |
+| | headers: varint length of the key and the key (UTF-8); length and value as above |
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CRC_FROM = 21
-"""Base offset and leader epoch, which leaders overwrite, lie before."""
+"""The CRC covers the batch from here on: see `entry`."""
 
 
 def crc_of(batch: memoryview) -> int:
@@ -36,12 +40,12 @@ def crc_of(batch: memoryview) -> int:
 
 
 def read_records(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> Iterator[Record]:
-    """The records of a whole batch. Raises DamagedBatchError, maybe after the first ones."""
+    """Yield the records of a whole batch. Raise DamagedBatchError, possibly after the first records."""
     return (read_record(header, fields) for fields in all_fields(header, batch, max_batch_bytes))
 
 
 def all_fields(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> Iterator[Fields]:
-    """The records as they are written."""
+    """Yield the records as they are stored."""
     payload = decompress(header, batch[V2_HEADER.size :], max_batch_bytes)
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise DamagedBatchError(
@@ -68,7 +72,7 @@ def all_fields(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> 
 
 
 class Fields(NamedTuple):
-    """A record as it is written: deltas to its batch's header, and header keys as bytes."""
+    """A record as it is stored: with deltas to its batch's header, and header keys as bytes."""
 
     timestamp_delta: int
     offset_delta: int
@@ -80,7 +84,7 @@ class Fields(NamedTuple):
 def read_record(header: BatchHeader, fields: Fields) -> Record:
     if header.timestamp_type == LOG_APPEND_TIME:
         timestamp = header.max_timestamp
-    else:  # holds with a delete horizon too: deltas are relative to what the field holds
+    else:  # also with a delete horizon: deltas are relative to the value of the field
         timestamp = wrap64(header.base_timestamp + fields.timestamp_delta)
     return Record(
         offset=wrap64(header.offset + fields.offset_delta),
@@ -94,7 +98,7 @@ def read_record(header: BatchHeader, fields: Fields) -> Record:
 
 
 def read_fields(data: memoryview, at: int, end: int) -> Fields:
-    """The record whose body is data[at:end]."""
+    """Return the record whose body is data[at:end]."""
     if at == end:
         raise DamagedBatchError("records", "a record has no attributes byte")
     timestamp_delta, at = read_varlong(data, at + 1, end)

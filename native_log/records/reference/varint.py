@@ -1,5 +1,8 @@
-"""Variable-length integers: seven bits a byte, lowest first, the top bit says "more follows". Signed ones are
-zigzag coded (Kafka: ByteUtils). They may be longer than they need to be, but never than their type allows."""
+"""Variable-length integers (Kafka: ByteUtils).
+
+Each byte has seven bits of the value, the lowest first; its top bit is set if another byte follows. Signed
+integers are zigzag encoded. An encoding may be longer than necessary, up to the maximum of its type.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,13 @@ MAX_VARLONG_BYTES = 10
 
 
 def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """A signed 32-bit value at `at`, and where the next byte is."""
+    """Return the signed 32-bit integer at `at`, and the index after it."""
     value, at = read_unsigned(data, at, end, 32, MAX_VARINT_BYTES)
     return (value >> 1) ^ -(value & 1), at
 
 
 def read_varlong(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """A signed 64-bit value at `at`, and where the next byte is."""
+    """Return the signed 64-bit integer at `at`, and the index after it."""
     value, at = read_unsigned(data, at, end, 64, MAX_VARLONG_BYTES)
     return (value >> 1) ^ -(value & 1), at
 
@@ -31,6 +34,6 @@ def read_unsigned(data: memoryview, at: int, end: int, bits: int, max_bytes: int
         byte = data[at + i]
         value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
-            # The last possible byte has room for bits beyond the type: Java shifts them out.
+            # The last byte can have bits beyond the type. Like Java, drop them.
             return value & ((1 << bits) - 1), at + i + 1
     raise DamagedBatchError("records", f"a varint of {bits} bits is longer than {max_bytes} bytes")

@@ -1,4 +1,4 @@
-"""What every writer of batches writes alike (Kafka: DefaultRecordBatch, DefaultRecord, LegacyRecord)."""
+"""Encode batches, records and messages (Kafka: DefaultRecordBatch, DefaultRecord, LegacyRecord)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from native_log.records.reference.record import Record
 
 _NO_TIMESTAMP = -1
-_MOST_BYTES = 2**31 - 1
+_MAX_BYTES = 2**31 - 1
 
 
 def v2_batch(
@@ -35,7 +35,7 @@ def v2_batch(
     record_count: int,
     records: bytes,
 ) -> bytes:
-    """`records`: as stored, compressed if the attributes say so."""
+    """Return a batch of magic 2. `records`: as stored, compressed if the attributes have a codec."""
     checked = struct.pack(
         ">hiqqqhii",
         attributes,
@@ -66,8 +66,8 @@ def v2_record(
 def v2_content(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[bytes, bytes | None]]
 ) -> bytes:
-    named = b"".join(sized(name) + sized(content) for name, content in headers)
-    return sized(key) + sized(value) + varlong(len(headers)) + named
+    encoded_headers = b"".join(sized(name) + sized(content) for name, content in headers)
+    return sized(key) + sized(value) + varlong(len(headers)) + encoded_headers
 
 
 def sized(data: bytes | None) -> bytes:
@@ -91,9 +91,16 @@ def wrapper(
     append_time: int | None,
     level: int | None = None,
 ) -> bytes:
-    """Messages of magic 0 or 1, at least one, in a compressed one. Offsets within are relative to the first
-    one's with magic 1, where only their distance to the last one counts (KIP-31). `append_time`: it is marked
-    LogAppendTime and has this timestamp; None with magic 0."""
+    """Return messages of magic 0 or 1 (at least one) in a compressed wrapper.
+
+    With magic 1, the offsets in the wrapper are relative to the first one; readers only use their distance to
+    the last one (KIP-31).
+
+    Args:
+        append_time: epoch ms: the wrapper is marked LogAppendTime and has this timestamp. None: CreateTime;
+        always
+            None with magic 0.
+    """
     records = list(records)
     flags = 0 if append_time is None else TIMESTAMP_TYPE_FLAG
     zero = records[0].offset if magic else 0
@@ -118,10 +125,11 @@ def message(
 
 
 def size_field(total: int) -> int:
-    """What the size field of a batch or message of `total` bytes holds. DamagedBatchError: it has 31 bits."""
-    if total > _MOST_BYTES:
+    """Return the size field of a batch or message of `total` bytes. Raise DamagedBatchError above 2^31 -
+    1."""
+    if total > _MAX_BYTES:
         raise DamagedBatchError(
             "too-large",
-            f"expected to write a batch of at most {_MOST_BYTES} bytes, found {total}; use smaller batches",
+            f"expected to write a batch of at most {_MAX_BYTES} bytes, found {total}; use smaller batches",
         )
     return total - PREFIX_BYTES

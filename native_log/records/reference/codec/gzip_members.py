@@ -1,5 +1,4 @@
-"""gzip (RFC 1952): one or several members. Zeros may pad the end, as gzip tools let them; nothing else may
-follow."""
+"""gzip (RFC 1952): one or more members. Only zeros may follow, which gzip tools ignore as padding."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ if TYPE_CHECKING:
     from native_log.records.reference.codec.output import Output
 
 GZIP_WINDOW = 31
-"""zlib's word for "gzip header and trailer expected"."""
+"""The wbits argument of zlib for gzip headers and trailers."""
 
 
 def decompress(payload: memoryview, output: Output) -> None:
@@ -18,7 +17,7 @@ def decompress(payload: memoryview, output: Output) -> None:
     while True:
         member = zlib.decompressobj(GZIP_WINDOW)
         try:
-            # One byte above the ceiling is enough to know. (Never 0, which would mean no bound.)
+            # One byte more than the limit, to detect a larger stream. (0 would mean no limit.)
             output.add(member.decompress(rest, output.room + 1))
         except zlib.error as error:
             raise output.damaged(str(error)) from None

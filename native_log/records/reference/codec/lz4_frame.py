@@ -1,17 +1,17 @@
-"""The LZ4 frame format, as far as Kafka uses it (Kafka: Lz4BlockInputStream), and a little further.
+"""The LZ4 frame format (Kafka: Lz4BlockInputStream).
 
     magic: 04 22 4d 18
     FLG: i8                     bits 6-7 version 01, 5 blocks are independent, 4 block checksums,
                                 3 content size, 2 content checksum, 0-1 reserved
     BD: i8                      bits 4-6 largest block: 4 = 64 KiB, 5 = 256 KiB, 6 = 1 MiB, 7 = 4 MiB;
                                 others reserved
-    [content size: 8 bytes]     a hint, not looked at
+    [content size: 8 bytes]     a hint, ignored
     HC: i8                      second byte of xxHash32 from FLG to here
-    blocks                      length: u32, top bit = stored as it is; the block; [xxHash32 of it: 4 bytes]
-    end mark: 00 00 00 00       [content checksum: 4 bytes, not looked at, as Kafka's reader]
+    blocks                      length: u32, top bit = not compressed; the block; [xxHash32 of it: 4 bytes]
+    end mark: 00 00 00 00       [content checksum: 4 bytes, ignored, as by Kafka's reader]
 
-Numbers are little-endian. Kafka's reader refuses frames whose blocks refer to earlier ones; other clients
-write them, and this one takes them. Several frames may follow each other.
+Integers are little-endian. Kafka's reader rejects frames whose blocks depend on earlier blocks. Other clients
+write such frames, and this reader accepts them. There can be several frames.
 """
 
 from __future__ import annotations
@@ -31,19 +31,24 @@ WORD = struct.Struct("<I")
 STORED_FLAG = 0x80000000
 BLOCK_BYTES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 WINDOW_BYTES = 1 << 16
-"""How far back a dependent block may refer."""
+"""The distance over which a dependent block can refer to earlier bytes."""
 
 
 def decompress(payload: memoryview, output: Output, check_header: bool) -> None:
-    """`check_header`: whether HC must be right. Kafka wrote it wrongly with magic 0 (KAFKA-3160: the frame's
-    magic was hashed too), so there it says nothing."""
+    """Decompress all frames.
+
+    Args:
+        check_header: whether HC must be correct. With magic 0 it is not checked, because Kafka wrote a wrong
+        one
+            (KAFKA-3160: it hashed the frame's magic too).
+    """
     at = 0
     while at < len(payload):
         at = read_frame(payload, at, output, check_header)
 
 
 def read_frame(payload: memoryview, at: int, output: Output, check_header: bool) -> int:
-    """Adds what the frame at `at` holds to `output`; where the frame ends."""
+    """Add the content of the frame at `at` to `output`. Return the index of the frame's end."""
     source = Source(payload, at, output)
     magic = source.take(len(MAGIC), "the frame's magic")
     if magic != MAGIC:
@@ -67,7 +72,7 @@ def read_frame(payload: memoryview, at: int, output: Output, check_header: bool)
     window = b""
     while length := source.word("a block's length"):
         block = read_block(length, source, output, block_bytes, has_checksum=bool(flags & 0x10))
-        content = block if length & STORED_FLAG else decompressed(block, window, output, block_bytes)
+        content = block if length & STORED_FLAG else decompress_block(block, window, output, block_bytes)
         output.add(content)
         window = (window + content)[-WINDOW_BYTES:]
     if flags & 0x04:
@@ -76,7 +81,7 @@ def read_frame(payload: memoryview, at: int, output: Output, check_header: bool)
 
 
 class Source:
-    """The bytes of a frame, taken one field after the other."""
+    """The bytes of a frame, read one field after the other."""
 
     def __init__(self, payload: memoryview, at: int, output: Output) -> None:
         self.at = at
@@ -96,10 +101,10 @@ class Source:
         return int(value)
 
 
-def read_block(length: int, source: Source, output: Output, most_bytes: int, has_checksum: bool) -> bytes:
+def read_block(length: int, source: Source, output: Output, max_bytes: int, has_checksum: bool) -> bytes:
     length &= ~STORED_FLAG
-    if length > most_bytes:
-        raise output.damaged(f"a block claims {length} bytes, {most_bytes} is the frame's most")
+    if length > max_bytes:
+        raise output.damaged(f"a block claims {length} bytes, {max_bytes} is the frame's most")
     block = source.take(length, "a block")
     if has_checksum:
         found, expected = xxh32(memoryview(block)), source.word("a block's checksum")
@@ -110,9 +115,9 @@ def read_block(length: int, source: Source, output: Output, most_bytes: int, has
     return block
 
 
-def decompressed(block: bytes, window: bytes, output: Output, most_bytes: int) -> bytes:
-    """`window`: what the frame held before this block, which may refer to it."""
+def decompress_block(block: bytes, window: bytes, output: Output, max_bytes: int) -> bytes:
+    """Decompress a block. `window`: the content before it, to which the block can refer."""
     try:
-        return bytes(lz4.block.decompress(block, uncompressed_size=most_bytes, dict=window))
+        return bytes(lz4.block.decompress(block, uncompressed_size=max_bytes, dict=window))
     except lz4.block.LZ4BlockError as error:
         raise output.damaged(f"a block of {len(block)} bytes cannot be decompressed: {error}") from None

@@ -1,4 +1,4 @@
-"""Where decompressed bytes are put together, under a ceiling."""
+"""A buffer of limited size for decompressed bytes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from native_log.records.reference.damage import DamagedBatchError
 
 
 class Output:
-    def __init__(self, codec: str, ceiling: int) -> None:
+    def __init__(self, codec: str, limit: int) -> None:
         self._codec = codec
-        self._ceiling = ceiling
+        self._limit = limit
         self._bytes = bytearray()
 
     @property
     def room(self) -> int:
-        """How many bytes may still be added."""
-        return self._ceiling - len(self._bytes)
+        """The number of bytes that can still be added."""
+        return self._limit - len(self._bytes)
 
     def add(self, block: bytes) -> None:
         if len(block) > self.room:
@@ -22,7 +22,7 @@ class Output:
         self._bytes += block
 
     def tail(self, size: int) -> bytes:
-        """The last `size` bytes, or all there are."""
+        """Return the last `size` bytes, or all if there are fewer."""
         return bytes(self._bytes[-size:])
 
     def result(self) -> memoryview:
@@ -34,5 +34,5 @@ class Output:
     def too_large(self) -> DamagedBatchError:
         return DamagedBatchError(
             "too-large",
-            f"{self._codec}: decompressed, the batch is larger than max_batch_bytes = {self._ceiling}",
+            f"{self._codec}: decompressed, the batch is larger than max_batch_bytes = {self._limit}",
         )

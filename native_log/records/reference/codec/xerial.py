@@ -1,10 +1,10 @@
-"""snappy as snappy-java frames it ("xerial"), or one bare block.
+"""snappy with the framing of snappy-java ("xerial"), or a single block without it.
 
     magic: 82 "SNAPPY" 00       i32 version, i32 lowest compatible version
-    then, again and again:      i32 length of a block, the block
+    then for each block:        i32 length, the block
 
-A payload without that header is one bare block: librdkafka and others write it so. Every block begins with
-its own decompressed length (unsigned varint).
+A payload without that header is a single block, which librdkafka and others write. Every block starts with
+its decompressed length (unsigned varint).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LENGTH = struct.Struct(">i")
 (MAGIC_AS_LENGTH,) = LENGTH.unpack(MAGIC[:4])
 MIN_COMPATIBLE_VERSION = 1
 MAX_EXPANSION = 22
-"""A copy of 64 bytes takes 3 bytes: no block can hold more than 22 times its size."""
+"""The most that a block can expand: a copy of 64 bytes takes 3 bytes."""
 
 
 def decompress(payload: memoryview, output: Output) -> None:
@@ -34,9 +34,9 @@ def decompress(payload: memoryview, output: Output) -> None:
         add_block(payload, output)
         return
     at = 0
-    while len(payload) - at >= LENGTH.size:  # fewer bytes than a length are ignored, as snappy-java does
+    while len(payload) - at >= LENGTH.size:  # like snappy-java, ignore fewer bytes
         (length,) = LENGTH.unpack_from(payload, at)
-        if length == MAGIC_AS_LENGTH:  # streams may follow each other, each with its header
+        if length == MAGIC_AS_LENGTH:  # the header of another stream
             check_header(payload, at, output)
             at += HEADER.size
             continue
@@ -62,7 +62,7 @@ def add_block(block: memoryview, output: Output) -> None:
         claimed, _ = read_unsigned(block, 0, len(block), 32, MAX_VARINT_BYTES)
     except DamagedBatchError:
         raise output.damaged("a block does not begin with its decompressed length") from None
-    if claimed > MAX_EXPANSION * len(block):  # the library would allocate it
+    if claimed > MAX_EXPANSION * len(block):  # the library would allocate them
         raise output.damaged(f"a block of {len(block)} bytes claims to hold {claimed}")
     if claimed > output.room:
         raise output.too_large()

@@ -1,4 +1,4 @@
-"""xxHash32 with seed 0: what LZ4 frames check themselves with."""
+"""xxHash32 with seed 0, the checksum of LZ4 frames."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""zstd (RFC 8878, KIP-110): one or several frames. Their content sizes are hints that nothing is allocated
-from."""
+"""zstd (RFC 8878, KIP-110): one or more frames. No memory is allocated for the content size that a frame
+claims."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from native_log.records.reference.codec.output import Output
 
 MAX_WINDOW_BYTES = 1 << 27
-"""zstd's own default, and zstd-jni's: a frame that asks for more memory is refused."""
+"""The default limit of zstd and zstd-jni: frames that need a larger window are rejected."""
 MAX_BLOCK_BYTES = 1 << 17
 MIN_BLOCK_BYTES = 4
-"""A header of three bytes and the byte it repeats: what a block of 128 KiB may come from."""
+"""The least size of a block that expands to 128 KiB: a header of 3 bytes and the byte to repeat."""
 
 
 def decompress(payload: memoryview, output: Output) -> None:
@@ -24,8 +24,8 @@ def decompress(payload: memoryview, output: Output) -> None:
         while not frame.eof:
             if at == len(payload):
                 raise output.damaged(f"the stream ends within a frame, {at} bytes in all")
-            # The library gives all that its input holds at once, so it is fed no more than fits below the
-            # ceiling.
+            # The library returns all content of its input at once. Limit the input to what cannot exceed the
+            # limit of the output.
             feed = payload[at : at + max(64, output.room // MAX_BLOCK_BYTES * MIN_BLOCK_BYTES)]
             try:
                 output.add(frame.decompress(feed))

@@ -1,12 +1,12 @@
-"""What compaction does to bytes, in plain Python. The interface is that of native_log.records.compaction.
+"""The record-level part of compaction in plain Python, with the interface of native_log.records.compaction.
 
-- `keys`: the records of a buffer that have keys, fed to what collects them;
-- `headers`: headers, gathered;
+- `keys`: read the keys of a buffer's records;
+- `headers`: BatchHeaders;
 - `offset_map`: OffsetMap, the greatest offset of each key;
-- `buckets`: KeyBuckets, which collects into packs by key;
-- `packs`: their format, and what survives of them: `merge`;
-- `survivors`, `roaring`: a set of offsets, and the format it is stored in;
-- `filtering`, `rewrite`: batches without the records that do not survive.
+- `buckets`: KeyBuckets, which writes keys and offsets to packs by bucket;
+- `packs`: the format of packs, and `merge`, which computes their survivors;
+- `survivors`, `roaring`: Survivors, a set of offsets, and its serialized format;
+- `filtering`, `rewrite`, `write`: batches without the records that do not survive.
 """
 
 from __future__ import annotations

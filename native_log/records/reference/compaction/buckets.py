@@ -1,4 +1,4 @@
-"""Keys and offsets put straight into packs, one for each bucket of keys."""
+"""Keys and offsets in packs, one for each bucket of keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from native_log.records.reference.compaction.packs import (
     CLEAN,
     DIRTY,
     HEADER,
-    MOST_BUCKETS,
+    MAX_BUCKETS,
     bucket_of,
     entry,
     pack,
@@ -41,8 +41,8 @@ class Bucket:
             self.base = offset
         self.entries.append((key, offset))
 
-    def combine(self) -> None:
-        """Leaves the greatest offset of each key, in the order in which the keys came."""
+    def deduplicate(self) -> None:
+        """Remove all but the greatest offset of each key. Keep the order of the keys."""
         newest: dict[bytes, int] = {}
         for key, offset in self.entries:
             newest[key] = max(offset, newest.get(key, offset))
@@ -52,8 +52,8 @@ class Bucket:
 
 class KeyBuckets:
     def __init__(self, count: int, max_bytes: int, *, dirty: bool) -> None:
-        if not 1 <= count <= MOST_BUCKETS:
-            raise ValueError(f"1 to {MOST_BUCKETS} buckets were expected, found {count}")
+        if not 1 <= count <= MAX_BUCKETS:
+            raise ValueError(f"expected 1 to {MAX_BUCKETS} buckets, found {count}")
         self._kind = DIRTY if dirty else CLEAN
         self._max_bytes = max_bytes
         self._buckets = [Bucket() for _ in range(count)]
@@ -67,11 +67,11 @@ class KeyBuckets:
         return self._size_bytes
 
     def put(self, key: bytes, offset: int) -> bool:
-        """False: there is no room for one more entry."""
+        """Put an entry. Return False if there is no room."""
         bucket = self._buckets[bucket_of(key, len(self._buckets))]
         grows_by = bucket.grows_by(key, offset)
         if self._size_bytes + grows_by > self._max_bytes:
-            return self._combine() and self.put(key, offset)
+            return self._deduplicate() and self.put(key, offset)
         bucket.put(key, offset)
         self._size_bytes += grows_by
         return True
@@ -87,7 +87,7 @@ class KeyBuckets:
         return feed(self.put, buffer, options, base_position, order)
 
     def take(self) -> list[Buffer]:
-        self._combine()
+        self._deduplicate()
         taken: list[Buffer] = [
             pack(self._kind, bucket.base, bucket.entries) if bucket.entries else b""
             for bucket in self._buckets
@@ -96,18 +96,20 @@ class KeyBuckets:
         self._size_bytes = 0
         return taken
 
-    def _combine(self) -> bool:
-        """Leaves the greatest offset of each key, if that halves the entries; whether it did. Keys lie in
-        buckets by a hash: what the fullest one loses tells what the others will."""
+    def _deduplicate(self) -> bool:
+        """Remove all but the greatest offset of each key if that halves the entries. Return whether it does.
+
+        Only the fullest bucket is tried: a hash distributes the keys, so that the other buckets behave alike.
+        """
         fullest = max(self._buckets, key=lambda bucket: bucket.size_bytes)
         if self._kind == CLEAN or not fullest.entries:
             return False
         before = len(fullest.entries)
-        fullest.combine()
+        fullest.deduplicate()
         halved = len(fullest.entries) <= before // 2
         if halved:
             for bucket in self._buckets:
                 if bucket.entries:
-                    bucket.combine()
+                    bucket.deduplicate()
         self._size_bytes = sum(bucket.size_bytes for bucket in self._buckets)
         return halved

@@ -1,4 +1,4 @@
-"""What becomes of one batch: dropped, its header alone, copied, or written anew."""
+"""Filter one batch: drop it, empty it, copy it, or encode it again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Rules:
         return offset >= self.options.survivors_end or offset in self.survivors
 
     def needs_tombstone(self, header: BatchHeader, offset: int) -> bool:
-        """Of a survivor without a value."""
+        """Return whether a tombstone that survives is still needed."""
         if offset >= self.options.survivors_end:
             return True
         if header.magic < 2:
@@ -58,7 +58,7 @@ class Rules:
 
 @dataclass(slots=True)
 class Filtered:
-    """What becomes of one batch."""
+    """The result for one batch."""
 
     data: bytes | memoryview
     stats: RewriteStats
@@ -94,32 +94,32 @@ def dropped(header: BatchHeader) -> Filtered:
 
 
 def v2_batch(header: BatchHeader, batch: memoryview, verdict: Verdict, rules: Rules) -> Filtered:
-    found = Selected(header, rules)
+    filter = RecordFilter(header, rules)
     kept = []
     for fields in record_batch.all_fields(header, batch, rules.options.max_batch_bytes):
         record = record_batch.read_record(header, fields)
-        if not found.keeps(record):
+        if not filter.keeps(record):
             continue
         if record.offset in rules.nulled and (record.value is not None or record.headers):
             fields, record = fields._replace(value=None, headers=()), record._replace(value=None)
-            found.is_whole = False
-        found.kept_tombstones += record.value is None
+            filter.is_whole = False
+        filter.kept_tombstones += record.value is None
         kept.append((record, fields))
     next_offset = wrap64(header.last_offset + 1)
     if not kept:
         empty = write.empty_v2_batch(header) if verdict & Verdict.RETAIN_EMPTY else b""
-        return Filtered(empty, found.stats(len(kept), empty, batches_emptied=int(bool(empty))), next_offset)
-    has_new_tombstone = found.kept_tombstones > 0 or bool(verdict & Verdict.SET_HORIZON)
+        return Filtered(empty, filter.stats(len(kept), empty, batches_emptied=int(bool(empty))), next_offset)
+    has_new_tombstone = filter.kept_tombstones > 0 or bool(verdict & Verdict.SET_HORIZON)
     gets_horizon = (
         rules.options.delete_horizon_ms is not None and has_new_tombstone and not header.has_delete_horizon
     )
-    if found.is_whole and not gets_horizon:
-        return Filtered(batch, found.stats(len(kept), batch, batches_copied=1), next_offset)
+    if filter.is_whole and not gets_horizon:
+        return Filtered(batch, filter.stats(len(kept), batch, batches_copied=1), next_offset)
     horizon = header.base_timestamp if header.has_delete_horizon and header.base_timestamp >= 0 else None
     if gets_horizon:
         horizon = rules.options.delete_horizon_ms
     written = write.v2_batch(header, kept, horizon)
-    return Filtered(written, found.stats(len(kept), written, horizons_set=int(gets_horizon)), next_offset)
+    return Filtered(written, filter.stats(len(kept), written, horizons_set=int(gets_horizon)), next_offset)
 
 
 def wrapper(header: BatchHeader, message: memoryview, rules: Rules) -> Filtered:
@@ -127,32 +127,32 @@ def wrapper(header: BatchHeader, message: memoryview, rules: Rules) -> Filtered:
     _, value = legacy.key_and_value(header, message)
     assert value is not None
     inner = legacy.messages(decompress(header, memoryview(value), rules.options.max_batch_bytes))
-    found = Selected(header, rules)
+    filter = RecordFilter(header, rules)
     kept = []
     for record, entry in zip(records, inner, strict=True):
-        if not found.keeps(record):
+        if not filter.keeps(record):
             continue
-        if entry[MAGIC_AT] != header.magic:  # KAFKA-4298: put right when it is met
-            found.is_whole = False
+        if entry[MAGIC_AT] != header.magic:  # KAFKA-4298: corrected on this occasion
+            filter.is_whole = False
         if record.offset in rules.nulled and record.value is not None:
             record = record._replace(value=None)
-            found.is_whole = False
-        found.kept_tombstones += record.value is None
+            filter.is_whole = False
+        filter.kept_tombstones += record.value is None
         kept.append(record)
     last_offset = records[-1].offset if header.lacks_offset else header.offset
     written: bytes | memoryview = b""
     if kept:
-        written = message if found.is_whole else write.wrapper(header, kept)
-    copied = int(bool(kept) and found.is_whole)
-    return Filtered(written, found.stats(len(kept), written, batches_copied=copied), wrap64(last_offset + 1))
+        written = message if filter.is_whole else write.wrapper(header, kept)
+    copied = int(bool(kept) and filter.is_whole)
+    return Filtered(written, filter.stats(len(kept), written, batches_copied=copied), wrap64(last_offset + 1))
 
 
 def plain_message(header: BatchHeader, message: memoryview, rules: Rules) -> Filtered:
     record = legacy.read_message(header, message, rules.options.check_crcs)
-    found = Selected(header, rules)
+    filter = RecordFilter(header, rules)
     written: bytes | memoryview = b""
     copied = 0
-    if found.keeps(record):
+    if filter.keeps(record):
         written, copied = message, 1
         if record.offset in rules.nulled and record.value is not None:
             record = record._replace(value=None)
@@ -160,8 +160,8 @@ def plain_message(header: BatchHeader, message: memoryview, rules: Rules) -> Fil
             written = message_bytes(
                 header.magic, record.offset, header.attributes, record.timestamp, record.key, None
             )
-        found.kept_tombstones += record.value is None
-    stats = found.stats(int(bool(written)), written, batches_copied=copied)
+        filter.kept_tombstones += record.value is None
+    stats = filter.stats(int(bool(written)), written, batches_copied=copied)
     return Filtered(written, stats, wrap64(header.offset + 1))
 
 
@@ -173,8 +173,8 @@ def emptied(header: BatchHeader) -> Filtered:
     return without
 
 
-class Selected:
-    """Which records of a batch are kept, and what was counted meanwhile."""
+class RecordFilter:
+    """Selects the records of a batch to keep, and counts them."""
 
     def __init__(self, header: BatchHeader, rules: Rules) -> None:
         self._header = header
@@ -182,7 +182,7 @@ class Selected:
         self._read = 0
         self._dropped_tombstones = 0
         self.is_whole = True
-        """Whether all records were kept, as they are."""
+        """Whether all records are kept unchanged."""
         self.kept_tombstones = 0
 
     def keeps(self, record: Record) -> bool:

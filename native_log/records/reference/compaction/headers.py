@@ -1,4 +1,4 @@
-"""Headers gathered over several buffers."""
+"""Headers of batches, collected over several buffers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class BatchHeaders:
         end: int | None = None,
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     ) -> None:
-        found = scan(buffer, base_position=base_position, max_batch_bytes=max_batch_bytes).batches
+        rows = scan(buffer, base_position=base_position, max_batch_bytes=max_batch_bytes).batches
         if end is not None:
-            found = found.filter(pc.less(found.column("position"), end))
-        self._batches = pa.concat_tables([self._batches, pa.Table.from_batches([found])])
+            rows = rows.filter(pc.less(rows.column("position"), end))
+        self._batches = pa.concat_tables([self._batches, pa.Table.from_batches([rows])])
 
     @property
     def has_transactions(self) -> bool:
@@ -43,8 +43,8 @@ class BatchHeaders:
     def last_offsets(self) -> tuple[int, int] | None:
         if not len(self):
             return None
-        found = pc.min_max(self._batches.column("lastOffset")).as_py()
-        return found["min"], found["max"]
+        bounds = pc.min_max(self._batches.column("lastOffset")).as_py()
+        return bounds["min"], bounds["max"]
 
     def take(self) -> pa.RecordBatch:
         taken, self._batches = self._batches, BATCH_SCHEMA.empty_table()

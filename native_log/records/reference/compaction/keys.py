@@ -1,4 +1,4 @@
-"""The records of a buffer that have keys, as they come."""
+"""Read the keys of a buffer's records."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def feed(
                 position = base_position + index
                 return MapProgress("full", position, record.offset, 0, None, records, null_keys)
             records += 1
-        behind = wrap64(header.last_offset + 1) if batch is None else batch.next_offset
+        batch_end = wrap64(header.last_offset + 1) if batch is None else batch.next_offset
         if in_order is not None:
-            in_order.accept(behind)
+            in_order.accept(batch_end)
         if options.end_offset is not None:
-            behind = min(behind, options.end_offset)
-        next_offset = behind if next_offset is None else max(next_offset, behind)
+            batch_end = min(batch_end, options.end_offset)
+        next_offset = batch_end if next_offset is None else max(next_offset, batch_end)
         index += header.size_bytes

@@ -1,4 +1,4 @@
-"""Keys and the greatest offset of each."""
+"""The greatest offset of each key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OffsetMap:
         return self._offsets.get(key)
 
     def put(self, key: bytes, offset: int) -> bool:
-        """False: there is no room for a new key."""
+        """Put a key. Return False if it is new and there is no room."""
         if (known := self._offsets.get(key)) is not None:
             self._offsets[key] = max(known, offset)
             return True
@@ -44,7 +44,7 @@ class OffsetMap:
         return True
 
     def shadows(self, key: bytes, offset: int) -> bool:
-        """Whether a record is not the newest of its key (Kafka: Cleaner.shouldRetainRecord)."""
+        """Return whether the map has a greater offset of the key (Kafka: Cleaner.shouldRetainRecord)."""
         known = self._offsets.get(key)
         return known is not None and offset < known
 
@@ -67,15 +67,15 @@ class OffsetMap:
         base_position: int = 0,
         order: OffsetOrder | None = None,
     ) -> MapProgress:
-        found: list[int] = []
+        offsets: list[int] = []
 
         def put(key: bytes, offset: int) -> bool:
             if offset >= 0 and not self.shadows(key, offset):
-                found.append(offset)
+                offsets.append(offset)
             return True
 
         progress = feed(put, buffer, options, base_position, order)
-        own(survivors).update(found)
+        own(survivors).update(offsets)
         return progress
 
     def survivors(self) -> Survivors:

@@ -1,5 +1,5 @@
-"""Keys and offsets on their way from the tasks that read to the one that has a bucket. The format is that of
-KeyBuckets.take."""
+"""Packs of keys and offsets, and the survivors of all packs of a bucket. KeyBuckets.take documents the
+format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 DIRTY, CLEAN = 0, 1
-MOST_BUCKETS = 1 << 16
+MAX_BUCKETS = 1 << 16
 HEADER = struct.Struct("<BBqq")
 """version, kind, number of entries, base"""
 SHORT = struct.Struct("<BI")
@@ -31,13 +31,13 @@ ONES_64 = (1 << 64) - 1
 def bucket_of(key: bytes, count: int) -> int:
     hash, whole = len(key), len(key) // 8 * 8
     for at in range(0, whole, 8):
-        hash = mixed(hash ^ int.from_bytes(key[at : at + 8], "little"))
+        hash = mix(hash ^ int.from_bytes(key[at : at + 8], "little"))
     if whole < len(key):
-        hash = mixed(hash ^ int.from_bytes(key[-8:], "little"))
+        hash = mix(hash ^ int.from_bytes(key[-8:], "little"))
     return hash * count >> 64
 
 
-def mixed(value: int) -> int:
+def mix(value: int) -> int:
     product = value * MULTIPLIER
     return product & ONES_64 ^ product >> 64
 
@@ -54,22 +54,24 @@ def entry(base: int, key: bytes, offset: int) -> bytes:
 
 
 def merge(buckets: Iterable[Iterable[Buffer]]) -> Survivors:
-    """Survivors of buckets, each given as all its packs.
+    """Return the survivors of buckets.
 
-    Of a key that any pack of the dirty part has: the greatest offset there. Of any other: all its offsets in
-    packs of the clean part. The order of the packs does not matter. A bucket is done with when the next is
-    asked for.
+    If a dirty pack has a key, the greatest of the key's offsets in dirty packs survives. Otherwise all its
+    offsets in clean packs survive. The order of the packs does not matter.
+
+    Args:
+        buckets: the packs of each bucket. A bucket is merged before the next one is requested.
 
     Raises:
         ValueError: bytes that are no pack.
     """
-    found = Survivors()
+    survivors = Survivors()
     for number, packs in enumerate(buckets):
         try:
-            found.update(survivors_of(packs))
+            survivors.update(survivors_of(packs))
         except ValueError as error:
             raise ValueError(f"bucket {number}: {error}") from None
-    return found
+    return survivors
 
 
 def survivors_of(packs: Iterable[Buffer]) -> Iterator[int]:
@@ -93,15 +95,15 @@ def unpack(data: memoryview) -> tuple[int, Iterable[tuple[bytes, int]]]:
     if not len(data):
         return CLEAN, ()
     if len(data) < HEADER.size:
-        raise ValueError(f"a pack has no bytes or at least {HEADER.size}, found {len(data)}")
+        raise ValueError(f"expected a pack of 0 or at least {HEADER.size} bytes, found {len(data)}")
     version, kind, count, base = HEADER.unpack_from(data)
     if version != VERSION:
-        raise ValueError(f"packs of version {VERSION} were expected, found {version}")
+        raise ValueError(f"expected packs of version {VERSION}, found {version}")
     if kind not in (DIRTY, CLEAN):
-        raise ValueError(f"kind 0 or 1 was expected, found {kind}")
-    most = (len(data) - HEADER.size) // SHORT.size
-    if not 0 <= count <= most:
-        raise ValueError(f"the pack claims {count} entries, its {len(data)} bytes hold 0 to {most}")
+        raise ValueError(f"expected kind 0 or 1, found {kind}")
+    max_count = (len(data) - HEADER.size) // SHORT.size
+    if not 0 <= count <= max_count:
+        raise ValueError(f"the pack claims {count} entries, its {len(data)} bytes hold 0 to {max_count}")
     return kind, index_entries(data, count, base)
 
 
@@ -123,4 +125,5 @@ def index_entries(data: memoryview, count: int, base: int) -> Iterator[tuple[byt
         yield bytes(data[at : at + length]), offset
         at += length
     if at != len(data):
-        raise ValueError(f"{len(data) - at} bytes are left behind the {count} entries")
+        left = len(data) - at
+        raise ValueError(f"expected the end of the pack after {count} entries, found {left} more bytes")

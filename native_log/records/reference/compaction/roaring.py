@@ -1,12 +1,12 @@
-"""The portable format of roaring bitmaps (github.com/RoaringBitmap/RoaringFormatSpec), for 64 bits: a bitmap of
-32 bits for each upper half.
+"""The portable format of 64-bit roaring bitmaps (github.com/RoaringBitmap/RoaringFormatSpec): a 32-bit bitmap for
+each upper half of the values.
 
 | type (little-endian) | field |
 |---|---|
 | u64 | number of upper halves |
-| u32, bitmap | each upper half, ascending, and its bitmap |
+| u32, bitmap | for each upper half, ascending: the upper half, and the bitmap of the lower halves |
 
-and a bitmap of 32 bits, a container for each 2^16 values:
+A 32-bit bitmap has a container for each 2^16 values:
 
 | type | field |
 |---|---|
@@ -32,14 +32,14 @@ BITMAP_BYTES = 1 << 13
 
 
 def ones(bits: int) -> Iterator[int]:
-    """Numbers of the bits that are set, ascending."""
+    """Yield the numbers of the bits that are set, ascending."""
     for at, byte in enumerate(bits.to_bytes(BITMAP_BYTES, "little")):
         if byte:
             yield from (at * 8 + bit for bit in range(8) if byte >> bit & 1)
 
 
 def to_bytes(bitmaps: dict[int, int]) -> bytes:
-    """`bitmaps`: value >> 16 to its bits of the lower 16."""
+    """Serialize bitmaps: value >> 16 to an integer with the bits of the lower halves."""
     halves: dict[int, dict[int, int]] = {}
     for high in sorted(bitmaps):
         halves.setdefault(high >> 16, {})[high & 0xFFFF] = bitmaps[high]
@@ -70,7 +70,7 @@ def container_to_bytes(bits: int) -> bytes:
 
 
 def from_bytes(data: memoryview) -> dict[int, int]:
-    """Raises ValueError."""
+    """Deserialize. Raise ValueError if `data` is no such bitmap."""
     rest = Input(data)
     (halves,) = rest.take("<Q")
     bitmaps: dict[int, int] = {}

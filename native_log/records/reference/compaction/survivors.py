@@ -21,14 +21,15 @@ MOST = 1 << 63
 class Survivors:
     def __init__(self, offsets: Iterable[int] = ()) -> None:
         self._bitmaps: dict[int, int] = {}
-        """Offset >> 16 to an integer with bit n set for n the offset's lower 16 bits. None is 0."""
+        """Offset >> 16 to an integer: bit n is set if n is the lower 16 bits of an offset. No integer is
+        0."""
         self.update(offsets)
 
     @classmethod
     def _of(cls, bitmaps: dict[int, int]) -> Survivors:
-        found = cls()
-        found._bitmaps = {high: bits for high, bits in bitmaps.items() if bits}
-        return found
+        survivors = cls()
+        survivors._bitmaps = {high: bits for high, bits in bitmaps.items() if bits}
+        return survivors
 
     def __contains__(self, offset: object) -> bool:
         if not isinstance(offset, int) or not 0 <= offset < MOST:
@@ -49,19 +50,19 @@ class Survivors:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
     def update(self, offsets: Iterable[int]) -> None:
-        found: dict[int, bytearray] = {}
+        added: dict[int, bytearray] = {}
         for offset in offsets:
             if not 0 <= offset < MOST:
-                raise ValueError(f"an offset from 0 to 2^63 - 1 was expected, found {offset}")
-            bits = found.setdefault(offset >> BITS, bytearray(roaring.BITMAP_BYTES))
+                raise ValueError(f"expected an offset from 0 to 2^63 - 1, found {offset}")
+            bits = added.setdefault(offset >> BITS, bytearray(roaring.BITMAP_BYTES))
             bits[(offset & MASK) >> 3] |= 1 << (offset & 7)
-        for high, bits in found.items():
+        for high, bits in added.items():
             self._bitmaps[high] = self._bitmaps.get(high, 0) | int.from_bytes(bits, "little")
 
     def add_many(self, offsets: Buffer) -> None:
         data = memoryview(offsets).cast("B")
         if len(data) % 8:
-            raise ValueError(f"64-bit offsets were expected, found {len(data)} bytes")
+            raise ValueError(f"expected offsets of 8 bytes, found {len(data)} bytes")
         self.update(data.cast("q"))
 
     def add_range(self, start_offset: int, end_offset: int) -> None:
@@ -77,7 +78,7 @@ class Survivors:
         )
 
     def has_any(self, first_offset: int, last_offset: int) -> bool:
-        """Whether there is one in [first_offset, last_offset]."""
+        """Return whether there is an offset in [first_offset, last_offset]."""
         first, last = first_offset >> BITS, last_offset >> BITS
         span = range(first, last + 1) if last - first < len(self._bitmaps) else self._bitmaps
         return any(self._bitmaps.get(high, 0) & within(high, first_offset, last_offset + 1) for high in span)
@@ -103,7 +104,7 @@ class Survivors:
     @classmethod
     def _range(cls, start_offset: int, end_offset: int) -> Survivors:
         if start_offset < 0 or end_offset > MOST:
-            raise ValueError(f"offsets from 0 to 2^63 - 1 were expected: [{start_offset}, {end_offset})")
+            raise ValueError(f"expected offsets from 0 to 2^63 - 1, found [{start_offset}, {end_offset})")
         if end_offset <= start_offset:
             return cls()
         highs = range(start_offset >> BITS, (end_offset - 1 >> BITS) + 1)
@@ -111,7 +112,7 @@ class Survivors:
 
 
 def within(high: int, start_offset: int, end_offset: int) -> int:
-    """The bits of a bitmap that [start_offset, end_offset) takes."""
+    """Return the bits of [start_offset, end_offset) in the bitmap `high`."""
     low = max(start_offset - (high << BITS), 0)
     until = min(end_offset - (high << BITS), 1 << BITS)
     return (1 << until) - (1 << low) if low < until else 0
@@ -119,5 +120,5 @@ def within(high: int, start_offset: int, end_offset: int) -> int:
 
 def own(survivors: compaction.Survivors) -> Survivors:
     if not isinstance(survivors, Survivors):
-        raise TypeError(f"survivors of the reference implementation were expected, found {type(survivors)}")
+        raise TypeError(f"expected Survivors of the reference implementation, found {type(survivors)}")
     return survivors

@@ -1,4 +1,4 @@
-"""Batches and wrappers written anew, with the records that are left (Kafka: MemoryRecords.filterTo)."""
+"""Encode batches and wrappers with the records that are kept (Kafka: MemoryRecords.filterTo)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ NO_TIMESTAMP = -1
 def v2_batch(
     header: BatchHeader, kept: Sequence[tuple[Record, Fields]], delete_horizon_ms: int | None
 ) -> bytes:
-    """The batch with the records kept, at least one. Offsets, last offset included, and producer stay."""
+    """Return the batch with the kept records (at least one). Its offsets, including the last, and its
+    producer do not change."""
     base_timestamp = kept[0][0].timestamp if delete_horizon_ms is None else delete_horizon_ms
     records = b"".join(v2_record(record, fields, base_timestamp) for record, fields in kept)
     codec = header.attributes & CODEC_MASK
@@ -50,7 +51,7 @@ def v2_batch(
 
 
 def empty_v2_batch(header: BatchHeader) -> bytes:
-    """The header alone (DefaultRecordBatch.writeEmptyHeader)."""
+    """Return the header alone (Kafka: DefaultRecordBatch.writeEmptyHeader)."""
     return _v2_batch(
         header,
         attributes=header.attributes & KEPT_FLAGS,
@@ -91,6 +92,7 @@ def v2_record(record: Record, fields: Fields, base_timestamp: int) -> bytes:
 
 
 def wrapper(header: BatchHeader, kept: Sequence[Record]) -> bytes:
-    """A v0/v1 wrapper with the messages kept, at least one, its codec and timestamp type as they were."""
+    """Return a v0/v1 wrapper with the kept messages (at least one), with the same codec and timestamp
+    type."""
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     return write.wrapper(header.magic, header.attributes & CODEC_MASK, kept, append_time)
