@@ -63,6 +63,7 @@ pub(crate) fn check_counts(header: &V2Header, section_bytes: usize) -> Result<us
 }
 
 /// The body of the record at `at`. Moves `at` to the next record.
+#[inline]
 pub(crate) fn record_body<'a>(
     section: &'a [u8],
     at: &mut usize,
@@ -82,6 +83,7 @@ pub(crate) fn record_body<'a>(
 }
 
 /// Reads the fields of one record, which must fill its body exactly.
+#[inline]
 pub(crate) fn parse<'a>(
     body: &'a [u8],
     batch: &V2Header,
