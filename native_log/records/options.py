@@ -29,7 +29,7 @@ class InputOptions:
     start_offset: int | None = None
     """Inclusive: skip records with smaller offsets. None: no lower bound."""
     end_offset: int | None = None
-    """Exclusive: skip records from this offset on. None: no upper bound. Reading continues behind a skipped
+    """Exclusive: skip records from this offset on. None: no upper bound. Reading continues after a skipped
     batch, because offsets on disk need not increase."""
     aborted: Buffer = b""
     """Aborted transactions, whose records are skipped: triples of native int64 (producerId, firstOffset,

@@ -11,11 +11,11 @@ DEFAULT_MAX_BATCH_BYTES = 256 << 20
 """The default limit for the bytes of one batch, as stored and as decompressed. It is far above the limit of
 brokers (`max.message.bytes`, 1 MiB by default): only a false size or a decompression bomb exceeds it.
 
-It also bounds memory. The records of a batch become rows together, whatever `max_rows` is. A record has at
-least 7 bytes, so there can be 38 million of them. With the usual columns they take about 30 bytes each, 1.2
-GB in addition to the batch itself. Compaction needs memory for the decompressed batch to read its keys (0.27
-GB), as much again to write a batch without some of its records (0.54 GB), and up to 0.75 GB where a delete
-horizon makes the timestamp of each such record longer. Lower the limit where that is too much."""
+It also bounds memory. The records of a batch become rows together, even if `max_rows` is smaller. A record
+has at least 7 bytes, so there can be 38 million of them. With the usual columns they take about 30 bytes
+each, 1.2 GB in addition to the batch itself. Compaction needs memory for the decompressed batch to read its
+keys (0.27 GB), as much again to write a batch without some of its records (0.54 GB), and up to 0.75 GB where
+a delete horizon makes the timestamp of each such record longer. Lower the limit where that is too much."""
 
 MAX_BATCH_BYTES = 2**31 + 11
 """The largest batch that the size field can express: the limit where only the checksum shall decide."""

@@ -31,11 +31,11 @@ def has_valid_crc(header: BatchHeader, batch: memoryview) -> bool:
 
 def check_crc(header: BatchHeader, batch: memoryview) -> None:
     """Check the CRC of a batch of magic 2. Raise DamagedBatchError."""
-    found = record_batch.crc_of(batch)
-    if found != header.crc:
+    crc = record_batch.crc_of(batch)
+    if crc != header.crc:
         raise DamagedBatchError(
             "crc",
-            f"CRC-32C {header.crc:08x} was expected from the batch's header, its bytes have {found:08x}",
+            f"expected CRC-32C {header.crc:08x} (the batch's header), found {crc:08x}",
         )
 
 

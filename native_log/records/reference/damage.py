@@ -24,5 +24,5 @@ class Stop(Exception):  # noqa: N818  (the end of the data is not an error)
         self.damage = damage
 
     @classmethod
-    def damaged(cls, found: DamagedBatchError, position: int, size_bytes: int, offset: int) -> Stop:
-        return cls("damaged", damage=Damage(found.kind, position, size_bytes, offset, found.message))
+    def damaged(cls, error: DamagedBatchError, position: int, size_bytes: int, offset: int) -> Stop:
+        return cls("damaged", damage=Damage(error.kind, position, size_bytes, offset, error.message))

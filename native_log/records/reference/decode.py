@@ -50,7 +50,7 @@ def decode(
     in_order = None if order is None else OrderCheck(order)
     constants = {"topic": options.topic, "partition": options.partition, "segment": options.segment}
     rows = RecordColumns(columns, constants)
-    # At least one batch is always decoded, whatever the limits.
+    # At least one batch is always decoded, even if the limits are smaller.
     max_rows = None if options.max_rows is None else max(options.max_rows, 1)
     max_bytes = (
         MAX_ARROW_BYTES if options.max_bytes is None else min(max(options.max_bytes, 1), MAX_ARROW_BYTES)

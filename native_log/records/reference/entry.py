@@ -1,6 +1,6 @@
 """Headers of batches, and the checks before a header is trusted.
 
-All formats start alike, whatever their magic, and a segment may mix them in any order:
+All formats start with the same fields, and a segment may mix formats in any order:
 
 | at | type | field |
 |---|---|---|
@@ -171,9 +171,9 @@ def header_at(data: memoryview, index: int, base_position: int, max_batch_bytes:
     size_bytes = PREFIX_BYTES + size
     try:
         check_claims(size, magic, max_batch_bytes)
-    except DamagedBatchError as found:
+    except DamagedBatchError as error:
         claimed = size_bytes if size >= MIN_SIZE else 0
-        raise Stop.damaged(found, base_position + index, claimed, offset) from None
+        raise Stop.damaged(error, base_position + index, claimed, offset) from None
 
     if left < HEADER_BYTES[magic]:
         raise Stop("partial", HEADER_BYTES[magic])
@@ -186,7 +186,7 @@ def check_claims(size: int, magic: int, max_batch_bytes: int) -> int:
     if size < MIN_SIZE:
         raise DamagedBatchError("size", f"a batch's size field is at least {MIN_SIZE}, found {size}")
     if magic not in HEADER_BYTES:
-        raise DamagedBatchError("magic", f"magic 0, 1 or 2 was expected, found {magic}")
+        raise DamagedBatchError("magic", f"expected magic 0, 1 or 2, found {magic}")
     if size_bytes > min(max_batch_bytes, MAX_ENTRY_BYTES):
         raise DamagedBatchError(
             "too-large", f"the batch claims {size_bytes} bytes, more than max_batch_bytes = {max_batch_bytes}"

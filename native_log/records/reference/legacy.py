@@ -155,9 +155,9 @@ def read_nullable(message: memoryview, at: int, what: str) -> tuple[bytes | None
 
 
 def check_crc(header: BatchHeader, message: memoryview) -> None:
-    found = crc_of(message)
-    if found != header.crc:
+    crc = crc_of(message)
+    if crc != header.crc:
         raise DamagedBatchError(
             "crc",
-            f"CRC-32 {header.crc:08x} was expected from the message's header, its bytes have {found:08x}",
+            f"expected CRC-32 {header.crc:08x} (the message's header), found {crc:08x}",
         )

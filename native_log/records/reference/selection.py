@@ -22,9 +22,7 @@ class Aborted:
     def __init__(self, triples: Buffer) -> None:
         data = memoryview(triples).cast("B")
         if len(data) % TRIPLE.size:
-            raise ValueError(
-                f"aborted: triples of {TRIPLE.size} bytes were expected, found {len(data)} bytes"
-            )
+            raise ValueError(f"aborted: expected triples of {TRIPLE.size} bytes, found {len(data)} bytes")
         self._triples = list(TRIPLE.iter_unpack(data))
 
     def covers(self, header: BatchHeader) -> bool:

@@ -25,7 +25,7 @@ def codec_name(codec: int) -> str:
 def check_codec(header: BatchHeader) -> None:
     """Raise DamagedBatchError if the codec does not exist, or the batch's format does not allow it."""
     if header.codec not in CODECS_BY_ID:
-        raise DamagedBatchError("codec", f"compression codec 0 to 4 was expected, found {header.codec}")
+        raise DamagedBatchError("codec", f"expected compression codec 0 to 4, found {header.codec}")
     if header.magic not in CODECS_BY_ID[header.codec].magics:
         raise DamagedBatchError("codec", f"zstd needs magic 2, this message has magic {header.magic}")
 
@@ -41,7 +41,7 @@ def decompress(header: BatchHeader, payload: memoryview, max_batch_bytes: int) -
     if codec is NONE:
         return payload
     if not payload:
-        raise DamagedBatchError("compression", f"a {codec.name} stream was expected, found nothing")
+        raise DamagedBatchError("compression", f"expected a {codec.name} stream, found nothing")
     output = Output(codec.name, max_batch_bytes)
     if codec is GZIP:
         gzip_members.decompress(payload, output)

@@ -52,22 +52,22 @@ def read_frame(payload: memoryview, at: int, output: Output, check_header: bool)
     source = Source(payload, at, output)
     magic = source.take(len(MAGIC), "the frame's magic")
     if magic != MAGIC:
-        raise output.damaged(f"a frame's magic {MAGIC.hex()} was expected, found {magic.hex()}")
+        raise output.damaged(f"expected a frame's magic {MAGIC.hex()}, found {magic.hex()}")
     descriptor_at = source.at
     flags, block_descriptor = source.take(2, "the frame descriptor")
     if flags >> 6 != 1:
-        raise output.damaged(f"frame version 1 was expected, found {flags >> 6}")
+        raise output.damaged(f"expected frame version 1, found {flags >> 6}")
     if flags & 0x03 or block_descriptor & 0x8F:
         raise output.damaged(f"reserved bits are set: FLG {flags:#04x}, BD {block_descriptor:#04x}")
     block_bytes = BLOCK_BYTES.get(block_descriptor >> 4)
     if block_bytes is None:
-        raise output.damaged(f"block size 4 to 7 was expected, found {block_descriptor >> 4}")
+        raise output.damaged(f"expected block size 4 to 7, found {block_descriptor >> 4}")
     if flags & 0x08:
         source.take(8, "the content size")
     expected = xxh32(payload[descriptor_at : source.at]) >> 8 & 0xFF
-    found = source.take(1, "the header checksum")[0]
-    if check_header and found != expected:
-        raise output.damaged(f"header checksum {expected:#04x} was expected, found {found:#04x}")
+    checksum = source.take(1, "the header checksum")[0]
+    if check_header and checksum != expected:
+        raise output.damaged(f"expected header checksum {expected:#04x}, found {checksum:#04x}")
 
     window = b""
     while length := source.word("a block's length"):
@@ -107,11 +107,9 @@ def read_block(length: int, source: Source, output: Output, max_bytes: int, has_
         raise output.damaged(f"a block claims {length} bytes, {max_bytes} is the frame's most")
     block = source.take(length, "a block")
     if has_checksum:
-        found, expected = xxh32(memoryview(block)), source.word("a block's checksum")
-        if found != expected:
-            raise output.damaged(
-                f"block checksum {expected:#010x} was expected, its bytes have {found:#010x}"
-            )
+        actual, expected = xxh32(memoryview(block)), source.word("a block's checksum")
+        if actual != expected:
+            raise output.damaged(f"expected block checksum {expected:#010x}, found {actual:#010x}")
     return block
 
 

@@ -52,9 +52,9 @@ def check_header(payload: memoryview, at: int, output: Output) -> None:
         raise output.damaged(f"the stream ends within a header, {len(payload) - at} of {HEADER.size} bytes")
     magic, version, _ = HEADER.unpack_from(payload, at)
     if magic != MAGIC:
-        raise output.damaged(f"the header {MAGIC.hex()} was expected, found {magic.hex()}")
+        raise output.damaged(f"expected the header {MAGIC.hex()}, found {magic.hex()}")
     if version < MIN_COMPATIBLE_VERSION:
-        raise output.damaged(f"version {MIN_COMPATIBLE_VERSION} or later was expected, found {version}")
+        raise output.damaged(f"expected version {MIN_COMPATIBLE_VERSION} or later, found {version}")
 
 
 def add_block(block: memoryview, output: Output) -> None:

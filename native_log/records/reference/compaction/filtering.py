@@ -83,8 +83,8 @@ def batch_at(data: memoryview, index: int, header: BatchHeader, verdict: Verdict
         if header.is_wrapper:
             return wrapper(header, batch, rules)
         return plain_message(header, batch, rules)
-    except DamagedBatchError as found:
-        raise Stop.damaged(found, header.position, header.size_bytes, header.offset) from None
+    except DamagedBatchError as error:
+        raise Stop.damaged(error, header.position, header.size_bytes, header.offset) from None
 
 
 def dropped(header: BatchHeader) -> Filtered:

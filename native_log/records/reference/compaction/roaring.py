@@ -96,9 +96,9 @@ def containers_from(rest: Input) -> Iterator[tuple[int, int]]:
         count = (cookie >> 16) + 1
         is_run = bytes(rest.bytes((count + 7) // 8))
     else:
-        raise ValueError(f"cookie {COOKIE} or {COOKIE_WITH_RUNS} was expected, found {cookie & 0xFFFF}")
+        raise ValueError(f"expected cookie {COOKIE} or {COOKIE_WITH_RUNS}, found {cookie & 0xFFFF}")
     if count > 1 << 16:
-        raise ValueError(f"at most 65536 containers were expected, found {count}")
+        raise ValueError(f"expected at most 65536 containers, found {count}")
     described = [rest.take("<HH") for _ in range(count)]
     if not is_run or count >= MIN_CONTAINERS_WITH_OFFSETS:
         rest.bytes(4 * count)
@@ -145,7 +145,7 @@ class Input:
 
     def bytes(self, count: int) -> memoryview:
         if count > len(self._data):
-            raise ValueError(f"{count} bytes were expected, {len(self._data)} are left")
+            raise ValueError(f"expected {count} more bytes, found {len(self._data)}")
         taken, self._data = self._data[:count], self._data[count:]
         return taken
 
