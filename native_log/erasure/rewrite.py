@@ -69,15 +69,15 @@ def erase_records(log: PartitionLog, segment: LogSegment, offsets: Iterable[int]
         cursor = BatchCursor(file, 0, log.end_position(segment))
         while cursor.has_more:
             view = cursor.view(window)
-            found = rewrite(
+            result = rewrite(
                 view,
                 options,
                 verdicts=bytes([Verdict.RETAIN_EMPTY]) * (len(view) // _SMALLEST_BATCH_BYTES + 1),
                 base_position=cursor.position,
                 output_position=output.size_bytes,
             )
-            output.append(found.data, found.batches)
-            reject_damage(cursor, cursor.advance(found, len(view)), log.max_batch_bytes)
+            output.append(result.data, result.batches)
+            reject_damage(cursor, cursor.advance(result, len(view)), log.max_batch_bytes)
         entries = segment.load_transaction_index().all_entries()
         finish_cleaned_segment(output, entries, segment.mtime_ms)
     flush_cleaned_segment(log.path, segment.base_offset)

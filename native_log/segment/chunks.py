@@ -60,7 +60,7 @@ class BatchCursor:
         return window.at(self.file, self.position, self.end, self.needed_bytes)
 
     def advance(self, chunk: Chunk, size_bytes: int) -> Chunk:
-        """Continue behind the batches of `chunk`, which was read from `size_bytes` bytes at `position`.
+        """Continue after the batches of `chunk`, which was read from `size_bytes` bytes at `position`.
 
         Returns `chunk`, with the status that it has in view of the whole file. A few zeros at its end may be
         the first bytes of an offset ("partial"); many are damage if not all bytes up to `end` are zero.

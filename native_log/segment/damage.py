@@ -109,36 +109,36 @@ def reject_damage(cursor: BatchCursor, chunk: Chunk, max_batch_bytes: int) -> No
         )
 
 
-def damage_of(found: Chunk, end: int) -> Damage:
+def damage_of(chunk: Chunk, end: int) -> Damage:
     """Return why a scan or a decode stopped before byte `end` although it should not have."""
-    left, needed = end - found.position, found.needed_bytes
-    if found.damage is not None:
+    left, needed = end - chunk.position, chunk.needed_bytes
+    if chunk.damage is not None:
         # A batch that claims more bytes than the file has cannot be read with any max_batch_bytes.
-        if found.damage.kind != "too-large" or found.damage.size_bytes <= left:
-            return found.damage
-        needed = found.damage.size_bytes
-    if found.status == "zeros":
+        if chunk.damage.kind != "too-large" or chunk.damage.size_bytes <= left:
+            return chunk.damage
+        needed = chunk.damage.size_bytes
+    if chunk.status == "zeros":
         message = f"expected a batch, found only zeros in the {left} bytes up to the segment's end"
-        return Damage("size", found.position, 0, None, message)
+        return Damage("size", chunk.position, 0, None, message)
     message = f"expected a batch of {needed} bytes, found only {left} up to the segment's end"
-    offset = None if found.damage is None else found.damage.offset
-    return Damage("size", found.position, needed, offset, message)
+    offset = None if chunk.damage is None else chunk.damage.offset
+    return Damage("size", chunk.position, needed, offset, message)
 
 
-def before_wrong_crc(found: Scanned) -> Scanned:
+def before_wrong_crc(scanned: Scanned) -> Scanned:
     """Return the batches before the first one with a wrong CRC, which is the damage.
 
     Args:
-        found: the result of a scan with `check_crcs`.
+        scanned: the result of a scan with `check_crcs`.
     """
-    is_valid = found.batches.column("isValid")
+    is_valid = scanned.batches.column("isValid")
     if not is_valid.false_count:
-        return found
+        return scanned
     index = is_valid.to_pylist().index(False)
-    batch = row(found.batches, index)
-    next_offset = int64s(found.batches, "lastOffset")[index - 1] + 1 if index else None
+    batch = row(scanned.batches, index)
+    next_offset = int64s(scanned.batches, "lastOffset")[index - 1] + 1 if index else None
     damage = crc_damage(batch, batch["sizeInBytes"])
-    return Scanned(found.batches.slice(0, index), "damaged", batch["position"], next_offset, 0, damage)
+    return Scanned(scanned.batches.slice(0, index), "damaged", batch["position"], next_offset, 0, damage)
 
 
 def crc_damage(batch: Batch, size_bytes: int) -> Damage:
@@ -186,9 +186,9 @@ def damaged_range(
         ):
             search_from = batch_end
     if next_batch is None:
-        found = find_next_batch(file, search_from, end, order, max_batch_bytes)
-        if found is not None:
-            next_batch = valid_batch_at(file, found, end, window, max_batch_bytes=max_batch_bytes)
+        position = find_next_batch(file, search_from, end, order, max_batch_bytes)
+        if position is not None:
+            next_batch = valid_batch_at(file, position, end, window, max_batch_bytes=max_batch_bytes)
     return DamagedRange(
         file.path,
         damage.position,
@@ -215,27 +215,27 @@ def find_next_batch(
     budget = _CHECK_FACTOR * (end - position)
     while position < end:
         view = window.at(file, position, end, _LARGEST_HEADER_BYTES)
-        found = find_batch(
+        candidate = find_batch(
             view,
             base_position=position,
             min_offset=order.next_offset,
             max_offset=min(order.next_offset + MAX_RELATIVE_OFFSET + 1, order.end_offset),
             max_batch_bytes=min(max_batch_bytes, end - position) if budget > 0 else 0,
         )
-        if found is None:
+        if candidate is None:
             if position + len(view) == end:
                 return None
             position += len(view) - _LARGEST_HEADER_BYTES + 1  # search a header again that the view cuts off
             window = far
             continue
-        size_at = found - position + 8
+        size_at = candidate - position + 8
         size_bytes = 12 + int.from_bytes(view[size_at : size_at + 4], "big")
-        if window is near and found + size_bytes > position + len(view):
+        if window is near and candidate + size_bytes > position + len(view):
             # It may fit into the larger window, where checksums of overlapping batches are cheap.
-            position, window = found, far
-        elif valid_batch_at(file, found, end, whole, max_batch_bytes=max_batch_bytes) is None:
+            position, window = candidate, far
+        elif valid_batch_at(file, candidate, end, whole, max_batch_bytes=max_batch_bytes) is None:
             budget -= max(size_bytes, SEARCH_BYTES)
-            position = found + 1
+            position = candidate + 1
         else:
-            return found
+            return candidate
     return None

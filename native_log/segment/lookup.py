@@ -138,7 +138,7 @@ class SegmentLookup:
         order = OffsetOrder(max(base_offset, next_offset or 0), self._segment.end_offset, self.file.fileno())
         while position < self._end:
             last: Batch | None = None
-            for found in scan_file(
+            for scanned in scan_file(
                 self.file,
                 position,
                 self._end,
@@ -148,20 +148,20 @@ class SegmentLookup:
                 order=order,
             ):
                 if only_valid:
-                    found = before_wrong_crc(found)
-                count = found.batches.num_rows
+                    scanned = before_wrong_crc(scanned)
+                count = scanned.batches.num_rows
                 if count:
                     before_last = order
                     if count > 1:
-                        before_last = order.after(int64s(found.batches, "lastOffset")[count - 2] + 1)
-                    expected, last = found.next_offset, row(found.batches, count - 1)
-                    order = order.after(found.next_offset)
-                yield found
-                if found.damage is not None:
+                        before_last = order.after(int64s(scanned.batches, "lastOffset")[count - 2] + 1)
+                    expected, last = scanned.next_offset, row(scanned.batches, count - 1)
+                    order = order.after(scanned.next_offset)
+                yield scanned
+                if scanned.damage is not None:
                     break
-            position = found.position
+            position = scanned.position
             if position < self._end:
-                damage = damage_of(found, self._end)
+                damage = damage_of(scanned, self._end)
                 if last is not None and not only_valid and not self._valid_batch_at(last["position"]):
                     # The size or the last offset of the previous batch may be wrong: search it as well.
                     damage, order = crc_damage(last, size_bytes=0), before_last
@@ -171,8 +171,8 @@ class SegmentLookup:
 
     def find_offset(self, offset: int) -> OffsetLocation:
         """Locate an offset (Kafka: FileRecords.searchForOffsetFromPosition)."""
-        found = self._find_first_batch(offset)
-        batch, damaged, next_offset = found.batch, found.damaged, found.next_offset
+        first = self._find_first_batch(offset)
+        batch, damaged, next_offset = first.batch, first.damaged, first.next_offset
         if batch is None:
             if damaged is not None and damaged.offset is not None and damaged.offset >= offset:
                 return OffsetLocation(damaged.position, damaged.position, False, next_offset, next_offset)
@@ -196,18 +196,18 @@ class SegmentLookup:
         start = self._search_start(lambda index: index.floor_of_position(position))
         next_offset, previous_end = self._segment.base_offset, None
         damaged: list[DamagedRange] = []
-        for found in self.batches(start, damaged.append, only_valid=True):
+        for scanned in self.batches(start, damaged.append, only_valid=True):
             if damaged:
                 break
-            index = first_at_least(found.batches, "position", position)
+            index = first_at_least(scanned.batches, "position", position)
             if index is not None:
-                batch = row(found.batches, index)
+                batch = row(scanned.batches, index)
                 if index:
-                    previous_end = int64s(found.batches, "lastOffset")[index - 1] + 1
+                    previous_end = int64s(scanned.batches, "lastOffset")[index - 1] + 1
                 offset = previous_end if batch["baseOffset"] is None else batch["baseOffset"]
                 next_offset = max(next_offset, previous_end or 0)
                 return None if offset is None else BatchBoundary(batch["position"], offset, next_offset)
-            previous_end = found.next_offset
+            previous_end = scanned.next_offset
         return None
 
     def find_timestamp(self, timestamp_ms: int) -> int:
@@ -227,15 +227,15 @@ class SegmentLookup:
         damaged: list[DamagedRange] = []
         start = self._search_start(lambda index: index.floor(offset))
         next_offset = self._segment.base_offset
-        for found in self.batches(start, damaged.append, only_valid=True):
+        for scanned in self.batches(start, damaged.append, only_valid=True):
             if damaged and damaged[-1].offset is not None and damaged[-1].offset >= offset:
                 break
-            index = first_at_least(found.batches, "lastOffset", offset)
+            index = first_at_least(scanned.batches, "lastOffset", offset)
             if index is not None:
                 if index:
-                    next_offset = max(next_offset, int64s(found.batches, "lastOffset")[index - 1] + 1)
-                return _FirstBatch(row(found.batches, index), damaged[-1] if damaged else None, next_offset)
-            next_offset = max(next_offset, found.next_offset or 0)
+                    next_offset = max(next_offset, int64s(scanned.batches, "lastOffset")[index - 1] + 1)
+                return _FirstBatch(row(scanned.batches, index), damaged[-1] if damaged else None, next_offset)
+            next_offset = max(next_offset, scanned.next_offset or 0)
         return _FirstBatch(None, damaged[-1] if damaged else None, next_offset)
 
     def _search_start(self, choose: Callable[[OffsetIndex | RebuiltOffsetIndex], int]) -> int:
@@ -277,6 +277,6 @@ class SegmentLookup:
         """Rebuild the index as a broker's recovery does (Kafka: LogSegment.recover)."""
         builder = IndexBuilder(self._segment.base_offset, INDEX_INTERVAL_BYTES)
         with suppress(InvalidOffsetError):  # the entries before it are valid
-            for found in self.batches(0, lambda _: None, only_valid=True):
-                builder.add(found.batches)
+            for scanned in self.batches(0, lambda _: None, only_valid=True):
+                builder.add(scanned.batches)
         return RebuiltOffsetIndex(builder.offsets, builder.positions)

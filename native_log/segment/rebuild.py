@@ -114,10 +114,10 @@ def rebuild(
     valid_bytes, next_offset = 0, base
     damage = out_of_order = None
     with DataFile(str(segment.path)) as file:
-        for found in _in_any_order(file, segment):
-            batches, damage = _valid_batches(found.batches, base)
-            if damage is None and found.damage is not None and found.damage.kind == ORDER:
-                out_of_order = found.damage
+        for scanned in _in_any_order(file, segment):
+            batches, damage = _valid_batches(scanned.batches, base)
+            if damage is None and scanned.damage is not None and scanned.damage.kind == ORDER:
+                out_of_order = scanned.damage
             try:
                 indexes.add(batches)
             except InvalidOffsetError as error:
@@ -130,7 +130,7 @@ def rebuild(
             if damage is not None:
                 break
         if damage is None and valid_bytes < file.size_bytes:
-            damage = damage_of(found, file.size_bytes)
+            damage = damage_of(scanned, file.size_bytes)
     try:
         indexes.finish()
     except InvalidOffsetError as error:
@@ -157,8 +157,8 @@ def read_all_batches(
         order = OffsetOrder(base, segment.end_offset, file.fileno())
         while position < file.size_bytes:
             damage = None
-            for found in _scan(file, position, order):
-                batches, damage = _valid_batches(found.batches, base)
+            for scanned in _scan(file, position, order):
+                batches, damage = _valid_batches(scanned.batches, base)
                 if batches.num_rows:
                     on_batches(file, batches)
                     last = batches.num_rows - 1
@@ -167,7 +167,7 @@ def read_all_batches(
                 if damage is not None:
                     break
             if damage is None and position < file.size_bytes:
-                damage = damage_of(found, file.size_bytes)
+                damage = damage_of(scanned, file.size_bytes)
             if damage is not None:
                 damaged = damaged_range(
                     file, damage, file.size_bytes, order, order.next_offset, MAX_BATCH_BYTES
@@ -185,25 +185,25 @@ def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Scanned]:
     order: OffsetOrder | None = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
     position = 0
     while True:
-        for found in _scan(file, position, order):
-            yield found
-        if found.damage is None or found.damage.kind != ORDER:
+        for scanned in _scan(file, position, order):
+            yield scanned
+        if scanned.damage is None or scanned.damage.kind != ORDER:
             return
-        position, order = found.position, None
+        position, order = scanned.position, None
 
 
 def _scan(file: DataFile, position: int, order: OffsetOrder | None) -> Iterator[Scanned]:
     end = file.size_bytes
     while True:
-        for found in scan_file(
+        for scanned in scan_file(
             file, position, end, Window(), check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES, order=order
         ):
             newer = None
-            if found.damage is not None and found.damage.kind == "magic":
-                newer = _scan_newer_magic(file, found.position)
+            if scanned.damage is not None and scanned.damage.kind == "magic":
+                newer = _scan_newer_magic(file, scanned.position)
             if order is not None:
-                order = order.after(found.next_offset)
-            yield found if newer is None else replace(found, damage=None)
+                order = order.after(scanned.next_offset)
+            yield scanned if newer is None else replace(scanned, damage=None)
         if newer is None:
             return
         yield newer
@@ -219,8 +219,8 @@ def _scan_newer_magic(file: DataFile, position: int) -> Scanned | None:
     if len(batch) < size or not _NEWEST_MAGIC < batch[_MAGIC_AT] < 128:
         return None
     batch[_MAGIC_AT] = _NEWEST_MAGIC
-    found = scan(batch, base_position=position, check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES)
-    return found if found.status == "end" and found.batches.column("isValid").true_count == 1 else None
+    scanned = scan(batch, base_position=position, check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES)
+    return scanned if scanned.status == "end" and scanned.batches.column("isValid").true_count == 1 else None
 
 
 def _valid_batches(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Damage | None]:

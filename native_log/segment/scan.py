@@ -68,24 +68,24 @@ def scan_file(
         position = cursor.position
         if max_headers:
             size = end - position
-            found = _scan_headers(cursor, max_headers, max_batch_bytes)
+            scanned = _scan_headers(cursor, max_headers, max_batch_bytes)
         else:
             view = window.at(file, position, cursor.stop(chunk_bytes), cursor.needed_bytes)
             size = len(view)
-            found = scan(
+            scanned = scan(
                 view,
                 base_position=position,
                 check_crcs=check_crcs,
                 max_batch_bytes=max_batch_bytes,
                 order=cursor.order,
             )
-        found = cursor.advance(whole_batches(found, end), size)
-        yield found
+        scanned = cursor.advance(whole_batches(scanned, end), size)
+        yield scanned
         if not cursor.has_more:
             return
-        count = found.batches.num_rows
+        count = scanned.batches.num_rows
         if count:
-            are_large = not check_crcs and (found.position - position) // count >= _LARGE_BATCH_BYTES
+            are_large = not check_crcs and (scanned.position - position) // count >= _LARGE_BATCH_BYTES
             max_headers = min(_MAX_HEADERS, 8 * count) if are_large else 0
             chunk_bytes = _CHUNK_BYTES
 
@@ -105,18 +105,18 @@ def _scan_headers(cursor: BatchCursor, max_headers: int, max_batch_bytes: int) -
             cursor.file.read(cursor.end - 1, 1)  # raises LogTruncatedError, unless the file has grown again
 
 
-def whole_batches(found: Scanned, end: int) -> Scanned:
+def whole_batches(scanned: Scanned, end: int) -> Scanned:
     """Return the batches that end at or before byte `end`.
 
     A scan reads headers alone, so the last batch may extend beyond `end`. Then the status is "partial".
     """
-    if found.position <= end:
-        return found
-    rows = found.batches.num_rows - 1
-    last = row(found.batches, rows)
-    previous = row(found.batches, rows - 1)["lastOffset"] + 1 if rows else None
+    if scanned.position <= end:
+        return scanned
+    rows = scanned.batches.num_rows - 1
+    last = row(scanned.batches, rows)
+    previous = row(scanned.batches, rows - 1)["lastOffset"] + 1 if rows else None
     return Scanned(
-        found.batches.slice(0, rows), "partial", last["position"], previous, last["sizeInBytes"], None
+        scanned.batches.slice(0, rows), "partial", last["position"], previous, last["sizeInBytes"], None
     )
 
 
@@ -137,10 +137,10 @@ def valid_batch_at(
 
     Its `baseOffset` is never None.
     """
-    found = _whole_batch_at(file, position, end, window, max_batch_bytes)
-    if found is None:
+    scanned = _whole_batch_at(file, position, end, window, max_batch_bytes)
+    if scanned is None:
         return None
-    batch, data = found
+    batch, data = scanned
     if batch["baseOffset"] is None:
         batch["baseOffset"] = _wrapper_base(data, max_batch_bytes)
     return None if batch["baseOffset"] is None else batch
@@ -163,13 +163,13 @@ def _whole_batch_at(
     while True:
         view = window.at(file, position, min(end, position + max(needed, _FIRST_CHUNK_BYTES)), needed)
         size = min(len(view), max(needed, _FIRST_CHUNK_BYTES))
-        found = scan(view[:size], base_position=position, check_crcs=True, max_batch_bytes=max_batch_bytes)
-        if found.batches.num_rows:
-            first = row(found.batches, 0)
+        scanned = scan(view[:size], base_position=position, check_crcs=True, max_batch_bytes=max_batch_bytes)
+        if scanned.batches.num_rows:
+            first = row(scanned.batches, 0)
             return (first, view[: first["sizeInBytes"]]) if first["isValid"] else None
-        if found.status != "partial" or position + found.needed_bytes > end:
+        if scanned.status != "partial" or position + scanned.needed_bytes > end:
             return None
-        needed = found.needed_bytes
+        needed = scanned.needed_bytes
 
 
 def _wrapper_base(batch: memoryview, max_batch_bytes: int) -> int | None:

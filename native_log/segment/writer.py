@@ -401,6 +401,6 @@ def _open_files(
 
 def _first_max_timestamp(path: str) -> int:
     with DataFile(path) as file:
-        for found in scan_file(file, 0, file.size_bytes, Window()):
-            return int64s(found.batches, "maxTimestamp")[0] if found.batches.num_rows else -1
+        for scanned in scan_file(file, 0, file.size_bytes, Window()):
+            return int64s(scanned.batches, "maxTimestamp")[0] if scanned.batches.num_rows else -1
     return -1

@@ -71,9 +71,9 @@ class _KeyReader(Reader):
 
     def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
         if self._aborted is None:
-            found = super()._decode(cursor, stop, segment_slice)
-            if found.batch.column(self._transactional_index).true_count:
-                return found  # decode again once the aborted transactions are known
+            decoded = super()._decode(cursor, stop, segment_slice)
+            if decoded.batch.column(self._transactional_index).true_count:
+                return decoded  # decode again once the aborted transactions are known
         progress = self._put(
             self._window.at(cursor.file, cursor.position, stop, stop - cursor.position),
             InputOptions(

@@ -114,20 +114,20 @@ class Reader:
             cursor = BatchCursor(file, segment_slice.start_position, segment_slice.end_position, order)
             while cursor.has_more:
                 stop = cursor.stop(READ_BYTES)
-                found = self._decode(cursor, stop, segment_slice)
-                if self._aborted is None and found.batch.column(self._transactional_index).true_count:
+                decoded = self._decode(cursor, stop, segment_slice)
+                if self._aborted is None and decoded.batch.column(self._transactional_index).true_count:
                     rest = replace(segment_slice, start_position=cursor.position), *later
                     self._aborted = aborted_ranges(
                         replace(self._range, slices=rest), self._open_log, self._on_lost_marker
                     )
-                    found = self._decode(cursor, stop, segment_slice)
-                found = cursor.advance(found, stop - cursor.position)
-                if found.batch.num_rows:
-                    yield self._complete(found.batch)
+                    decoded = self._decode(cursor, stop, segment_slice)
+                decoded = cursor.advance(decoded, stop - cursor.position)
+                if decoded.batch.num_rows:
+                    yield self._complete(decoded.batch)
                     self._limit_rows = self._max_rows
-                if found.next_offset is not None:
-                    self._next_offset = found.next_offset
-                damage = damage_in(cursor, found, self._range.max_batch_bytes)
+                if decoded.next_offset is not None:
+                    self._next_offset = decoded.next_offset
+                damage = damage_in(cursor, decoded, self._range.max_batch_bytes)
                 if damage is not None:
                     order = cursor.order or order
                     damaged = damaged_range(

@@ -56,7 +56,7 @@ def offset_for_timestamp(
 
 
 def _first_in_batch(log: LocalLog, batch: memoryview, position: int, timestamp_ms: int) -> int | None:
-    found = decode(
+    records = decode(
         batch,
         ["offset", "timestamp"],
         DecodeOptions(
@@ -64,7 +64,7 @@ def _first_in_batch(log: LocalLog, batch: memoryview, position: int, timestamp_m
         ),
         base_position=position,
     )
-    wanted = pa.scalar(max(-_MAX_MS, min(timestamp_ms, _MAX_MS)) * 1000)
-    late = pc.greater_equal(found.batch.column("timestamp").cast(pa.int64()), wanted)
+    minimum = pa.scalar(max(-_MAX_MS, min(timestamp_ms, _MAX_MS)) * 1000)
+    late = pc.greater_equal(records.batch.column("timestamp").cast(pa.int64()), minimum)
     index = pc.index(late, True).as_py()
-    return None if index < 0 else found.batch.column("offset")[index].as_py()
+    return None if index < 0 else records.batch.column("offset")[index].as_py()
