@@ -176,7 +176,7 @@ def logs(draw: st.DrawFn, max_batches: int = 6) -> list[Batch]:
 
 @st.composite
 def mutations(draw: st.DrawFn, data: bytes) -> bytes:
-    """What can happen to bytes: flipped bits, other bytes, cuts, splices; sometimes behind the CRC's back."""
+    """Damage to bytes: flipped bits, other bytes, cuts, splices; sometimes with a corrected CRC."""
     mutated = bytearray(data)
     for _ in range(draw(st.integers(1, 4))):
         if not mutated:

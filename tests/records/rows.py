@@ -1,4 +1,4 @@
-"""What a decoded batch holds, as plain Python values."""
+"""The rows of a decoded batch as plain Python values."""
 
 from __future__ import annotations
 

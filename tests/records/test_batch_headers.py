@@ -1,4 +1,4 @@
-"""Headers: what scan says of one buffer after another, told at once."""
+"""BatchHeaders: the rows of scan, for several buffers at once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_of_several_buffers(impl) -> None:
 @pytest.mark.parametrize(
     "transactional", [marker(11, 7, COMMIT), v2([Rec()], 11, producer_id=7, attributes=16)]
 )
-def test_transactions_are_told(impl, transactional: bytes) -> None:
+def test_has_transactions(impl, transactional: bytes) -> None:
     headers = impl.BatchHeaders()
     headers.add(LOG)
     headers.add(transactional, base_position=len(LOG))

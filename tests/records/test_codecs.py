@@ -1,4 +1,4 @@
-"""How compressed payloads may be framed, and what is refused."""
+"""The framing of compressed payloads that is read, and the one that is rejected."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_xerial_ignores_a_cut_length(impl) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_snappy_refused(impl, stored: bytes, why: str) -> None:
+def test_snappy_rejected(impl, stored: bytes, why: str) -> None:
     assert raw(impl, "snappy", stored).kind == "compression"
 
 
@@ -162,7 +162,7 @@ def test_lz4_checksums_are_as_kafka_writes_them(impl) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_lz4_refused(impl, stored: bytes, why: str) -> None:
+def test_lz4_rejected(impl, stored: bytes, why: str) -> None:
     assert raw(impl, "lz4", stored).kind == "compression"
 
 
@@ -191,7 +191,7 @@ def test_unknown_codec(impl, codec: int) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", [4, 5, 6, 7])
-def test_codecs_that_legacy_formats_lack(impl, magic: int, codec: int) -> None:
+def test_codecs_not_allowed_in_legacy_formats(impl, magic: int, codec: int) -> None:
     assert (
         damage(impl, wrapper(magic, [message(magic)], 0, codec, compress=zstandard.compress)).kind == "codec"
     )
@@ -201,7 +201,7 @@ def test_codecs_that_legacy_formats_lack(impl, magic: int, codec: int) -> None:
     ("codec", "flavour"), [f for f in FLAVOUR_IDS if f not in (("lz4", "v0"), ("snappy", "tiny"))]
 )
 def test_bomb(impl, codec: str, flavour: str) -> None:
-    """A small batch that would become 8 MiB is refused at the ceiling; one that just fits is not."""
+    """A small batch that would become 8 MiB is rejected at the limit; one that just fits is not."""
     recs = [Rec(None, bytes(8 << 20))]
     bomb = v2(recs, codec=codec, compress=FLAVOURS[codec][flavour])
     size = len(build.payload(recs))
@@ -229,7 +229,7 @@ def test_zstd_damage_that_looks_like_a_small_buffer(impl) -> None:
 
 
 def test_zstd_window_above_128_mib(impl) -> None:
-    # Not a single segment, window descriptor 1 GiB: refused before anything is allocated.
+    # Not a single segment, window descriptor 1 GiB: rejected before anything is allocated.
     assert raw(impl, "zstd", b"\x28\xb5\x2f\xfd\x00" + bytes([20 << 3]) + b"\x01\0\0").kind == "compression"
 
 
@@ -264,20 +264,20 @@ def test_batches_of_all_codecs_in_one_log(impl) -> None:
     assert set(decoded.batch.column("compression").to_pylist()) == set(FLAVOURS)
 
 
-@pytest.mark.parametrize("literals_behind", [1, 2, 3, 4, 20])
-def test_lz4_match_length_near_the_end_of_a_block(impl, literals_behind: int) -> None:
-    """liblz4 requires four bytes behind a match length of several bytes, and lz4-java's reader is liblz4."""
+@pytest.mark.parametrize("literals_after", [1, 2, 3, 4, 20])
+def test_lz4_match_length_near_the_end_of_a_block(impl, literals_after: int) -> None:
+    """liblz4 requires four bytes after a match length of several bytes, and lz4-java's reader is liblz4."""
     match_bytes = 4 + 15 + 3 * 255
-    recs = [Rec(None, b"x" * (match_bytes + literals_behind))]  # one byte, the match, and all but the last
+    recs = [Rec(None, b"x" * (match_bytes + literals_after))]  # one byte, the match, and all but the last
     plain = build.payload(recs)
     first = plain[: plain.index(b"x") + 1]
     last = plain[len(first) + match_bytes :]
-    assert len(last) == literals_behind
+    assert len(last) == literals_after
     block = bytes([len(first) << 4 | 15]) + first + struct.pack("<H", 1) + b"\xff\xff\xff\x00"
     block += bytes([min(len(last), 15) << 4]) + (bytes([len(last) - 15]) if len(last) >= 15 else b"") + last
     stored = bytes.fromhex("04224d18604082") + struct.pack("<I", len(block)) + block + bytes(4)
     batch = v2(recs, codec="lz4", records=stored)
-    if literals_behind >= 3:
+    if literals_after >= 3:
         assert values(impl, batch) == [recs[0].value]
     else:
         assert damage(impl, batch).kind == "compression"

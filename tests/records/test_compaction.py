@@ -47,7 +47,7 @@ def test_only_offsets_of_the_dirty_part(impl) -> None:
     assert put_batches(offsets, data, end_offset=2).next_offset == 2
 
 
-def test_control_batches_and_aborted_ones_are_not_in_it(impl) -> None:
+def test_control_and_aborted_batches_are_not_put(impl) -> None:
     aborted = struct.pack("=qqq", 7, 0, 3)
     txn = {"attributes": TRANSACTIONAL, "producer_epoch": 0, "base_sequence": 0}
     data = v2(keyed(b"a"), 0, producer_id=7, **txn) + v2(keyed(b"b"), 1, producer_id=8, **txn)
@@ -164,7 +164,7 @@ def test_the_format_of_a_pack(impl) -> None:
     entries += ["ff" + "01000000" + "0500000000000000" + "62"]
     assert bytes(pack).hex() == header + "".join(entries)
     assert (len(dirty), dirty.size_bytes, bytes(dirty.take()[0])) == (0, 0, b"")
-    # What was taken stays as it is, whatever comes then.
+    # Packs that were taken do not change.
     put(dirty, v2(keyed(b"other"), 7))
     assert bytes(dirty.take()[0])[10:] == struct.pack("<qBI", 7, 5, 0) + b"other"
     assert bytes(pack).hex() == header + "".join(entries)
@@ -181,7 +181,7 @@ def test_the_bucket_of_a_key(impl) -> None:
         assert len(packs[bucket]) == len(packs[0]) + len(key)
 
 
-def test_bytes_that_are_no_pack(impl) -> None:
+def test_invalid_packs(impl) -> None:
     (pack,) = put(impl.KeyBuckets(1, ROOM, dirty=True), v2(keyed(b"a", b"other"), 300)).take()
     for end in range(1, len(pack)):
         with pytest.raises(ValueError, match="bucket 2: pack 1"):
@@ -199,7 +199,7 @@ def test_bytes_that_are_no_pack(impl) -> None:
         impl.merge([[beyond]])
 
 
-def test_memory_that_is_used_again(impl) -> None:
+def test_memory_is_reused(impl) -> None:
     """Buckets come and go, with their packs still held or not: nothing is seen of what was there before."""
     held = []
     for number, (count, keys, room) in enumerate(
@@ -217,7 +217,7 @@ def test_memory_that_is_used_again(impl) -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 0, (1 << 16) + 1])
-def test_how_many_buckets_there_can_be(impl, count: int) -> None:
+def test_number_of_buckets_out_of_range(impl, count: int) -> None:
     with pytest.raises((ValueError, OverflowError)):
         impl.KeyBuckets(count, ROOM, dirty=True)
 
@@ -235,7 +235,7 @@ def test_buckets_are_bounded(impl) -> None:
     assert (progress.status, progress.next_offset) == ("full", 5)
 
 
-def test_keys_that_come_again_make_room_for_others(impl) -> None:
+def test_duplicate_keys_make_room_for_others(impl) -> None:
     buckets = impl.KeyBuckets(1, 18 + 4 * 6, dirty=True)
     keys = [b"a", b"b", b"a", b"b", b"a", b"b", b"c", b"d", b"e"]
     progress = put_batches(buckets, v2(keyed(*keys), 5))
@@ -248,7 +248,7 @@ def test_keys_that_come_again_make_room_for_others(impl) -> None:
     assert (progress.status, progress.next_offset) == ("full", 9)
 
 
-def test_what_comes_again_does_not_travel(impl) -> None:
+def test_duplicate_keys_are_not_packed(impl) -> None:
     keys = [b"%d" % (number % 5) for number in range(100)]
     buckets = put(impl.KeyBuckets(2, ROOM, dirty=True), v2(keyed(*keys)))
     assert len(buckets) == 100
@@ -315,7 +315,7 @@ def test_the_portable_format(impl, data: str, offsets: list[int]) -> None:
     assert list(impl.Survivors.from_bytes(bytes.fromhex(data))) == offsets
 
 
-def test_bytes_that_are_no_bitmap(impl) -> None:
+def test_invalid_bitmaps(impl) -> None:
     data = impl.Survivors([1, 5, 2**33]).to_bytes()
     for end in range(len(data)):
         with pytest.raises(ValueError, match=r"."):

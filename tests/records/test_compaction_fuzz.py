@@ -77,7 +77,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("what", ["pack", "bitmap"])
-def test_what_comes_from_other_processes(impl, what: str) -> None:
+def test_packs_and_bitmaps_of_damaged_bytes(impl, what: str) -> None:
     offsets, buckets = impl.OffsetMap(1 << 20), impl.KeyBuckets(1, 1 << 20, dirty=True)
     for data in CORPUS:
         put_batches(offsets, data)

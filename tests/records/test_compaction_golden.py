@@ -84,7 +84,7 @@ def test_rounds(impl, topic: Path, number: str) -> None:
     new = set(scanned.column("deleteHorizonMs").drop_null().to_pylist()) - known
     assert len(new) <= 1
     batches = impl.scan(log).batches.to_pylist()
-    # A transaction's marker may lie behind the part that is cleaned.
+    # A transaction's marker may come after the compacted part.
     transactions = aborted(impl.scan(log_bytes(before / f"{topic.name}-0", 1 << 63)).batches.to_pylist())
     kept = {row["baseOffset"]: row for row in scanned.to_pylist()}
 

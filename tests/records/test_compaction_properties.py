@@ -87,7 +87,7 @@ def test_a_full_map_is_right_up_to_where_it_stopped(impl, records, max_bytes: in
 
 @lawful
 @given(few_keys(), st.data())
-def test_packs_of_any_splits_are_the_whole(impl, records, data: st.DataObject) -> None:
+def test_packs_of_any_splits_have_the_survivors_of_the_whole(impl, records, data: st.DataObject) -> None:
     first_dirty = data.draw(st.sampled_from([0, *(offset for offset, _, _ in records)]))
     cuts = data.draw(st.sets(st.sampled_from(range(len(records) + 1)), max_size=4))
     borders = [0, *sorted(cuts), len(records)]
@@ -125,7 +125,7 @@ def all_packs(buckets: Any, log: bytes, how: dict[str, Any]) -> list[list[Any]]:
 @needs_kernel
 @settings(deadline=None)
 @given(logs(), st.data())
-def test_packs_of_either_are_merged_by_the_other(batches: list[Batch], data: st.DataObject) -> None:
+def test_each_implementation_merges_packs_of_the_other(batches: list[Batch], data: st.DataObject) -> None:
     """Any format, codec, transaction and key, split anywhere, full at any bound: what an offset map says."""
     log = b"".join(batch.data for batch in batches)
     offsets = sorted({row["offset"] for batch in batches for row in batch.rows})
@@ -177,7 +177,7 @@ def rewrite(impl: SimpleNamespace, data: bytes, how: dict[str, Any], **more: Any
 
 @lawful
 @given(logs(), st.data())
-def test_what_is_left_is_what_was_to_be_kept(impl, batches: list[Batch], data: st.DataObject) -> None:
+def test_rewrite_keeps_exactly_the_survivors(impl, batches: list[Batch], data: st.DataObject) -> None:
     log = b"".join(batch.data for batch in batches)
     how = data.draw(filters(batches)) | {"verdicts": None, "nulled": None}
     # Tombstones have their own tests.
@@ -277,21 +277,21 @@ def check_maps(log: bytes, data: st.DataObject) -> None:
 @needs_kernel
 @settings(deadline=None)
 @given(logs(), st.data())
-def test_maps_are_one(batches: list[Batch], data: st.DataObject) -> None:
+def test_maps_agree(batches: list[Batch], data: st.DataObject) -> None:
     check_maps(b"".join(batch.data for batch in batches), data)
 
 
 @needs_kernel
 @settings(deadline=None)
 @given(logs(3), st.data())
-def test_maps_are_one_on_damaged_bytes(batches: list[Batch], data: st.DataObject) -> None:
+def test_maps_agree_on_damaged_bytes(batches: list[Batch], data: st.DataObject) -> None:
     check_maps(data.draw(mutations(b"".join(batch.data for batch in batches))), data)
 
 
 @needs_kernel
 @settings(deadline=None)
 @given(logs(), st.data())
-def test_rewrites_are_one(batches: list[Batch], data: st.DataObject) -> None:
+def test_rewrites_agree(batches: list[Batch], data: st.DataObject) -> None:
     log = b"".join(batch.data for batch in batches)
     how = data.draw(filters(batches))
     same_rewritten(rewrite(KERNEL, log, how), rewrite(REFERENCE, log, how))
@@ -300,7 +300,7 @@ def test_rewrites_are_one(batches: list[Batch], data: st.DataObject) -> None:
 @needs_kernel
 @settings(deadline=None)
 @given(logs(3), st.data())
-def test_rewrites_are_one_on_damaged_bytes(batches: list[Batch], data: st.DataObject) -> None:
+def test_rewrites_agree_on_damaged_bytes(batches: list[Batch], data: st.DataObject) -> None:
     log = data.draw(mutations(b"".join(batch.data for batch in batches)))
     how = data.draw(filters(batches)) | {"check_crcs": data.draw(st.booleans())}
     same_rewritten(rewrite(KERNEL, log, how), rewrite(REFERENCE, log, how))
@@ -309,7 +309,7 @@ def test_rewrites_are_one_on_damaged_bytes(batches: list[Batch], data: st.DataOb
 @needs_kernel
 @settings(deadline=None)
 @given(st.sets(st.one_of(st.integers(0, 1 << 17), st.integers(0, (1 << 63) - 1))))
-def test_bitmaps_are_read_by_each_other(offsets: set[int]) -> None:
+def test_each_implementation_reads_bitmaps_of_the_other(offsets: set[int]) -> None:
     for one, two in ((KERNEL, REFERENCE), (REFERENCE, KERNEL)):
         assert list(two.Survivors.from_bytes(one.Survivors(offsets).to_bytes())) == sorted(offsets)
     ranged = KERNEL.Survivors(offsets)

@@ -65,7 +65,7 @@ def test_a_whole_batch_is_copied(impl, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_are_left_out(impl, codec: str) -> None:
+def test_records_are_dropped(impl, codec: str) -> None:
     data = v2(RECS, 10, codec, leader_epoch=3, producer_id=7, producer_epoch=2, base_sequence=40)
     found = rewrite(impl, data, [11, 13])
     kept = [rec._replace(offset_delta=at) for at, rec in ((1, RECS[1]), (3, RECS[3]))]
@@ -104,14 +104,14 @@ def test_records_from_the_end_of_the_map_on_are_kept(impl) -> None:
     assert len(rewrite(impl, data, survivors_end=11, now_ms=LATER).data) > 61
 
 
-def test_nothing_is_left(impl) -> None:
+def test_a_batch_without_survivors_is_dropped(impl) -> None:
     data = v2(RECS, 10) + v2([], 15, last_offset_delta=3) + v2(RECS, 20)
     found = rewrite(impl, data, [22])
     assert found.data == rewrite(impl, v2(RECS, 20), [22]).data
     assert (found.stats.batches_read, found.stats.records_read, found.next_offset) == (3, 10, 25)
 
 
-def test_the_records_before_and_behind_in_the_log_do_not_count(impl) -> None:
+def test_survivors_outside_the_batch_do_not_matter(impl) -> None:
     assert len(rewrite(impl, v2(RECS, 10), [9, 15]).data) == 0
     assert len(rewrite(impl, v2(RECS, 65_534), [65_533, 65_539]).data) == 0
     assert len(rewrite(impl, v2(RECS, 65_534), [65_537]).data) > 0
@@ -236,7 +236,7 @@ def test_an_empty_value_is_no_tombstone(impl) -> None:
     assert rewrite(impl, data, [0], now_ms=LATER).data == data
 
 
-def test_control_batches_are_kept_whatever_survives(impl) -> None:
+def test_control_batches_are_always_kept(impl) -> None:
     data = marker(5, 7) + v2([Rec(b"\0\0\0\2", b"")] * 2, 6, attributes=CONTROL)
     assert rewrite(impl, data).data == data
     assert len(rewrite(impl, data, verdicts=bytes([Verdict.DISCARD] * 2)).data) == 0
@@ -255,7 +255,7 @@ def test_a_marker_gets_a_horizon(impl) -> None:
     assert rewrite(impl, data, verdicts=bytes([Verdict.FILTER])).data == data
 
 
-def test_a_horizon_below_0_is_refused(impl) -> None:
+def test_a_negative_horizon_is_rejected(impl) -> None:
     with pytest.raises(ValueError, match="horizon"):
         rewrite(impl, b"", delete_horizon_ms=-1)
 
@@ -298,7 +298,7 @@ def test_wrappers_are_rebuilt(impl, magic: int, codec: str, append_time: bool) -
     assert len(rewrite(impl, data, [11], verdicts=bytes([Verdict.DISCARD])).data) == 0
 
 
-def test_messages_of_another_magic_within_are_put_right(impl) -> None:
+def test_inner_messages_of_another_magic_are_converted(impl) -> None:
     data = wrapper(1, [message(0, 0, b"a"), message(1, 1, b"b")], 5, "gzip")
     found = rewrite(impl, data, [4, 5])
     assert found.stats.batches_copied == 0
@@ -318,7 +318,7 @@ def test_a_wrapper_that_lacks_its_offset(impl) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_values_can_be_taken_away(impl, codec: str) -> None:
+def test_nulled_records(impl, codec: str) -> None:
     recs = [RECS[0], Rec(b"k", b"v", ((b"h", b"w"),)), Rec(b"t", None, ((b"h", b"w"),)), TOMBSTONE]
     found = rewrite(impl, v2(recs, 10, codec), range(10, 14), nulled=[11, 12, 13], delete_horizon_ms=None)
     kept = [RECS[0], Rec(b"k", None), Rec(b"t", None), TOMBSTONE]
@@ -328,7 +328,7 @@ def test_values_can_be_taken_away(impl, codec: str) -> None:
     assert rewrite(impl, tombstone, [10], nulled=[10], delete_horizon_ms=None).data == tombstone
 
 
-def test_values_can_be_taken_away_from_messages(impl) -> None:
+def test_nulled_messages(impl) -> None:
     data = message(1, 4, b"k", b"v") + wrapper(1, [message(1, 0, b"a"), message(1, 1, b"b")], 6, "gzip")
     found = rewrite(impl, data, range(10), nulled=[4, 5])
     assert [(row["offset"], row["value"]) for row in read(impl, found)] == [
@@ -350,7 +350,7 @@ def test_verdicts_bound_a_call(impl) -> None:
     assert rewrite(impl, data + bytes(20), range(30), verdicts=bytes(2)).status == "zeros"
 
 
-def test_a_batch_that_is_dropped_need_not_be_there(impl) -> None:
+def test_a_batch_dropped_by_its_header_need_not_be_in_the_buffer(impl) -> None:
     data = v2(RECS, 10)
     found = rewrite(impl, data[:61])
     assert (found.status, found.position, found.next_offset) == ("end", len(data), 15)

@@ -48,6 +48,6 @@ def test_markers_are_read_as_such(impl, commit: bool, kind: int, name: int) -> N
 
 
 @pytest.mark.parametrize("name", ["offset", "producer_id", "producer_epoch", "timestamp_ms"])
-def test_what_cannot_be(name: str) -> None:
+def test_markers_out_of_range(name: str) -> None:
     with pytest.raises(ValueError, match=f"expected {name} from 0"):
         encode_marker(commit=True, **{**HOW, name: -1})

@@ -1,5 +1,5 @@
-"""Bad bytes: each is named, with where it lies, or is the plain end of what was written. None is passed
-over."""
+"""Damaged bytes: each is reported with its position, or is the end of the written bytes. None is skipped
+silently."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def damage(result, kind: str, position: int, size_bytes: int, offset: int | None
 
 @pytest.mark.parametrize("cut", range(len(WHOLE)))
 def test_cut_at_every_byte(impl, cut: int) -> None:
-    """Whole batches before the cut are read; of the one it goes through it is said how much is needed."""
+    """Whole batches before the cut are read; the result has the size of the batch that was cut."""
     at = max([end for end in ENDS if end <= cut], default=0)
     decoded = impl.decode(WHOLE[:cut], ["offset"], base_position=100)
     whole = offsets(impl.decode(WHOLE[:at], ["offset"]).batch)
@@ -72,8 +72,8 @@ def test_cut_at_every_byte(impl, cut: int) -> None:
 
 
 @pytest.mark.parametrize("step", [*range(1, 40), 61, 62, 100, 200])
-def test_going_on_where_a_call_stopped(impl, step: int) -> None:
-    """A reader with a small buffer, which grows it when told to, sees the same rows."""
+def test_the_next_call_starts_where_a_call_ended(impl, step: int) -> None:
+    """A reader with a small buffer that grows to `needed_bytes` sees the same rows."""
     found, at, size, calls = [], 0, step, 0
     while at < len(WHOLE):
         decoded = impl.decode(WHOLE[at : at + size], ALL, base_position=at)
@@ -339,13 +339,13 @@ def test_nothing(impl) -> None:
         )
 
 
-def test_scan_goes_on_behind_a_wrong_crc(impl) -> None:
+def test_scan_continues_after_a_wrong_crc(impl) -> None:
     scanned = impl.scan(v2([Rec()], 1, crc=1) + v2([Rec()], 2), check_crcs=True)
     assert scanned.batches.column("isValid").to_pylist() == [False, True]
     assert impl.scan(v2([Rec()], 1, crc=1)).batches.column("isValid").to_pylist() == [None]
 
 
-def test_crcs_can_be_left_alone(impl) -> None:
+def test_crcs_need_not_be_checked(impl) -> None:
     log = v2([Rec()], 1, crc=1)
     assert offsets(impl.decode(log, ["offset"], check_crcs=False).batch) == [1]
     assert impl.decode(log, ["offset"]).status == "damaged"

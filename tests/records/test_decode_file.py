@@ -1,4 +1,4 @@
-"""decode_file: what decode says of the same bytes, however the chunks fall that the file is read in."""
+"""decode_file: the result of decode for the same bytes, wherever the chunks of the file end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = ["offset", "key", "value", "position"]
 
 
 def assert_same(impl: Any, data: bytes, position: int = 0, end: int | None = None, **how: Any) -> Any:
-    """decode_file of the bytes from `position` to `end` says what decode does."""
+    """Check that decode_file returns the result of decode for the bytes from `position` to `end`."""
     end = len(data) if end is None else end
     with tempfile.TemporaryFile() as file:
         file.write(data)
@@ -67,7 +67,7 @@ def test_a_file_of_many_chunks() -> None:
 @pytest.mark.parametrize(
     "limit", [{"max_rows": 1}, {"max_rows": 500}, {"max_bytes": 10}, {"max_bytes": 1 << 20}]
 )
-def test_limits_and_going_on(limit: dict[str, int]) -> None:
+def test_limits_end_a_call_and_the_next_continues(limit: dict[str, int]) -> None:
     position, rows = 0, []
     while True:
         found = assert_same(KERNEL, LONG, position, **limit)

@@ -1,4 +1,4 @@
-"""Records as batches: the bytes, where batches are cut, and what is refused."""
+"""Records as batches: their bytes, their sizes, and the records that are rejected."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_a_batch_takes_records_up_to_its_size(impl) -> None:
     assert sum(counts(impl.encode(values(*[100] * 1000)))) == 1000
 
 
-def test_behind_a_record_larger_than_a_batch_small_ones_may_find_room(impl) -> None:
+def test_small_records_share_the_batch_of_a_large_record(impl) -> None:
     # It has room for 21 bytes beside its content, and takes 4 of them; a record with 10 bytes takes 17.
     assert counts(impl.encode(values(20, 11, 20), batch_size=0)) == [1, 1, 1]
     assert counts(impl.encode(values(20, 10, 20), batch_size=0)) == [2, 1]
@@ -198,7 +198,7 @@ def test_behind_a_record_larger_than_a_batch_small_ones_may_find_room(impl) -> N
     assert counts(impl.encode(values(500, 5), batch_size=100, max_message_bytes=61 + 509)) == [1, 1]
 
 
-def test_compressed_batches_grow_as_they_are_found_to_be_well_compressed(impl) -> None:
+def test_compressed_batches_grow_with_the_observed_ratio(impl) -> None:
     encoded = impl.encode(values(*[1000] * 4000), compression="zstd", batch_size=16384)
     found = counts(encoded)
     assert found[0] == 15  # at first they are taken to be compressed not at all, and by 5 % badly
@@ -206,7 +206,7 @@ def test_compressed_batches_grow_as_they_are_found_to_be_well_compressed(impl) -
     assert found[-2] > 20
 
 
-def test_encoding_goes_on_with_the_ratio_it_had(impl) -> None:
+def test_encoding_continues_with_the_estimated_ratio(impl) -> None:
     given = values(*[1000] * 4000)
     whole = impl.encode(given, compression="zstd")
     end = sum(counts(whole)[:10])
@@ -219,14 +219,14 @@ def test_encoding_goes_on_with_the_ratio_it_had(impl) -> None:
     assert impl.encode(given, estimated_ratio=0.5).estimated_ratio == 0.5
 
 
-def test_sequences_go_on_and_wrap(impl) -> None:
+def test_sequences_continue_and_wrap(impl) -> None:
     encoded = impl.encode(
         values(*[100] * 4), batch_size=0, producer_id=1, producer_epoch=0, base_sequence=2**31 - 2
     )
     assert encoded.batches.column("baseSequence").to_pylist() == [2**31 - 2, 2**31 - 1, 0, 1]
 
 
-def test_too_large_a_batch_is_refused_by_its_rows(impl) -> None:
+def test_a_too_large_batch_is_rejected_with_its_rows(impl) -> None:
     with pytest.raises(RecordTooLargeError, match=r"rows 1 to 2: .* at most 279 bytes .* found 280"):
         impl.encode(values(180, 100, 101), max_message_bytes=279, batch_size=280)
     with pytest.raises(RecordTooLargeError, match=r"row 1: .* found 1070"):
@@ -257,23 +257,23 @@ def test_too_large_a_batch_is_refused_by_its_rows(impl) -> None:
         ),
     ],
 )
-def test_records_that_cannot_be(impl, column: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_records(impl, column: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         impl.encode(pa.record_batch({"value": [b"v", b"v"], **column}))
 
 
 @pytest.mark.parametrize("rows", [pa.array([0], pa.int64()), pa.array([None], pa.uint32())])
-def test_numbers_of_rows_are_uint32(impl, rows: pa.Array) -> None:
+def test_row_numbers_are_uint32(impl, rows: pa.Array) -> None:
     with pytest.raises(ValueError, match="expected row numbers of type uint32 without nulls"):
         impl.encode([(pa.record_batch({"value": ["a"]}), rows)])
 
 
-def test_a_row_that_is_not_there(impl) -> None:
+def test_a_row_number_out_of_range(impl) -> None:
     with pytest.raises((ValueError, IndexError)):
         impl.encode([(pa.record_batch({"value": ["a"]}), pa.array([1], pa.uint32()))])
 
 
-def test_a_column_of_values_there_has_to_be(impl) -> None:
+def test_the_column_value_is_required(impl) -> None:
     with pytest.raises(ValueError, match="expected a column value, found key"):
         impl.encode(pa.record_batch({"key": [b"k"]}))
     with pytest.raises(ValueError, match="expected one column value, found 2"):
@@ -309,12 +309,12 @@ def test_a_column_of_values_there_has_to_be(impl) -> None:
         ({"producer_id": 1, "producer_epoch": 2**15, "base_sequence": 0}, "producer_epoch"),
     ],
 )
-def test_settings_that_cannot_be(impl, settings: dict[str, Any], message: str) -> None:
+def test_invalid_options(impl, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         impl.encode(values(1, 1), **settings)
 
 
-def test_a_batch_s_own_header_says_how_it_was_compressed(impl) -> None:
+def test_the_codec_is_in_the_attributes(impl) -> None:
     for codec, number in CODECS.items():
         data = bytes(impl.encode(values(100), compression=codec).data)
         assert struct.unpack_from(">h", data, 21) == (number,)
@@ -322,7 +322,7 @@ def test_a_batch_s_own_header_says_how_it_was_compressed(impl) -> None:
 
 @needs_kernel
 @pytest.mark.parametrize("offsets", [[0, 100, 1], [0, -1, 1], [0, 1, 0]])
-def test_arrays_that_are_none_are_refused_by_the_kernel(offsets: list[int]) -> None:
+def test_the_kernel_rejects_invalid_arrays(offsets: list[int]) -> None:
     """Offsets that do not fit the data: pyarrow looks at the first and the last only, unless asked to."""
     lying = pa.py_buffer(struct.pack("3i", *offsets))
     column = pa.Array.from_buffers(pa.binary(), 2, [None, lying, pa.py_buffer(b"abc")])
@@ -334,7 +334,7 @@ def test_arrays_that_are_none_are_refused_by_the_kernel(offsets: list[int]) -> N
         KERNEL.encode(pa.record_batch({"value": [b"", b""], "headers": lists}))
 
 
-def test_the_one_offset_of_no_values_may_be_anything(impl) -> None:
+def test_the_offsets_of_an_empty_array_are_not_read(impl) -> None:
     """Arrow Java, and so Spark 4.0, leaves it as the memory was: here below headers that are all null."""
     garbage = pa.py_buffer(struct.pack("i", 12345))
     nothing = [

@@ -79,7 +79,7 @@ def test_it_is_no_larger_than_that_of_the_libraries(values: list[bytes], codec: 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_written_depends_on_nothing_that_was_written_before(codec: str) -> None:
+def test_output_does_not_depend_on_earlier_calls(codec: str) -> None:
     records, others = batch_of(orders(5000)), [batch_of(orders(5000, 2)), batch_of([b"x" * 100] * 5000)]
     written = set()
     for other in others:
@@ -112,7 +112,7 @@ def alike(draw: st.DrawFn) -> list[bytes]:
 
 @settings(deadline=None)
 @given(alike(), st.sampled_from(CODECS), st.sampled_from([500, 16_384, 1 << 20]))
-def test_whatever_records_are_like(values: list[bytes], codec: str, batch_size: int) -> None:
+def test_any_records(values: list[bytes], codec: str, batch_size: int) -> None:
     encoded = KERNEL.encode(batch_of(values), compression=codec, batch_size=batch_size)
     for impl in (KERNEL, REFERENCE):
         assert impl.decode(encoded.data, ["value"]).batch["value"].to_pylist() == values

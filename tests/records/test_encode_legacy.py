@@ -83,6 +83,6 @@ def test_too_large(impl) -> None:
         impl.encode(values(66, 67), magic=1, max_message_bytes=10, compression="gzip")
 
 
-def test_headers_there_are_none(impl) -> None:
+def test_headers_are_rejected(impl) -> None:
     with pytest.raises(InvalidRecordError, match="row 1: expected no headers"):
         impl.encode(batch(Rec(), Rec(headers=((b"h", b"v"),))), magic=1)

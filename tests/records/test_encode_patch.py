@@ -73,7 +73,7 @@ def test_all_are_patched_or_none(impl) -> None:
         assert changed == data
 
 
-def test_read_only_bytes_are_refused(impl) -> None:
+def test_read_only_bytes_are_rejected(impl) -> None:
     with pytest.raises((ValueError, TypeError, BufferError)):
         impl.patch(v2(), [0], base_offset=1, leader_epoch=1)
 

@@ -1,4 +1,4 @@
-"""The kernel and the reference encode alike, and what they encode is decoded again, whatever it is."""
+"""The kernel and the reference encode alike, and decoding returns any encoded records."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_kernel_encodes_as_the_reference(given_records, how, producer) -> No
 @needs_kernel
 @lawful
 @given(records(), legacy)
-def test_so_it_does_in_the_old_formats(given_records, how) -> None:
+def test_the_kernel_encodes_as_the_reference_in_the_old_formats(given_records, how) -> None:
     assert_same(given_records, **how)
 
 
@@ -173,7 +173,7 @@ def test_rows_of_several_batches_are_encoded_as_one_batch_of_them(impl, data, gi
 
 @lawful
 @given(records(), st.integers(0, 12), how, producers)
-def test_batches_go_on_in_the_next_call(impl, given_records, cut: int, how, producer) -> None:
+def test_unfinished_batches_continue_in_the_next_call(impl, given_records, cut: int, how, producer) -> None:
     how = {name: value for name, value in how.items() if name != "max_message_bytes"} | producer
     expected = impl.encode(given_records, **how)
     rows, ratio, position = 0, 1.0, how.pop("base_position", 0)

@@ -1,4 +1,4 @@
-"""Which kernel a process loads, and what it says where it finds none."""
+"""Which kernel a process loads, and its message if there is none."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ def imported(first: Path, *others: Path, **environment: str) -> tuple[list[str],
 @needs_kernel
 def test_sources_hide_no_installed_kernel(checkout: Path, site: Path) -> None:
     shutil.copy(kernel_file(), site / "native_log")
-    printed, said = imported(checkout, site)
+    printed, stderr = imported(checkout, site)
     assert printed == ["kernel", f"{checkout}/native_log/records/__init__.py"]
-    assert said == ""
+    assert stderr == ""
 
 
-def test_without_a_kernel_one_line_says_why(checkout: Path) -> None:
-    printed, said = imported(checkout)
+def test_a_missing_kernel_is_explained_in_one_line(checkout: Path) -> None:
+    printed, stderr = imported(checkout)
     assert printed[0] == "reference"
-    assert len(said.splitlines()) == 1
-    assert f"native_log was imported from the sources in {checkout}/native_log" in said
+    assert len(stderr.splitlines()) == 1
+    assert f"native_log was imported from the sources in {checkout}/native_log" in stderr
 
 
-def test_reference_on_purpose_says_nothing(checkout: Path) -> None:
-    printed, said = imported(checkout, KAFKALOG_KERNEL="reference")
-    assert (printed[0], said) == ("reference", "")
+def test_no_warning_with_the_reference_selected(checkout: Path) -> None:
+    printed, stderr = imported(checkout, KAFKALOG_KERNEL="reference")
+    assert (printed[0], stderr) == ("reference", "")
 
 
 @pytest.mark.parametrize(
@@ -88,22 +88,22 @@ def test_reference_on_purpose_says_nothing(checkout: Path) -> None:
         ("refrence", "expected KAFKALOG_KERNEL to be reference or required, found 'refrence'"),
     ],
 )
-def test_a_choice_that_cannot_be_met_is_an_error(checkout: Path, wanted: str, message: str) -> None:
-    printed, said = imported(checkout, KAFKALOG_KERNEL=wanted)
+def test_a_selection_that_cannot_be_satisfied_is_an_error(checkout: Path, wanted: str, message: str) -> None:
+    printed, stderr = imported(checkout, KAFKALOG_KERNEL=wanted)
     assert printed == []
-    assert message in said
+    assert message in stderr
 
 
-def test_an_archive_says_that_it_holds_no_kernel(checkout: Path, tmp_path: Path) -> None:
+def test_the_missing_kernel_of_an_archive_is_explained(checkout: Path, tmp_path: Path) -> None:
     archive = tmp_path / "native_log.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         for file in (checkout / "native_log").rglob("*.py"):
             packed.write(file, file.relative_to(checkout))
-    printed, said = imported(archive)
+    printed, stderr = imported(archive)
     assert printed == ["reference", f"{archive}/native_log/records/__init__.py"]
-    assert f"imported from an archive ({archive}/native_log)" in said
-    assert "--py-files" in said
-    assert len(said.splitlines()) == 1
+    assert f"imported from an archive ({archive}/native_log)" in stderr
+    assert "--py-files" in stderr
+    assert len(stderr.splitlines()) == 1
 
 
 class FakeKernel:
@@ -144,7 +144,7 @@ class TestKernelsThatDoNotFit:
         assert "glibc" in str(caught.value)
 
     @needs_kernel
-    def test_the_search_goes_on_behind_them(self, tmp_path: Path, site: Path) -> None:
+    def test_the_search_continues_after_them(self, tmp_path: Path, site: Path) -> None:
         package = put(tmp_path / "old" / "native_log")
         broken = tmp_path / "broken"
         put(broken / "native_log", b"not a library")

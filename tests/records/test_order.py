@@ -36,7 +36,7 @@ def wrapped(first: int, last: int) -> bytes:
 
 
 def calls(impl: Any, data: bytes, end: int | None, order: tuple[int, int], **how: Any) -> list[Any]:
-    """What each function says of the bytes up to `end`, in a file that has all of `data`."""
+    """Return the result of each function for the bytes up to `end`, in a file with all of `data`."""
     end = len(data) if end is None else end
     with tempfile.TemporaryFile() as file:
         file.write(data)
@@ -144,13 +144,13 @@ def test_the_bounds(impl: Any) -> None:
     assert stops(impl, parts, end=13) == 1
 
 
-def test_an_offset_that_is_to_be_set_yet_is_not_judged(impl: Any) -> None:
+def test_an_unset_offset_is_not_checked(impl: Any) -> None:
     unset = wrapper(1, [message(1, offset) for offset in (3, 4)], 0, "gzip")
     assert stops(impl, [batch(0), unset, batch(5)]) is None
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_the_header_behind_the_bytes_asked_for_is_in_the_file(impl: Any, large: bool) -> None:
+def test_the_header_after_the_buffer_is_read_from_the_file(impl: Any, large: bool) -> None:
     """However a file is cut into calls, the same batch is damaged."""
     filler = v2([Rec(value=bytes(range(256)) * 1200)], 2) if large else batch(0, 3)
     parts = [filler, at(batch(3), 1003), batch(6), batch(9)]
@@ -160,7 +160,7 @@ def test_the_header_behind_the_bytes_asked_for_is_in_the_file(impl: Any, large: 
         assert "from 3 to before 6" in one.damage.message
 
 
-def test_excluded_batches_are_judged_too(impl: Any) -> None:
+def test_skipped_batches_are_checked_too(impl: Any) -> None:
     data = b"".join([batch(0), at(batch(3), 1003), batch(6)])
     for how in ({"end_offset": 100}, {"start_offset": 5000}):
         with tempfile.TemporaryFile() as file:
@@ -174,8 +174,8 @@ def test_excluded_batches_are_judged_too(impl: Any) -> None:
                 assert (found.status, found.position) == ("damaged", len(batch(0)))
 
 
-def test_a_batch_with_a_wrong_crc_says_nothing_of_what_follows(impl: Any) -> None:
-    """Its last offset may be what is wrong: the caller goes on behind it with what was known before."""
+def test_a_batch_with_a_wrong_crc_does_not_change_the_order(impl: Any) -> None:
+    """Its last offset may be wrong: the caller continues after it with what was known before."""
     lying = bytearray(batch(3))
     lying[23:27] = (5000).to_bytes(4, "big")  # last offset delta
     data = b"".join([batch(0), bytes(lying), batch(6)])
@@ -183,7 +183,7 @@ def test_a_batch_with_a_wrong_crc_says_nothing_of_what_follows(impl: Any) -> Non
     assert (decoded.damage.kind, decoded.position, decoded.next_offset) == ("crc", len(batch(0)), 3)
 
 
-def test_without_an_order_all_is_taken(impl: Any) -> None:
+def test_without_an_order_all_batches_are_read(impl: Any) -> None:
     data = b"".join([batch(3), batch(3), at(batch(6), 1006), batch(9)])
     assert impl.scan(data).batches.column("baseOffset").to_pylist() == [3, 3, 1006, 9]
     assert offsets(impl.decode(data, ["offset"]).batch) == [*range(3, 6)] * 2 + [1006, 1007, 1008, 9, 10, 11]

@@ -40,7 +40,7 @@ def test_known_hashes(impl, kind: pa.DataType) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 9), st.data())
-def test_rows_are_dealt_out_in_their_order(impl, count: int, data: st.DataObject) -> None:
+def test_rows_keep_their_order_in_each_partition(impl, count: int, data: st.DataObject) -> None:
     partitions = data.draw(st.lists(st.integers(0, count - 1)))
     given_rows = pa.array([0, *partitions], pa.int32()).slice(1)
     by_partition = impl.deal(given_rows, count)
@@ -50,7 +50,7 @@ def test_rows_are_dealt_out_in_their_order(impl, count: int, data: st.DataObject
 
 
 @pytest.mark.parametrize("wrong", [[0, 3], [-1], [None]])
-def test_rows_that_go_nowhere(impl, wrong: list[int | None]) -> None:
+def test_invalid_partitions(impl, wrong: list[int | None]) -> None:
     with pytest.raises(ValueError, match="partition"):
         impl.deal(pa.array(wrong, pa.int32()), 3)
 
@@ -67,7 +67,7 @@ def test_the_kernel_hashes_as_the_reference_and_a_peer(given_keys, partitions: i
     ]
 
 
-def test_what_is_no_key_and_no_count(impl) -> None:
+def test_invalid_keys_and_partition_counts(impl) -> None:
     with pytest.raises(ValueError, match=r"column key: .*int64"):
         impl.murmur2(pa.array([1]))
     for partitions in (0, -1, 2**31):

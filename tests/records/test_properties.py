@@ -134,7 +134,7 @@ def test_decode_of_damaged_bytes_is_the_same(data: bytes, names: list[str], how:
 @settings(quick, max_examples=300)
 @given(data=logs(3).map(joined).flatmap(mutations), names=columns, how=selections)
 def test_decode_of_damaged_records_is_the_same(data: bytes, names: list[str], how: dict[str, Any]) -> None:
-    """With CRCs left alone, so that what lies behind them is met."""
+    """Without CRC checks, so that the records themselves are read."""
     assert_same(data, names, how | {"check_crcs": False})
 
 

@@ -152,8 +152,8 @@ def test_limit_comes_before_what_is_next(impl) -> None:
         assert (decoded.status, decoded.position, decoded.damage) == ("limit", len(BATCHES), None)
 
 
-def test_control_batch_at_a_torn_tail_is_not_taken(impl) -> None:
-    """Nobody can say that it is one before all of it is there."""
+def test_a_torn_control_batch_is_partial(impl) -> None:
+    """Only the CRC of the whole batch shows that it is a control batch."""
     torn = marker(0, 7)[:-1]
     assert impl.decode(torn, ["offset"]).status == "partial"
     assert impl.decode(torn, ["offset"], check_crcs=False).status == "end"
@@ -185,7 +185,7 @@ def test_find_batch(impl) -> None:
     ("batch", "header_bytes"),
     [(v2([Rec()] * 3, 5), 61), (wrapper(1, [message(1, 0)], 5, "gzip"), 26), (message(0, 5), 18)],
 )
-def test_find_batch_that_goes_on_behind_the_buffer(impl, batch: bytes, header_bytes: int) -> None:
+def test_find_batch_that_continues_beyond_the_buffer(impl, batch: bytes, header_bytes: int) -> None:
     whole = len(batch)
     for end in range(whole):
         found = impl.find_batch(b"\xff" * 9 + batch[:end], max_batch_bytes=whole)
@@ -242,7 +242,7 @@ def test_find_batch_within_zeros_and_batches(impl) -> None:
     )
 )
 def test_find_batch_within_batches(pieces: list[tuple[str, int, bool, bool]]) -> None:
-    """Headers that claim what lies behind them, batches within batches: both find the same."""
+    """Headers that claim the bytes after them, batches within batches: both find the same."""
     data = b""
     for kind, size, is_right, holds in pieces:
         value = (data if holds else b"") + bytes(index * index % 251 for index in range(size))

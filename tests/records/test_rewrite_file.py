@@ -65,7 +65,7 @@ def test_large_and_small_batches(impl, survivors: range | set[int]) -> None:
     assert part.position == len(data) if part.status == "end" else part.needed_bytes == len(large(62))
 
 
-def test_it_ends_before_what_is_to_be_judged(impl) -> None:
+def test_it_ends_before_a_batch_that_needs_a_verdict(impl) -> None:
     batches = [
         large(0),
         large(2),

@@ -1,4 +1,4 @@
-"""scan_headers: what scan says, of a file of which nothing but headers is read."""
+"""scan_headers: the result of scan, for a file of which only headers are read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def scanned(impl: Any, data: bytes, position: int = 0, end: int | None = None, *
     return result
 
 
-def test_it_says_what_scan_says(impl) -> None:
+def test_it_returns_the_result_of_scan(impl) -> None:
     found, expected = scanned(impl, LOG), impl.scan(LOG)
     assert found.batches.equals(expected.batches)
     assert (found.status, found.position, found.next_offset) == ("end", len(LOG), 15)
@@ -49,7 +49,7 @@ def test_it_says_what_scan_says(impl) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
-def test_it_stops_before_a_batch_too_many_and_goes_on_there(impl, most: int) -> None:
+def test_it_ends_at_max_rows_and_continues_there(impl, most: int) -> None:
     position, parts = 0, []
     while (found := scanned(impl, LOG, position, max_rows=most)).status == "limit":
         assert found.batches.num_rows == most

@@ -98,7 +98,7 @@ def test_constants_default_to_null(impl) -> None:
 
 
 @pytest.mark.parametrize("columns", [["offset"], ["value", "key"], ["segment", "headers", "topic"], []])
-def test_columns_as_asked(impl, columns: list[str]) -> None:
+def test_requested_columns(impl, columns: list[str]) -> None:
     decoded = impl.decode(v2([Rec(), Rec()]), columns, topic="t")
     assert decoded.batch.schema.names == columns
     assert decoded.batch.num_rows == 2
@@ -140,7 +140,7 @@ def test_delete_horizon(impl) -> None:
 
 
 def test_what_compaction_leaves(impl) -> None:
-    """Offsets are not dense, and the next one is behind the batch, not behind its last record."""
+    """Offsets are not dense, and the next offset follows the batch, not its last record."""
     batch = v2([Rec(offset_delta=3), Rec(offset_delta=7)], 100, last_offset_delta=9, base_sequence=20)
     decoded = impl.decode(batch, ["offset", "sequence"])
     assert rows(decoded.batch) == [{"offset": 103, "sequence": 23}, {"offset": 107, "sequence": 27}]
@@ -159,7 +159,7 @@ def test_large_offsets(impl) -> None:
     assert decoded.next_offset == 2**63 - 1
 
 
-def test_control_and_empty_batches_move_on(impl) -> None:
+def test_control_and_empty_batches_advance_the_next_offset(impl) -> None:
     empty = v2([], 20, last_offset_delta=9, base_timestamp=-1, producer_id=7)
     log = v2([Rec()], 10) + empty + v2([Rec()], 30) + marker(31, 7) + v2([], 32, last_offset_delta=4)
     decoded = impl.decode(log, ["offset"])
@@ -251,7 +251,7 @@ DAMAGED = {
 @pytest.mark.parametrize("name", DAMAGED)
 @pytest.mark.parametrize("columns", [ALL, ["offset"], ["key"], []], ids=len)
 def test_damaged_records(impl, name: str, codec: str, columns: list[str]) -> None:
-    """All or nothing, whatever columns are asked for; what came before is there."""
+    """No record of a damaged batch is returned, for any columns; the records before it are."""
     before = v2([Rec()] * 3, 10)
     stored = DAMAGED[name] if codec == "none" else build.FLAVOURS[codec]["plain"](DAMAGED[name])
     batch = v2([Rec()], 13, codec, records=stored)
