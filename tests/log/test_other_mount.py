@@ -51,13 +51,13 @@ def remount(path: Path) -> None:
 def relocations(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Collect the errors after which a reader located its range again."""
     seen: list[object] = []
-    relocated = Reader._relocated
+    relocate = Reader._relocate
 
     def counted(self: Reader, error: Any) -> Any:
         seen.append(error)
-        return relocated(self, error)
+        return relocate(self, error)
 
-    monkeypatch.setattr(Reader, "_relocated", counted)
+    monkeypatch.setattr(Reader, "_relocate", counted)
     return seen
 
 

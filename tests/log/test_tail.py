@@ -232,7 +232,7 @@ def test_a_middle_segment_that_is_truncated_during_a_read(
     path = write_log(tmp_path / "t-0", {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
     whole = PartitionLog.open(path).range()
     os.truncate(path / file_name(3, "log"), 0)
-    with pytest.raises(LogTruncatedError, match="cut while it was read") as raised:
+    with pytest.raises(LogTruncatedError, match="the file was truncated while it was read") as raised:
         list(whole.read(["offset"]))
     assert (raised.value.path, raised.value.offset) == (str(path / file_name(3, "log")), 3)
     with caplog.at_level(logging.WARNING):
