@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
 fn one_block(block: &[u8], history: usize, from: usize, capacity: usize) -> Option<usize> {
     let before: Vec<u8> = (0..from).map(|index| index as u8).collect();
     let expected = by_liblz4(block, &before[from - history..], capacity);
-    // No byte more than the reader is told of, so that AddressSanitizer sees any other access.
+    // No byte more than the reader is given, so that AddressSanitizer sees any other access.
     let mut memory = before.clone();
     memory.resize(from + capacity + 1, 0xee);
     // Beside a block of one byte, it is read alone.

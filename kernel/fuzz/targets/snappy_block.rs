@@ -23,7 +23,7 @@ fn one_block(block: &[u8]) -> Option<Option<Vec<u8>>> {
     }
     let expected = Decoder::new().decompress_vec(block).ok();
     snappy_block::has_long_literals(elements(block));
-    // No byte more than the reader is told of, so that AddressSanitizer sees any other access.
+    // No byte more than the reader is given, so that AddressSanitizer sees any other access.
     let mut memory = vec![0xee; bytes];
     if bytes > 0 && snappy_block::decompress(elements(block), &mut memory).is_some() {
         assert_eq!(Some(&memory), expected.as_ref());
