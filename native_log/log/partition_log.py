@@ -105,21 +105,27 @@ class PartitionLog(LocalLog):
             self._report_missing_end()
         if start_offset is None and self.missing_start:
             logger.warning("%s is read only in part: %s", self.path, self.missing_start)
-        start = self.local_log_start_offset if start_offset is None else start_offset
         self.check_offset(limit if end_offset is None else end_offset)
-        end = max(start, limit if end_offset is None else min(end_offset, limit))
-        slices, earlier = self._retry(lambda log: locate(log, start, end))
-        return LogRange(
-            str(self.path),
-            self.topic,
-            self.partition,
-            start,
-            end,
-            isolation_level,
-            slices,
-            self.max_batch_bytes,
-            earlier,
-        )
+        last = limit if end_offset is None else min(end_offset, limit)
+
+        def locate_range(log: LocalLog) -> LogRange:
+            # Retention may have moved the start of a log that was opened again.
+            start = log.local_log_start_offset if start_offset is None else start_offset
+            end = max(start, last)
+            slices, earlier = locate(log, start, end)
+            return LogRange(
+                str(self.path),
+                self.topic,
+                self.partition,
+                start,
+                end,
+                isolation_level,
+                slices,
+                self.max_batch_bytes,
+                earlier,
+            )
+
+        return self._retry(locate_range)
 
     def read(
         self,

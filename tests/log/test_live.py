@@ -147,6 +147,15 @@ def test_compacted_between_opening_and_planning(tmp_path: Path) -> None:
     assert trimmed.offset_for_timestamp(0) == 12
 
 
+def test_removed_by_retention_between_opening_and_planning(tmp_path: Path) -> None:
+    """A read without a start offset begins where the log begins now."""
+    write_segments(tmp_path)
+    log = PartitionLog.open(tmp_path, checkpoints=PartitionCheckpoints(log_start_offset=8))
+    for base in (0, 6):
+        (tmp_path / file_name(base, "log")).unlink()
+    assert offsets(log.read(columns=["offset"])) == list(range(12, log.log_end_offset))
+
+
 def test_removed_by_retention(tmp_path: Path) -> None:
     log = write_segments(tmp_path)
     planned = log.range()
