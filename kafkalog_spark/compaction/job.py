@@ -24,14 +24,13 @@ from kafkalog_spark.compaction.splits import SPLIT_BYTES
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import FILE_COST_BYTES, pack, target_bytes
-from native_log.compaction.compactor import compaction_request, skipped_partitions
+from native_log.compaction.compactor import compaction_request, select_to_compact
 from native_log.compaction.delete_policy import delete_old_segments
 from native_log.compaction.statistics import failed_partition, statistics_table
 from native_log.config import LogConfig
 from native_log.errors import KafkaLogError
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY, finish_interrupted
-from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
-from native_log.policies import compaction_policy
+from native_log.logdir.maintenance import open_for_maintenance
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.system import current_ms
 
@@ -99,14 +98,7 @@ def compact(
     settings = RunSettings(buffer_bytes, current_ms() if now_ms is None else now_ms, dry_run)
     with ExitStack() as stack:
         log_dir = open_for_maintenance(path, dry_run, stack)
-        selected = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = decide_policies(log_dir, selected, partial(compaction_policy, request=request))
-        statistics = skipped_partitions(selected, decided)
-        to_compact = [
-            (directory, policy)
-            for directory, policy in zip(selected, decided, strict=True)
-            if policy.skipped is None
-        ]
+        to_compact, statistics = select_to_compact(log_dir, request, exclude_topics)
         if not dry_run:
             stack.callback(remove_staging, [directory.path for directory, _ in to_compact])
         logs, failures = _prepare_partitions(log_dir, to_compact, dry_run)

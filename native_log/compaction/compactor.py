@@ -104,14 +104,7 @@ def compact(
     now = current_ms() if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
-        selected = select_partitions(log_dir, request.topics, exclude_topics)
-        decided = decide_policies(log_dir, selected, partial(compaction_policy, request=request))
-        skipped = skipped_partitions(selected, decided)
-        to_compact = [
-            (directory, policy)
-            for directory, policy in zip(selected, decided, strict=True)
-            if policy.skipped is None
-        ]
+        to_compact, skipped = select_to_compact(log_dir, request, exclude_topics)
         settings = LogConfig.parse(request.config)
         buffer_bytes = settings.log_cleaner_dedupe_buffer_size
         max_threads = settings.log_cleaner_threads or available_cores()
@@ -178,15 +171,19 @@ def compaction_request(topics: str | Iterable[str] | None, config: Mapping[str, 
     return request
 
 
-def skipped_partitions(
-    selected: Iterable[PartitionDir], decided: Iterable[CompactionPolicy]
-) -> list[PartitionStatistics]:
-    """Return the rows of the partitions whose policy says that they are not compacted."""
-    return [
-        skipped_partition(directory.topic, directory.partition, policy.skipped)
-        for directory, policy in zip(selected, decided, strict=True)
-        if policy.skipped is not None
-    ]
+def select_to_compact(
+    log_dir: LogDir, request: Request, exclude_topics: str | Iterable[str]
+) -> tuple[list[tuple[PartitionDir, CompactionPolicy]], list[PartitionStatistics]]:
+    """Return the partitions to compact, and the rows of those whose policy says that they are skipped."""
+    selected = select_partitions(log_dir, request.topics, exclude_topics)
+    decided = decide_policies(log_dir, selected, partial(compaction_policy, request=request))
+    to_compact, skipped = [], []
+    for directory, policy in zip(selected, decided, strict=True):
+        if policy.skipped is None:
+            to_compact.append((directory, policy))
+        else:
+            skipped.append(skipped_partition(directory.topic, directory.partition, policy.skipped))
+    return to_compact, skipped
 
 
 class CleanerCheckpoints:
