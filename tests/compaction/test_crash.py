@@ -39,11 +39,6 @@ KILL_STEPS = {
 rounds would take too long and find nothing new."""
 
 
-@pytest.fixture(autouse=True)
-def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)
-
-
 def records(data: Path, topic: str) -> dict[int, tuple[Any, ...]]:
     names = ["offset", "key", "value"]
     log = native_log.LogDir(data).partition(topic, 0)

@@ -7,7 +7,6 @@ recovery.
 from __future__ import annotations
 
 import mmap
-import os
 import shutil
 from itertools import count
 from typing import TYPE_CHECKING
@@ -54,12 +53,6 @@ def at_every_step(
         if survives(lambda done=parts: work(done), step):  # type: ignore[misc]
             return
         yield step, parts.count
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not flush: a killed process loses no written data, only a machine that crashes does."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 def numbers(first: int) -> pa.RecordBatch:

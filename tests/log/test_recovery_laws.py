@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +16,6 @@ from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.verification import verify_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 CONFIG = {"segment.bytes": 2000, "index.interval.bytes": 300}
@@ -37,13 +35,6 @@ class Batch(NamedTuple):
 class Written(NamedTuple):
     path: Path
     batches: list[Batch]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_waiting_for_the_disk() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)
-        yield
 
 
 @pytest.fixture(scope="module")
