@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STEPS = 1000
-"""Steps of one partition, whatever its size."""
+"""The number of progress steps for one partition, regardless of its size."""
 
 
 class Progress:

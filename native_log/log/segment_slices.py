@@ -33,7 +33,7 @@ class SegmentSlice:
             puts another file under the same name, in which the positions mean nothing.
         start_position, end_position: the byte range, end exclusive.
         min_offset, max_offset: only records with offsets in [min_offset, max_offset) are read; None: no
-            bound, so that records are read whatever offset they claim.
+            bound, so that no record is filtered out by its offset.
         next_offset, end_offset: no batch in the slice begins below next_offset or reaches end_offset (see
             OffsetOrder).
     """

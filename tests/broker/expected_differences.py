@@ -199,8 +199,9 @@ EXPECTED_DIFFERENCES = [
     ),
     ExpectedDifference(
         "(broker-after-)?content-snapshot",
-        "A broker reads the first record of a transaction marker, whatever its batch says of their count and "
-        "compression. Where kafkalog cannot read it, the coordinator epoch stays unknown.",
+        "A broker reads the first record of a transaction marker, regardless of the record count and "
+        "compression in its batch header. Where kafkalog cannot read it, the coordinator epoch stays "
+        "unknown.",
         lambda comparison, text: (
             _changed_fields(text) == {"coordinator_epoch"} and _has_unread_records(comparison)
         ),

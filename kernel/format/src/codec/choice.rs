@@ -1,4 +1,4 @@
-//! Choose the compressor of each block: the one in this crate, which is made for records, or the library.
+//! Choose which compressor to use for each block: this crate's, which is optimized for similar records, or the library's.
 
 use super::repeats::{Finder, Format, Input, Shape, compress, compress_two};
 
@@ -6,7 +6,7 @@ use super::repeats::{Finder, Format, Input, Shape, compress, compress_two};
 const SAMPLE: usize = 16 << 10;
 /// Size of a first sample that only this crate compresses, which excludes most blocks that do not suit it.
 const SMALL_SAMPLE: usize = 4 << 10;
-/// The choice is made for this many blocks.
+/// How many blocks use a choice before another sample is taken.
 const BLOCKS_A_SAMPLE: usize = 64;
 /// The library compresses shorter blocks,
 const SHORTEST: usize = 1 << 10;
