@@ -26,6 +26,14 @@ class EpochEntry:
     start_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class EpochEndOffset:
+    """A leader epoch, and the offset at which it ends (exclusive)."""
+
+    epoch: int
+    end_offset: int
+
+
 def parse_leader_epochs(text: str) -> tuple[EpochEntry, ...]:
     """Parse the content of the file. Raises ValueError.
 
@@ -131,3 +139,36 @@ def truncate_from_start(entries: tuple[EpochEntry, ...], start_offset: int) -> t
     dropped = [entry for entry in entries if entry.start_offset <= start_offset]
     kept = entries[len(dropped) :]
     return (EpochEntry(dropped[-1].epoch, start_offset), *kept) if dropped else kept
+
+
+def epoch_of(entries: Sequence[EpochEntry], offset: int) -> int | None:
+    """Return the leader epoch of an offset; None if it lies before the first entry.
+
+    Kafka: LeaderEpochFileCache.epochForOffset.
+    """
+    return next((entry.epoch for entry in reversed(entries) if entry.start_offset <= offset), None)
+
+
+def end_offset_for_epoch(
+    entries: Sequence[EpochEntry], epoch: int, log_end_offset: int
+) -> EpochEndOffset | None:
+    """Return where an epoch ends in a log, as a leader answers OffsetsForLeaderEpoch (KIP-101, KIP-279).
+
+    The result has the largest epoch of the log that is not above `epoch`, and the start offset of the next
+    epoch. For the latest epoch, that is the log end offset. Kafka: LeaderEpochFileCache.endOffsetFor.
+
+    Args:
+        entries: the leader epochs of the log, in order.
+        epoch: the epoch.
+        log_end_offset: the end of the log.
+
+    Returns:
+        None if the epoch is negative or above the latest one, or if no epochs are known.
+    """
+    if epoch < 0 or not entries or epoch > entries[-1].epoch:
+        return None
+    if epoch == entries[-1].epoch:
+        return EpochEndOffset(epoch, log_end_offset)
+    higher = next(entry for entry in entries if entry.epoch > epoch)
+    floor = next((entry.epoch for entry in reversed(entries) if entry.epoch <= epoch), epoch)
+    return EpochEndOffset(floor, higher.start_offset)

@@ -15,13 +15,11 @@ from native_log.log.log_files import SegmentFiles, loadable_files, select_files,
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.segment import LogSegment
-from native_log.storage import DataFile, Window, is_file
+from native_log.storage import TICK_NS, DataFile, Window, is_file
 
 _MAX_SEGMENT_BYTES = 2**31 - 1
 _ATTEMPTS = 5
 _READS = 20
-_TICK_NS = 20_000_000
-"""File systems take timestamps from the last clock tick, which is some milliseconds old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ def list_with_tail(directory: str, clean_shutdown: bool, max_batch_bytes: int) -
     last = listing.segments[-1]
     if last.size_bytes == 0:
         return listing, Tail(0, last.base_offset)
-    return listing, _find_tail(last, clean_shutdown, max_batch_bytes)
+    return listing, tail_of(last, clean_shutdown, max_batch_bytes)
 
 
 def _scan_directory(directory: str) -> dict[str, os.DirEntry[str]]:
@@ -113,7 +111,7 @@ def _scan_directory(directory: str) -> dict[str, os.DirEntry[str]]:
         before, changed_ns = files, os.stat(directory).st_mtime_ns  # noqa: PTH116
         with os.scandir(directory) as entries:
             files = {entry.name: entry for entry in entries if _is_file(entry)}
-        is_old = time.time_ns() - changed_ns > _TICK_NS
+        is_old = time.time_ns() - changed_ns > TICK_NS
         is_same = os.stat(directory).st_mtime_ns == changed_ns  # noqa: PTH116
         if is_same and (is_old or files.keys() == before.keys()):
             break
@@ -127,10 +125,11 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:
     """Return the offset after the last record in the segment's file."""
-    return _find_tail(segment, False, max_batch_bytes).next_offset
+    return tail_of(segment, False, max_batch_bytes).next_offset
 
 
-def _find_tail(segment: LogSegment, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
+def tail_of(segment: LogSegment, clean_shutdown: bool, max_batch_bytes: int) -> Tail:
+    """Open the file of the last segment and find its end."""
     with DataFile(f"{segment.directory}/{segment.log}") as file:
         return find_tail(
             segment, file, Window(), clean_shutdown=clean_shutdown, max_batch_bytes=max_batch_bytes

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Self
 
+    from native_log.log.reading.location_cache import LocationCache
     from native_log.log.tail import Tail
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 
 _DEFAULT_CONFIG = LogConfig()
 _DIRECTORY = re.compile(r"(.+)-([0-9]+)(?:\.[^.]+-(?:delete|future|stray))?")
+
+
+def partition_of_directory(directory: str) -> tuple[str, int]:
+    """Return the topic and the partition in a directory's name; the whole name and 0 if it has none."""
+    name = os.path.basename(os.path.abspath(directory))  # noqa: PTH100, PTH119 (a hot path of strings)
+    match = _DIRECTORY.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, 0)
 
 
 class LocalLog:
@@ -49,6 +57,7 @@ class LocalLog:
         high_watermark: the first offset that a consumer does not get. It is the checkpointed high watermark
             while a broker has the directory open, else the log end offset, as after a restart of the broker.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
+        locations: remembers where offsets were found; None: nothing is remembered.
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class LocalLog:
         checkpoints: PartitionCheckpoints,
         max_batch_bytes: int,
         config: LogConfig | Callable[[], LogConfig] = _DEFAULT_CONFIG,
+        locations: LocationCache | None = None,
     ) -> None:
         """Do not call this; use `open`."""
         self.path = path
@@ -72,6 +82,7 @@ class LocalLog:
         self._config = config
         self._tail = tail
         self.max_batch_bytes = max_batch_bytes
+        self.locations = locations
         first = self.segments[0].base_offset if self.segments else 0
         checkpointed = checkpoints.log_start_offset
         self.local_log_start_offset = max(first, checkpointed or 0)
@@ -112,14 +123,14 @@ class LocalLog:
             KafkaLogError: a segment has 2^31 bytes or more.
         """
         directory = os.fspath(path)
-        match = _DIRECTORY.fullmatch(os.path.basename(os.path.abspath(directory)))  # noqa: PTH100, PTH119
+        named_topic, named_partition = partition_of_directory(directory)
         checkpoints = checkpoints or NO_CHECKPOINTS
         settings = config if callable(config) else LogConfig.parse(config) if config else _DEFAULT_CONFIG
         listing, tail = list_with_tail(directory, checkpoints.clean_shutdown, max_batch_bytes)
         return cls(
             Path(directory),
-            topic if topic is not None else match[1] if match else Path(directory).name,
-            partition if partition is not None else int(match[2]) if match else 0,
+            named_topic if topic is None else topic,
+            named_partition if partition is None else partition,
             listing,
             tail,
             checkpoints,
@@ -248,7 +259,12 @@ class LocalLog:
                 within = start_offset is not None and start_offset > segment.base_offset
                 position, next_offset = 0, segment.base_offset
                 if within:
-                    place = lookup.find_offset(start_offset or 0)
+                    offset = start_offset or 0
+                    place = (
+                        lookup.find_offset(offset)
+                        if self.locations is None
+                        else self.locations.find(lookup, segment, offset, end)
+                    )
                     position, next_offset = place.position, place.next_offset
                 for scanned in lookup.batches(
                     position, on_damage, next_offset=next_offset, check_crcs=check_crcs

@@ -31,16 +31,26 @@ class Tail:
         next_offset: the offset after the last whole batch.
         invalid_bytes: the number of bytes after `end_position`.
         invalid: what those bytes are, in words; empty if there are none.
+        last_position: the position of the last whole batch; None if it is unknown.
+        damage_position: where damage begins that extends to the file's end; None if there is none.
     """
 
     end_position: int
     next_offset: int
     invalid_bytes: int = 0
     invalid: str = ""
+    last_position: int | None = None
+    damage_position: int | None = None
 
 
 def find_tail(
-    segment: LogSegment, file: DataFile, window: Window, *, clean_shutdown: bool, max_batch_bytes: int
+    segment: LogSegment,
+    file: DataFile,
+    window: Window,
+    *,
+    clean_shutdown: bool,
+    max_batch_bytes: int,
+    known: Tail | None = None,
 ) -> Tail:
     """Find the end of the last segment of a log.
 
@@ -51,9 +61,13 @@ def find_tail(
         clean_shutdown: the broker shut down cleanly, so a wrong CRC in the last batch is damage, not an
             unfinished write.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
+        known: the end that was found when the file was smaller. Only the bytes after it are read.
     """
     if file.size_bytes == 0:
         return Tail(0, segment.base_offset)
+    if known is not None:
+        scanner = _TailScanner(segment, file, window, clean_shutdown, max_batch_bytes)
+        return scanner.scan_after(known)
     index = segment.load_offset_index()
     last = index.floor_of_position(file.size_bytes - 1)
     scanner = _TailScanner(segment, file, window, clean_shutdown, max_batch_bytes)
@@ -81,9 +95,22 @@ class _TailScanner:
         Returns:
             None if the index entry is wrong, or the end lies before that batch.
         """
+        next_offset = self.segment.base_offset if position == 0 else None
+        return self._scan(position, indexed_offset, next_offset, None)
+
+    def scan_after(self, known: Tail) -> Tail:
+        """Find the end by scanning from an end that was found before."""
+        position = known.end_position if known.damage_position is None else known.damage_position
+        tail = self._scan(position, None, known.next_offset, known.last_position)
+        assert tail is not None  # an offset is known
+        return tail
+
+    def _scan(
+        self, position: int, indexed_offset: int | None, next_offset: int | None, last_position: int | None
+    ) -> Tail | None:
         size, base_offset = self.file.size_bytes, self.segment.base_offset
-        next_offset = previous_end = base_offset if position == 0 else None
-        order = OffsetOrder(base_offset, self.segment.end_offset, self.file.fileno())
+        previous_end, previous_position, damage_position = next_offset, last_position, None
+        order = OffsetOrder(max(base_offset, next_offset or 0), self.segment.end_offset, self.file.fileno())
         while True:
             last: tuple[int, bool | None] | None = None  # position, and whether the CRC is right
             for scanned in self._scan_from(position, order):
@@ -93,8 +120,11 @@ class _TailScanner:
                 indexed_offset = None
                 if count:
                     last_offsets = int64s(scanned.batches, "lastOffset")
+                    positions = int64s(scanned.batches, "position")
                     previous_end = next_offset if count == 1 else last_offsets[count - 2] + 1
-                    last = int64s(scanned.batches, "position")[count - 1], _is_valid(scanned, count - 1)
+                    previous_position = last_position if count == 1 else positions[count - 2]
+                    last_position = positions[count - 1]
+                    last = last_position, _is_valid(scanned, count - 1)
                     next_offset = scanned.next_offset
                     before_last, order = order.after(previous_end), order.after(next_offset)
             end_position, search = scanned.position, scanned.status not in ("end", "zeros")
@@ -105,6 +135,7 @@ class _TailScanner:
                 order = before_last
                 if not self.clean_shutdown and scanned.status != "damaged":
                     end_position, next_offset = last[0], previous_end
+                    last_position = previous_position
                     invalid = "a batch with a wrong checksum"
                 suspect, search = last[0] + 1, True
             following = (
@@ -116,9 +147,16 @@ class _TailScanner:
         if next_offset is None:
             return None
         if scanned.status == "damaged":
-            end_position = size  # a reader reports the damage
+            end_position, damage_position = size, scanned.position  # a reader reports the damage
         left = size - end_position
-        return Tail(end_position, max(next_offset, base_offset), left, invalid if left else "")
+        return Tail(
+            end_position,
+            max(next_offset, base_offset),
+            left,
+            invalid if left else "",
+            last_position,
+            damage_position,
+        )
 
     def _scan_from(self, position: int, order: OffsetOrder) -> Iterator[Scanned]:
         return scan_file(

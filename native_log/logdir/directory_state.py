@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.lock import lock_holder
 from native_log.checkpoints.meta_properties import MetaProperties, read_meta_properties
-from native_log.checkpoints.names import METADATA_TOPIC
+from native_log.checkpoints.names import METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPOINT, OffsetCheckpoints
+from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.checkpoints.write_intent import WriteIntent
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from native_log.arguments import HighWatermark
+    from native_log.logdir.discovery import PartitionDir
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,40 @@ class DirectoryState:
             lock_holder(path),
             WriteIntent.read(path),
         )
+
+    def partition_checkpoints(
+        self, directory: PartitionDir, high_watermark: HighWatermark
+    ) -> PartitionCheckpoints:
+        """Return the checkpoints of a partition in this log directory. No file is opened.
+
+        Args:
+            directory: the partition.
+            high_watermark: where its log ends: see LogDir.
+        """
+        if directory.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
+            # Checkpoint entries of the same topic and partition belong to a topic that was created later.
+            return PartitionCheckpoints(clean_shutdown=self.clean_shutdown)
+        key, saved = directory.key, self.checkpoints
+        is_locked = self.lock_holder is not None
+        is_live = high_watermark == "checkpoint" or (high_watermark == "auto" and is_locked)
+        limit = saved.high_watermarks.get(key, self.unsaved_high_watermark(directory.topic))
+        if self.unfinished is not None:
+            end = self.unfinished.log_end_offset(directory.path.name)
+            if end is not None:
+                limit = end if not is_live or limit is None else min(end, limit)
+                is_live = True
+        return PartitionCheckpoints(
+            log_start_offset=saved.log_start_offsets.get(key),
+            high_watermark=limit,
+            recovery_point=saved.recovery_points.get(key),
+            first_dirty_offset=saved.first_dirty_offsets.get(key),
+            live=is_live,
+            clean_shutdown=self.clean_shutdown,
+        )
+
+    def is_uncommitted(self, directory: PartitionDir) -> bool:
+        """Return whether an unfinished write creates the partition, so that it is not read."""
+        return self.unfinished is not None and directory.path.name in self.unfinished.created.values()
 
     def unsaved_high_watermark(self, topic: str) -> int | None:
         """Return the high watermark of a partition that has no entry in the checkpoint.

@@ -22,6 +22,8 @@ from native_log.storage import is_directory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from native_log.arguments import PathLike
+
 logger = logging.getLogger(__name__)
 
 
@@ -91,31 +93,57 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(text))  # noqa: PTH100  (resolve() would follow links to another parent)
 
 
-def find_partitions(path: Path) -> Discovery:
+def local_paths(path: PathLike | Iterable[PathLike], more_paths: Iterable[PathLike] = ()) -> tuple[Path, ...]:
+    """Return the absolute paths, as `local_path` does. Raises ValueError if there are none."""
+    paths = tuple(map(local_path, path_list([*path_list(path), *more_paths])))
+    if not paths:
+        raise ValueError("path: expected at least one log directory or partition directory, found none")
+    return paths
+
+
+def find_partitions(path: Path, before: Discovery | None = None) -> Discovery:
     """Find the partitions at an absolute path, which is a log directory or a partition directory.
 
     Directories in a log directory without a partition's name (`lost+found`) are skipped with a warning.
 
+    Args:
+        path: the path.
+        before: what was found there last; only other directories are then warned of. A log directory may have
+            lost all its files since.
+
     Raises FileNotFoundError; PermissionError; NotALogDirError if `path` is neither kind of directory.
     """
     files, directories = _list(path)
-    if any(map(_PARTITION_FILE.fullmatch, files)):
+    if before is None and any(map(_PARTITION_FILE.fullmatch, files)):
         return Discovery(path.parent, (_named_partition(path),), is_partition=True)
+    known = {} if before is None else {partition.path.name: partition for partition in before.partitions}
     partitions = []
     unknown = []
     for directory in directories:
+        if directory in known:
+            partitions.append(known[directory])
+            continue
         name = parse_partition_name(directory)
         if name is not None:
             partitions.append(PartitionDir.from_name(path / directory, name))
         elif directory != REMOTE_INDEX_CACHE:
             unknown.append(directory)
+    unknown.sort()
+    if before is not None:
+        if not set(unknown) <= set(before.skipped):
+            _warn_of_skipped(path, unknown)
+        return Discovery(path, tuple(partitions), is_partition=False, skipped=tuple(unknown))
     # Copies of partitions may lie together without the root files of a log directory. Names alone are not
     # enough, because other directories have names such as data-1 too.
     if ROOT_FILES.isdisjoint(files) and not any(_holds_segments(one.path) for one in partitions):
         raise NotALogDirError(_not_a_log_dir(path, files, directories), path=path)
     if unknown:
-        logger.warning("%s: not partition directories, skipped: %s", path, join_names(sorted(unknown)))
-    return Discovery(path, tuple(partitions), is_partition=False, skipped=tuple(sorted(unknown)))
+        _warn_of_skipped(path, unknown)
+    return Discovery(path, tuple(partitions), is_partition=False, skipped=tuple(unknown))
+
+
+def _warn_of_skipped(path: Path, names: Iterable[str]) -> None:
+    logger.warning("%s: not partition directories, skipped: %s", path, join_names(names))
 
 
 def join_names(names: Iterable[object], at_most: int = 10) -> str:

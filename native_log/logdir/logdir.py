@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from native_log.arguments import HighWatermark, PathLike, integer, path_list, text
+from native_log.arguments import HighWatermark, PathLike, integer, text
 from native_log.checkpoints.names import PartitionKind
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
@@ -30,7 +29,8 @@ from native_log.logdir.create import (
     random_uuid,
 )
 from native_log.logdir.directory_state import DirectoryState
-from native_log.logdir.discovery import PartitionDir, find_partitions, join_names, local_path
+from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths
+from native_log.logdir.found_partitions import FoundPartitions, log_end_offset_of
 from native_log.logdir.known_topics import KnownTopics
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 
@@ -86,32 +86,23 @@ class LogDir:
     ) -> None:
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
-        self.paths = _local_paths(path, more_paths)
+        self.paths = local_paths(path, more_paths)
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
         self._written: set[PartitionLog] = set()
+        # Before any log is opened: see DirectoryState.read.
         self._directories: dict[Path, DirectoryState] = {}
         self._known_topics = KnownTopics(self._directories)
         self._created_configs: dict[str, dict[str, object]] = {}
-        candidates: dict[tuple[str, int], list[PartitionDir]] = {}
-        self._ignored: list[PartitionDir] = []
-        self._skipped: list[str] = []
-        for location in self.paths:
-            discovery = find_partitions(location)
+        discoveries = [find_partitions(location) for location in self.paths]
+        for discovery in discoveries:
             if discovery.log_dir not in self._directories:
                 self._directories[discovery.log_dir] = DirectoryState.read(discovery.log_dir)
-            self._skipped += discovery.skipped
-            for partition in discovery.partitions:
-                if self._is_uncommitted(partition):
-                    continue
-                if discovery.is_partition or _is_read(partition.kind, include_deleted):
-                    candidates.setdefault((partition.topic, partition.partition), []).append(partition)
-                else:
-                    self._ignored.append(partition)
-        if not candidates and not allow_empty:
-            raise EmptyLogDirError(self._empty_message(), path=", ".join(map(str, self.paths)))
+        self._found = FoundPartitions.of(discoveries, self._directories, include_deleted=include_deleted)
+        if not self._found.candidates and not allow_empty:
+            raise EmptyLogDirError(self._found.empty_message, path=", ".join(map(str, self.paths)))
         self._warn_of_several_clusters()
-        self._partitions = {key: self._choose(candidates[key]) for key in sorted(candidates)}
+        self._partitions = self._found.choose(self._log_end_offset)
 
     @classmethod
     def create(
@@ -133,7 +124,7 @@ class LogDir:
             FileExistsError: a path exists and is not an empty directory.
             ValueError: the cluster id or node id is invalid.
         """
-        paths = _local_paths(path, more_paths)
+        paths = local_paths(path, more_paths)
         cluster = random_uuid() if cluster_id is None else text("cluster_id", cluster_id)
         node = 1 if node_id is None else integer("node_id", node_id)
         for location in paths:
@@ -268,7 +259,8 @@ class LogDir:
             directory = self._partitions[topic, partition]
         except KeyError:
             raise UnknownTopicOrPartitionError(
-                self._unknown_message(topic, partition), path=", ".join(map(str, self.paths))
+                self._found.unknown_message(topic, partition, self.topics()),
+                path=", ".join(map(str, self.paths)),
             ) from None
         return self._open(directory, config).owned_by(self)
 
@@ -296,34 +288,10 @@ class LogDir:
             log = open_log()
         return log
 
-    def _is_uncommitted(self, directory: PartitionDir) -> bool:
-        unfinished = self._directories[directory.path.parent].unfinished
-        return unfinished is not None and directory.path.name in unfinished.created.values()
-
     def checkpoints(self, directory: PartitionDir) -> PartitionCheckpoints:
         """Return the checkpoints of one of `partitions()`. No file is opened."""
         state = self._directories[directory.path.parent]
-        if directory.kind in (PartitionKind.DELETE, PartitionKind.STRAY):
-            # Checkpoint entries of the same topic and partition belong to a topic that was created later.
-            return PartitionCheckpoints(clean_shutdown=state.clean_shutdown)
-        is_live = state.lock_holder is not None
-        key = directory.key
-        saved = state.checkpoints
-        is_live = self._high_watermark == "checkpoint" or (self._high_watermark == "auto" and is_live)
-        high_watermark = saved.high_watermarks.get(key, state.unsaved_high_watermark(directory.topic))
-        if state.unfinished is not None:
-            end = state.unfinished.log_end_offset(directory.path.name)
-            if end is not None:
-                high_watermark = end if not is_live or high_watermark is None else min(end, high_watermark)
-                is_live = True
-        return PartitionCheckpoints(
-            log_start_offset=saved.log_start_offsets.get(key),
-            high_watermark=high_watermark,
-            recovery_point=saved.recovery_points.get(key),
-            first_dirty_offset=saved.first_dirty_offsets.get(key),
-            live=is_live,
-            clean_shutdown=state.clean_shutdown,
-        )
+        return state.partition_checkpoints(directory, self._high_watermark)
 
     def topic_facts(self, directory: PartitionDir) -> TopicFacts:
         """Return what is known about the topic configuration of one of `partitions()`."""
@@ -348,58 +316,8 @@ class LogDir:
                 configs[directory.topic] = dict(facts.stored)
         return configs
 
-    def _choose(self, candidates: list[PartitionDir]) -> PartitionDir:
-        """Return the directory to read, if several contain the same partition."""
-        if len(candidates) == 1:
-            return candidates[0]
-        kinds = list(PartitionKind)
-        first_kind = min((directory.kind for directory in candidates), key=kinds.index)
-        by_path = {
-            os.path.realpath(directory.path): directory
-            for directory in reversed(candidates)
-            if directory.kind is first_kind
-        }
-        equals = list(reversed(by_path.values()))
-        if len(equals) == 1:
-            return equals[0]
-        ends = {directory: self._log_end_offset(directory) for directory in equals}
-        chosen = max(equals, key=ends.__getitem__)
-        others = [
-            f"{directory.path} (log end offset {end})"
-            for directory, end in ends.items()
-            if directory is not chosen
-        ]
-        logger.warning(
-            "%s-%d exists %d times: %s (log end offset %d) is read, not %s",
-            *(chosen.topic, chosen.partition, len(equals), chosen.path, ends[chosen], " or ".join(others)),
-        )
-        return chosen
-
     def _log_end_offset(self, directory: PartitionDir) -> int:
-        try:
-            return self._open(directory).log_end_offset
-        except KafkaLogError as error:  # if one copy cannot be opened, another one is read
-            logger.warning("%s", error)
-            return -1
-
-    def _empty_message(self) -> str:
-        names = sorted({directory.path.name for directory in self._ignored})
-        if self._skipped:
-            names += [f"{name} (not <topic>-<partition>)" for name in self._skipped]
-        if not names:
-            return "the log directory contains no partitions; use allow_empty=True to create topics in it"
-        return (
-            f"the log directory contains no partitions, only {join_names(names, 3)}; use include_deleted to "
-            "read -delete and -stray directories, or give the path of a single directory"
-        )
-
-    def _unknown_message(self, topic: str, partition: int) -> str:
-        topics = self.topics()
-        if topic in topics:
-            return f"topic {topic} has no partition {partition} here, but {join_names(topics[topic])}"
-        if any(directory.topic == topic for directory in self._ignored):
-            return f"topic {topic} exists only as -delete, -stray or -future directory; use include_deleted"
-        return f"there is no topic {topic}, but {join_names(topics)}"
+        return log_end_offset_of(directory, self.checkpoints(directory), self._max_batch_bytes)
 
     def _warn_of_several_clusters(self) -> None:
         properties = [state.meta_properties for state in self.directories if state.meta_properties]
@@ -410,16 +328,3 @@ class LogDir:
                 "treated as copies",
                 ", ".join(sorted(clusters)),
             )
-
-
-def _local_paths(path: PathLike | Iterable[PathLike], more_paths: Iterable[PathLike]) -> tuple[Path, ...]:
-    paths = tuple(map(local_path, path_list([*path_list(path), *more_paths])))
-    if not paths:
-        raise ValueError("path: expected at least one log directory or partition directory, found none")
-    return paths
-
-
-def _is_read(kind: PartitionKind, include_deleted: bool) -> bool:
-    if kind is PartitionKind.NORMAL:
-        return True
-    return include_deleted and kind is not PartitionKind.FUTURE

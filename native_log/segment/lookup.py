@@ -169,9 +169,14 @@ class SegmentLookup:
                 on_damage(damaged)
                 position = damaged.end_position
 
-    def find_offset(self, offset: int) -> OffsetLocation:
-        """Locate an offset (Kafka: FileRecords.searchForOffsetFromPosition)."""
-        first = self._find_first_batch(offset)
+    def find_offset(self, offset: int, after: OffsetLocation | None = None) -> OffsetLocation:
+        """Locate an offset (Kafka: FileRecords.searchForOffsetFromPosition).
+
+        Args:
+            offset: the offset.
+            after: the location of a lower offset, to search from there without the index.
+        """
+        first = self._find_first_batch(offset, after)
         batch, damaged, next_offset = first.batch, first.damaged, first.next_offset
         if batch is None:
             if damaged is not None and damaged.offset is not None and damaged.offset >= offset:
@@ -222,12 +227,15 @@ class SegmentLookup:
         # after a crash it may have entries of records that were lost.
         return batch["position"] if batch is not None and batch["maxTimestamp"] == below_ms else 0
 
-    def _find_first_batch(self, offset: int) -> _FirstBatch:
+    def _find_first_batch(self, offset: int, after: OffsetLocation | None = None) -> _FirstBatch:
         """Return the first batch with a last offset of at least `offset`."""
         damaged: list[DamagedRange] = []
-        start = self._search_start(lambda index: index.floor(offset))
-        next_offset = self._segment.base_offset
-        for scanned in self.batches(start, damaged.append, only_valid=True):
+        if after is None:
+            start, known_offset = self._search_start(lambda index: index.floor(offset)), None
+        else:
+            start, known_offset = after.position, after.next_offset
+        next_offset = max(self._segment.base_offset, known_offset or 0)
+        for scanned in self.batches(start, damaged.append, next_offset=known_offset, only_valid=True):
             if damaged and damaged[-1].offset is not None and damaged[-1].offset >= offset:
                 break
             index = first_at_least(scanned.batches, "lastOffset", offset)

@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from native_log.storage.local import CHUNK_BYTES, DataFile, Window, is_directory, is_file, read_file
+from native_log.storage.local import (
+    CHUNK_BYTES,
+    TICK_NS,
+    DataFile,
+    FileVersion,
+    Window,
+    file_version,
+    is_directory,
+    is_file,
+    read_file,
+)
 
-__all__ = ["CHUNK_BYTES", "DataFile", "Window", "is_directory", "is_file", "read_file"]
+__all__ = [
+    "CHUNK_BYTES",
+    "TICK_NS",
+    "DataFile",
+    "FileVersion",
+    "Window",
+    "file_version",
+    "is_directory",
+    "is_file",
+    "read_file",
+]

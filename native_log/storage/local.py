@@ -54,6 +54,28 @@ def is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+FileVersion = tuple[int, int, int]
+"""Inode number, size in bytes and modification time in ns."""
+
+TICK_NS = 20_000_000
+"""File systems take timestamps from the last clock tick, which is some milliseconds old."""
+
+
+def file_version(stat: os.stat_result, now_ns: int) -> FileVersion | None:
+    """Return a value that differs after the file or directory has changed.
+
+    Return None if its modification time is so recent that a later change may have the same clock tick. The
+    file then counts as changed whenever it is looked at.
+
+    Args:
+        stat: the state of the file or directory.
+        now_ns: the current time in epoch ns, taken before `stat`.
+    """
+    if now_ns - stat.st_mtime_ns <= TICK_NS:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
 class DataFile:
     """A file that is open for reading; a context manager.
 

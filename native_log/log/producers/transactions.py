@@ -85,7 +85,7 @@ def last_stable_offset(log: LocalLog) -> int:
     It is the first offset of the oldest transaction that is undecided below the high watermark: one that is
     open, or whose marker lies at or above the high watermark. If there is none, it is the high watermark.
     """
-    start, open_transactions = _initial_state(log)
+    start, open_transactions = initial_state(log)
     undecided = []
     for _, scanned in log.headers(start, lambda _: None):
         ended = open_transactions.apply(scanned.batches)
@@ -94,7 +94,7 @@ def last_stable_offset(log: LocalLog) -> int:
     return max(log.local_log_start_offset, min([log.high_watermark, *undecided]))
 
 
-def _initial_state(log: LocalLog) -> tuple[int, OpenTransactions]:
+def initial_state(log: LocalLog) -> tuple[int, OpenTransactions]:
     """Return the offset and the open transactions of the newest valid snapshot.
 
     If there is none, return the log start offset and no transactions. Snapshots above the high watermark are

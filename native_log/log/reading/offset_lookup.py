@@ -10,8 +10,12 @@ from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from native_log.log.local_log import LocalLog
     from native_log.log.segment_slices import SegmentId
+    from native_log.segment.lookup import OffsetLocation
+    from native_log.segment.segment import LogSegment
 
 
 def locate(log: LocalLog, start: int, end: int) -> tuple[tuple[SegmentSlice, ...], tuple[SegmentId, ...]]:
@@ -49,14 +53,34 @@ def _slices(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
         starts_within = index == first and start > segment.base_offset
         ends_within = index == last and max_offset is not None and end not in bases[index + 1 : index + 2]
         if end_position and (starts_within or ends_within):
-            with SegmentLookup(segment, end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
-                if starts_within:
-                    location = lookup.find_offset(start)
-                    start_position, next_offset = location.position, location.next_offset
-                if ends_within:
-                    end_position = lookup.find_offset(end).end_position
+            wanted = [
+                offset for offset, is_within in ((start, starts_within), (end, ends_within)) if is_within
+            ]
+            locations = find_locations(log, segment, wanted, window)
+            if starts_within:
+                start_position, next_offset = locations[start].position, locations[start].next_offset
+            if ends_within:
+                end_position = locations[end].end_position
         if start_position < end_position:
             slices.append(
                 SegmentSlice.of(segment, start_position, end_position, min_offset, max_offset, next_offset)
             )
     return slices
+
+
+def find_locations(
+    log: LocalLog, segment: LogSegment, offsets: Sequence[int], window: Window
+) -> dict[int, OffsetLocation]:
+    """Return the locations of ascending offsets in a segment.
+
+    The file is not opened if `log.locations` knows all of them.
+    """
+    cache, end_position = log.locations, log.end_position(segment)
+    if cache is not None:
+        known = {offset: location for offset in offsets if (location := cache.get(segment, offset))}
+        if len(known) == len(offsets):
+            return known
+    with SegmentLookup(segment, end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
+        if cache is None:
+            return {offset: lookup.find_offset(offset) for offset in offsets}
+        return {offset: cache.find(lookup, segment, offset, end_position) for offset in offsets}

@@ -1,0 +1,9 @@
+"""Logs that are kept up to date while a broker writes to them, without being opened again.
+
+| module | contents |
+|---|---|
+| live_log | LiveLog: one partition directory that is refreshed in place |
+| divergence | find the offset from which a log was truncated and written again |
+| tail_marks | remember the last batches that were seen, to notice that a file was rewritten |
+| stable_offset | the last stable offset, from the batch headers that are new |
+"""

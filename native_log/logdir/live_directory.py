@@ -1,0 +1,96 @@
+"""The state of one log directory, kept up to date: its checkpoints, its lock, and the partitions in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.lock import lock_holder
+from native_log.checkpoints.offset_checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    read_offset_checkpoint,
+)
+from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
+from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
+from native_log.logdir.directory_state import DirectoryState
+from native_log.storage import file_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from native_log.checkpoints.offset_checkpoints import OffsetCheckpoints
+    from native_log.storage import FileVersion
+
+_FIELDS = {
+    REPLICATION_OFFSET_CHECKPOINT: "high_watermarks",
+    LOG_START_OFFSET_CHECKPOINT: "log_start_offsets",
+}
+"""The checkpoint files that change what can be read, and their fields in OffsetCheckpoints."""
+
+
+class LiveDirectory:
+    """The state of one log directory, which `refresh` brings up to date.
+
+    Attributes:
+        state: the state when it was last refreshed. Recovery points and first dirty offsets are those of the
+            time when the object was created.
+    """
+
+    def __init__(self, path: Path, now_ns: Callable[[], int]) -> None:
+        """Read the state of the log directory `path`. Raises KafkaLogError, OSError."""
+        self._now_ns = now_ns
+        self._root_version: FileVersion | None = None
+        # The versions are taken before the files are read, so that a later change is noticed.
+        self._versions = {name: self._version(path / name) for name in _FIELDS}
+        self.state = DirectoryState.read(path)
+
+    def refresh(self) -> bool:
+        """Bring the state up to date, and return whether it has changed.
+
+        The lock is queried. Files are read only if they have changed. Raises FileNotFoundError if the
+        directory does not exist any more; KafkaLogError; OSError.
+        """
+        before, path = self.state, self.state.path
+        state = replace(before, lock_holder=lock_holder(path), checkpoints=self._checkpoints())
+        root = self._version(path)
+        if root is None or root != self._root_version or before.unfinished is not None:
+            state = replace(
+                state,
+                has_high_watermarks=(path / REPLICATION_OFFSET_CHECKPOINT).exists(),
+                clean_shutdown=(path / CLEAN_SHUTDOWN_FILE).exists(),
+                unfinished=WriteIntent.read(path),
+            )
+            self._root_version = root
+        if state == before:
+            return False
+        self.state = state
+        return True
+
+    def refresh_unfinished(self) -> bool:
+        """Look for a write that began after the last refresh, and return whether there is one.
+
+        The logs that were refreshed in between may contain a part of it.
+        """
+        path = self.state.path
+        if self.state.unfinished is not None or not (path / WRITE_INTENT).exists():
+            return False
+        self.state = replace(self.state, unfinished=WriteIntent.read(path))
+        return True
+
+    def _checkpoints(self) -> OffsetCheckpoints:
+        checkpoints, path = self.state.checkpoints, self.state.path
+        for name, field in _FIELDS.items():
+            version = self._version(path / name)
+            if version is None or version != self._versions[name]:
+                checkpoints = replace(checkpoints, **{field: read_offset_checkpoint(path / name)})
+                self._versions[name] = version
+        return checkpoints
+
+    def _version(self, path: Path) -> FileVersion | None:
+        now_ns = self._now_ns()
+        try:
+            return file_version(path.stat(), now_ns)
+        except FileNotFoundError:
+            return None
