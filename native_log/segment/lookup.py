@@ -215,6 +215,32 @@ class SegmentLookup:
             previous_end = scanned.next_offset
         return None
 
+    def find_boundary_before(self, position: int) -> BatchBoundary | None:
+        """Return the last boundary between two batches at or before byte `position`.
+
+        None if there is none after the last damaged bytes before `position`.
+        """
+        start = self._search_start(lambda index: index.floor_of_position(position))
+        boundary, previous_end = None, None
+        for scanned in self.batches(start, lambda _: None, only_valid=True):
+            count = scanned.batches.num_rows
+            later = first_at_least(scanned.batches, "position", position + 1)
+            if before := count if later is None else later:
+                batch = row(scanned.batches, before - 1)
+                if before > 1:
+                    previous_end = int64s(scanned.batches, "lastOffset")[before - 2] + 1
+                offset = previous_end if batch["baseOffset"] is None else batch["baseOffset"]
+                next_offset = max(self._segment.base_offset, previous_end or 0)
+                boundary = None if offset is None else BatchBoundary(batch["position"], offset, next_offset)
+            if later is not None:
+                break
+            previous_end = scanned.next_offset
+            if scanned.position <= position and scanned.damage is None and previous_end is not None:
+                boundary = BatchBoundary(scanned.position, previous_end, previous_end)
+            elif scanned.damage is not None:
+                boundary = None
+        return boundary
+
     def find_timestamp(self, timestamp_ms: int) -> int:
         """Return the position of a batch such that all batches before it have lower timestamps."""
         index = self._segment.load_time_index()

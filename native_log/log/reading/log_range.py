@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from native_log.log.reading.reader import DEFAULT_MAX_BYTES, Reader
-from native_log.log.reading.split import split_by_bytes, split_by_offsets
+from native_log.log.reading.split import first_batches, split_by_bytes, split_by_offsets
 from native_log.log.segment_slices import SlicedRange
 from native_log.records import RECORD_SCHEMA
 
@@ -48,6 +48,13 @@ class LogRange(SlicedRange):
         Offsets that are not inside the range are ignored.
         """
         return split_by_offsets(self, offsets)
+
+    def first_batches(self, max_bytes: int) -> LogRange:
+        """Return the longest range of whole batches from the start with at most `max_bytes` bytes.
+
+        It has at least one batch, which may be larger.
+        """
+        return first_batches(self, max_bytes)
 
     def read(
         self,

@@ -54,6 +54,29 @@ def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
     return [*parts, rest]
 
 
+def first_batches(range: Range, max_bytes: int) -> Range:
+    """Return the first batches of a range. See LogRange.first_batches."""
+    left = max_bytes
+    with _Lookups(range) as lookups:
+        for index, part in enumerate(range.slices):
+            if part.size_bytes <= left:
+                left -= part.size_bytes
+                continue
+            lookup = lookups.of(part)
+            boundary = lookup.find_boundary_before(part.start_position + left)
+            if boundary is None or boundary.position <= part.start_position:
+                if index:
+                    return replace(range, end_offset=part.base_offset, slices=range.slices[:index])
+                boundary = lookup.find_boundary(part.start_position + 1)
+            if boundary is None or boundary.position >= part.end_position:
+                following = range.slices[index + 1 : index + 2]
+                end_offset = following[0].base_offset if following else range.end_offset
+                return replace(range, end_offset=end_offset, slices=range.slices[: index + 1])
+            cut = replace(part, end_position=boundary.position)
+            return replace(range, end_offset=boundary.offset, slices=(*range.slices[:index], cut))
+    return range
+
+
 def _behind(range: Range, offset: int, left: list[SegmentSlice], right: list[SegmentSlice]) -> Range:
     passed = dict.fromkeys((*range.earlier, *(segment_slice.segment_id for segment_slice in left)))
     return replace(range, start_offset=offset, slices=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
