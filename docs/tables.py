@@ -13,7 +13,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafkalog_spark.options.names import BROKER_OPTIONS, KAFKA_SOURCE_OPTIONS, KAFKALOG_OPTIONS
+from kafkalog_spark.options.names import (
+    BROKER_OPTIONS,
+    KAFKA_SOURCE_OPTIONS,
+    KAFKALOG_OPTIONS,
+    STREAM_OPTIONS,
+)
 from kafkalog_spark.options.producer import EFFECTIVE_OPTIONS, PRODUCER_OPTIONS, REJECTED_OPTIONS
 from kafkalog_spark.options.read import UNSUPPORTED
 from kafkalog_spark.options.write import SINK_OPTIONS
@@ -109,6 +114,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ignored-read-options": lambda: _names((*BROKER_OPTIONS, "kafka.*")),
     "unsupported-read-options": _unsupported_read_options,
     "kafkalog-options": lambda: _options(KAFKALOG_OPTIONS),
+    "stream-options": lambda: _options(STREAM_OPTIONS),
     "sink-options": lambda: _options(SINK_OPTIONS),
     "producer-options": lambda: _options(EFFECTIVE_OPTIONS),
     "ignored-producer-options": _ignored_producer_options,

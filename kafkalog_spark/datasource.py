@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -18,8 +24,8 @@ if TYPE_CHECKING:
 class KafkaLogDataSource(DataSource):
     """Kafka log directories as a table: `spark.read.format("kafkalog").load("/var/kafka-logs")`.
 
-    Supports batch reads, batch writes and streaming writes. Writes append. For the options see
-    kafkalog_spark.options.read and kafkalog_spark.options.write.
+    Supports batch and streaming reads and writes. Writes append. For the options see
+    kafkalog_spark.options.read, stream and write.
 
     Spark finds the source by name where the package is installed. In a session that looked for data sources
     before that, `spark.dataSource.register(KafkaLogDataSource)` registers it.
@@ -45,23 +51,17 @@ class KafkaLogDataSource(DataSource):
 
         options = self._read_options or self._parse_read_options()
         # Called for its errors: load() fails if a path or a topic does not exist.
-        partitions_to_read(options, open_log_dir(options))
+        # A stream may start before there are any partitions.
+        partitions_to_read(options, open_log_dir(options, allow_empty=True))
         schema = default_schema(options)
         return add_options(schema, self.options) if is_catalog_table(self.options) else ddl(schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from kafkalog_spark.errors import OptionError
-        from kafkalog_spark.options.catalog_tables import stored_options
+        from kafkalog_spark.read.offsets import check_batch_start
         from kafkalog_spark.views import VIEWS
 
-        table_options = stored_options(schema)
-        if not self.options and not table_options:
-            raise OptionError(
-                "no path is given. If this is a table: Spark does not pass on the OPTIONS of a table whose "
-                "columns are declared; remove the columns from CREATE TABLE, and select them with the option "
-                "columns"
-            )
-        options = self._read_options or self._parse_read_options(**table_options)
+        options = self._read_options or self._parse_read_options(**self._table_options(schema))
+        check_batch_start(options.start)
         if options.view in VIEWS:
             from kafkalog_spark.views.reader import ViewReader
 
@@ -69,6 +69,27 @@ class KafkaLogDataSource(DataSource):
         from kafkalog_spark.read.batch import KafkaLogReader
 
         return KafkaLogReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from kafkalog_spark.options.stream import parse_stream_options
+        from kafkalog_spark.read.stream import KafkaLogStreamReader
+
+        options = {**self._table_options(schema), **self.options}
+        return KafkaLogStreamReader(parse_stream_options(options), schema)
+
+    def _table_options(self, schema: StructType) -> dict[str, str]:
+        """Return the options of the catalog table that is read; none if it is not a table."""
+        from kafkalog_spark.errors import OptionError
+        from kafkalog_spark.options.catalog_tables import stored_options
+
+        options = stored_options(schema)
+        if not self.options and not options:
+            raise OptionError(
+                "no path is given. If this is a table: Spark does not pass on the OPTIONS of a table whose "
+                "columns are declared; remove the columns from CREATE TABLE, and select them with the option "
+                "columns"
+            )
+        return options
 
     def _parse_read_options(self, **table_options: str) -> ReadOptions:
         from kafkalog_spark.options.read import parse_read_options
@@ -111,9 +132,6 @@ class KafkaLogDataSource(DataSource):
                 "'/data/kafka-logs', 'topic' = 'orders') SELECT ..., or df.writeTo('t').option('path', ...)"
             )
         return WritePlan.begin(parse_write_options(self.options), schema, stream)
-
-    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        raise NotImplementedError("kafkalog cannot be read as a stream yet; use spark.read")
 
 
 def _may_be_write(options: MutableMapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyspark
 
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.views import VIEWS
@@ -130,6 +131,15 @@ class Projection:
                 raise KafkaLogError(f"column {field.name} is declared NOT NULL but contains nulls")
             arrays.append(array if array.type == field.type else array.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def record_projection(schema: StructType) -> Projection:
+    """Return the projection of records to the columns of Spark's schema. Raises OptionError."""
+    if not schema.fields and pyspark.__version__.startswith("4.0."):
+        raise OptionError(
+            "Spark 4.0 loses the rows of a read without columns; select a column such as offset"
+        )
+    return Projection.of(schema, RECORDS)
 
 
 def _arrow_field(field: StructField) -> pa.Field:

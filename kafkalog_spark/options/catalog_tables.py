@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from kafkalog_spark.options.names import KAFKA_SOURCE_OPTIONS, KAFKALOG_OPTIONS
+from kafkalog_spark.options.names import KAFKA_SOURCE_OPTIONS, KAFKALOG_OPTIONS, STREAM_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA_KEY = "kafkalog.options"
-_STORED = {name.lower() for name in (*KAFKA_SOURCE_OPTIONS, *KAFKALOG_OPTIONS, "location")}
+_STORED = {name.lower() for name in (*KAFKA_SOURCE_OPTIONS, *KAFKALOG_OPTIONS, *STREAM_OPTIONS, "location")}
 
 
 def is_catalog_table(options: Mapping[str, str]) -> bool:

@@ -28,8 +28,8 @@ KAFKA_SOURCE_OPTIONS = {
     "assign": Option("", 'the partitions to read, such as `{"orders":[0,1]}`'),
     "startingOffsets": Option(
         "earliest",
-        'where to start: `earliest`, or an offset for each partition, such as `{"orders":{"0":23,"1":-2}}`; '
-        "-2 means earliest",
+        "where to start: `earliest`, or an offset for each partition, such as "
+        '`{"orders":{"0":23,"1":-2}}`; -2 means earliest; streams also have `latest` or -1, their default',
     ),
     "startingTimestamp": Option(
         "",
@@ -55,9 +55,6 @@ KAFKA_SOURCE_OPTIONS = {
         "true", "whether offsets that are no longer in the log are an error; otherwise a warning"
     ),
     "includeHeaders": Option("false", "whether to add the column `headers`"),
-    "maxOffsetsPerTrigger": Option("", "for streams; checked, but without effect in a batch query"),
-    "minOffsetsPerTrigger": Option("", "for streams; checked, but without effect in a batch query"),
-    "maxTriggerDelay": Option("", "for streams; without effect in a batch query"),
     "kafka.isolation.level": Option(
         "read_uncommitted",
         "`read_committed` leaves out records of aborted transactions, and ends before the first open one",
@@ -92,7 +89,26 @@ KAFKALOG_OPTIONS = {
 }
 """Options that Spark's kafka source does not have."""
 
-READ_OPTIONS = {name.lower(): name for name in (*KAFKA_SOURCE_OPTIONS, *BROKER_OPTIONS, *KAFKALOG_OPTIONS)}
+STREAM_OPTIONS = {
+    "maxOffsetsPerTrigger": Option(
+        "",
+        "about how many offsets a trigger reads, divided among partitions in proportion to backlogs",
+    ),
+    "maxBytesPerTrigger": Option(
+        "", "about how many bytes of the logs a trigger reads: whole batches, at least one"
+    ),
+    "minOffsetsPerTrigger": Option("", "how many new offsets a trigger waits for"),
+    "maxTriggerDelay": Option("15m", "how long a trigger waits for them"),
+    "offsetStateLocation": Option(
+        "", "a folder that keeps [where the query started](streaming.md#where-a-stream-starts)"
+    ),
+}
+"""Options of streams. In a batch read they have no effect."""
+
+READ_OPTIONS = {
+    name.lower(): name
+    for name in (*KAFKA_SOURCE_OPTIONS, *BROKER_OPTIONS, *KAFKALOG_OPTIONS, *STREAM_OPTIONS)
+}
 """All names by lower-case name."""
 
 

@@ -29,7 +29,8 @@ from kafkalog_spark.read.offsets import (
     SpecificOffsets,
     SpecificTimestamps,
     Strategy,
-    check_batch_limits,
+    check_batch_start,
+    check_limits,
 )
 from kafkalog_spark.views import VIEWS
 
@@ -39,7 +40,10 @@ if TYPE_CHECKING:
     from native_log.arguments import HighWatermark, IsolationLevel, Mode
 
 
+_EARLIEST = Earliest()
 SELECTION_OPTIONS = ("subscribe", "subscribePattern", "assign")
+ENDING_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+"""Options that a stream does not have."""
 UNSUPPORTED = {
     "kafka.auto.offset.reset": "use startingOffsets to say where the read starts",
     "kafka.key.deserializer": "keys are read as bytes; use DataFrame operations to deserialize them",
@@ -83,10 +87,15 @@ class ReadOptions:
     max_batch_bytes: int
 
 
-def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
+def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLIEST) -> ReadOptions:
     """Parse the read options. The case of names does not matter.
 
     Unknown options are ignored, because catalog tables add their own, unless they look like misspellings.
+    A start at latest is accepted, because Spark does not tell a data source at load() whether the query is a
+    stream: a batch read must call check_batch_start.
+
+    Args:
+        default_start: where to start if no option says it.
 
     Raises:
         OptionError: an option or a combination of options is invalid.
@@ -94,7 +103,7 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
     raw = RawOptions(options)
     raw.check_spelling()
     _reject_unsupported(raw)
-    start = _parse_limit(raw, "starting", Earliest())
+    start = _parse_limit(raw, "starting", default_start)
     end = _parse_limit(raw, "ending", Latest())
     parsed = ReadOptions(
         paths=raw.paths(),
@@ -117,7 +126,9 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
         high_watermark=raw.choice("highWatermark", "auto", "ignore", "checkpoint"),
         max_batch_bytes=raw.size_bytes("maxBatchBytes", 256 << 20),
     )
-    check_batch_limits(start, end)
+    check_limits(start, end)
+    if parsed.view != "records" or any(raw.get(name) is not None for name in ENDING_OPTIONS):
+        check_batch_start(start)
     _check_trigger_limits(raw)
     return parsed
 
@@ -206,7 +217,7 @@ def _parse_view(raw: RawOptions) -> str:
 
 
 def _check_trigger_limits(raw: RawOptions) -> None:
-    """Compare the limits of streaming triggers. Spark checks only this in a batch read."""
+    """Compare the limits of triggers. Of the options for streams, Spark checks only this at load()."""
     if raw.get("minOffsetsPerTrigger") is None or raw.get("maxOffsetsPerTrigger") is None:
         return
     least, most = raw.long("minOffsetsPerTrigger"), raw.long("maxOffsetsPerTrigger")

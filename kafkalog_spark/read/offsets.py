@@ -91,20 +91,31 @@ class OffsetRange:
         return OffsetRange(self.topic, self.partition, start, max(start, min(self.end, available.end)))
 
 
-def check_batch_limits(start: Limit, end: Limit) -> None:
-    """Raise OptionError for limits that a batch read cannot have. This needs no log."""
+def check_batch_start(start: Limit) -> None:
+    """Raise OptionError for a start that only a stream can have. This needs no log."""
     if isinstance(start, Latest):
         raise OptionError(
             "startingOffsets: a batch query cannot start at latest, because it would read nothing"
         )
+    if isinstance(start, SpecificOffsets):
+        for partition, offset in start.offsets.items():
+            if offset == LATEST:
+                raise OptionError(f"startingOffsets: {partition} cannot be latest (-1) in a batch query")
+
+
+def check_limits(start: Limit, end: Limit) -> None:
+    """Raise OptionError for limits that no query can have. This needs no log."""
     if isinstance(end, Earliest):
         raise OptionError(
             "endingOffsets: a batch query cannot end at earliest, because it would read nothing"
         )
     if isinstance(start, SpecificOffsets):
-        _check_specific("startingOffsets", start, {LATEST: "latest (-1)"}, EARLIEST)
+        _check_specific("startingOffsets", start)
     if isinstance(end, SpecificOffsets):
-        _check_specific("endingOffsets", end, {EARLIEST: "earliest (-2)"}, LATEST)
+        for partition, offset in end.offsets.items():
+            if offset == EARLIEST:
+                raise OptionError(f"endingOffsets: {partition} cannot be earliest (-2) in a batch query")
+        _check_specific("endingOffsets", end)
     if isinstance(start, SpecificOffsets) and isinstance(end, SpecificOffsets):
         _check_pair(start.offsets, end.offsets, "offset")
     if isinstance(start, SpecificTimestamps) and isinstance(end, SpecificTimestamps):
@@ -120,14 +131,12 @@ def check_batch_limits(start: Limit, end: Limit) -> None:
         )
 
 
-def _check_specific(option: str, limit: SpecificOffsets, invalid: Mapping[int, str], special: int) -> None:
+def _check_specific(option: str, limit: SpecificOffsets) -> None:
     for partition, offset in limit.offsets.items():
-        if offset in invalid:
-            raise OptionError(f"{option}: {partition} cannot be {invalid[offset]} in a batch query")
-        if offset < 0 and offset != special:
+        if offset < EARLIEST:
             raise OptionError(
-                f"{option}: {partition}: expected an offset of at least 0, or {special} "
-                f"({'earliest' if special == EARLIEST else 'latest'}), found {offset}"
+                f"{option}: {partition}: expected an offset of at least 0, {LATEST} (latest) or {EARLIEST} "
+                f"(earliest), found {offset}"
             )
 
 
@@ -136,7 +145,7 @@ def _check_pair(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition
         raise OptionError(
             "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET: the starting and the ending "
             "option must name the same partitions; only one of them names "
-            f" {_names(start.keys() ^ end.keys())}"
+            f" {partition_names(start.keys() ^ end.keys())}"
         )
     for partition, first in start.items():
         if first >= 0 and end[partition] >= 0 and first > end[partition]:
@@ -164,9 +173,19 @@ def resolve(
         OptionError: the options name other partitions than `available`, or no record is at or after a
             starting timestamp and the strategy is "error".
     """
-    starts = _offsets(start, strategy, available, offset_for_timestamp, starting=True)
+    starts = resolve_starts(start, strategy, available, offset_for_timestamp)
     ends = _offsets(end, strategy, available, offset_for_timestamp, starting=False)
     return [OffsetRange(*tp, starts[tp], ends[tp]) for tp in available]
+
+
+def resolve_starts(
+    start: Limit,
+    strategy: Strategy,
+    available: Mapping[TopicPartition, OffsetRange],
+    offset_for_timestamp: Callable[[TopicPartition, int], int | None],
+) -> dict[TopicPartition, int]:
+    """Return the starting offset of each partition. Arguments and errors are as for resolve."""
+    return _offsets(start, strategy, available, offset_for_timestamp, starting=True)
 
 
 def _offsets(
@@ -230,15 +249,16 @@ def _check_partitions(
             f"KAFKA_{'START' if starting else 'END'}_OFFSET" if what == "offset" else "KAFKA_TIMESTAMP_OFFSET"
         )
         missing, unknown = set(assigned) - set(named), set(named) - set(assigned)
-        details = [f"missing: {_names(missing)}"] if missing else []
-        details += [f"not read: {_names(unknown)}"] if unknown else []
+        details = [f"missing: {partition_names(missing)}"] if missing else []
+        details += [f"not read: {partition_names(unknown)}"] if unknown else []
         raise OptionError(
             f"{condition}_DOES_NOT_MATCH_ASSIGNED: the {'starting' if starting else 'ending'} {what}s "
             f"do not match the partitions that are read ({'; '.join(details)}); name exactly these partitions"
         )
 
 
-def _names(partitions: Collection[TopicPartition], max_names: int = 10) -> str:
+def partition_names(partitions: Collection[TopicPartition], max_names: int = 10) -> str:
+    """Join the names with commas. If there are more than `max_names`, give the number of the others."""
     shown = ", ".join(map(str, sorted(partitions)[:max_names]))
     return shown if len(partitions) <= max_names else f"{shown} and {len(partitions) - max_names} more"
 

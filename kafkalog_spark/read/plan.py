@@ -8,7 +8,6 @@ import glob
 import logging
 import os
 from contextlib import contextmanager
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kafkalog_spark.options.topics import select_partitions
@@ -20,46 +19,50 @@ from kafkalog_spark.read.offsets import (
     resolve,
     starts_at_earliest,
 )
-from kafkalog_spark.read.splits import (
-    FILE_COST_BYTES,
-    PACK_BYTES,
-    cut,
-    divide_ranges,
-    needs_division,
-    pack,
-    target_bytes,
-)
+from kafkalog_spark.read.tasks import plan_tasks
 from native_log.logdir import INTERNAL_TOPICS, LogDir
 from native_log.logdir.discovery import local_path
-from native_log.system import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafkalog_spark.options.offset_json import TopicPartition
     from kafkalog_spark.options.read import ReadOptions
     from native_log.arguments import Mode
     from native_log.log import LogRange, PartitionLog
+    from native_log.logdir.live_logdir import LiveLogDir
 
 logger = logging.getLogger(__name__)
 
 
-def open_log_dir(options: ReadOptions) -> LogDir:
+def open_log_dir(options: ReadOptions, *, allow_empty: bool = False) -> LogDir:
     """Open the log directories of the options. Wildcards in paths are expanded.
+
+    Args:
+        options: the read options.
+        allow_empty: see LogDir.
 
     Raises:
         FileNotFoundError: no directory matches a path with wildcards.
     """
     return LogDir(
-        [directory for path in options.paths for directory in _expand_wildcards(path)],
+        expand_wildcards(options.paths),
         include_deleted=options.include_deleted,
         high_watermark=options.high_watermark,
         max_batch_bytes=options.max_batch_bytes,
+        allow_empty=allow_empty,
     )
 
 
-def _expand_wildcards(path: str) -> list[str]:
-    """Return the directories that match a path with wildcards, as in Spark's file sources."""
+def expand_wildcards(paths: Iterable[str]) -> list[str]:
+    """Return the directories that match paths with wildcards, as in Spark's file sources.
+
+    Raises FileNotFoundError if no directory matches a path.
+    """
+    return [directory for path in paths for directory in _matching_directories(path)]
+
+
+def _matching_directories(path: str) -> list[str]:
     if not glob.has_magic(path) or os.path.exists(path):  # noqa: PTH110  (a name may contain brackets)
         return [path]
     pattern = str(local_path(path))
@@ -69,7 +72,7 @@ def _expand_wildcards(path: str) -> list[str]:
     return directories
 
 
-def partitions_to_read(options: ReadOptions, log_dir: LogDir) -> list[TopicPartition]:
+def partitions_to_read(options: ReadOptions, log_dir: LogDir | LiveLogDir) -> list[TopicPartition]:
     """Return the partitions that the topic options select, sorted.
 
     Raises:
@@ -117,14 +120,7 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
     }
     available = {tp: OffsetRange(*tp, r.start_offset, r.end_offset) for tp, r in whole_logs.items()}
 
-    def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
-        if timestamp_ms == MAX_TIMESTAMP:
-            timestamp_ms = _max_timestamp_ms(logs[tp], options.mode)
-        return logs[tp].offset_for_timestamp(
-            timestamp_ms, isolation_level=options.isolation_level, mode=options.mode
-        )
-
-    requested = resolve(options.start, options.end, options.strategy, available, offset_for_timestamp)
+    requested = resolve(options.start, options.end, options.strategy, available, offset_lookup(options, logs))
     if options.min_partitions is None or options.min_partitions <= len(requested):
         check_not_reversed(requested)  # otherwise Spark drops reversed ranges when it divides the others
     for r in requested:
@@ -142,26 +138,22 @@ def plan_splits(options: ReadOptions) -> list[list[LogRange]]:
             located[tp] = whole_logs[tp]
         elif part.size > 0:
             located[tp] = logs[tp].range(part.start, part.end, isolation_level=options.isolation_level)
-    max_bytes = target_bytes(
-        (r.size_bytes for r in located.values()), options.max_bytes_per_partition, available_cores()
-    )
-    # The newest record of a key is known only after the whole range was read.
-    stays_whole = options.view == "latest"
-    splits = {
-        tp: [r] if stays_whole or r.size_bytes <= max_bytes else r.split(max_bytes)
-        for tp, r in located.items()
-    }
-    if options.min_partitions is None and options.max_records_per_partition is None:
-        return pack(
-            (split for parts in splits.values() for split in parts),
-            lambda split: split.size_bytes + FILE_COST_BYTES * len(split.slices),
-            min(max_bytes, PACK_BYTES),
+    return plan_tasks(options, requested, located)
+
+
+def offset_lookup(
+    options: ReadOptions, logs: Mapping[TopicPartition, PartitionLog]
+) -> Callable[[TopicPartition, int], int | None]:
+    """Return a function that finds the first offset of a partition with at least a timestamp (epoch ms)."""
+
+    def offset_for_timestamp(tp: TopicPartition, timestamp_ms: int) -> int | None:
+        if timestamp_ms == MAX_TIMESTAMP:
+            timestamp_ms = _max_timestamp_ms(logs[tp], options.mode)
+        return logs[tp].offset_for_timestamp(
+            timestamp_ms, isolation_level=options.isolation_level, mode=options.mode
         )
-    cuts = {tp: [split.start_offset for split in parts[1:]] for tp, parts in splits.items()}
-    ranges = [part for r in requested for part in cut(r, cuts.get(r.topic_partition, ()))]
-    if needs_division(ranges, options.min_partitions, options.max_records_per_partition):
-        ranges = divide_ranges(ranges, options.min_partitions, options.max_records_per_partition)
-    return _locate_ranges(located, ranges)
+
+    return offset_for_timestamp
 
 
 def _max_timestamp_ms(log: PartitionLog, mode: Mode) -> int:
@@ -169,21 +161,3 @@ def _max_timestamp_ms(log: PartitionLog, mode: Mode) -> int:
 
     timestamps = [pc.max(batch.column("maxTimestamp")).as_py() for batch in log.batches(mode=mode)]
     return max(timestamps, default=0)
-
-
-def _locate_ranges(
-    located: Mapping[TopicPartition, LogRange], ranges: Iterable[OffsetRange]
-) -> list[list[LogRange]]:
-    """Return a task for each range: one log range, or none if the log has no such offsets."""
-    tasks: list[list[LogRange]] = []
-    for tp, group in groupby(ranges, key=lambda r: r.topic_partition):
-        whole = located.get(tp)
-        if whole is None:
-            tasks += [[] for _ in group]
-            continue
-        available = OffsetRange(tp.topic, tp.partition, whole.start_offset, whole.end_offset)
-        parts = [r.intersection(available) for r in group]
-        splits = whole.split_at([part.start for part in parts if part.size > 0])
-        by_start = {split.start_offset: split for split in splits}
-        tasks += [[by_start[part.start]] if part.size > 0 else [] for part in parts]
-    return tasks

@@ -9,10 +9,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafkalog_spark.errors import OptionError, visibility_check
 from kafkalog_spark.partitions import OpenablePartition
-from kafkalog_spark.read.batch import merge_small_batches
 from kafkalog_spark.read.offsets import Earliest, Latest
 from kafkalog_spark.read.plan import open_log_dir, partitions_to_read
 from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
+from kafkalog_spark.read.tasks import merge_small_batches
 from kafkalog_spark.schema import Projection
 from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.rows import PartitionScan

@@ -13,7 +13,6 @@ of falling back.
 - `find_batch(buffer, start)`: where the next whole batch begins after damaged bytes.
 - `encode(records, options)`: Arrow records, or some of their rows, as batches sized like those of Kafka's
   producer.
-- `BatchBuilder`, `encode_builders(builders, options)`: batches built record by record.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: set the offsets and the leader epoch of encoded batches.
 - `write_prefixes(descriptor, batches)`: the same in an open file.
@@ -57,7 +56,6 @@ if _wanted not in ("", "reference", "required"):
 if _wanted != "reference":
     try:
         from native_log.records.kernel import (
-            BatchBuilder,
             BatchHeaders,
             KeyBuckets,
             OffsetMap,
@@ -66,7 +64,6 @@ if _wanted != "reference":
             decode,
             decode_file,
             encode,
-            encode_builders,
             find_batch,
             merge,
             murmur2,
@@ -89,7 +86,6 @@ if _wanted != "reference":
 
 if IMPLEMENTATION == "reference":
     from native_log.records.reference import (  # type: ignore[assignment]
-        BatchBuilder,
         BatchHeaders,
         KeyBuckets,
         OffsetMap,
@@ -98,7 +94,6 @@ if IMPLEMENTATION == "reference":
         decode,
         decode_file,
         encode,
-        encode_builders,
         find_batch,
         merge,
         murmur2,
@@ -118,7 +113,6 @@ __all__ = [
     "IMPLEMENTATION",
     "MAX_BATCH_BYTES",
     "RECORD_SCHEMA",
-    "BatchBuilder",
     "BatchHeaders",
     "Damage",
     "DecodeOptions",
@@ -140,7 +134,6 @@ __all__ = [
     "decode",
     "decode_file",
     "encode",
-    "encode_builders",
     "encode_marker",
     "find_batch",
     "merge",

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 from markdown_blocks import ROOT
 
-from kafkalog_spark.options.names import KAFKA_SOURCE_OPTIONS, KAFKALOG_OPTIONS, READ_OPTIONS
+from kafkalog_spark.options.names import (
+    KAFKA_SOURCE_OPTIONS,
+    KAFKALOG_OPTIONS,
+    READ_OPTIONS,
+    STREAM_OPTIONS,
+)
 from kafkalog_spark.options.producer import EFFECTIVE_OPTIONS, PRODUCER_OPTIONS, REJECTED_OPTIONS
 from kafkalog_spark.options.read import parse_read_options
+from kafkalog_spark.options.stream import parse_stream_options
 from kafkalog_spark.options.write import SINK_OPTIONS, parse_write_options
 from kafkalog_spark.schema import RECORDS
 from kafkalog_spark.views import VIEWS
@@ -43,7 +49,9 @@ def test_every_table_is_in_a_page(tables: ModuleType) -> None:
 
 
 def test_every_option_is_in_a_page() -> None:
-    read, write = ((ROOT / "docs" / f"spark-{page}.md").read_text() for page in ("read", "write"))
+    pages = ("spark-read", "streaming", "spark-write")
+    read, stream, write = ((ROOT / "docs" / f"{page}.md").read_text() for page in pages)
+    read += stream
     assert {name for name in READ_OPTIONS.values() if f"`{name}`" not in read} == set()
     assert {name for name in (*SINK_OPTIONS, *PRODUCER_OPTIONS) if f"`{name}`" not in write} == set()
 
@@ -70,6 +78,13 @@ def test_the_default_of_a_read_option_has_no_effect(name: str) -> None:
     default = {**KAFKA_SOURCE_OPTIONS, **KAFKALOG_OPTIONS}[name].default
     if default:
         assert parse_read_options({**PATH, name: default}) == parse_read_options(PATH)
+
+
+@pytest.mark.parametrize("name", STREAM_OPTIONS)
+def test_the_default_of_a_stream_option_has_no_effect(name: str) -> None:
+    default = STREAM_OPTIONS[name].default
+    if default:
+        assert parse_stream_options({**PATH, name: default}) == parse_stream_options(PATH)
 
 
 @pytest.mark.parametrize("name", [*SINK_OPTIONS, *EFFECTIVE_OPTIONS])

@@ -25,7 +25,7 @@ from pyspark.version import __version__ as spark_version
 
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
-from kafkalog_spark.read.batch import SMALL_BYTES, merge_small_batches
+from kafkalog_spark.read.tasks import SMALL_BYTES, merge_small_batches
 from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
 from native_log.errors import CorruptRecordError, KafkaLogError
 

@@ -199,17 +199,18 @@ def test_offsets() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"startingOffsets": "latest"}, "cannot start at latest"),
+        ({"startingOffsets": "latest", "endingOffsets": "latest"}, "cannot start at latest"),
+        ({"startingOffsets": "latest", "view": "batches"}, "cannot start at latest"),
         ({"endingOffsets": "earliest"}, "cannot end at earliest"),
-        ({"startingOffsets": '{"t":{"0":-1}}'}, "t-0 cannot be latest"),
+        ({"startingOffsets": '{"t":{"0":-1}}', "endingTimestamp": "7"}, "t-0 cannot be latest"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "t-0 cannot be earliest"),
         (
             {"startingOffsets": '{"t":{"0":-3}}'},
-            "t-0: expected an offset of at least 0, or -2 (earliest), found -3",
+            "t-0: expected an offset of at least 0, -1 (latest) or -2 (earliest), found -3",
         ),
         (
             {"endingOffsets": '{"t":{"0":-3}}'},
-            "t-0: expected an offset of at least 0, or -1 (latest), found -3",
+            "t-0: expected an offset of at least 0, -1 (latest) or -2 (earliest), found -3",
         ),
         ({"startingOffsets": ""}, 'startingOffsets: expected e.g. {"topicA":{"0":23'),
         ({"startingTimestamp": ""}, "startingTimestamp: expected an integer of 64 bits"),

@@ -189,6 +189,17 @@ class LiveLog:
             return replace(change, is_changed=True)
         return UNCHANGED
 
+    def raise_high_watermark(self, offset: int) -> None:
+        """Show at least the records before `offset`, up to the log end offset.
+
+        A reader calls this with the position to which it has read: the high watermark was there already. The
+        one in the checkpoint may be older, since a broker writes it every few seconds.
+        """
+        offset = min(offset, self.log.log_end_offset)
+        if offset > self.log.high_watermark:
+            self.log = self._snapshot(offset)
+            self._last_stable_offset = None
+
     def move(self, path: Path) -> None:
         """Continue with the directory to which a broker has moved the partition, from the next refresh on."""
         self.path, self._directory = path, os.fspath(path)

@@ -1,0 +1,256 @@
+"""The streaming reader of records: `spark.readStream.format("kafkalog")`.
+
+It behaves as Spark's kafka source (KafkaMicroBatchStream). Spark creates one reader on the driver, which
+follows the logs for as long as the query runs, and others that only read in the tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from kafkalog_spark.errors import DataLossError
+from kafkalog_spark.read.offset_state import OffsetState
+from kafkalog_spark.read.offsets import (
+    Latest,
+    OffsetRange,
+    check_data_loss,
+    resolve_starts,
+    starts_at_earliest,
+)
+from kafkalog_spark.read.plan import offset_lookup
+from kafkalog_spark.read.report import log_plan
+from kafkalog_spark.read.stream_logs import StreamLogs
+from kafkalog_spark.read.stream_offsets import from_json, to_json
+from kafkalog_spark.read.stream_ranges import micro_batch_ranges
+from kafkalog_spark.read.tasks import Split, TaskReader, plan_tasks
+from kafkalog_spark.read.triggers import delays_trigger, limit_bytes, limit_offsets
+from kafkalog_spark.schema import record_projection
+from native_log.system import current_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
+
+    from kafkalog_spark.options.offset_json import TopicPartition
+    from kafkalog_spark.options.stream import StreamOptions
+    from kafkalog_spark.read.stream_logs import Replacement
+    from kafkalog_spark.read.stream_offsets import Offsets, OffsetsJson
+    from native_log.log import LogRange
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:  # before Spark 4.2
+
+        class SupportsTriggerAvailableNow:
+            """Stands for the interface that this version of Spark does not have."""
+
+
+logger = logging.getLogger("kafkalog")
+
+
+class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the records of logs as they are appended.
+
+    Spark 4.0 and 4.1 know no read limits: they pass neither the start nor a limit to `latestOffset`. The
+    limits of the options apply there too, but a query with Trigger.AvailableNow ends after one micro-batch.
+    """
+
+    def __init__(self, options: StreamOptions, schema: StructType) -> None:
+        self._options = options
+        self._tasks = TaskReader.of(options.read, record_projection(schema))
+        self._position: Offsets | None = None  # the end of the last micro-batch
+        self._latest: Offsets = {}
+        self._available_now: Offsets | None = None
+        self._last_trigger_ms = 0
+        self._reported: set[Replacement] = set()
+        self._read_again: set[TopicPartition] = set()
+
+    # What Spark calls on the driver. Offsets are JSON: see stream_offsets.
+
+    def initialOffset(self) -> OffsetsJson:  # noqa: N802
+        return to_json(self._initial_offsets)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        from pyspark.sql.streaming import datasource
+
+        # Spark knows no combination of limits. It passes the limit back to latestOffset, which applies all
+        # limits of the options unless it gets ReadAllAvailable.
+        options = self._options
+        if options.max_offsets is not None:
+            return datasource.ReadMaxRows(options.max_offsets)
+        if options.max_bytes is not None:
+            return datasource.ReadMaxBytes(options.max_bytes)
+        if options.min_offsets is not None:
+            return datasource.ReadMinRows(options.min_offsets)
+        return datasource.ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._available_now = self._refresh().end_offsets()
+
+    def latestOffset(self, start: OffsetsJson | None = None, limit: ReadLimit | None = None) -> OffsetsJson:  # noqa: N802
+        if start is not None:
+            starts = from_json(start)
+        else:
+            starts = self._initial_offsets if self._position is None else self._position
+        self._logs.forget(self._read_again)
+        self._read_again = set()
+        logs = self._refresh()
+        logs.raise_high_watermarks(starts)
+        self._check_replacements(starts)
+        ends = logs.end_offsets()
+        if self._available_now is not None:
+            ends = {
+                tp: max(end, min(starts.get(tp, 0), ends.get(tp, 0)))
+                for tp, end in self._available_now.items()
+            }
+        self._latest = ends
+        if type(limit).__name__ == "ReadAllAvailable":
+            return to_json(ends)
+        return to_json(self._limit(starts, ends))
+
+    def reportLatestOffset(self) -> OffsetsJson | None:  # noqa: N802
+        return to_json(self._latest) or None
+
+    def partitions(self, start: OffsetsJson, end: OffsetsJson) -> list[InputPartition]:
+        starts, ends = from_json(start), from_json(end)
+        self._position = ends
+        logs = self._logs
+        self._check_replacements(starts)
+        replaced = {tp: replacement.offset for tp, replacement in logs.replacements.items()}
+        self._read_again = set(replaced)
+        changed = {tp: offset for tp, offset in ends.items() if starts.get(tp) != offset or tp in replaced}
+        logs.raise_high_watermarks(changed)
+        available = logs.available(changed)
+        # Records that replaced others are read although they are below the start.
+        starts |= {tp: max(offset, available[tp].start) for tp, offset in replaced.items() if tp in available}
+        requested = micro_batch_ranges(starts, ends, available, self._report_loss)
+        splits = plan_tasks(self._options.read, requested, self._locate(requested, available))
+        logs.record(changed)
+        if self._state.is_kept:
+            self._state.save_identities(logs.identities)
+        log_plan(self._options.read.paths, splits)
+        return [Split(tuple(ranges)) for ranges in splits]
+
+    def commit(self, end: OffsetsJson) -> None:
+        """Do nothing, as Spark's kafka source."""
+
+    # How the reader finds offsets.
+
+    @cached_property
+    def _state(self) -> OffsetState:
+        return OffsetState(self._options.state_location)
+
+    @cached_property
+    def _logs(self) -> StreamLogs:
+        return StreamLogs(self._options.read, self._state.identities())
+
+    def _refresh(self) -> StreamLogs:
+        logs = self._logs
+        logs.refresh()
+        return logs
+
+    @cached_property
+    def _initial_offsets(self) -> Offsets:
+        """Where the query starts. It is determined once, although Spark asks twice."""
+        saved = self._state.initial_offsets()
+        if saved is not None:
+            return saved
+        read, logs = self._options.read, self._refresh()
+        lookup = offset_lookup(read, {tp: log.log for tp, log in logs.logs.items()})
+        available = logs.available(logs.logs)
+        offsets = resolve_starts(read.start, read.strategy, available, lookup)
+        for tp, log in logs.logs.items():
+            first = OffsetRange(*tp, offsets[tp], offsets[tp])
+            if log.log.missing_start and starts_at_earliest(first, available[tp], read.start):
+                logger.warning("%s is read in part: %s", log.path, log.log.missing_start)
+        self._state.save_initial_offsets(offsets)
+        if isinstance(read.start, Latest) and not self._state.is_kept:
+            logger.warning(
+                "the stream starts at latest, and offsetStateLocation is not set: if the query stops before "
+                "its first commit, the next run starts at the end of the logs at that time, and the records "
+                "in between are skipped"
+            )
+        return offsets
+
+    def _check_replacements(self, starts: Offsets) -> None:
+        """Report the records that were replaced after they were read."""
+        for tp, replacement in list(self._logs.replacements.items()):
+            start = starts.get(tp)
+            if start is None or replacement.offset >= start:
+                self._logs.forget([tp])  # they were not read yet
+            elif replacement not in self._reported:
+                self._reported.add(replacement)
+                self._report_loss(
+                    f"KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: {replacement.reason}: the records of {tp} "
+                    f"from offset {replacement.offset} to {start} that were read are not those in the log"
+                )
+
+    def _locate(
+        self, requested: Iterable[OffsetRange], available: Mapping[TopicPartition, OffsetRange]
+    ) -> dict[TopicPartition, LogRange]:
+        """Return where the records are, and report offsets that do not exist any more."""
+        read = self._options.read
+        located = {}
+        for r in requested:
+            tp = r.topic_partition
+            held, log = available.get(tp), self._logs.logs.get(tp)
+            if held is None or log is None:
+                self._report_loss(
+                    f"KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: the directory of {tp} was removed before "
+                    f"offsets [{r.start}, {r.end}) were read"
+                )
+                continue
+            check_data_loss(r, held, fail=read.fail_on_data_loss, path=log.path, reason=log.log.missing_start)
+            part = r.intersection(held)
+            if part.size > 0:
+                located[tp] = log.range(part.start, part.end, isolation_level=read.isolation_level)
+        return located
+
+    def _limit(self, starts: Offsets, ends: Offsets) -> Offsets:
+        """Apply the limits of the options to the end offsets of a trigger."""
+        options, logs = self._options, self._logs.logs
+        if options.min_offsets is not None and self._is_delayed(starts, ends, options.min_offsets):
+            return starts
+        # New partitions are read from the start of their logs.
+        firsts = {tp: log.local_log_start_offset for tp, log in logs.items() if tp in ends} | starts
+        if options.max_offsets is not None:
+            ends = limit_offsets(firsts, ends, options.max_offsets)
+        if options.max_bytes is not None:
+            backlogs = {
+                tp: logs[tp].range(first, end)
+                for tp, end in ends.items()
+                if tp in logs and (first := max(firsts[tp], logs[tp].local_log_start_offset)) < end
+            }
+            ends = ends | limit_bytes(backlogs, options.max_bytes)
+        return ends
+
+    def _is_delayed(self, starts: Offsets, ends: Offsets, min_offsets: int) -> bool:
+        now_ms = current_ms()
+        is_late = now_ms - self._last_trigger_ms >= self._options.max_delay_ms
+        if not is_late and delays_trigger(starts, ends, min_offsets):
+            return True
+        self._last_trigger_ms = now_ms
+        return False
+
+    def _report_loss(self, message: str) -> None:
+        if self._options.read.fail_on_data_loss:
+            raise DataLossError(f"{message}; set failOnDataLoss=false to continue with what the logs hold")
+        logger.warning("%s; the stream continues, because failOnDataLoss=false", message)
+
+    # What Spark calls in the tasks.
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._tasks.read(partition)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_tasks": self._tasks}

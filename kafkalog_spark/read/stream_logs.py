@@ -1,0 +1,140 @@
+"""The logs that a stream follows, and the records in them that were replaced after the stream read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalog_spark.options.offset_json import TopicPartition
+from kafkalog_spark.read.offset_state import LogIdentity
+from kafkalog_spark.read.offsets import OffsetRange
+from kafkalog_spark.read.plan import expand_wildcards, partitions_to_read
+from native_log.log.live.divergence import diverged
+from native_log.logdir.live_logdir import LiveLogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafkalog_spark.options.read import ReadOptions
+    from kafkalog_spark.read.stream_offsets import Offsets
+    from native_log.log.live.live_log import LiveLog
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The records of a partition from an offset on are others than those that were read.
+
+    Attributes:
+        partition: the partition.
+        offset: the first offset whose record is another one.
+        reason: what happened, in words.
+    """
+
+    partition: TopicPartition
+    offset: int
+    reason: str
+
+
+class StreamLogs:
+    """The selected logs, kept up to date by `refresh`.
+
+    Attributes:
+        logs: by topic and partition, as of the last refresh.
+        replacements: for each partition with replaced records where they begin. `forget` removes an entry.
+        identities: what was read of each partition, as `record` got it.
+    """
+
+    def __init__(self, options: ReadOptions, identities: Mapping[TopicPartition, LogIdentity]) -> None:
+        """Open the log directories.
+
+        Args:
+            identities: what an earlier run of the query has read.
+
+        Raises: as LogDir.
+        """
+        self._options = options
+        self._log_dir = LiveLogDir(
+            expand_wildcards(options.paths),
+            include_deleted=options.include_deleted,
+            high_watermark=options.high_watermark,
+            max_batch_bytes=options.max_batch_bytes,
+        )
+        self.logs: dict[TopicPartition, LiveLog] = {}
+        self.replacements: dict[TopicPartition, Replacement] = {}
+        self.identities = dict(identities)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Bring the logs up to date, and find new and removed partitions.
+
+        Raises UnknownTopicOrPartitionError if a topic that is named in the options does not exist.
+        """
+        changes = self._log_dir.refresh()
+        if changes.added or changes.removed or not self.logs:
+            self._select()
+        for key, change in changes.logs.items():
+            tp = TopicPartition(*key)
+            if change.is_recreated:
+                self._replace(tp, 0, "the topic was deleted and created again")
+            elif change.truncated_to is not None:
+                self._replace(tp, change.truncated_to, "the log was truncated")
+
+    def _select(self) -> None:
+        before, self.logs = self.logs, {}
+        for tp in partitions_to_read(self._options, self._log_dir):
+            try:
+                log = self.logs[tp] = self._log_dir.partition(*tp)
+            except FileNotFoundError:
+                continue  # it was removed just now; the next refresh does not find it any more
+            if before.get(tp) is not log and tp in self.identities:
+                self._compare(tp, log, self.identities[tp])
+
+    def end_offsets(self) -> Offsets:
+        """Return the first offset of each partition that cannot be read yet."""
+        isolation_level = self._options.isolation_level
+        return {tp: log.end_offset(isolation_level) for tp, log in self.logs.items()}
+
+    def available(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
+        """Return the offsets that can be read of those of the partitions that exist."""
+        isolation_level = self._options.isolation_level
+        return {
+            tp: OffsetRange(*tp, log.local_log_start_offset, log.end_offset(isolation_level))
+            for tp in tps
+            if (log := self.logs.get(tp)) is not None
+        }
+
+    def raise_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Show at least the records before these offsets, which the stream has read or planned before."""
+        for tp, offset in offsets.items():
+            log = self.logs.get(tp)
+            if log is not None:
+                log.raise_high_watermark(offset)
+
+    def record(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Remember that partitions are read up to these offsets."""
+        for tp, end in ends.items():
+            log = self.logs.get(tp)
+            if log is not None:
+                epoch = log.epoch_of(end - 1) if end else None
+                self.identities[tp] = LogIdentity(log.topic_id, end, epoch)
+
+    def forget(self, tps: Iterable[TopicPartition]) -> None:
+        """Remove the replacements of partitions, because their records were read again."""
+        for tp in tps:
+            self.replacements.pop(tp, None)
+
+    def _compare(self, tp: TopicPartition, log: LiveLog, identity: LogIdentity) -> None:
+        """Compare a log that was opened with what was read of it before."""
+        if identity.topic_id is not None and log.topic_id not in (None, identity.topic_id):
+            reason = f"the topic was deleted and created again: its id was {identity.topic_id}"
+            self._replace(tp, 0, f"{reason} and is now {log.topic_id}")
+            return
+        end_offset = max(log.log_end_offset, identity.offset)
+        offset = diverged(identity.offset, identity.leader_epoch, log.leader_epochs, end_offset)
+        if offset is not None:
+            self._replace(tp, offset, "the log was truncated")
+
+    def _replace(self, tp: TopicPartition, offset: int, reason: str) -> None:
+        known = self.replacements.get(tp)
+        if known is None or offset < known.offset:
+            self.replacements[tp] = Replacement(tp, offset, reason)

@@ -1,0 +1,168 @@
+"""Divide located log ranges among Spark tasks, and read one task's ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from kafkalog_spark.errors import visibility_check
+from kafkalog_spark.read.offsets import OffsetRange
+from kafkalog_spark.read.splits import (
+    FILE_COST_BYTES,
+    PACK_BYTES,
+    cut,
+    divide_ranges,
+    needs_division,
+    pack,
+    target_bytes,
+)
+from native_log.system import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kafkalog_spark.options.offset_json import TopicPartition
+    from kafkalog_spark.options.read import ReadOptions
+    from kafkalog_spark.schema import Projection
+    from native_log.arguments import Mode
+    from native_log.log import LogRange
+
+
+SMALL_BYTES = 256 << 10
+"""Arrow batches below this size are merged."""
+
+
+@dataclass(frozen=True)
+class Split(InputPartition):
+    """The log ranges that one task reads."""
+
+    ranges: tuple[LogRange, ...]
+
+
+def plan_tasks(
+    options: ReadOptions, requested: Sequence[OffsetRange], located: Mapping[TopicPartition, LogRange]
+) -> list[list[LogRange]]:
+    """Return the log ranges that each task reads.
+
+    Args:
+        requested: the offsets to read, at most one range for each partition.
+        located: for each partition the part of its range that the log holds; partitions without such a part
+            are missing.
+    """
+    max_bytes = target_bytes(
+        (r.size_bytes for r in located.values()), options.max_bytes_per_partition, available_cores()
+    )
+    # The newest record of a key is known only after the whole range was read.
+    stays_whole = options.view == "latest"
+    splits = {
+        tp: [r] if stays_whole or r.size_bytes <= max_bytes else r.split(max_bytes)
+        for tp, r in located.items()
+    }
+    if options.min_partitions is None and options.max_records_per_partition is None:
+        return pack(
+            (split for parts in splits.values() for split in parts),
+            lambda split: split.size_bytes + FILE_COST_BYTES * len(split.slices),
+            min(max_bytes, PACK_BYTES),
+        )
+    cuts = {tp: [split.start_offset for split in parts[1:]] for tp, parts in splits.items()}
+    ranges = [part for r in requested for part in cut(r, cuts.get(r.topic_partition, ()))]
+    if needs_division(ranges, options.min_partitions, options.max_records_per_partition):
+        ranges = divide_ranges(ranges, options.min_partitions, options.max_records_per_partition)
+    return _locate_ranges(located, ranges)
+
+
+def _locate_ranges(
+    located: Mapping[TopicPartition, LogRange], ranges: Iterable[OffsetRange]
+) -> list[list[LogRange]]:
+    """Return a task for each range: one log range, or none if the log has no such offsets."""
+    tasks: list[list[LogRange]] = []
+    for tp, group in groupby(ranges, key=lambda r: r.topic_partition):
+        whole = located.get(tp)
+        if whole is None:
+            tasks += [[] for _ in group]
+            continue
+        available = OffsetRange(tp.topic, tp.partition, whole.start_offset, whole.end_offset)
+        parts = [r.intersection(available) for r in group]
+        splits = whole.split_at([part.start for part in parts if part.size > 0])
+        by_start = {split.start_offset: split for split in splits}
+        tasks += [[by_start[part.start]] if part.size > 0 else [] for part in parts]
+    return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReader:
+    """Reads the records of a task. Spark sends it to each task.
+
+    Attributes:
+        latest: whether only the newest record of each key is read.
+    """
+
+    projection: Projection
+    mode: Mode
+    check_crcs: bool
+    fail_on_data_loss: bool
+    latest: bool
+
+    @classmethod
+    def of(cls, options: ReadOptions, projection: Projection) -> TaskReader:
+        return cls(
+            projection,
+            options.mode,
+            options.check_crcs,
+            options.fail_on_data_loss,
+            options.view == "latest",
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read the records of a split, in the schema of the query."""
+        # If there is nothing to read, Spark runs one task with a partition that is not a Split.
+        ranges = partition.ranges if isinstance(partition, Split) else ()
+        batches: Iterator[pa.RecordBatch] = (batch for r in ranges for batch in self._read(r))
+        if self.projection.columns:
+            batches = merge_small_batches(batches)
+        return map(self.projection.apply, batches)
+
+    def _read(self, range: LogRange) -> Iterator[pa.RecordBatch]:
+        with visibility_check(range.path):
+            yield from (range.latest if self.latest else range.read)(
+                self.projection.columns,
+                mode=self.mode,
+                check_crcs=self.check_crcs,
+                fail_on_data_loss=self.fail_on_data_loss,
+            )
+
+
+def merge_small_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows, with consecutive small batches merged and empty ones dropped.
+
+    Each batch costs Spark's JVM a good part of a millisecond, and small segments give small batches. The
+    first batch is yielded at once, so that a query shows rows soon.
+    """
+    yield from islice(batches, 1)
+    small: list[pa.RecordBatch] = []
+    small_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        size_bytes = batch.get_total_buffer_size()  # `nbytes` takes as long as decoding a small batch
+        is_small = size_bytes < SMALL_BYTES
+        if is_small:
+            small.append(batch)
+            small_bytes += size_bytes
+        if small and (not is_small or small_bytes >= SMALL_BYTES):
+            yield _concatenate(small)
+            small, small_bytes = [], 0
+        if not is_small:
+            yield batch
+    if small:
+        yield _concatenate(small)
+
+
+def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return (
+        batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    )
