@@ -119,3 +119,31 @@ class InvalidTopicError(KafkaLogError):
 
 class TopicExistsError(KafkaLogError):
     """The topic or partition already exists (Kafka: TopicExistsException)."""
+
+
+class SerializationError(KafkaLogError):
+    """A key or value cannot be converted to bytes (Kafka: SerializationException)."""
+
+
+class KafkaTimeoutError(KafkaLogError, TimeoutError):
+    """A producer did not finish an operation in time (Kafka: TimeoutException)."""
+
+
+class BufferExhaustedError(KafkaTimeoutError):
+    """A producer's buffer stayed full for `max.block.ms` (Kafka: BufferExhaustedException)."""
+
+
+class ProducerClosedError(KafkaLogError):
+    """A producer was used after it was closed, or was closed before it had sent a record."""
+
+
+class ProducerFencedError(InvalidProducerEpochError):
+    """A newer producer uses the same `transactional.id` (Kafka: ProducerFencedException)."""
+
+
+class InvalidTxnStateError(KafkaLogError):
+    """A transactional operation is not allowed at this point (Kafka: InvalidTxnStateException)."""
+
+
+class TransactionAbortedError(KafkaLogError):
+    """A record was not sent because its transaction was aborted (Kafka: TransactionAbortedException)."""

@@ -21,7 +21,7 @@ KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 LAYERS = (
     *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress"),
     *("storage", "records", "segment", "checkpoints", "log", "messages", "policies", "logdir"),
-    *("retention", "compaction", "erasure", "publish", "settings_file", "cli"),
+    *("retention", "compaction", "erasure", "publish", "producer", "settings_file", "cli"),
 )
 """Modules and packages of native_log. Each may import those before it, never those after it."""
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from kafkalog_spark.errors import OptionError
 from kafkalog_spark.options.names import Option
-from kafkalog_spark.options.producer import CONSUMER_OPTIONS, PRODUCER_OPTIONS, ProducerOptions, trim
+from kafkalog_spark.options.producer import CONSUMER_OPTIONS, PRODUCER_OPTIONS, ProducerOptions
 from kafkalog_spark.options.raw import RawOptions
 from kafkalog_spark.options.read import UNSUPPORTED
 from native_log.config import SETTINGS_BY_NAME, LogConfig
+from native_log.producer.settings import trim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from native_log.log.writing.append_context import AppendContext
     from native_log.log.writing.appender import LogAppender
     from native_log.log.writing.encoded_batches import EncodedBatches
+    from native_log.log.writing.record_encoding import RecordEncoder
     from native_log.log.writing.writable_log import WritableLog
+    from native_log.records import BatchBuilder
 
 # Modules that only appends or lookups by time need are imported in those methods: Spark starts many readers.
 logger = logging.getLogger(__name__)
@@ -336,6 +338,34 @@ class PartitionLog(LocalLog):
         from native_log.log.writing.encoded_batches import prepare_batches
 
         return self._write(lambda context: prepare_batches(batches, origin, context), leader_epoch, now_ms)
+
+    def append_built(
+        self,
+        builders: Sequence[BatchBuilder],
+        encoder: RecordEncoder,
+        *,
+        leader_epoch: int | None = None,
+        now_ms: int | None = None,
+    ) -> int:
+        """Append one batch from each builder. If an error is raised, none of them are appended.
+
+        Args:
+            builders: builders that contain records.
+            encoder: the codec and the producer fields of the batches. `base_sequence` is that of the first
+                record.
+            leader_epoch, now_ms: see `append`.
+
+        Returns:
+            The offset of the first record. The offsets of the others follow without gaps.
+
+        Raises the errors of `append`.
+        """
+        from native_log.log.writing.built_batches import encode_built
+
+        def prepare(context: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:
+            return context.log_end_offset, iter([encode_built(builders, encoder, context)])
+
+        return self._write(prepare, leader_epoch, now_ms)
 
     def flush(self) -> None:
         """Flush all appended records to disk."""

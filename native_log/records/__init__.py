@@ -13,6 +13,7 @@ of falling back.
 - `find_batch(buffer, start)`: where the next whole batch begins after damaged bytes.
 - `encode(records, options)`: Arrow records, or some of their rows, as batches sized like those of Kafka's
   producer.
+- `BatchBuilder`, `encode_builders(builders, options)`: batches built record by record.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: set the offsets and the leader epoch of encoded batches.
 - `write_prefixes(descriptor, batches)`: the same in an open file.
@@ -56,6 +57,7 @@ if _wanted not in ("", "reference", "required"):
 if _wanted != "reference":
     try:
         from native_log.records.kernel import (
+            BatchBuilder,
             BatchHeaders,
             KeyBuckets,
             OffsetMap,
@@ -64,6 +66,7 @@ if _wanted != "reference":
             decode,
             decode_file,
             encode,
+            encode_builders,
             find_batch,
             merge,
             murmur2,
@@ -86,6 +89,7 @@ if _wanted != "reference":
 
 if IMPLEMENTATION == "reference":
     from native_log.records.reference import (  # type: ignore[assignment]
+        BatchBuilder,
         BatchHeaders,
         KeyBuckets,
         OffsetMap,
@@ -94,6 +98,7 @@ if IMPLEMENTATION == "reference":
         decode,
         decode_file,
         encode,
+        encode_builders,
         find_batch,
         merge,
         murmur2,
@@ -113,6 +118,7 @@ __all__ = [
     "IMPLEMENTATION",
     "MAX_BATCH_BYTES",
     "RECORD_SCHEMA",
+    "BatchBuilder",
     "BatchHeaders",
     "Damage",
     "DecodeOptions",
@@ -134,6 +140,7 @@ __all__ = [
     "decode",
     "decode_file",
     "encode",
+    "encode_builders",
     "encode_marker",
     "find_batch",
     "merge",

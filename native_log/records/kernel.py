@@ -21,6 +21,7 @@ from native_log.records.encode import (
 )
 from native_log.records.loading import load_kernel
 from native_log.records.partitioner import check_partitions, check_row_partitions, known_keys
+from native_log.records.reference.encode import builder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,8 @@ BatchHeaders = _kernel.BatchHeaders
 KeyBuckets = _kernel.KeyBuckets
 OffsetMap = _kernel.OffsetMap
 Survivors = _kernel.Survivors
+BatchBuilder = builder.BatchBuilder
+encode_builders = builder.encode_builders
 
 
 def encode(

@@ -74,26 +74,11 @@ class RecordEncoder:
         Raises:
             InvalidRecordError, InvalidTimestampError, RecordTooLargeError.
         """
-        wanted = config.compression_type
-        codec = self.compression or ("none" if wanted == "producer" else wanted)
-        is_append_time = config.message_timestamp_type == LOG_APPEND_TIME
         sequence = self.base_sequence
         try:
             done = encode(
                 records,
-                EncodeOptions(
-                    compression=codec,
-                    level=config.compression_level(codec) if self.level is None else self.level,
-                    batch_size=self.batch_size,
-                    max_message_bytes=config.max_message_bytes,
-                    leader_epoch=leader_epoch,
-                    producer_id=self.producer_id,
-                    producer_epoch=self.producer_epoch,
-                    is_transactional=self.is_transactional,
-                    timestamp_type=1 if is_append_time else 0,
-                    append_time_ms=now_ms if is_append_time else -1,
-                    now_ms=now_ms,
-                ),
+                self.options(config, now_ms, leader_epoch),
                 base_offset=base_offset,
                 base_sequence=sequence if sequence < 0 else (sequence + first_row) % (MAX_SEQUENCE + 1),
                 estimated_ratio=estimated_ratio,
@@ -104,6 +89,25 @@ class RecordEncoder:
             raise type(error)(error.message, path=path) from None
         _check_segment_bytes(done.batches, config, path, first_row - base_offset)
         return done
+
+    def options(self, config: LogConfig, now_ms: int, leader_epoch: int = -1) -> EncodeOptions:
+        """Return the options of the kernel for a topic with these settings."""
+        wanted = config.compression_type
+        codec = self.compression or ("none" if wanted == "producer" else wanted)
+        is_append_time = config.message_timestamp_type == LOG_APPEND_TIME
+        return EncodeOptions(
+            compression=codec,
+            level=config.compression_level(codec) if self.level is None else self.level,
+            batch_size=self.batch_size,
+            max_message_bytes=config.max_message_bytes,
+            leader_epoch=leader_epoch,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            is_transactional=self.is_transactional,
+            timestamp_type=1 if is_append_time else 0,
+            append_time_ms=now_ms if is_append_time else -1,
+            now_ms=now_ms,
+        )
 
 
 def encode_records(

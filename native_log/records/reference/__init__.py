@@ -26,12 +26,14 @@ from native_log.records.reference.compaction import (
 )
 from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
+from native_log.records.reference.encode.builder import BatchBuilder, encode_builders
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.partitioner import deal, murmur2, partition_of_keys
 from native_log.records.reference.patch import patch, write_prefixes
 from native_log.records.reference.scan import scan, scan_headers
 
 __all__ = [
+    "BatchBuilder",
     "BatchHeaders",
     "KeyBuckets",
     "OffsetMap",
@@ -40,6 +42,7 @@ __all__ = [
     "decode",
     "decode_file",
     "encode",
+    "encode_builders",
     "find_batch",
     "merge",
     "murmur2",

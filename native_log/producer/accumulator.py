@@ -1,0 +1,454 @@
+"""Collect records in batches until they are ready to be sent (Kafka: RecordAccumulator)."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.errors import KafkaLogError, ProducerClosedError
+from native_log.producer.backoff import ExponentialBackoff
+from native_log.producer.batch import ProducerBatch, TopicPartition
+from native_log.producer.buffer_pool import BufferPool
+from native_log.producer.compression_ratio import CompressionRatios
+from native_log.producer.partitioners import BuiltInPartitioner
+from native_log.producer.record_size import max_size
+from native_log.records import BatchBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from native_log.producer.clock import Clock
+    from native_log.producer.futures import RecordFuture, RecordMetadata
+    from native_log.producer.record_size import Header
+    from native_log.producer.sequences import ProducerSequences
+    from native_log.producer.settings import ProducerConfig
+
+NO_DEADLINE = 2**63 - 1
+UNKNOWN_PARTITION = -1
+
+
+@dataclass(slots=True)
+class TopicQueues:
+    """The queues of a topic.
+
+    Attributes:
+        topic: its name.
+        partitioner: chooses the partition of records without one.
+        queues: the batches of each partition, the oldest first.
+        nodes: the log directory of each partition.
+    """
+
+    topic: str
+    partitioner: BuiltInPartitioner
+    queues: list[deque[ProducerBatch]]
+    targets: list[TopicPartition]
+    nodes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The result of a check.
+
+    Attributes:
+        nodes: the log directories for which batches are ready.
+        next_check_ms: after how many ms a batch may become ready.
+    """
+
+    nodes: set[str]
+    next_check_ms: int
+
+
+@dataclass(slots=True)
+class _NodeLatency:
+    """When a node last had ready batches, and when it last accepted some."""
+
+    ready_ms: int
+    drain_ms: int
+
+
+class RecordAccumulator:
+    """The batches of a producer that are not sent yet: a queue for each partition.
+
+    Any thread may call the methods, except those of the sender: `ready`, `drain`, `expired`, `requeue` and
+    `split_and_requeue`.
+
+    Args:
+        config: the producer's settings.
+        clock: the current time.
+        sequences: assigns sequences to drained batches.
+        draw: returns a random number from 0 to its argument, exclusive.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        sequences: ProducerSequences,
+        draw: Callable[[int], int] = random.randrange,
+    ) -> None:
+        self.batch_size = max(1, config.batch_size)
+        self.lock = threading.Lock()
+        self.pool = BufferPool(config.buffer_memory, self.batch_size, self.lock, clock)
+        self.ratios = CompressionRatios()
+        self.incomplete: dict[ProducerBatch, None] = {}
+        """Batches whose result is not known, in the order of their creation."""
+        self.muted: set[TopicPartition] = set()
+        self.backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._linger_ms = min(config.linger_ms, 2**31 - 1)
+        self._delivery_timeout_ms = config.delivery_timeout_ms
+        self._is_compressed = config.compression_type != "none"
+        self._is_adaptive = (
+            config.partitioner_class is None and config.partitioner_adaptive_partitioning_enable
+        )
+        self._availability_timeout_ms = config.partitioner_availability_timeout_ms
+        self._clock = clock
+        self._sequences = sequences
+        self._draw = draw
+        self._topics: dict[str, TopicQueues] = {}
+        self._drain_indexes: dict[str, int] = {}
+        self._latencies: dict[str, _NodeLatency] = {}
+        self._flushes = 0
+        self._is_closed = False
+        self.is_completing = False
+        """Whether a transaction is about to end, so that all batches are ready."""
+
+    def topic(self, topic: str, nodes: Sequence[str]) -> TopicQueues:
+        """Return the queues of a topic, which has one partition for each of `nodes`."""
+        with self.lock:
+            queues = self._topics.get(topic)
+            if queues is None:
+                partitioner = BuiltInPartitioner(self.batch_size, len(nodes), self._draw)
+                queues = self._topics[topic] = TopicQueues(topic, partitioner, [], [], [])
+            for partition in range(len(queues.queues), len(nodes)):
+                queues.queues.append(deque())
+                queues.targets.append(TopicPartition(topic, partition))
+            queues.nodes = list(nodes)
+            queues.partitioner.update_partitions(len(nodes))
+            return queues
+
+    def append(
+        self,
+        topic: TopicQueues,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[Header] | None,
+        timestamp_ms: int,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+        now_ms: int,
+        max_block_ms: float,
+        *,
+        abort_on_new_batch: bool = False,
+    ) -> tuple[RecordFuture | None, bool]:
+        """Append a record to the last batch of its partition, or to a new one. Wait for memory if necessary.
+
+        Args:
+            topic: the queues of the topic.
+            partition: the partition; UNKNOWN_PARTITION: the built-in partitioner chooses it.
+            value, key, headers, timestamp_ms: the record.
+            callback: called with metadata or error when the record is done.
+            now_ms: the current time.
+            max_block_ms: how long to wait for memory at most.
+            abort_on_new_batch: do nothing if the record needs a new batch.
+
+        Returns:
+            The future of the record, and whether the sender must be woken. The future is None if
+            `abort_on_new_batch` applies.
+
+        Raises BufferExhaustedError, ProducerClosedError.
+        """
+        builder: BatchBuilder | None = None
+        size_bytes = 0
+        with self.lock:
+            while True:
+                if self._is_closed:
+                    if builder is not None:
+                        self.pool.deallocate(builder, size_bytes)
+                    raise ProducerClosedError("Producer closed while send in progress")
+                chosen = partition if partition >= 0 else self._choose(topic)
+                queue = topic.queues[chosen]
+                batch = queue[-1] if queue else None
+                if batch is not None:
+                    before = batch.builder.estimated_bytes if partition < 0 else 0
+                    future = batch.append(value, key, headers, timestamp_ms, callback)
+                    if future is not None:
+                        if builder is not None:
+                            self.pool.deallocate(builder, size_bytes)
+                        is_full = batch.is_full
+                        if partition < 0:
+                            topic.partitioner.update(batch.builder.estimated_bytes - before, is_full)
+                        return future, is_full
+                    batch.is_closed = True
+                    if builder is not None and partition < 0 and self._choose(topic) != chosen:
+                        continue
+                if abort_on_new_batch:
+                    return None, False
+                if builder is None:
+                    size_bytes = max(self.batch_size, max_size(key, value, headers or ()))
+                    builder = self.pool.allocate(size_bytes, max_block_ms)
+                    now_ms = self._clock.now_ms()
+                    continue  # the lock was released meanwhile
+                ratio = self.ratios.get(topic.topic) if self._is_compressed else None
+                builder.clear(size_bytes, ratio)
+                batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
+                future = batch.append(value, key, headers, timestamp_ms, callback)
+                queue.append(batch)
+                self.incomplete[batch] = None
+                if partition < 0:
+                    topic.partitioner.update(batch.builder.estimated_bytes, batch.is_full)
+                return future, True
+
+    @staticmethod
+    def _choose(topic: TopicQueues) -> int:
+        """Return the partition of a record that has none."""
+        chosen = topic.partitioner.current()
+        queue = topic.queues[chosen]
+        if not queue or queue[-1].is_full:
+            topic.partitioner.update(0, True)  # a switch may have waited for the batch to become full
+            return topic.partitioner.current()
+        return chosen
+
+    def ready(self, now_ms: int) -> Readiness:
+        """Return the log directories for which batches are ready, and when to check again.
+
+        A batch is ready if its partition is not muted, it is not backing off after a failed attempt, and
+
+        - it is full, or another batch follows it,
+        - it has waited for linger.ms,
+        - threads wait for memory,
+        - the producer is closed, or a flush or a transaction waits for it.
+        """
+        nodes: set[str] = set()
+        next_check_ms = NO_DEADLINE
+        with self.lock:
+            is_urgent = bool(self.pool.queued or self._is_closed or self._flushes or self.is_completing)
+            for topic in self._topics.values():
+                sizes: list[int] = []
+                available: list[int] = []
+                for partition, queue in enumerate(topic.queues):
+                    node = topic.nodes[partition]
+                    if not self._is_unavailable(node):
+                        sizes.append(len(queue))
+                        available.append(partition)
+                    if not queue or topic.targets[partition] in self.muted:
+                        continue
+                    batch = queue[0]
+                    waited_ms = batch.waited_ms(now_ms)
+                    backoff_ms = self.backoff.delay_ms(batch.attempts)
+                    is_backing_off = waited_ms < backoff_ms
+                    wait_ms = backoff_ms if is_backing_off else self._linger_ms
+                    is_full = len(queue) > 1 or batch.is_full
+                    if not is_backing_off and (is_full or is_urgent or waited_ms >= wait_ms):
+                        nodes.add(node)
+                    else:
+                        next_check_ms = min(next_check_ms, max(wait_ms - waited_ms, 0))
+                if self._is_adaptive and len(topic.queues) > 1:
+                    topic.partitioner.update_load(sizes, available)
+        return Readiness(nodes, next_check_ms)
+
+    def drain(self, nodes: Iterable[str], max_bytes: int, now_ms: int) -> dict[str, list[ProducerBatch]]:
+        """Take batches from the queues, for each node up to `max_bytes`, but at least one.
+
+        The partitions of a node take turns, beginning where the last drain ended. Unlike a request to a
+        broker, one for a log directory may contain several batches of a partition, in their order: there are
+        fewer, larger appends.
+        """
+        with self.lock:
+            return {node: self._drain_node(node, max_bytes, now_ms) for node in nodes}
+
+    def _drain_node(self, node: str, max_bytes: int, now_ms: int) -> list[ProducerBatch]:
+        queues = [
+            (topic.targets[partition], queue)
+            for topic in self._topics.values()
+            for partition, queue in enumerate(topic.queues)
+            if topic.nodes[partition] == node and queue
+        ]
+        drained: list[ProducerBatch] = []
+        if not queues:
+            return drained
+        size_bytes = 0
+        index = self._drain_indexes.get(node, 0) % len(queues)
+        idle = 0
+        while idle < len(queues):
+            target, queue = queues[index]
+            if not self._may_drain(target, queue, now_ms):
+                idle += 1
+                index = (index + 1) % len(queues)
+                continue
+            batch = queue[0]
+            size_bytes += batch.estimated_bytes
+            if drained and size_bytes > max_bytes:
+                break
+            idle = 0
+            index = (index + 1) % len(queues)
+            queue.popleft()
+            batch.is_closed = True
+            self._sequences.assign(batch)
+            batch.drained_ms = now_ms
+            drained.append(batch)
+        self._drain_indexes[node] = index
+        return drained
+
+    def _may_drain(self, target: TopicPartition, queue: deque[ProducerBatch], now_ms: int) -> bool:
+        if not queue or target in self.muted:
+            return False
+        batch = queue[0]
+        if batch.attempts and batch.waited_ms(now_ms) < self.backoff.delay_ms(batch.attempts):
+            return False
+        # If the batch was drained before, those before it must be written first.
+        return not batch.has_sequence or self._sequences.is_next(batch)
+
+    def expired(self, now_ms: int) -> tuple[list[ProducerBatch], int]:
+        """Take the batches that have waited for delivery.timeout.ms since their creation from the queues.
+
+        Returns:
+            The batches, and when the next one expires, in epoch ms.
+        """
+        batches: list[ProducerBatch] = []
+        next_expiry_ms = NO_DEADLINE
+        with self.lock:
+            for topic in self._topics.values():
+                for queue in topic.queues:
+                    while queue and queue[0].is_expired(self._delivery_timeout_ms, now_ms):
+                        batch = queue.popleft()
+                        batch.is_closed = True
+                        batches.append(batch)
+                    if queue:
+                        next_expiry_ms = min(next_expiry_ms, queue[0].created_ms + self._delivery_timeout_ms)
+        return batches, next_expiry_ms
+
+    def requeue(self, batch: ProducerBatch, now_ms: int, *, is_attempt: bool = True) -> None:
+        """Put a batch back, before the batches with higher sequences.
+
+        Args:
+            batch: the batch.
+            now_ms: the current time.
+            is_attempt: whether an attempt failed, so that the batch waits before the next one.
+        """
+        with self.lock:
+            if is_attempt:
+                batch.put_back(now_ms)
+            self._insert(batch)
+
+    def split_and_requeue(self, batch: ProducerBatch, now_ms: int) -> int:
+        """Divide a batch that is too large, and queue its parts. Return how many there are.
+
+        The estimated compression ratio becomes at least 1, so that the parts are smaller.
+        """
+        with self.lock:
+            self.ratios.reset(batch.target.topic, 1.0)
+            ratio = 1.0 if self._is_compressed else None
+            parts = batch.split(lambda limit: BatchBuilder(limit, ratio), self.batch_size)
+            self._sequences.replace(batch, parts)
+            for part in reversed(parts):
+                part.last_attempt_ms = now_ms - self._linger_ms
+                self.incomplete[part] = None
+                self._insert(part)
+            return len(parts)
+
+    def _insert(self, batch: ProducerBatch) -> None:
+        topic = self._topics[batch.target.topic]
+        queue = topic.queues[batch.target.partition]
+        before = []
+        while (
+            batch.has_sequence
+            and queue
+            and queue[0].has_sequence
+            and _precedes(queue[0].base_sequence, batch.base_sequence)
+        ):
+            before.append(queue.popleft())
+        queue.appendleft(batch)
+        queue.extendleft(reversed(before))
+
+    def deallocate(self, batch: ProducerBatch) -> None:
+        """Forget a batch that is done, and release its memory."""
+        with self.lock:
+            self._deallocate(batch)
+
+    def _deallocate(self, batch: ProducerBatch) -> None:
+        self.incomplete.pop(batch, None)
+        if batch.buffer_bytes:
+            size_bytes, batch.buffer_bytes = batch.buffer_bytes, 0
+            builder, batch.builder = batch.builder, BatchBuilder(0)
+            self.pool.deallocate(builder, size_bytes)
+
+    def note_latency(self, node: str, now_ms: int, *, can_drain: bool) -> None:
+        """Note that a node has ready batches, and whether it accepts them (KIP-794)."""
+        if self._availability_timeout_ms <= 0:
+            return
+        latency = self._latencies.setdefault(node, _NodeLatency(now_ms, now_ms))
+        latency.ready_ms = now_ms
+        if can_drain:
+            latency.drain_ms = now_ms
+
+    def _is_unavailable(self, node: str) -> bool:
+        latency = self._latencies.get(node)
+        return latency is not None and latency.ready_ms - latency.drain_ms > self._availability_timeout_ms
+
+    def mute(self, target: TopicPartition) -> None:
+        """Drain no batches of a partition until `unmute`."""
+        with self.lock:
+            self.muted.add(target)
+
+    def unmute(self, target: TopicPartition) -> None:
+        """Allow batches of a partition to be drained."""
+        with self.lock:
+            self.muted.discard(target)
+
+    @property
+    def has_undrained(self) -> bool:
+        """Whether a queue contains batches."""
+        with self.lock:
+            return any(queue for topic in self._topics.values() for queue in topic.queues)
+
+    @property
+    def has_incomplete(self) -> bool:
+        """Whether there are batches whose result is not known."""
+        return bool(self.incomplete)
+
+    def begin_flush(self) -> list[ProducerBatch]:
+        """Make all batches ready. Return those whose result is not known yet."""
+        with self.lock:
+            self._flushes += 1
+            return list(self.incomplete)
+
+    def end_flush(self) -> None:
+        """End a flush. There is one call for each `begin_flush`."""
+        with self.lock:
+            self._flushes -= 1
+
+    def abort_incomplete(self, error: KafkaLogError) -> None:
+        """Fail all batches whose result is not known. Their memory is not used again: see `close`."""
+        for batch in self._take(lambda _: True):
+            batch.fail(error)
+
+    def abort_undrained(self, error: KafkaLogError) -> None:
+        """Fail all batches that were never drained."""
+        for batch in self._take(lambda batch: not batch.has_sequence):
+            batch.fail(error)
+            self.deallocate(batch)
+
+    def _take(self, is_taken: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        with self.lock:
+            batches = [batch for batch in self.incomplete if is_taken(batch)]
+            for batch in batches:
+                del self.incomplete[batch]
+                batch.is_closed = True
+                queue = self._topics[batch.target.topic].queues[batch.target.partition]
+                if batch in queue:
+                    queue.remove(batch)
+            return batches
+
+    def close(self) -> None:
+        """Accept no more records, and make all batches ready. Threads that wait for memory get an error."""
+        with self.lock:
+            self._is_closed = True
+            self.pool.close()
+
+
+def _precedes(sequence: int, other: int) -> bool:
+    """Return whether a sequence comes before another one. After 2^31 - 1 follows 0."""
+    return 0 < (other - sequence) % 2**31 < 2**30

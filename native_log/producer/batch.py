@@ -1,0 +1,241 @@
+"""A batch of records on its way to a log (Kafka: ProducerBatch)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from native_log.producer.futures import NO_OFFSET, NO_TIMESTAMP, BatchResult, new_future, run_callback
+from native_log.producer.record_size import max_size
+from native_log.records import DecodeOptions, EncodeOptions, decode, encode_builders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from native_log.producer.futures import RecordFuture, RecordMetadata
+    from native_log.records import BatchBuilder
+
+logger = logging.getLogger(__name__)
+
+NO_SEQUENCE = -1
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class ProducerBatch:
+    """A batch, from its first record until the result is known.
+
+    Attributes:
+        target: the partition.
+        builder: contains the records.
+        result: shared by the futures of all records.
+        created_ms, last_attempt_ms, drained_ms: times.
+        attempts: how often the batch was put back into its queue.
+        last_error: why the last attempt failed; None if none did.
+        producer_id, producer_epoch, base_sequence, is_transactional: set when the batch is drained.
+        buffer_bytes: the bytes that the batch has taken from the buffer pool.
+        is_split: whether the batch is a part of a batch that was too large.
+        is_closed: whether the batch takes no more records.
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_lock",
+        "attempts",
+        "base_sequence",
+        "buffer_bytes",
+        "builder",
+        "created_ms",
+        "drained_ms",
+        "is_closed",
+        "is_split",
+        "is_transactional",
+        "last_attempt_ms",
+        "last_error",
+        "producer_epoch",
+        "producer_id",
+        "result",
+        "target",
+    )
+
+    def __init__(
+        self,
+        target: TopicPartition,
+        builder: BatchBuilder,
+        created_ms: int,
+        buffer_bytes: int = 0,
+        *,
+        is_split: bool = False,
+    ) -> None:
+        self.target = target
+        self.builder = builder
+        self.result = BatchResult(target.topic, target.partition)
+        self.created_ms = self.last_attempt_ms = self.drained_ms = created_ms
+        self.attempts = 0
+        self.last_error: Exception | None = None
+        self.producer_id = self.producer_epoch = -1
+        self.base_sequence = NO_SEQUENCE
+        self.is_transactional = False
+        self.buffer_bytes = buffer_bytes
+        self.is_split = is_split
+        self.is_closed = False
+        self._callbacks: list[tuple[Callable[..., object], RecordFuture]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def record_count(self) -> int:
+        """The number of records."""
+        return self.builder.record_count
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the result is known."""
+        return self.result.is_done
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch takes no more records."""
+        return self.is_closed or self.builder.is_full
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether the batch has a sequence of an idempotent producer."""
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def estimated_bytes(self) -> int:
+        """The estimated size of the batch as written."""
+        return self.builder.estimated_bytes
+
+    def append(
+        self,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] | None,
+        timestamp_ms: int,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+    ) -> RecordFuture | None:
+        """Append a record. Return its future, or None if there is no room."""
+        builder = self.builder
+        index = builder.record_count
+        if self.is_closed or not builder.append(value, key, headers, timestamp_ms):
+            return None
+        future = new_future(
+            self,
+            self.result,
+            index,
+            timestamp_ms,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+        )
+        if callback is not None:
+            self._callbacks.append((callback, future))
+        return future
+
+    def add_callback(
+        self, callback: Callable[[RecordMetadata | None, Exception | None], object], future: RecordFuture
+    ) -> bool:
+        """Call `callback` when the batch is done. Return False if it is done already."""
+        with self._lock:
+            if self.result.is_done:
+                return False
+            self._callbacks.append((callback, future))
+            return True
+
+    def complete(self, base_offset: int, log_append_time_ms: int, error: Exception | None) -> bool:
+        """Set the result, then run the callbacks. Return False if the batch was done before.
+
+        The futures of the batch can be read in the callbacks.
+        """
+        with self._lock:
+            if self.result.is_done:
+                return False
+            self.result.set(base_offset, log_append_time_ms, error)
+            callbacks, self._callbacks = self._callbacks, []
+        for callback, future in callbacks:
+            run_callback(callback, future)
+        return True
+
+    def fail(self, error: Exception) -> bool:
+        """Complete the batch with an error. Return False if it was done before."""
+        return self.complete(NO_OFFSET, NO_TIMESTAMP, error)
+
+    def put_back(self, now_ms: int) -> None:
+        """Note that the batch is put back into its queue after a failed attempt."""
+        self.attempts += 1
+        self.last_attempt_ms = max(self.last_attempt_ms, now_ms)
+
+    def waited_ms(self, now_ms: int) -> int:
+        """Return how long the batch has been in its queue."""
+        return max(0, now_ms - self.last_attempt_ms)
+
+    def is_expired(self, delivery_timeout_ms: int, now_ms: int) -> bool:
+        """Return whether the batch has waited for delivery.timeout.ms since its creation."""
+        return delivery_timeout_ms <= now_ms - self.created_ms
+
+    def split(self, new_builder: Callable[[int], BatchBuilder], batch_size: int) -> list[ProducerBatch]:
+        """Divide the records into batches of about `batch_size` bytes (Kafka: ProducerBatch.split).
+
+        The result of this batch is set when those of all parts are set.
+
+        Args:
+            new_builder: returns a builder with a limit in bytes.
+            batch_size: the limit, unless a single record needs more.
+        """
+        parts: list[ProducerBatch] = []
+        starts: list[int] = []
+        for index, (value, key, headers, timestamp) in enumerate(_records(self.builder)):
+            if not parts or not parts[-1].builder.append(value, key, headers, timestamp):
+                limit = max(batch_size, max_size(key, value, headers))
+                parts.append(ProducerBatch(self.target, new_builder(limit), self.created_ms, is_split=True))
+                starts.append(index)
+                parts[-1].builder.append(value, key, headers, timestamp)
+        unfinished = len(parts)
+
+        def finish(_: RecordMetadata | None, __: Exception | None) -> None:
+            nonlocal unfinished
+            unfinished -= 1
+            if not unfinished:
+                self.complete(NO_OFFSET, NO_TIMESTAMP, None)
+
+        self.result.parts = [(start, part.result) for start, part in zip(starts, parts, strict=True)]
+        sequence = self.base_sequence
+        for part in parts:
+            part.is_closed = True
+            part.attempts = self.attempts
+            part.last_attempt_ms = self.last_attempt_ms
+            part._callbacks.append((finish, new_future(part, part.result, 0, NO_TIMESTAMP, -1, -1)))
+            if self.has_sequence:
+                part.producer_id, part.producer_epoch = self.producer_id, self.producer_epoch
+                part.is_transactional = self.is_transactional
+                part.base_sequence = sequence
+                sequence = (sequence + part.record_count) % 2**31
+        return parts
+
+    def __repr__(self) -> str:
+        return f"ProducerBatch({self.target}, {self.record_count} records)"
+
+
+def _records(
+    builder: BatchBuilder,
+) -> Iterator[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]]:
+    """Yield value, key, headers and timestamp of each record."""
+    encoded = encode_builders([builder], EncodeOptions())
+    columns = ["value", "key", "headers", "timestamp"]
+    records = decode(encoded.data, columns, DecodeOptions(check_crcs=False)).batch
+    values, keys, headers = (records.column(name).to_pylist() for name in columns[:3])
+    times = records.column("timestamp").cast(pa.int64()).to_pylist()
+    for value, key, pairs, time_us in zip(values, keys, headers, times, strict=True):
+        names = [(header["key"], header["value"]) for header in pairs or ()]
+        yield value, key, names, NO_TIMESTAMP if time_us is None else time_us // 1000

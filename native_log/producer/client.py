@@ -1,0 +1,319 @@
+"""Send batches to log directories (Kafka: KafkaClient, NetworkClient).
+
+A node is a log directory. Each one has a thread, so a slow disk delays no other.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol
+
+from native_log.errors import KafkaLogError
+from native_log.log.writing.record_encoding import RecordEncoder
+from native_log.log.writing.validation import LOG_APPEND_TIME
+from native_log.producer import open_logs
+from native_log.producer.futures import NO_OFFSET, NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from native_log.log import PartitionLog
+    from native_log.producer.batch import ProducerBatch, TopicPartition
+    from native_log.producer.clock import Clock
+    from native_log.producer.log_directories import LogDirectories
+    from native_log.producer.settings import ProducerConfig
+
+logger = logging.getLogger(__name__)
+
+_FAILURES = (KafkaLogError, OSError, ValueError)
+_FORCED_CLOSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchToAppend:
+    """A batch with the producer fields that it had when its request was made."""
+
+    batch: ProducerBatch
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+
+    @classmethod
+    def of(cls, batch: ProducerBatch) -> BatchToAppend:
+        """Return the batch with its current producer fields."""
+        return cls(
+            batch, batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.is_transactional
+        )
+
+    def follows(self, before: BatchToAppend) -> bool:
+        """Return whether this batch may be encoded together with the one before it."""
+        if (self.producer_id, self.producer_epoch) != (before.producer_id, before.producer_epoch):
+            return False
+        following = (before.base_sequence + before.batch.record_count) % 2**31
+        return self.base_sequence < 0 or self.base_sequence == following
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResponse:
+    """What became of a batch.
+
+    Attributes:
+        batch: the batch as sent.
+        base_offset: the offset of its first record; -1: it was not written.
+        log_append_time_ms: the timestamp of its records; -1: they keep their own.
+        error: why it was not written.
+        is_attempted: False if a batch of the same partition failed, which this one must not overtake.
+    """
+
+    batch: BatchToAppend
+    base_offset: int = NO_OFFSET
+    log_append_time_ms: int = NO_TIMESTAMP
+    error: Exception | None = None
+    is_attempted: bool = True
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the log contains the batch."""
+        return self.is_attempted and self.error is None
+
+
+@dataclass(slots=True)
+class ProduceRequest:
+    """Batches for one log directory.
+
+    Attributes:
+        node: the log directory.
+        batches: the batches, those of a partition in order.
+        created_ms: when the request was made.
+        responses: one for each batch, set by the client.
+    """
+
+    node: str
+    batches: list[BatchToAppend]
+    created_ms: int
+    responses: list[BatchResponse] = field(default_factory=list)
+
+
+class Client(Protocol):
+    """What the sender needs of a client."""
+
+    def is_ready(self, node: str) -> bool:
+        """Return whether the node accepts another request."""
+
+    def send(self, request: ProduceRequest) -> None:
+        """Begin a request. `poll` returns it when it is done."""
+
+    def poll(self, timeout_ms: float) -> list[ProduceRequest]:
+        """Return the requests that are done. If there are none, wait for one, for `wakeup` or the timeout."""
+
+    def wakeup(self) -> None:
+        """End the wait of `poll`, or the next one."""
+
+    def in_flight(self, node: str | None = None) -> int:
+        """Return the number of requests that are not done, of a node or in total."""
+
+    def close(self, *, is_forced: bool = False) -> None:
+        """Finish the requests and release what the client holds."""
+
+
+class LogDirClient:
+    """Append batches to the logs of log directories, by one thread for each directory.
+
+    Args:
+        directories: the log directories.
+        config: the producer's settings.
+        clock: the current time.
+    """
+
+    def __init__(self, directories: LogDirectories, config: ProducerConfig, clock: Clock) -> None:
+        self._directories = directories
+        self._max_in_flight = config.max_in_flight_requests_per_connection
+        self._clock = clock
+        self._config = config
+        self._changed = threading.Condition(threading.Lock())
+        self._done: deque[ProduceRequest] = deque()
+        self._in_flight: dict[str, int] = {}
+        self._queues: dict[str, SimpleQueue[ProduceRequest | None]] = {}
+        self._threads: list[threading.Thread] = []
+        self._is_woken = False
+        self._is_polling = False
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._is_forced = False
+        self._close_errors: list[Exception] = []
+
+    def is_ready(self, node: str) -> bool:
+        """Return whether fewer than max.in.flight.requests.per.connection requests are in flight."""
+        return self._in_flight.get(node, 0) < self._max_in_flight
+
+    def in_flight(self, node: str | None = None) -> int:
+        """Return the number of requests that are not done, of a node or in total."""
+        return sum(self._in_flight.values()) if node is None else self._in_flight.get(node, 0)
+
+    def send(self, request: ProduceRequest) -> None:
+        """Begin a request."""
+        node = request.node
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        if node not in self._queues:
+            queue = self._queues[node] = SimpleQueue()
+            name = f"kafkalog-producer | {os.path.basename(node)}"  # noqa: PTH119
+            thread = threading.Thread(target=self._run, args=(queue,), name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._queues[node].put(request)
+
+    def poll(self, timeout_ms: float) -> list[ProduceRequest]:
+        """Return the requests that are done. If there are none, wait for one, for `wakeup` or the timeout."""
+        with self._changed:
+            self._is_polling = True
+            if not self._done and not self._is_woken and timeout_ms > 0:
+                self._clock.wait(self._changed, timeout_ms)
+            self._is_polling = False
+            self._is_woken = False
+            done = list(self._done)
+            self._done.clear()
+        for request in done:
+            self._in_flight[request.node] -= 1
+        return done
+
+    def wakeup(self) -> None:
+        """End the wait of `poll`, or the next one."""
+        self._is_woken = True  # set before the next line reads: `poll` does it in the opposite order
+        if self._is_polling:
+            with self._changed:
+                self._changed.notify()
+
+    def close(self, *, is_forced: bool = False) -> None:
+        """Finish the requests and close the logs.
+
+        Args:
+            is_forced: skip requests that have not begun, and do not wait long for one that has.
+
+        Raises KafkaLogError, OSError: a log cannot be closed.
+        """
+        self._is_forced = is_forced
+        for queue in self._queues.values():
+            queue.put(None)
+        closer = threading.Thread(target=self._close_logs, name="kafkalog-producer | close", daemon=True)
+        closer.start()
+        closer.join(_FORCED_CLOSE_SECONDS if is_forced else None)
+        if self._close_errors:
+            raise self._close_errors[0]
+
+    def _close_logs(self) -> None:
+        for thread in self._threads:
+            thread.join()
+        for target in list(self._logs):
+            log = self._logs.pop(target)
+            try:
+                open_logs.release(str(log.path))
+            except (KafkaLogError, OSError) as error:
+                self._close_errors.append(error)
+
+    def log(self, target: TopicPartition) -> PartitionLog:
+        """Return the log of a partition, which stays open until the client is closed."""
+        log = self._logs.get(target)
+        if log is None:
+            path = self._directories.path(target)
+            log = self._logs[target] = open_logs.acquire(path, lambda: self._directories.log(target))
+        return log
+
+    def _run(self, queue: SimpleQueue[ProduceRequest | None]) -> None:
+        while (request := queue.get()) is not None:
+            if self._is_forced:
+                continue
+            try:
+                request.responses = list(self._execute(request.batches))
+            except Exception as error:  # a defect must not leave records without a result
+                logger.exception("a request of a producer failed")
+                request.responses = [BatchResponse(batch, error=error) for batch in request.batches]
+            with self._changed:
+                self._done.append(request)
+                self._changed.notify()
+
+    def _execute(self, batches: Sequence[BatchToAppend]) -> Iterator[BatchResponse]:
+        by_target: dict[TopicPartition, list[BatchToAppend]] = {}
+        for each in batches:
+            by_target.setdefault(each.batch.target, []).append(each)
+        for target, group in by_target.items():
+            try:
+                log = self.log(target)
+            except _FAILURES as error:
+                yield from (BatchResponse(each, error=error) for each in group)
+                continue
+            yield from self._append_in_order(log, group)
+
+    def _append_in_order(
+        self, log: PartitionLog, batches: Sequence[BatchToAppend]
+    ) -> Iterator[BatchResponse]:
+        """Append batches of one partition, up to the first that fails."""
+        failed = False
+        for run in _joinable(batches):
+            if not failed:
+                responses = self._append(log, run)
+                if responses[0].error is not None and len(run) > 1:
+                    # None of them were appended. Find out which one is the reason.
+                    responses = list(self._append_one_by_one(log, run))
+                failed = not responses[-1].is_written
+                yield from responses
+            else:
+                yield from (BatchResponse(each, is_attempted=False) for each in run)
+
+    def _append_one_by_one(self, log: PartitionLog, run: Sequence[BatchToAppend]) -> Iterator[BatchResponse]:
+        failed = False
+        for each in run:
+            if failed:
+                yield BatchResponse(each, is_attempted=False)
+                continue
+            (response,) = self._append(log, [each])
+            failed = response.error is not None
+            yield response
+
+    def _append(self, log: PartitionLog, run: Sequence[BatchToAppend]) -> list[BatchResponse]:
+        """Append all batches or none."""
+        now_ms = self._clock.now_ms()
+        try:
+            offset = log.append_built(
+                [each.batch.builder for each in run], self._encoder(log, run[0]), now_ms=now_ms
+            )
+        except _FAILURES as error:
+            return [BatchResponse(each, error=error) for each in run]
+        is_append_time = log.config.message_timestamp_type == LOG_APPEND_TIME
+        responses = []
+        for each in run:
+            responses.append(BatchResponse(each, offset, now_ms if is_append_time else NO_TIMESTAMP))
+            offset += each.batch.record_count
+        return responses
+
+    def _encoder(self, log: PartitionLog, first: BatchToAppend) -> RecordEncoder:
+        """Return how to encode batches: the topic's codec, if it has one, overrides the producer's."""
+        codec, level = self._config.compression_type, self._config.compression_level
+        wanted = log.config.compression_type
+        if wanted not in ("producer", codec):
+            codec, level = wanted, None
+        return RecordEncoder(
+            codec,
+            level,
+            self._config.batch_size,
+            first.producer_id,
+            first.producer_epoch,
+            first.base_sequence,
+            first.is_transactional,
+        )
+
+
+def _joinable(batches: Iterable[BatchToAppend]) -> Iterator[list[BatchToAppend]]:
+    """Yield runs of batches that can be encoded together."""
+    run: list[BatchToAppend] = []
+    for each in batches:
+        if run and not each.follows(run[-1]):
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run

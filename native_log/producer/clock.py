@@ -1,0 +1,37 @@
+"""The producer's clock. Tests replace it, so that they do not wait."""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+from native_log.system import current_ms
+
+
+class Clock(Protocol):
+    """What a producer needs of time (Kafka: Time)."""
+
+    def now_ms(self) -> int:
+        """Return the current time in epoch ms."""
+
+    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
+        """Wait for `condition`, whose lock the caller holds. Return False after the timeout.
+
+        Args:
+            condition: the condition to wait for.
+            timeout_ms: None: no timeout.
+        """
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now_ms(self) -> int:
+        """Return the current time in epoch ms."""
+        return current_ms()
+
+    def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
+        """Wait for `condition`. Return False after the timeout."""
+        if timeout_ms is not None:
+            timeout_ms = min(timeout_ms / 1000, threading.TIMEOUT_MAX)
+        return condition.wait(timeout_ms)

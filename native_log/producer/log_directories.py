@@ -1,0 +1,118 @@
+"""The log directories to which a producer writes: find, create and open topics in them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
+from native_log.logdir import LogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from native_log.arguments import PathLike
+    from native_log.log import PartitionLog
+    from native_log.producer.batch import TopicPartition
+    from native_log.producer.settings import ProducerConfig
+
+
+class LogDirectories:
+    """Find, create and open topics in log directories.
+
+    Args:
+        paths: a LogDir, or the paths of log directories. A path that does not exist or is empty becomes a new
+            log directory.
+        config: the settings of the producer.
+    """
+
+    def __init__(self, paths: LogDir | PathLike | Iterable[PathLike], config: ProducerConfig) -> None:
+        self._config = config
+        self._guard = threading.Lock()
+        first = paths if isinstance(paths, LogDir) else _open_or_create(paths)
+        self._logdirs = [first]
+        """The given one, and one that was listed later."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The log directories."""
+        return tuple(str(state.path) for state in self._logdirs[0].directories)
+
+    def find(self, topics: Iterable[str]) -> tuple[dict[str, list[str]], dict[str, Exception]]:
+        """Look for topics, and create those that are missing if auto.create.topics.enable is true.
+
+        Returns:
+            For each topic that was found, the log directory of each partition; and why others were not.
+
+        Raises KafkaLogError, OSError: the log directories cannot be read.
+        """
+        topics = list(topics)
+        with self._guard:
+            if any(self._holder(topic) is None for topic in topics):
+                self._look_again()
+            found: dict[str, list[str]] = {}
+            errors: dict[str, Exception] = {}
+            for topic in topics:
+                try:
+                    found[topic] = self._nodes(topic)
+                except (KafkaLogError, OSError, ValueError) as error:
+                    errors[topic] = error
+        return found, errors
+
+    def path(self, target: TopicPartition) -> str:
+        """Return the directory of a partition. Raises UnknownTopicOrPartitionError."""
+        with self._guard:
+            holder = self._holder(target.topic) or self._logdirs[0]
+            for directory in holder.partitions():
+                if directory.key == target:
+                    return str(directory.path)
+        raise UnknownTopicOrPartitionError(
+            f"expected a partition {target}, found none; was it removed?", path=", ".join(self.paths)
+        )
+
+    def log(self, target: TopicPartition) -> PartitionLog:
+        """Open the log of a partition. Raises UnknownTopicOrPartitionError, OSError."""
+        with self._guard:
+            holder = self._holder(target.topic) or self._logdirs[0]
+            return holder.partition(target.topic, target.partition, config=self._config.topic_config or None)
+
+    def _holder(self, topic: str) -> LogDir | None:
+        return next((logdir for logdir in self._logdirs if topic in logdir.topics()), None)
+
+    def _look_again(self) -> None:
+        """List the directories again: another LogDir may have created topics."""
+        self._logdirs[1:] = [LogDir(self.paths, allow_empty=True)]
+
+    def _nodes(self, topic: str) -> list[str]:
+        holder = self._holder(topic)
+        if holder is None:
+            holder = self._create(topic)
+        directories = [each for each in holder.partitions() if each.topic == topic]
+        numbers = [each.partition for each in directories]
+        if numbers != list(range(len(numbers))):
+            raise UnknownTopicOrPartitionError(
+                f"expected partitions of topic {topic} from 0 on without gaps, found {numbers}; open all log "
+                "directories of the broker",
+                path=", ".join(self.paths),
+            )
+        return [str(each.path.parent) for each in directories]
+
+    def _create(self, topic: str) -> LogDir:
+        if not self._config.auto_create_topics_enable:
+            raise UnknownTopicOrPartitionError(
+                f"expected a topic {topic}, found none; create it with LogDir.create_topic, or set "
+                "auto.create.topics.enable",
+                path=", ".join(self.paths),
+            )
+        self._logdirs[0].create_topic(topic, self._config.num_partitions)
+        return self._logdirs[0]
+
+
+def _open_or_create(paths: PathLike | Iterable[PathLike]) -> LogDir:
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    for path in map(Path, listed):
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            LogDir.create(path)
+    return LogDir(listed, allow_empty=True)

@@ -1,0 +1,489 @@
+"""KafkaLogProducer (Kafka: KafkaProducer)."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from native_log.errors import (
+    KafkaLogError,
+    KafkaTimeoutError,
+    ProducerClosedError,
+    RecordTooLargeError,
+)
+from native_log.producer.accumulator import UNKNOWN_PARTITION, RecordAccumulator
+from native_log.producer.client import LogDirClient
+from native_log.producer.clock import SystemClock
+from native_log.producer.futures import (
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    RecordFuture,
+    RecordMetadata,
+    failed_future,
+)
+from native_log.producer.interceptors import Interceptors
+from native_log.producer.log_directories import LogDirectories
+from native_log.producer.metadata import Metadata
+from native_log.producer.metrics import ProducerMetrics
+from native_log.producer.partitioners import custom_partitioner, partition_of_key
+from native_log.producer.producer_ids import random_producer_id
+from native_log.producer.record import ProducerRecord
+from native_log.producer.record_size import max_size
+from native_log.producer.sender import Sender
+from native_log.producer.sequences import ProducerSequences
+from native_log.producer.serializers import Serializer
+from native_log.producer.settings import ProducerConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from native_log.arguments import PathLike
+    from native_log.logdir import LogDir
+    from native_log.producer.accumulator import TopicQueues
+    from native_log.producer.record_size import Header
+
+logger = logging.getLogger(__name__)
+
+_FOREVER_MS = 2**63 - 1
+_producers: weakref.WeakSet[KafkaLogProducer] = weakref.WeakSet()
+
+
+class KafkaLogProducer:
+    """Write records to the log directories of a broker, one by one, as Kafka's producer does.
+
+    `send` appends a record to a batch in memory. A thread appends the batches to the logs. Several threads
+    may share a producer, and several producers of one process may write to the same log.
+
+    The first record takes the lock of the log directory, which is held until the producer is closed: no
+    broker can run on the directory in the meantime. A producer must be closed; a `with` block does it.
+
+    Args:
+        path_or_logdir: a LogDir, or the path of one or several log directories. A path that does not exist or
+            is empty becomes a new log directory.
+        configs: settings by Kafka's names, as a mapping.
+        **settings: settings, which override those in `configs`. In both, `_` may stand for `.`:
+            `linger_ms=5` is `{"linger.ms": 5}`. Settings of topics, such as `flush.messages`, apply to what
+            this producer writes. `auto.create.topics.enable` and `num.partitions` apply to topics that do not
+            exist. Settings that only a connection needs are ignored.
+
+    Raises:
+        InvalidConfigError: an invalid setting, or a name that looks like a misspelling.
+        NotALogDirError, OSError: the log directories cannot be read or created.
+    """
+
+    def __init__(
+        self,
+        path_or_logdir: LogDir | PathLike | Iterable[PathLike],
+        configs: Mapping[str, object] | None = None,
+        **settings: Any,
+    ) -> None:
+        config = ProducerConfig.parse({**(configs or {}), **settings})
+        for name in config.ignored:
+            logger.warning("the setting %s is not one of a producer or a topic, and is ignored", name)
+        self._config = config
+        self._clock = SystemClock()
+        self._interceptors = Interceptors(config.interceptor_classes)
+        self._key_serializer = Serializer(config.key_serializer, "key")
+        self._value_serializer = Serializer(config.value_serializer, "value")
+        self._partitioner = custom_partitioner(config.partitioner_class)
+        self._ignores_keys = config.partitioner_ignore_keys
+        self._max_record_bytes = min(config.max_request_size, config.buffer_memory)
+        self._max_block_ms = config.max_block_ms
+        self._metrics = ProducerMetrics()
+        self._sequences = ProducerSequences()
+        if config.enable_idempotence:
+            self._sequences.begin_epoch(random_producer_id(), 0)
+        self._directories = LogDirectories(path_or_logdir, config)
+        self._accumulator = RecordAccumulator(config, self._clock, self._sequences)
+        self._metadata = Metadata(config, self._clock)
+        client = LogDirClient(self._directories, config, self._clock)
+        self._sender = Sender(
+            config,
+            self._accumulator,
+            self._sequences,
+            self._metadata,
+            self._directories.find,
+            client,
+            self._metrics,
+            self._clock,
+        )
+        self._topics: dict[str, TopicQueues] = {}
+        self._is_forked = False
+        self._is_closed = False
+        self._thread = threading.Thread(
+            target=self._sender.run, name=f"kafkalog-producer | {config.client_id or id(self)}", daemon=True
+        )
+        self._thread.start()
+        _producers.add(self)
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Sequence[Header] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        *,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None = None,
+    ) -> RecordFuture:
+        """Send a record. Return the future of its metadata.
+
+        The call returns when the record is in a batch. It waits for at most max.block.ms if the topic is not
+        known yet, or if the buffer is full.
+
+        Args:
+            topic: the topic.
+            value, key: bytes, str (written as UTF-8) or None; with value.serializer and key.serializer, what
+                these accept.
+            headers: pairs of name and value (bytes or None).
+            partition: the partition; None: that of the key's hash or, without a key, one that is kept for
+                about batch.size bytes.
+            timestamp_ms: epoch ms; None: the current time.
+            callback: called with (metadata, None) or (None, error) when the record was written or failed. It
+                runs on the thread of the producer, so it must not wait.
+
+        Returns:
+            The future. It has failed already with RecordTooLargeError, KafkaTimeoutError (the topic does not
+            exist) or BufferExhaustedError; the callback was called before in this case.
+
+        Raises:
+            ProducerClosedError: the producer is closed.
+            SerializationError: a key or value cannot be converted.
+            TypeError, ValueError: an invalid argument.
+        """
+        if self._interceptors:
+            record = ProducerRecord(topic, value, key, _listed(headers), partition, timestamp_ms)
+            return self._send_intercepted(record, callback)
+        return self._send(topic, value, key, headers, partition, timestamp_ms, callback)
+
+    def _send_intercepted(
+        self,
+        record: ProducerRecord,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+    ) -> RecordFuture:
+        record = self._interceptors.on_send(record)
+        future: RecordFuture | None = None
+
+        def on_completion(metadata: RecordMetadata | None, error: Exception | None) -> None:
+            known = metadata
+            if known is None and future is not None:
+                known = future.metadata()
+            if known is None:
+                known = _unknown(record.topic, record.partition)
+            self._interceptors.on_acknowledgement(known, error)
+            if callback is not None:
+                callback(metadata, error)
+
+        try:
+            future = self._send(*record, on_completion)
+        except Exception as error:
+            self._interceptors.on_acknowledgement(_unknown(record.topic, record.partition), error)
+            raise
+        return future
+
+    def _send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Sequence[Header] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+    ) -> RecordFuture:
+        self._check_open()
+        try:
+            now_ms = self._clock.now_ms()
+            max_block_ms: float = self._max_block_ms
+            queues = self._topics.get(topic)
+            if queues is None or (partition is not None and partition >= len(queues.queues)):
+                queues = self._wait_for_topic(topic, partition, now_ms)
+                waited_ms = self._clock.now_ms() - now_ms
+                now_ms += waited_ms
+                max_block_ms = max(0, max_block_ms - waited_ms)
+            key_bytes = self._key_serializer.serialize(topic, key)
+            value_bytes = self._value_serializer.serialize(topic, value)
+            if timestamp_ms is None:
+                timestamp_ms = now_ms
+            elif timestamp_ms < 0:
+                raise ValueError(
+                    f"Invalid timestamp: {timestamp_ms}. Timestamp should always be non-negative or null."
+                )
+            size = max_size(key_bytes, value_bytes, headers or ())
+            if size > self._max_record_bytes:
+                raise self._too_large(size)
+            chosen = self._choose(queues, key, key_bytes, value, value_bytes, partition)
+            is_custom = self._partitioner is not None and partition is None
+            future, must_wake = self._accumulator.append(
+                queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, now_ms, max_block_ms,
+                abort_on_new_batch=is_custom,
+            )  # fmt: skip
+            if future is None:
+                self._on_new_batch(queues, chosen)
+                chosen = self._choose(queues, key, key_bytes, value, value_bytes, partition)
+                future, must_wake = self._accumulator.append(
+                    queues,
+                    chosen,
+                    value_bytes,
+                    key_bytes,
+                    headers,
+                    timestamp_ms,
+                    callback,
+                    now_ms,
+                    max_block_ms,
+                )
+                assert future is not None
+        except (RecordTooLargeError, KafkaTimeoutError) as error:
+            if callback is not None:
+                _call(callback, error)
+            self._metrics.records_failed += 1
+            return failed_future(topic, UNKNOWN_PARTITION if partition is None else partition, error)
+        if must_wake:
+            self._sender.wakeup()
+        return future
+
+    def _choose(
+        self,
+        queues: TopicQueues,
+        key: Any,
+        key_bytes: bytes | None,
+        value: Any,
+        value_bytes: bytes | None,
+        partition: int | None,
+    ) -> int:
+        count = len(queues.queues)
+        if partition is not None:
+            if partition < 0:
+                raise ValueError(
+                    f"Invalid partition: {partition}. Partition number should always be non-negative or null."
+                )
+            return partition
+        if self._partitioner is not None:
+            chosen = self._partitioner.partition(
+                queues.topic, key, key_bytes, value, value_bytes, range(count)
+            )
+            if not 0 <= chosen < count:
+                raise ValueError(
+                    f"The partitioner generated an invalid partition number: {chosen}. Partition number "
+                    f"should always be non-negative and below {count}."
+                )
+            return chosen
+        if key_bytes is not None and not self._ignores_keys:
+            return partition_of_key(key_bytes, count)
+        return UNKNOWN_PARTITION if count > 1 else 0
+
+    def _on_new_batch(self, queues: TopicQueues, previous: int) -> None:
+        on_new_batch = getattr(self._partitioner, "on_new_batch", None)
+        if on_new_batch is not None:
+            on_new_batch(queues.topic, range(len(queues.queues)), previous)
+
+    def _too_large(self, size: int) -> RecordTooLargeError:
+        limit, name = self._config.max_request_size, "max.request.size"
+        if size <= limit:
+            limit, name = self._config.buffer_memory, "buffer.memory"
+        return RecordTooLargeError(
+            f"The message is {size} bytes when serialized which is larger than {limit}, which is the value "
+            f"of the {name} configuration."
+        )
+
+    def _wait_for_topic(self, topic: str, partition: int | None, now_ms: int) -> TopicQueues:
+        """Wait until the topic is found, for at most max.block.ms (Kafka: KafkaProducer.waitOnMetadata)."""
+        if not isinstance(topic, str):
+            raise TypeError(f"topic: expected a str, found {topic!r}")
+        metadata, started_ms = self._metadata, now_ms
+        metadata.use(topic, now_ms)
+        nodes = metadata.nodes(topic)
+        while nodes is None or (partition is not None and partition >= len(nodes)):
+            version = metadata.request_update()
+            self._sender.wakeup()
+            left_ms = self._max_block_ms - (now_ms - started_ms)
+            try:
+                metadata.await_update(version, max(left_ms, 0))
+            except KafkaTimeoutError:
+                raise self._missing(topic, partition, nodes) from metadata.error(topic)
+            metadata.raise_fatal(topic)
+            now_ms = self._clock.now_ms()
+            metadata.use(topic, now_ms)
+            nodes = metadata.nodes(topic)
+        queues = self._accumulator.topic(topic, nodes)
+        self._topics[topic] = queues
+        return queues
+
+    def _missing(self, topic: str, partition: int | None, nodes: Sequence[str] | None) -> KafkaTimeoutError:
+        missing = f"Topic {topic} not present"
+        if nodes is not None:
+            missing = (
+                f"Partition {partition} of topic {topic} with partition count {len(nodes)} is not present"
+            )
+        return KafkaTimeoutError(f"{missing} in metadata after {self._max_block_ms} ms.")
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all records that were sent before this call are written or have failed.
+
+        Call `get` of their futures to learn of errors. Do not call this in a callback.
+
+        Args:
+            timeout: in seconds; None: no timeout.
+
+        Raises KafkaTimeoutError.
+        """
+        self._check_process()
+        if threading.current_thread() is self._thread:
+            raise KafkaLogError("expected flush outside of callbacks, found it in one, where it never ends")
+        started_ms = self._clock.now_ms()
+        batches = self._accumulator.begin_flush()
+        self._sender.wakeup()
+        try:
+            for batch in batches:
+                left = None
+                if timeout is not None:
+                    left = max(0.0, timeout - (self._clock.now_ms() - started_ms) / 1000)
+                if not batch.result.wait(left):
+                    raise KafkaTimeoutError(
+                        f"expected all records to be written within {timeout} s, found some that are not"
+                    )
+        finally:
+            self._accumulator.end_flush()
+            self._metrics.flush_ms += self._clock.now_ms() - started_ms
+
+    def close(self, timeout: float | None = None) -> None:
+        """Write the records that are left, and close the logs.
+
+        Records that are not written within `timeout` seconds fail with a ProducerClosedError. In a callback,
+        the timeout is 0, and the call does not wait. A second call does nothing.
+
+        Args:
+            timeout: in seconds; None: no timeout.
+
+        Raises:
+            ValueError: a negative timeout.
+        """
+        if timeout is not None and timeout < 0:
+            raise ValueError("The timeout cannot be negative.")
+        if self._is_forked:
+            return
+        is_callback = threading.current_thread() is self._thread
+        if is_callback and timeout != 0:
+            logger.warning(
+                "the timeout of close() in a callback of a producer is 0, because it must not wait"
+            )
+        if not is_callback and timeout != 0:
+            self._sender.initiate_close()
+            self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._sender.force_close()
+            if not is_callback:
+                self._thread.join()
+        if not self._is_closed:
+            self._is_closed = True
+            _producers.discard(self)
+            self._interceptors.close()
+            for owned in (self._key_serializer, self._value_serializer, self._partitioner):
+                close = getattr(owned, "close", None)
+                if callable(close):
+                    close()
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """Return the partitions of a topic. Create the topic if auto.create.topics.enable is true.
+
+        Raises KafkaTimeoutError, ProducerClosedError.
+        """
+        self._check_open()
+        return set(range(len(self._wait_for_topic(topic, None, self._clock.now_ms()).queues)))
+
+    def metrics(self) -> dict[str, float]:
+        """Return what was sent, by the names of Kafka's producer metrics. Times are in ms, sizes in bytes."""
+        pool = self._accumulator.pool
+        return {
+            **self._metrics.snapshot(),
+            "buffer-total-bytes": pool.total_bytes,
+            "buffer-available-bytes": pool.available_bytes,
+            "waiting-threads": pool.queued,
+            "bufferpool-wait-time-ms-total": pool.wait_ms,
+            "buffer-exhausted-total": pool.exhausted_count,
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_thread", None) is None or self._is_forked or self._is_closed:
+            return
+        if self._sender.is_running:
+            warnings.warn(
+                "expected close() of a KafkaLogProducer, found none: its records are written in the "
+                "background; use a `with` block, or close the producer",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+            self._sender.initiate_close()
+
+    def __repr__(self) -> str:
+        return f"KafkaLogProducer({', '.join(map(repr, self._directories.paths))})"
+
+    def _check_open(self) -> None:
+        if not self._sender.is_running:
+            self._check_process()
+            raise ProducerClosedError("Cannot perform operation after producer has been closed")
+
+    def _check_process(self) -> None:
+        if self._is_forked:
+            raise ProducerClosedError(
+                "expected the process that created the producer, found a fork of it; create a producer in "
+                "each process"
+            )
+
+    def _abandon_in_child(self) -> None:
+        """Make the copy of this producer in a forked process unusable."""
+        self._is_forked = True
+        self._sender.abandon()
+        error = ProducerClosedError("the record belongs to the process from which this one was forked")
+        for batch in self._accumulator.incomplete:
+            batch.result.set(NO_OFFSET, NO_TIMESTAMP, error)
+
+
+def _listed(headers: Sequence[Header] | None) -> list[Header] | None:
+    return None if headers is None else list(headers)
+
+
+def _unknown(topic: str, partition: int | None) -> RecordMetadata:
+    return RecordMetadata(
+        topic, UNKNOWN_PARTITION if partition is None else partition, NO_OFFSET, NO_TIMESTAMP, -1, -1
+    )
+
+
+def _call(callback: Callable[[RecordMetadata | None, Exception | None], object], error: Exception) -> None:
+    try:
+        callback(None, error)
+    except Exception:
+        logger.exception("an exception was raised by a callback of a record that was not accepted")
+
+
+def _close_at_exit() -> None:
+    for producer in list(_producers):
+        logger.warning("%r is closed at the exit of the process; close it before", producer)
+        producer.close()
+
+
+def _abandon_in_child() -> None:
+    for producer in list(_producers):
+        producer._abandon_in_child()
+    _producers.clear()
+
+
+atexit.register(_close_at_exit)
+os.register_at_fork(after_in_child=_abandon_in_child)

@@ -1,0 +1,254 @@
+"""Send the batches that are ready, and handle the responses (Kafka: Sender)."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from native_log.errors import (
+    KafkaLogError,
+    KafkaTimeoutError,
+    OutOfOrderSequenceError,
+    ProducerClosedError,
+    RecordTooLargeError,
+)
+from native_log.producer.accumulator import NO_DEADLINE
+from native_log.producer.client import BatchToAppend, ProduceRequest
+from native_log.producer.futures import NO_OFFSET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from native_log.producer.accumulator import RecordAccumulator
+    from native_log.producer.batch import ProducerBatch
+    from native_log.producer.client import BatchResponse, Client
+    from native_log.producer.clock import Clock
+    from native_log.producer.metadata import Metadata
+    from native_log.producer.metrics import ProducerMetrics
+    from native_log.producer.sequences import ProducerSequences
+    from native_log.producer.settings import ProducerConfig
+
+logger = logging.getLogger(__name__)
+
+FindTopics = "Callable[[Iterable[str]], tuple[Mapping[str, Sequence[str]], Mapping[str, Exception]]]"
+
+
+class Sender:
+    """The producer's background work. `run` is the body of its thread; `run_once` is one round of it.
+
+    Args:
+        config: the producer's settings.
+        accumulator: the batches.
+        sequences: the sequences of the batches.
+        metadata: the topics in use.
+        find_topics: returns the log directories of topics, and errors; see LogDirectories.find.
+        client: executes requests.
+        metrics: what was sent.
+        clock: the current time.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: RecordAccumulator,
+        sequences: ProducerSequences,
+        metadata: Metadata,
+        find_topics: Callable[[Iterable[str]], tuple[Mapping[str, Sequence[str]], Mapping[str, Exception]]],
+        client: Client,
+        metrics: ProducerMetrics,
+        clock: Clock,
+    ) -> None:
+        self._accumulator = accumulator
+        self._sequences = sequences
+        self._metadata = metadata
+        self._find_topics = find_topics
+        self._client = client
+        self._metrics = metrics
+        self._clock = clock
+        self._max_request_bytes = config.max_request_size
+        self._retries = config.retries
+        self._acks = config.acks
+        self._delivery_timeout_ms = config.delivery_timeout_ms
+        self._is_order_guaranteed = config.max_in_flight_requests_per_connection == 1
+        self._in_flight: dict[ProducerBatch, None] = {}
+        self._is_running = True
+        self._is_forced = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the producer accepts records."""
+        return self._is_running
+
+    def run(self) -> None:
+        """Send batches until the producer is closed, then those that are left."""
+        while self._is_running:
+            self._run_safely()
+        while not self._is_forced and (self._accumulator.has_undrained or self._client.in_flight()):
+            self._run_safely()
+        if self._is_forced:
+            self._accumulator.abort_incomplete(ProducerClosedError("Producer is closed forcefully."))
+        try:
+            self._client.close(is_forced=self._is_forced)
+        except (KafkaLogError, OSError):
+            logger.exception("a producer cannot close its logs")
+
+    def _run_safely(self) -> None:
+        try:
+            self.run_once()
+        except Exception:
+            logger.exception("an exception was raised in the thread of a producer")
+
+    def initiate_close(self) -> None:
+        """Accept no more records, send those that are left, and end."""
+        self._accumulator.close()
+        self._metadata.close()
+        self._is_running = False
+        self._client.wakeup()
+
+    def force_close(self) -> None:
+        """End without sending the records that are left."""
+        self._is_forced = True
+        self.initiate_close()
+
+    def abandon(self) -> None:
+        """Note that this process was forked, so that the thread of the sender does not exist in it."""
+        self._is_running = False
+
+    def wakeup(self) -> None:
+        """End the wait of the current round."""
+        self._client.wakeup()
+
+    def run_once(self) -> None:
+        """Send what is ready, then wait for a response, a new batch or a deadline."""
+        now_ms = self._clock.now_ms()
+        if self._metadata.next_update_ms(now_ms) == 0:
+            self._update_metadata(now_ms)
+        timeout_ms = self.send_batches(now_ms)
+        timeout_ms = min(timeout_ms, self._metadata.next_update_ms(now_ms))
+        for request in self._client.poll(timeout_ms):
+            self.handle(request)
+
+    def _update_metadata(self, now_ms: int) -> None:
+        topics = self._metadata.topics()
+        try:
+            nodes, errors = self._find_topics(topics)
+        except (KafkaLogError, OSError) as error:
+            self._metadata.fail(error, now_ms)
+            return
+        for topic, partitions in nodes.items():
+            self._accumulator.topic(topic, partitions)
+        self._metadata.update(nodes, errors, now_ms)
+
+    def send_batches(self, now_ms: int) -> int:
+        """Drain and send the batches that are ready. Return how long to wait for responses, in ms."""
+        readiness = self._accumulator.ready(now_ms)
+        nodes = set()
+        for node in readiness.nodes:
+            can_drain = self._client.is_ready(node)
+            self._accumulator.note_latency(node, now_ms, can_drain=can_drain)
+            if can_drain:
+                nodes.add(node)
+        drained = self._accumulator.drain(nodes, self._max_request_bytes, now_ms)
+        next_expiry_ms = self._fail_expired(now_ms)
+        for node, batches in drained.items():
+            if batches:
+                self._send(node, batches, now_ms)
+        if any(drained.values()):
+            return 0
+        # If a ready node accepts no requests, a response ends the wait.
+        timeout_ms = min(readiness.next_check_ms, max(next_expiry_ms - now_ms, 0))
+        return min(timeout_ms, NO_DEADLINE)
+
+    def _send(self, node: str, batches: list[ProducerBatch], now_ms: int) -> None:
+        records = 0
+        for batch in batches:
+            self._in_flight[batch] = None
+            if self._is_order_guaranteed:
+                self._accumulator.mute(batch.target)
+            records += batch.record_count
+            self._metrics.batch_size.record(batch.estimated_bytes)
+            self._metrics.queue_time.record(now_ms - batch.created_ms)
+        self._metrics.records_per_request.record(records)
+        self._client.send(ProduceRequest(node, [BatchToAppend.of(batch) for batch in batches], now_ms))
+
+    def _fail_expired(self, now_ms: int) -> int:
+        """Fail the batches that are too old. Return when the next one expires, in epoch ms."""
+        expired, next_expiry_ms = self._accumulator.expired(now_ms)
+        for batch in expired:
+            self._fail(batch, self._expiry_error(batch, now_ms))
+        for batch in self._in_flight:
+            if batch.is_done:
+                continue
+            if batch.is_expired(self._delivery_timeout_ms, now_ms):
+                # A thread is appending it, so its memory and sequences stay in use until the response.
+                self._metrics.records_failed += batch.record_count
+                batch.fail(self._expiry_error(batch, now_ms))
+            else:
+                next_expiry_ms = min(next_expiry_ms, batch.created_ms + self._delivery_timeout_ms)
+        return next_expiry_ms
+
+    @staticmethod
+    def _expiry_error(batch: ProducerBatch, now_ms: int) -> KafkaTimeoutError:
+        reason = f", last error: {batch.last_error}" if batch.last_error is not None else ""
+        return KafkaTimeoutError(
+            f"Expiring {batch.record_count} record(s) for {batch.target}:{now_ms - batch.created_ms} ms has "
+            f"passed since batch creation{reason}"
+        )
+
+    def handle(self, request: ProduceRequest) -> None:
+        """Complete, retry, split or fail the batches of a request."""
+        now_ms = self._clock.now_ms()
+        self._metrics.request_latency.record(now_ms - request.created_ms)
+        for response in request.responses:
+            self._in_flight.pop(response.batch.batch, None)
+            if self._is_order_guaranteed:
+                self._accumulator.unmute(response.batch.batch.target)
+            if response.is_written:
+                self._complete(response)
+        # The last batch is put back first, so that the queue has them in their order again.
+        for response in reversed(request.responses):
+            if not response.is_attempted:
+                self._accumulator.requeue(response.batch.batch, now_ms, is_attempt=False)
+            elif response.error is not None:
+                self._retry_or_fail(response, response.error, now_ms)
+
+    def _complete(self, response: BatchResponse) -> None:
+        batch = response.batch.batch
+        self._sequences.remove(batch)
+        offset = NO_OFFSET if self._acks == "0" else response.base_offset
+        self._metrics.records_sent += batch.record_count
+        batch.complete(offset, response.log_append_time_ms, None)
+        self._accumulator.deallocate(batch)
+
+    def _retry_or_fail(self, response: BatchResponse, error: Exception, now_ms: int) -> None:
+        batch = response.batch.batch
+        batch.last_error = error
+        if batch.is_done:  # it expired meanwhile
+            self._sequences.give_up(batch)
+            self._accumulator.deallocate(batch)
+        elif isinstance(error, RecordTooLargeError) and batch.record_count > 1:
+            count = self._accumulator.split_and_requeue(batch, now_ms)
+            self._accumulator.deallocate(batch)
+            self._metrics.batches_split += 1
+            logger.warning("%s is too large and was split into %d batches: %s", batch, count, error)
+        elif self._may_retry(response, now_ms):
+            self._metrics.records_retried += batch.record_count
+            self._accumulator.requeue(batch, now_ms)
+        else:
+            self._fail(batch, error)
+
+    def _may_retry(self, response: BatchResponse, now_ms: int) -> bool:
+        batch, error = response.batch.batch, response.error
+        if batch.attempts >= self._retries or batch.is_expired(self._delivery_timeout_ms, now_ms):
+            return False
+        if isinstance(error, OutOfOrderSequenceError):
+            # A batch before this one failed.
+            has_changed = batch.base_sequence != response.batch.base_sequence
+            return has_changed or not self._sequences.is_next(batch)
+        return isinstance(error, OSError)
+
+    def _fail(self, batch: ProducerBatch, error: Exception) -> None:
+        self._sequences.give_up(batch)
+        self._metrics.records_failed += batch.record_count
+        batch.fail(error)
+        self._accumulator.deallocate(batch)

@@ -1,0 +1,70 @@
+"""Convert keys and values to bytes (Kafka: Serializer)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from native_log.config import InvalidConfigError
+from native_log.errors import SerializationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Serializer:
+    """A serializer: bytes, buffers and None are kept, and str becomes UTF-8, unless another one is set.
+
+    Args:
+        setting: None, a function of the key or value, or an object or class with a method
+            `serialize(topic, value)` and optionally `close()`.
+        name: key or value, for error messages.
+
+    Attributes:
+        is_custom: whether a serializer is set.
+
+    Raises InvalidConfigError.
+    """
+
+    def __init__(self, setting: Any, name: str) -> None:
+        self._name = name
+        self.is_custom = setting is not None
+        if isinstance(setting, type):
+            setting = setting()
+        self._owner = setting
+        self._call: Callable[[str, Any], Any] | None = None
+        if hasattr(setting, "serialize"):
+            self._call = setting.serialize
+        elif callable(setting):
+            self._call = lambda _, value: setting(value)
+        elif setting is not None:
+            raise InvalidConfigError(
+                f"{name}.serializer: expected a function, or an object with a method serialize, found "
+                f"{setting!r}"
+            )
+
+    def serialize(self, topic: str, value: Any) -> bytes | None:
+        """Return the bytes of a key or value. Raises SerializationError."""
+        if self._call is not None:
+            try:
+                value = self._call(topic, value)
+            except Exception as error:
+                raise SerializationError(
+                    f"{self._name}.serializer: expected bytes for {value!r:.80}, found the exception "
+                    f"{error!r}"
+                ) from error
+        if value is None or type(value) is bytes:
+            return value
+        if isinstance(value, str) and not self.is_custom:
+            return value.encode()
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        raise SerializationError(
+            f"expected a {self._name} of bytes, str or None, found {type(value).__name__}; set "
+            f"{self._name}.serializer for other types"
+        )
+
+    def close(self) -> None:
+        """Close the serializer, if it has such a method."""
+        close = getattr(self._owner, "close", None)
+        if callable(close) and not isinstance(self._owner, type):
+            close()

@@ -1,0 +1,115 @@
+"""The producer from end to end, on real log directories."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log import InvalidConfigError, LogDir, RecordTooLargeError
+from native_log.errors import KafkaTimeoutError, ProducerClosedError, SerializationError
+from native_log.producer import KafkaLogProducer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from native_log.producer import RecordMetadata
+
+
+def values(path: Path, topic: str = "t", partition: int = 0) -> list[bytes | None]:
+    table = LogDir(path).partition(topic, partition).read(columns=["value"]).read_all()
+    return [bytes(value) if value is not None else None for value in table.column("value").to_pylist()]
+
+
+def test_records_are_written_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "logs"
+    with KafkaLogProducer(path) as producer:
+        future = producer.send("t", b"v", key="k", headers=[("h", b"1"), ("n", None)], timestamp_ms=5)
+        assert future.get(10) == ("t", 0, 0, 5, 1, 1)
+        assert producer.send("t").get(10).offset == 1
+    rows = LogDir(path).partition("t", 0).read(columns=["key", "value", "headers", "timestamp"]).read_all()
+    row = rows.to_pylist()[0]
+    assert (row["key"], row["value"]) == (b"k", b"v")
+    assert row["headers"] == [{"key": "h", "value": b"1"}, {"key": "n", "value": None}]
+    assert values(path) == [b"v", None]
+
+
+def test_a_new_topic_gets_num_partitions(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs", num_partitions=3) as producer:
+        assert producer.partitions_for("t") == {0, 1, 2}
+        futures = [producer.send("t", str(number), partition=number % 3) for number in range(30)]
+    assert [future.get(0).partition for future in futures] == [number % 3 for number in range(30)]
+    assert values(tmp_path / "logs", partition=1) == [b"%d" % number for number in range(1, 30, 3)]
+
+
+def test_a_producer_continues_a_log(tmp_path: Path) -> None:
+    for number in range(2):
+        with KafkaLogProducer(tmp_path / "logs", {"linger.ms": 0}) as producer:
+            assert producer.send("t", b"v").get(10).offset == number
+
+
+def test_two_producers_share_a_log(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs") as first, KafkaLogProducer(tmp_path / "logs") as second:
+        first.send("t", b"1").get(10)
+        second.send("t", b"2").get(10)
+        first.send("t", b"3").get(10)
+    assert values(tmp_path / "logs") == [b"1", b"2", b"3"]
+
+
+def test_callbacks_run_in_order_before_flush_returns(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def note(metadata: RecordMetadata | None, error: Exception | None) -> None:
+        assert metadata is not None and error is None
+        seen.append(metadata.offset)
+        raise RuntimeError("an exception of one callback harms no other")
+
+    with KafkaLogProducer(tmp_path / "logs", linger_ms=60_000) as producer:
+        for _ in range(5):
+            producer.send("t", b"v", callback=note)
+        future = producer.send("t", b"v")
+        more: list[RecordMetadata] = []
+        future.add_callback(more.append)
+        producer.flush()
+        assert future.is_done and future.succeeded()
+    assert (seen, more) == ([0, 1, 2, 3, 4], [future.get(0)])
+
+
+def test_a_record_that_is_too_large_fails_at_once(tmp_path: Path) -> None:
+    errors: list[Exception | None] = []
+    with KafkaLogProducer(tmp_path / "logs", max_request_size=100) as producer:
+        future = producer.send("t", b"v" * 100, callback=lambda _, error: errors.append(error))
+        message = re.escape("The message is 186 bytes when serialized which is larger than 100")
+        with pytest.raises(RecordTooLargeError, match=message):
+            future.get(0)
+    assert [type(error) for error in errors] == [RecordTooLargeError]
+
+
+def test_a_missing_topic_fails_after_max_block_ms(tmp_path: Path) -> None:
+    LogDir.create(tmp_path / "logs")
+    with KafkaLogProducer(tmp_path / "logs", auto_create_topics_enable=False, max_block_ms=0) as producer:
+        future = producer.send("t", b"v")
+        assert isinstance(future.exception, KafkaTimeoutError)
+        assert "Topic t not present in metadata after 0 ms." in str(future.exception)
+
+
+def test_send_after_close(tmp_path: Path) -> None:
+    producer = KafkaLogProducer(tmp_path / "logs")
+    producer.close()
+    producer.close()
+    with pytest.raises(ProducerClosedError):
+        producer.send("t", b"v")
+
+
+def test_values_that_are_no_bytes_need_a_serializer(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs") as producer, pytest.raises(SerializationError, match="int"):
+        producer.send("t", 1)
+    with KafkaLogProducer(tmp_path / "logs", value_serializer=lambda value: b"%d" % value) as producer:
+        producer.send("t", 1)
+    assert values(tmp_path / "logs") == [b"1"]
+
+
+def test_a_misspelled_setting_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfigError, match=r"did you mean 'linger\.ms'"):
+        KafkaLogProducer(tmp_path / "logs", linger_s=1)
