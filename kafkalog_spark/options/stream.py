@@ -55,9 +55,10 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
         if name != "endingTimestamp":
             raise OptionError(f"{name} is not supported in a stream, which has no end; remove it")
         logger.warning("endingTimestamp is ignored, as by Spark's kafka source: a stream has no end")
+    view = raw.get("view") or "records"
+    if view.lower() != "records":
+        raise OptionError(f"view={view} cannot be read as a stream; use spark.read")
     read = parse_read_options(options, default_start=Latest())
-    if read.view != "records":
-        raise OptionError(f"view={read.view} cannot be read as a stream; use spark.read")
     return StreamOptions(
         read,
         raw.long("maxOffsetsPerTrigger"),
