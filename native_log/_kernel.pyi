@@ -78,6 +78,39 @@ def encode(
 ) -> tuple[tuple[Bytes, ArrowBatch, int, float] | None, tuple[str, int, int, int]]:
     """Return data, batches, rows and estimated ratio, or None; and why not: see encode.raise_rejection."""
 
+class BatchBuilder:
+    def __init__(self, limit_bytes: int, estimated_ratio: float | None = None) -> None: ...
+    @property
+    def limit_bytes(self) -> int: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def plain_bytes(self) -> int: ...
+    @property
+    def estimated_bytes(self) -> int: ...
+    @property
+    def is_full(self) -> bool: ...
+    @property
+    def min_timestamp(self) -> int: ...
+    @property
+    def max_timestamp(self) -> int: ...
+    @property
+    def first_null_key(self) -> int: ...
+    def append(
+        self,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] | None,
+        timestamp_ms: int,
+    ) -> bool: ...
+    def clear(self, limit_bytes: int, estimated_ratio: float | None) -> None: ...
+
+def encode_builders(
+    builders: Sequence[BatchBuilder], options: EncodeOptions, *, base_offset: int, base_sequence: int
+) -> tuple[tuple[Bytes, ArrowBatch, int, float] | None, tuple[str, int, int, int]]:
+    """Return the same as `encode`."""
+
+def partition_of_key(key: bytes, partitions: int) -> int: ...
 def murmur2(keys: object, partitions: int | None = None) -> ArrowBatch:
     """Return one column: the hashes of one column of keys or, with `partitions`, their partitions."""
 

@@ -39,6 +39,8 @@ class TopicQueues:
         partitioner: chooses the partition of records without one.
         queues: the batches of each partition, the oldest first.
         nodes: the log directory of each partition.
+        default_partition: for records without one; UNKNOWN_PARTITION: the partitioner chooses it.
+        last_used_ms: when the last batch was created.
     """
 
     topic: str
@@ -46,6 +48,8 @@ class TopicQueues:
     queues: list[deque[ProducerBatch]]
     targets: list[TopicPartition]
     nodes: list[str]
+    default_partition: int = UNKNOWN_PARTITION
+    last_used_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,11 @@ class RecordAccumulator:
         self.is_completing = False
         """Whether a transaction is about to end, so that all batches are ready."""
 
+    def last_used(self) -> dict[str, int]:
+        """Return when the last batch of each topic was created, in epoch ms."""
+        with self.lock:
+            return {topic.topic: topic.last_used_ms for topic in self._topics.values()}
+
     def topic(self, topic: str, nodes: Sequence[str]) -> TopicQueues:
         """Return the queues of a topic, which has one partition for each of `nodes`."""
         with self.lock:
@@ -126,6 +135,7 @@ class RecordAccumulator:
                 queues.queues.append(deque())
                 queues.targets.append(TopicPartition(topic, partition))
             queues.nodes = list(nodes)
+            queues.default_partition = UNKNOWN_PARTITION if len(nodes) > 1 else 0
             queues.partitioner.update_partitions(len(nodes))
             return queues
 
@@ -160,29 +170,62 @@ class RecordAccumulator:
 
         Raises BufferExhaustedError, ProducerClosedError.
         """
+        if partition >= 0:
+            # Most records take this short path; the long one would do the same.
+            with self.lock:
+                queue = topic.queues[partition]
+                if queue and not self._is_closed:
+                    batch = queue[-1]
+                    future = batch.append(value, key, headers, timestamp_ms, callback)
+                    if future is not None:
+                        return future, batch.builder.is_full
+        return self._append(
+            topic,
+            partition,
+            value,
+            key,
+            headers,
+            timestamp_ms,
+            callback,
+            now_ms,
+            max_block_ms,
+            abort_on_new_batch,
+        )
+
+    def _append(
+        self,
+        topic: TopicQueues,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[Header] | None,
+        timestamp_ms: int,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+        now_ms: int,
+        max_block_ms: float,
+        abort_on_new_batch: bool,
+    ) -> tuple[RecordFuture | None, bool]:
         builder: BatchBuilder | None = None
         size_bytes = 0
         with self.lock:
             while True:
                 if self._is_closed:
-                    if builder is not None:
-                        self.pool.deallocate(builder, size_bytes)
+                    self._release(builder, size_bytes)
                     raise ProducerClosedError("Producer closed while send in progress")
                 chosen = partition if partition >= 0 else self._choose(topic)
                 queue = topic.queues[chosen]
-                batch = queue[-1] if queue else None
-                if batch is not None:
-                    before = batch.builder.estimated_bytes if partition < 0 else 0
+                if queue:
+                    batch = queue[-1]
+                    before = batch.builder.estimated_bytes
                     future = batch.append(value, key, headers, timestamp_ms, callback)
                     if future is not None:
-                        if builder is not None:
-                            self.pool.deallocate(builder, size_bytes)
+                        self._release(builder, size_bytes)
                         is_full = batch.is_full
                         if partition < 0:
                             topic.partitioner.update(batch.builder.estimated_bytes - before, is_full)
                         return future, is_full
-                    batch.is_closed = True
-                    if builder is not None and partition < 0 and self._choose(topic) != chosen:
+                    self._close_batch(batch)
+                    if partition < 0 and self._choose(topic) != chosen:
                         continue
                 if abort_on_new_batch:
                     return None, False
@@ -196,10 +239,27 @@ class RecordAccumulator:
                 batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
                 future = batch.append(value, key, headers, timestamp_ms, callback)
                 queue.append(batch)
+                topic.last_used_ms = now_ms
                 self.incomplete[batch] = None
                 if partition < 0:
                     topic.partitioner.update(batch.builder.estimated_bytes, batch.is_full)
                 return future, True
+
+    def _release(self, builder: BatchBuilder | None, size_bytes: int) -> None:
+        if builder is not None:
+            self.pool.deallocate(builder, size_bytes)
+
+    def _close_batch(self, batch: ProducerBatch) -> None:
+        """Let a batch take no more records.
+
+        Its records are in memory without compression. If they take more than was allocated for the batch, the
+        rest is taken from the pool now, even if there is less, so that later batches wait for it.
+        """
+        if not batch.is_closed:
+            batch.is_closed = True
+            if batch.buffer_bytes:
+                batch.extra_bytes = max(0, batch.builder.plain_bytes - batch.buffer_bytes)
+                self.pool.unpooled_bytes -= batch.extra_bytes
 
     @staticmethod
     def _choose(topic: TopicQueues) -> int:
@@ -285,7 +345,7 @@ class RecordAccumulator:
             idle = 0
             index = (index + 1) % len(queues)
             queue.popleft()
-            batch.is_closed = True
+            self._close_batch(batch)
             self._sequences.assign(batch)
             batch.drained_ms = now_ms
             drained.append(batch)
@@ -373,6 +433,8 @@ class RecordAccumulator:
         if batch.buffer_bytes:
             size_bytes, batch.buffer_bytes = batch.buffer_bytes, 0
             builder, batch.builder = batch.builder, BatchBuilder(0)
+            self.pool.unpooled_bytes += batch.extra_bytes
+            batch.extra_bytes = 0
             self.pool.deallocate(builder, size_bytes)
 
     def note_latency(self, node: str, now_ms: int, *, can_drain: bool) -> None:

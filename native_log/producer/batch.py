@@ -8,19 +8,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from native_log.producer.futures import NO_OFFSET, NO_TIMESTAMP, BatchResult, new_future, run_callback
+from native_log.producer.futures import (
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    BatchResult,
+    RecordFuture,
+    new_future,
+    run_callback,
+)
 from native_log.producer.record_size import max_size
 from native_log.records import DecodeOptions, EncodeOptions, decode, encode_builders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from native_log.producer.futures import RecordFuture, RecordMetadata
+    from native_log.producer.futures import RecordMetadata
     from native_log.records import BatchBuilder
 
 logger = logging.getLogger(__name__)
 
 NO_SEQUENCE = -1
+_guard = threading.Lock()
+"""Protects the callbacks of all batches. It is held for a few instructions only."""
 
 
 class TopicPartition(NamedTuple):
@@ -44,20 +53,20 @@ class ProducerBatch:
         attempts: how often the batch was put back into its queue.
         last_error: why the last attempt failed; None if none did.
         producer_id, producer_epoch, base_sequence, is_transactional: set when the batch is drained.
-        buffer_bytes: the bytes that the batch has taken from the buffer pool.
+        buffer_bytes, extra_bytes: taken from the buffer pool when the batch was created and closed.
         is_split: whether the batch is a part of a batch that was too large.
         is_closed: whether the batch takes no more records.
     """
 
     __slots__ = (
         "_callbacks",
-        "_lock",
         "attempts",
         "base_sequence",
         "buffer_bytes",
         "builder",
         "created_ms",
         "drained_ms",
+        "extra_bytes",
         "is_closed",
         "is_split",
         "is_transactional",
@@ -88,10 +97,10 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.is_transactional = False
         self.buffer_bytes = buffer_bytes
+        self.extra_bytes = 0
         self.is_split = is_split
         self.is_closed = False
         self._callbacks: list[tuple[Callable[..., object], RecordFuture]] = []
-        self._lock = threading.Lock()
 
     @property
     def record_count(self) -> int:
@@ -131,23 +140,21 @@ class ProducerBatch:
         index = builder.record_count
         if self.is_closed or not builder.append(value, key, headers, timestamp_ms):
             return None
-        future = new_future(
-            self,
-            self.result,
-            index,
-            timestamp_ms,
-            -1 if key is None else len(key),
-            -1 if value is None else len(value),
-        )
+        future = RecordFuture()  # not new_future, because a call would take as long as the rest
+        future.batch = self
+        future.index = index
+        future.timestamp = timestamp_ms
+        future.key_size = -1 if key is None else len(key)
+        future.value_size = -1 if value is None else len(value)
         if callback is not None:
             self._callbacks.append((callback, future))
         return future
 
     def add_callback(
-        self, callback: Callable[[RecordMetadata | None, Exception | None], object], future: RecordFuture
+        self, callback: Callable[[RecordMetadata | None, Exception | None], object], future: RecordFuture, /
     ) -> bool:
         """Call `callback` when the batch is done. Return False if it is done already."""
-        with self._lock:
+        with _guard:
             if self.result.is_done:
                 return False
             self._callbacks.append((callback, future))
@@ -158,7 +165,7 @@ class ProducerBatch:
 
         The futures of the batch can be read in the callbacks.
         """
-        with self._lock:
+        with _guard:
             if self.result.is_done:
                 return False
             self.result.set(base_offset, log_append_time_ms, error)
@@ -215,7 +222,7 @@ class ProducerBatch:
             part.is_closed = True
             part.attempts = self.attempts
             part.last_attempt_ms = self.last_attempt_ms
-            part._callbacks.append((finish, new_future(part, part.result, 0, NO_TIMESTAMP, -1, -1)))
+            part._callbacks.append((finish, new_future(part, 0, NO_TIMESTAMP, -1, -1)))
             if self.has_sequence:
                 part.producer_id, part.producer_epoch = self.producer_id, self.producer_epoch
                 part.is_transactional = self.is_transactional

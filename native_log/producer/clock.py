@@ -26,9 +26,7 @@ class Clock(Protocol):
 class SystemClock:
     """The clock of this machine."""
 
-    def now_ms(self) -> int:
-        """Return the current time in epoch ms."""
-        return current_ms()
+    now_ms = staticmethod(current_ms)
 
     def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
         """Wait for `condition`. Return False after the timeout."""

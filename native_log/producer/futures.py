@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from native_log.errors import KafkaTimeoutError
 
@@ -34,10 +34,6 @@ class RecordMetadata(NamedTuple):
     timestamp: int
     serialized_key_size: int
     serialized_value_size: int
-
-
-Callback = "Callable[[RecordMetadata | None, Exception | None], object]"
-"""Called with the metadata of a record, or None and the error."""
 
 
 class BatchResult:
@@ -103,6 +99,15 @@ class BatchResult:
         return self, index
 
 
+class Batch(Protocol):
+    """What a future needs of its batch."""
+
+    result: BatchResult
+
+    def add_callback(self, callback: Callable[..., object], future: RecordFuture, /) -> bool:
+        """Call `callback` when the batch is done. Return False if it is done already."""
+
+
 class RecordFuture:
     """The future metadata of one record. `get` returns it.
 
@@ -110,14 +115,14 @@ class RecordFuture:
     exception in a callback is logged and has no other effect. (Kafka: FutureRecordMetadata)
     """
 
-    __slots__ = ("_batch", "_index", "_key_size", "_result", "_timestamp", "_value_size")
+    __slots__ = ("batch", "index", "key_size", "timestamp", "value_size")
 
-    _batch: Any
-    _result: BatchResult
-    _index: int
-    _timestamp: int
-    _key_size: int
-    _value_size: int
+    # There is no __init__, because there is one future for each record: see new_future.
+    batch: Batch
+    index: int
+    timestamp: int
+    key_size: int
+    value_size: int
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the record to be written, and return its metadata.
@@ -129,7 +134,7 @@ class RecordFuture:
             KafkaTimeoutError: the record was not written in time. It may be written later.
             KafkaLogError, OSError: why the record was not written.
         """
-        if not self._result.is_done and not self._result.wait(timeout):
+        if not self.batch.result.is_done and not self.batch.result.wait(timeout):
             raise KafkaTimeoutError(f"Timeout after waiting for {timeout} s.")
         error = self.exception
         if error is not None:
@@ -138,27 +143,27 @@ class RecordFuture:
 
     def metadata(self) -> RecordMetadata:
         """Return the metadata as far as it is known. The offset is -1 until the record is written."""
-        result, index = self._result.of_record(self._index)
+        result, index = self.batch.result.of_record(self.index)
         offset = result.base_offset + index if result.base_offset >= 0 else NO_OFFSET
         append_time = result.log_append_time_ms
         return RecordMetadata(
             result.topic,
             result.partition,
             offset,
-            self._timestamp if append_time == NO_TIMESTAMP else append_time,
-            self._key_size,
-            self._value_size,
+            self.timestamp if append_time == NO_TIMESTAMP else append_time,
+            self.key_size,
+            self.value_size,
         )
 
     @property
     def is_done(self) -> bool:
         """Whether the record was written or failed."""
-        return self._result.is_done
+        return self.batch.result.is_done
 
     @property
     def exception(self) -> Exception | None:
         """Why the record was not written; None if it was, or may still be."""
-        return self._result.of_record(self._index)[0].error
+        return self.batch.result.of_record(self.index)[0].error
 
     @property
     def value(self) -> RecordMetadata | None:
@@ -192,13 +197,12 @@ class RecordFuture:
         return self._add(on_completion)
 
     def _add(self, callback: Callable[[RecordMetadata | None, Exception | None], object]) -> RecordFuture:
-        batch = self._batch
-        if batch is None or not batch.add_callback(callback, self):
+        if not self.batch.add_callback(callback, self):
             run_callback(callback, self)
         return self
 
     def __repr__(self) -> str:
-        result = self._result
+        result = self.batch.result
         state = "pending" if not self.is_done else "failed" if self.exception else "written"
         return f"RecordFuture({result.topic}-{result.partition}, {state})"
 
@@ -214,22 +218,37 @@ def run_callback(
         logger.exception("an exception was raised by a callback of a record of %r", future)
 
 
+class _FailedBatch:
+    """The batch of a record that was not accepted."""
+
+    def __init__(self, result: BatchResult) -> None:
+        self.result = result
+
+    def add_callback(self, _callback: Callable[..., object], _future: RecordFuture) -> bool:
+        """Return False, because the record is done."""
+        return False
+
+
 def failed_future(topic: str, partition: int, error: Exception) -> RecordFuture:
     """Return the future of a record that was not accepted (Kafka: KafkaProducer.FutureFailure)."""
     result = BatchResult(topic, partition)
     result.set(NO_OFFSET, NO_TIMESTAMP, error)
-    return new_future(None, result, 0, NO_TIMESTAMP, -1, -1)
+    return new_future(_FailedBatch(result), 0, NO_TIMESTAMP, -1, -1)
 
 
-def new_future(
-    batch: Any, result: BatchResult, index: int, timestamp: int, key_size: int, value_size: int
-) -> RecordFuture:
-    """Return the future of a record of a batch."""
-    future = RecordFuture()  # There is no __init__, because there is one future for each record.
-    future._batch = batch
-    future._result = result
-    future._index = index
-    future._timestamp = timestamp
-    future._key_size = key_size
-    future._value_size = value_size
+def new_future(batch: Batch, index: int, timestamp: int, key_size: int, value_size: int) -> RecordFuture:
+    """Return the future of a record of a batch.
+
+    Args:
+        batch: the batch.
+        index: the index of the record.
+        timestamp: epoch ms.
+        key_size, value_size: in bytes; -1: null.
+    """
+    future = RecordFuture()
+    future.batch = batch
+    future.index = index
+    future.timestamp = timestamp
+    future.key_size = key_size
+    future.value_size = value_size
     return future

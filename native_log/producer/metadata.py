@@ -50,6 +50,13 @@ class Metadata:
                 self._is_requested = True
             self._expiry_ms[topic] = now_ms + self._max_idle_ms
 
+    def keep(self, last_used_ms: Mapping[str, int]) -> None:
+        """Note when topics that are known were last used. `use` is not called for each record."""
+        with self._changed:
+            for topic, used_ms in last_used_ms.items():
+                if topic in self._expiry_ms:
+                    self._expiry_ms[topic] = max(self._expiry_ms[topic], used_ms + self._max_idle_ms)
+
     def topics(self) -> list[str]:
         """Return the topics that are in use."""
         with self._changed:

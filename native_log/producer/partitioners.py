@@ -7,10 +7,8 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
-
 from native_log.config import InvalidConfigError
-from native_log.records import partition_of_keys
+from native_log.records import partition_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -213,14 +211,6 @@ def load_weights(queue_sizes: Sequence[int], has_all_partitions: bool) -> list[i
     if has_all_partitions and min(queue_sizes) == longest:
         return []
     return list(accumulate(longest + 1 - size for size in queue_sizes))
-
-
-def partition_of_key(key: bytes, partitions: int) -> int:
-    """Return the partition of a key: its murmur2 hash modulo the number of partitions."""
-    if partitions == 1:
-        return 0
-    partition: int = partition_of_keys(pa.array([key], pa.binary()), partitions)[0].as_py()
-    return partition
 
 
 _JAVA_CLASSES: dict[str, type[Any] | None] = {

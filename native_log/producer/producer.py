@@ -25,19 +25,21 @@ from native_log.producer.futures import (
     RecordFuture,
     RecordMetadata,
     failed_future,
+    run_callback,
 )
 from native_log.producer.interceptors import Interceptors
 from native_log.producer.log_directories import LogDirectories
 from native_log.producer.metadata import Metadata
 from native_log.producer.metrics import ProducerMetrics
-from native_log.producer.partitioners import custom_partitioner, partition_of_key
+from native_log.producer.partitioners import custom_partitioner
 from native_log.producer.producer_ids import random_producer_id
 from native_log.producer.record import ProducerRecord
-from native_log.producer.record_size import max_size
+from native_log.producer.record_size import MAX_OVERHEAD, MAX_VARINT_BYTES, max_size
 from native_log.producer.sender import Sender
 from native_log.producer.sequences import ProducerSequences
-from native_log.producer.serializers import Serializer
+from native_log.producer.serializers import Serializer, to_bytes
 from native_log.producer.settings import ProducerConfig
+from native_log.records import partition_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -115,6 +117,16 @@ class KafkaLogProducer:
             self._clock,
         )
         self._topics: dict[str, TopicQueues] = {}
+        self._is_customized = bool(
+            self._interceptors
+            or self._partitioner
+            or self._key_serializer.is_custom
+            or self._value_serializer.is_custom
+        )
+        self._certain_bytes = self._max_record_bytes - MAX_OVERHEAD - 2 * MAX_VARINT_BYTES - 1
+        self._now_ms = self._clock.now_ms
+        self._append = self._accumulator.append
+        self._wakeup = self._sender.wakeup
         self._is_forked = False
         self._is_closed = False
         self._thread = threading.Thread(
@@ -159,10 +171,52 @@ class KafkaLogProducer:
             SerializationError: a key or value cannot be converted.
             TypeError, ValueError: an invalid argument.
         """
-        if self._interceptors:
-            record = ProducerRecord(topic, value, key, _listed(headers), partition, timestamp_ms)
-            return self._send_intercepted(record, callback)
-        return self._send(topic, value, key, headers, partition, timestamp_ms, callback)
+        queues = self._topics.get(topic)
+        if queues is None or self._is_customized or partition is not None or headers is not None:
+            return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
+        # Most records take this short path; the long one would do the same.
+        now_ms = self._now_ms()
+        size = 0
+        if value is not None:
+            if value.__class__ is not bytes:
+                value = to_bytes(value, "value")
+            size = len(value)
+        chosen = queues.default_partition
+        if key is not None:
+            if key.__class__ is not bytes:
+                key = to_bytes(key, "key")
+            size += len(key)
+            if not self._ignores_keys:
+                chosen = partition_of_key(key, len(queues.queues))
+        if timestamp_ms is None:
+            timestamp_ms = now_ms
+        if size > self._certain_bytes or timestamp_ms < 0:
+            return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
+        try:
+            future, must_wake = self._append(
+                queues, chosen, value, key, None, timestamp_ms, callback, now_ms, self._max_block_ms
+            )
+        except KafkaTimeoutError as error:
+            return self._failed(topic, chosen, error, callback)
+        if must_wake:
+            self._wakeup()
+        return future  # type: ignore[return-value]  # None occurs with a custom partitioner only
+
+    def _send_any(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Sequence[Header] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+    ) -> RecordFuture:
+        self._check_open()
+        if not self._interceptors:
+            return self._send(topic, value, key, headers, partition, timestamp_ms, callback)
+        record = ProducerRecord(topic, value, key, _listed(headers), partition, timestamp_ms)
+        return self._send_intercepted(record, callback)
 
     def _send_intercepted(
         self,
@@ -199,7 +253,6 @@ class KafkaLogProducer:
         timestamp_ms: int | None,
         callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
     ) -> RecordFuture:
-        self._check_open()
         try:
             now_ms = self._clock.now_ms()
             max_block_ms: float = self._max_block_ms
@@ -242,12 +295,23 @@ class KafkaLogProducer:
                 )
                 assert future is not None
         except (RecordTooLargeError, KafkaTimeoutError) as error:
-            if callback is not None:
-                _call(callback, error)
-            self._metrics.records_failed += 1
-            return failed_future(topic, UNKNOWN_PARTITION if partition is None else partition, error)
+            return self._failed(topic, UNKNOWN_PARTITION if partition is None else partition, error, callback)
         if must_wake:
             self._sender.wakeup()
+        return future
+
+    def _failed(
+        self,
+        topic: str,
+        partition: int,
+        error: Exception,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+    ) -> RecordFuture:
+        """Return the future of a record that was not accepted, after its callback was called."""
+        self._metrics.records_failed += 1
+        future = failed_future(topic, partition, error)
+        if callback is not None:
+            run_callback(callback, future)
         return future
 
     def _choose(
@@ -278,7 +342,7 @@ class KafkaLogProducer:
             return chosen
         if key_bytes is not None and not self._ignores_keys:
             return partition_of_key(key_bytes, count)
-        return UNKNOWN_PARTITION if count > 1 else 0
+        return queues.default_partition
 
     def _on_new_batch(self, queues: TopicQueues, previous: int) -> None:
         on_new_batch = getattr(self._partitioner, "on_new_batch", None)
@@ -370,6 +434,7 @@ class KafkaLogProducer:
             raise ValueError("The timeout cannot be negative.")
         if self._is_forked:
             return
+        self._topics.clear()  # so that `send` takes the path that checks whether the producer is closed
         is_callback = threading.current_thread() is self._thread
         if is_callback and timeout != 0:
             logger.warning(
@@ -450,6 +515,7 @@ class KafkaLogProducer:
     def _abandon_in_child(self) -> None:
         """Make the copy of this producer in a forked process unusable."""
         self._is_forked = True
+        self._topics.clear()
         self._sender.abandon()
         error = ProducerClosedError("the record belongs to the process from which this one was forked")
         for batch in self._accumulator.incomplete:
@@ -464,13 +530,6 @@ def _unknown(topic: str, partition: int | None) -> RecordMetadata:
     return RecordMetadata(
         topic, UNKNOWN_PARTITION if partition is None else partition, NO_OFFSET, NO_TIMESTAMP, -1, -1
     )
-
-
-def _call(callback: Callable[[RecordMetadata | None, Exception | None], object], error: Exception) -> None:
-    try:
-        callback(None, error)
-    except Exception:
-        logger.exception("an exception was raised by a callback of a record that was not accepted")
 
 
 def _close_at_exit() -> None:

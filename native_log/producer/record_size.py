@@ -15,6 +15,8 @@ BATCH_OVERHEAD = 61
 MAX_OVERHEAD = BATCH_OVERHEAD + 21
 """Size of a batch header, plus the maximum size of a record without key, value, headers and their lengths
 (Kafka: DefaultRecordBatch.RECORD_BATCH_OVERHEAD, DefaultRecord.MAX_RECORD_OVERHEAD)."""
+MAX_VARINT_BYTES = 5
+"""The most bytes of a length."""
 
 Header = tuple[str, bytes | None]
 

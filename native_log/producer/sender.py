@@ -129,6 +129,7 @@ class Sender:
             self.handle(request)
 
     def _update_metadata(self, now_ms: int) -> None:
+        self._metadata.keep(self._accumulator.last_used())
         topics = self._metadata.topics()
         try:
             nodes, errors = self._find_topics(topics)

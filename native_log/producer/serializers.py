@@ -52,19 +52,33 @@ class Serializer:
                     f"{self._name}.serializer: expected bytes for {value!r:.80}, found the exception "
                     f"{error!r}"
                 ) from error
-        if value is None or type(value) is bytes:
-            return value
-        if isinstance(value, str) and not self.is_custom:
-            return value.encode()
-        if isinstance(value, bytes | bytearray | memoryview):
-            return bytes(value)
-        raise SerializationError(
-            f"expected a {self._name} of bytes, str or None, found {type(value).__name__}; set "
-            f"{self._name}.serializer for other types"
-        )
+            if value is not None and not isinstance(value, bytes | bytearray | memoryview):
+                raise SerializationError(
+                    f"expected {self._name}.serializer to return bytes or None, found {type(value).__name__}"
+                )
+        return None if value is None else to_bytes(value, self._name)
 
     def close(self) -> None:
         """Close the serializer, if it has such a method."""
         close = getattr(self._owner, "close", None)
         if callable(close) and not isinstance(self._owner, type):
             close()
+
+
+def to_bytes(value: Any, name: str) -> bytes:
+    """Return bytes, a buffer or a str (as UTF-8) as bytes.
+
+    Args:
+        value: a key or value that is not None.
+        name: key or value, for error messages.
+
+    Raises SerializationError.
+    """
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise SerializationError(
+        f"expected a {name} of bytes, str or None, found {type(value).__name__}; set {name}.serializer for "
+        "other types"
+    )

@@ -17,7 +17,8 @@ of falling back.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: set the offsets and the leader epoch of encoded batches.
 - `write_prefixes(descriptor, batches)`: the same in an open file.
-- `murmur2(keys)`, `partition_of_keys(keys, partitions)`: Kafka's default partitioner.
+- `murmur2(keys)`, `partition_of_keys(keys, partitions)`, `partition_of_key(key, partitions)`: Kafka's default
+  partitioner.
 - `deal(partitions, count)`: the rows of each partition.
 - `BatchHeaders`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`, `rewrite_file`: the record-level
   part of compaction (see `compaction`).
@@ -70,6 +71,7 @@ if _wanted != "reference":
             find_batch,
             merge,
             murmur2,
+            partition_of_key,
             partition_of_keys,
             patch,
             rewrite,
@@ -102,6 +104,7 @@ if IMPLEMENTATION == "reference":
         find_batch,
         merge,
         murmur2,
+        partition_of_key,
         partition_of_keys,
         patch,
         rewrite,
@@ -145,6 +148,7 @@ __all__ = [
     "find_batch",
     "merge",
     "murmur2",
+    "partition_of_key",
     "partition_of_keys",
     "patch",
     "rewrite",

@@ -21,7 +21,6 @@ from native_log.records.encode import (
 )
 from native_log.records.loading import load_kernel
 from native_log.records.partitioner import check_partitions, check_row_partitions, known_keys
-from native_log.records.reference.encode import builder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +45,8 @@ BatchHeaders = _kernel.BatchHeaders
 KeyBuckets = _kernel.KeyBuckets
 OffsetMap = _kernel.OffsetMap
 Survivors = _kernel.Survivors
-BatchBuilder = builder.BatchBuilder
-encode_builders = builder.encode_builders
+BatchBuilder = _kernel.BatchBuilder
+partition_of_key = _kernel.partition_of_key
 
 
 def encode(
@@ -75,6 +74,25 @@ def encode(
     )
     if encoded is None:
         raise_rejection(rejection, first_row, options.max_message_bytes)
+    data, batches, encoded_rows, ratio = encoded
+    return Encoded(memoryview(data), batches, encoded_rows, ratio)
+
+
+def encode_builders(
+    builders: Sequence[BatchBuilder],
+    options: EncodeOptions,
+    *,
+    base_offset: int = 0,
+    base_sequence: int = -1,
+) -> Encoded:
+    """See native_log.records.reference.encode_builders."""
+    rows = sum(builder.record_count for builder in builders)
+    check_position(options, base_offset, base_sequence, rows, 1.0)
+    encoded, rejection = _kernel.encode_builders(
+        builders, options, base_offset=base_offset, base_sequence=base_sequence
+    )
+    if encoded is None:
+        raise_rejection(rejection, 0, options.max_message_bytes)
     data, batches, encoded_rows, ratio = encoded
     return Encoded(memoryview(data), batches, encoded_rows, ratio)
 

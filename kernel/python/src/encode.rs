@@ -25,9 +25,9 @@ use kafka_log_format::partitioner;
 use kafka_log_format::patch::Placed;
 
 /// (kind, first row, last row, value found). It means nothing without an error.
-type ErrorTuple = (&'static str, usize, usize, i64);
+pub type ErrorTuple = (&'static str, usize, usize, i64);
 /// (data, batches, rows, estimated ratio), or None
-type Encoded = (Option<(Bytes, ArrowBatch, usize, f32)>, ErrorTuple);
+pub type Encoded = (Option<(Bytes, ArrowBatch, usize, f32)>, ErrorTuple);
 /// Columns, and the indexes of rows, 32 bits in native byte order. None: all rows.
 type Chosen<'py> = (Bound<'py, PyAny>, Option<PyBuffer<u8>>);
 
@@ -47,22 +47,7 @@ pub fn encode(
     estimated_ratio: f32,
     finish: bool,
 ) -> PyResult<Encoded> {
-    let options = Options {
-        magic: options.magic,
-        codec: options.codec()?,
-        level: options.level,
-        batch_size: options.batch_size.0,
-        max_message_bytes: options.max_message_bytes.map(|limit| limit.0),
-        base_offset,
-        leader_epoch: options.leader_epoch,
-        producer_id: options.producer_id,
-        producer_epoch: options.producer_epoch,
-        base_sequence,
-        is_transactional: options.is_transactional,
-        append_time_ms: (options.timestamp_type == LOG_APPEND_TIME).then_some(options.append_time_ms),
-        now_ms: options.now_ms,
-        finish,
-    };
+    let options = format_options(&options, base_offset, base_sequence, finish)?;
     let columns = parts.iter().map(|(columns, _)| imported(columns)).collect::<PyResult<Vec<_>>>()?;
     let rows = parts.iter().map(|(_, rows)| rows.as_ref().map(bytes_of).transpose()).collect::<PyResult<Vec<_>>>()?;
     let encoded = py.detach(|| {
@@ -86,6 +71,30 @@ pub fn encode(
     })
 }
 
+pub fn format_options(
+    options: &EncodeOptions,
+    base_offset: i64,
+    base_sequence: i32,
+    finish: bool,
+) -> PyResult<Options> {
+    Ok(Options {
+        magic: options.magic,
+        codec: options.codec()?,
+        level: options.level,
+        batch_size: options.batch_size.0,
+        max_message_bytes: options.max_message_bytes.map(|limit| limit.0),
+        base_offset,
+        leader_epoch: options.leader_epoch,
+        producer_id: options.producer_id,
+        producer_epoch: options.producer_epoch,
+        base_sequence,
+        is_transactional: options.is_transactional,
+        append_time_ms: (options.timestamp_type == LOG_APPEND_TIME).then_some(options.append_time_ms),
+        now_ms: options.now_ms,
+        finish,
+    })
+}
+
 fn part<'a>(columns: &'a StructArray, rows: Option<&'a [u8]>) -> Result<Part<'a>, String> {
     let records = Records::of(columns)?;
     match rows {
@@ -94,7 +103,7 @@ fn part<'a>(columns: &'a StructArray, rows: Option<&'a [u8]>) -> Result<Part<'a>
     }
 }
 
-fn error_tuple(error: EncodeError) -> ErrorTuple {
+pub fn error_tuple(error: EncodeError) -> ErrorTuple {
     match error {
         EncodeError::TooLarge { first_row, last_row, size_bytes } => {
             ("too-large", first_row, last_row, size_bytes as i64)
@@ -135,6 +144,16 @@ pub fn murmur2(py: Python<'_>, keys: &Bound<'_, PyAny>, partitions: Option<i32>)
         })
     })?;
     column("hash", DataType::Int32, Arc::new(hashed))
+}
+
+/// Returns the partition of a key (BuiltInPartitioner.partitionForKey).
+#[pyfunction]
+#[pyo3(signature = (key, partitions))]
+pub fn partition_of_key(key: &[u8], partitions: i64) -> PyResult<i32> {
+    match i32::try_from(partitions) {
+        Ok(count) if count > 0 => Ok(partitioner::partition(key, count)),
+        _ => Err(PyValueError::new_err(format!("expected from 1 to {} partitions, found {partitions}", i32::MAX))),
+    }
 }
 
 /// Groups rows by their partitions, 32 bits in native byte order. Returns the indexes of the rows of the first partition, then

@@ -1,5 +1,6 @@
 //! The Python module native_log._kernel. It only converts: Python values in, Python values and Arrow capsules out.
 
+mod builder;
 mod bytes;
 mod compaction;
 mod convert;
@@ -28,7 +29,7 @@ use crate::options::{DecodeOptions, selection};
 use crate::results::{decoded, scanned};
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 14;
+const API_VERSION: u32 = 15;
 
 #[pymodule]
 mod _kernel {
@@ -37,6 +38,8 @@ mod _kernel {
     #[pymodule_export]
     const API_VERSION: u32 = super::API_VERSION;
 
+    #[pymodule_export]
+    use crate::builder::{BatchBuilder, encode_builders};
     #[pymodule_export]
     use crate::bytes::Bytes;
     #[pymodule_export]
@@ -47,7 +50,7 @@ mod _kernel {
     use crate::headers::BatchHeaders;
 
     #[pymodule_export]
-    use crate::encode::{deal, encode, murmur2, patch, write_prefixes};
+    use crate::encode::{deal, encode, murmur2, partition_of_key, patch, write_prefixes};
 
     #[pyfunction]
     #[pyo3(signature = (

@@ -8,7 +8,12 @@ import pyarrow as pa
 
 from native_log.errors import InvalidRecordError
 from native_log.log.writing.sequences import check_producer
-from native_log.log.writing.validation import LOG_APPEND_TIME, check_sizes, check_timestamps
+from native_log.log.writing.validation import (
+    LOG_APPEND_TIME,
+    check_sizes,
+    check_timestamps,
+    timestamp_range,
+)
 from native_log.records import encode_builders
 from native_log.segment.scan import int32s
 
@@ -28,8 +33,8 @@ def encode_built(
 
     Raises the errors of PartitionLog.append.
     """
-    for index, builder in enumerate(builders):
-        _check_records(builder, index, context)
+    _check_keys(builders, context)
+    _check_timestamps(builders, context)
     check_producer(
         context.producers,
         encoder.producer_id,
@@ -50,14 +55,22 @@ def encode_built(
     return encoded.data, batches
 
 
-def _check_records(builder: BatchBuilder, index: int, context: AppendContext) -> None:
-    config = context.config
-    if config.is_compacted and builder.first_null_key >= 0:
-        raise InvalidRecordError(
-            f"batch {index}, record {builder.first_null_key}: expected a key, because the topic is compacted "
-            "(cleanup.policy), found null; add a key, or leave the record out",
-            path=context.path,
-        )
-    if config.message_timestamp_type != LOG_APPEND_TIME:
-        bounds = pa.array([builder.min_timestamp, builder.max_timestamp], pa.int64())
-        check_timestamps(bounds, config, context.now_ms, context.path)
+def _check_keys(builders: Sequence[BatchBuilder], context: AppendContext) -> None:
+    if not context.config.is_compacted:
+        return
+    for index, builder in enumerate(builders):
+        if builder.first_null_key >= 0:
+            raise InvalidRecordError(
+                f"batch {index}, record {builder.first_null_key}: expected a key, because the topic is "
+                "compacted (cleanup.policy), found null; add a key, or leave the record out",
+                path=context.path,
+            )
+
+
+def _check_timestamps(builders: Sequence[BatchBuilder], context: AppendContext) -> None:
+    if context.config.message_timestamp_type == LOG_APPEND_TIME:
+        return
+    times = [time for builder in builders for time in (builder.min_timestamp, builder.max_timestamp)]
+    earliest, latest = timestamp_range(context.config, context.now_ms)
+    if min(times) < earliest or max(times) > latest:
+        check_timestamps(pa.array(times, pa.int64()), context.config, context.now_ms, context.path)

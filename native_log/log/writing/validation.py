@@ -93,6 +93,12 @@ def check_records(
         check_timestamps(column("timestamp"), config, now_ms, path, first_row)
 
 
+def timestamp_range(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """Return the earliest and the latest valid timestamp, both inclusive, in epoch ms. -1 is valid too."""
+    earliest = max(0, now_ms - config.message_timestamp_before_max_ms)
+    return earliest, now_ms + config.message_timestamp_after_max_ms
+
+
 def check_timestamps(
     timestamps: pa.Array, config: LogConfig, now_ms: int, path: object, first_row: int = 0
 ) -> None:
@@ -111,8 +117,7 @@ def check_timestamps(
     bounds = pc.min_max(values).as_py()
     if bounds["min"] is None:
         return
-    earliest = max(0, now_ms - config.message_timestamp_before_max_ms)
-    latest = now_ms + config.message_timestamp_after_max_ms
+    earliest, latest = timestamp_range(config, now_ms)
     if earliest <= bounds["min"] * factor // divisor and bounds["max"] * factor // divisor <= latest:
         return
     for row, value in enumerate(values.to_pylist(), first_row):

@@ -28,7 +28,7 @@ from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.encode.builder import BatchBuilder, encode_builders
 from native_log.records.reference.find import find_batch
-from native_log.records.reference.partitioner import deal, murmur2, partition_of_keys
+from native_log.records.reference.partitioner import deal, murmur2, partition_of_key, partition_of_keys
 from native_log.records.reference.patch import patch, write_prefixes
 from native_log.records.reference.scan import scan, scan_headers
 
@@ -46,6 +46,7 @@ __all__ = [
     "find_batch",
     "merge",
     "murmur2",
+    "partition_of_key",
     "partition_of_keys",
     "patch",
     "rewrite",

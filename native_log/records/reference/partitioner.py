@@ -45,6 +45,12 @@ def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
     return pa.array(numbers, pa.int32())
 
 
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Return the partition of one key; see partition_of_keys."""
+    check_partitions(partitions)
+    return (_murmur2(key) & 0x7FFFFFFF) % partitions
+
+
 def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
     """Group rows by partition.
 

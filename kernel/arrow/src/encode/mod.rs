@@ -5,11 +5,13 @@
 //! | [`columns`] | key, value, headers and timestamp of a row, from any of their Arrow types |
 //! | `options` | the options, and why records cannot be encoded |
 //! | [`rows`] | which rows become records, and in what order |
+//! | [`builder`] | v2 batches built record by record |
 //! | `record` | one record of a v2 batch |
 //! | `v2` | v2 batches |
 //! | `legacy` | messages and wrappers of v0 and v1 |
 //! | [`ratio`] | an estimate of how well the next batch can be compressed |
 
+pub mod builder;
 pub mod columns;
 mod legacy;
 mod options;

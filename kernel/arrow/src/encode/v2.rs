@@ -59,10 +59,10 @@ pub(super) fn batches(
     Ok(at.row)
 }
 
-struct Batch {
-    rows: usize,
-    base_timestamp: i64,
-    max_timestamp: i64,
+pub(super) struct Batch {
+    pub rows: usize,
+    pub base_timestamp: i64,
+    pub max_timestamp: i64,
 }
 
 /// Appends records from the row at `first` on, as long as the batch is not estimated to become too large
@@ -116,7 +116,7 @@ fn fill<'a>(
     Ok((Batch { rows: at.row - first.row, base_timestamp, max_timestamp }, at))
 }
 
-fn header(batch: &Batch, first_row: usize, options: &Options) -> V2Header {
+pub(super) fn header(batch: &Batch, first_row: usize, options: &Options) -> V2Header {
     let transactional = if options.is_transactional { TRANSACTIONAL } else { 0 };
     V2Header {
         base_offset: options.base_offset + first_row as i64,

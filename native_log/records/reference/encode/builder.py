@@ -86,7 +86,7 @@ class BatchBuilder:
         """Remove all records, to use the builder for another batch."""
         BatchBuilder.__init__(self, limit_bytes, estimated_ratio)
 
-    def encode(self, options: EncodeOptions, base_offset: int, base_sequence: int) -> bytes:
+    def _encode(self, options: EncodeOptions, base_offset: int, base_sequence: int) -> bytes:
         """Return the batch. The builder does not change, so that it can be encoded again."""
         codec = CODECS[options.compression].id
         attributes = codec | (TIMESTAMP_TYPE_FLAG if options.timestamp_type else 0)
@@ -135,7 +135,7 @@ def encode_builders(
         if not builder.record_count:
             raise ValueError("expected builders with records, found one without")
         sequence = base_sequence if base_sequence < 0 else (base_sequence + row) % 2**31
-        batch = builder.encode(options, base_offset + row, sequence)
+        batch = builder._encode(options, base_offset + row, sequence)
         if len(batch) > max_bytes:
             raise_rejection(("too-large", row, row + builder.record_count - 1, len(batch)), 0, limit)
         output += batch
