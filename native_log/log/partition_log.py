@@ -296,11 +296,24 @@ class PartitionLog(LocalLog):
                 batch.
             OSError: writing failed, or the file system has no locks.
         """
-        from native_log.log.writing.record_encoding import RecordEncoder, encode_records
+        from native_log.log.writing.record_encoding import RecordEncoder
 
         encoder = RecordEncoder(
             compression, level, batch_size, producer_id, producer_epoch, base_sequence, is_transactional
         )
+        return self.append_with(encoder, records, leader_epoch=leader_epoch, now_ms=now_ms)
+
+    def append_with(
+        self,
+        encoder: RecordEncoder,
+        records: pa.RecordBatch | pa.Table,
+        *,
+        leader_epoch: int | None = None,
+        now_ms: int | None = None,
+    ) -> int:
+        """Append records at the end of the log, encoded as `encoder` says. See `append`."""
+        from native_log.log.writing.record_encoding import encode_records
+
         target = self.topic, self.partition
 
         def prepare(context: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from native_log.errors import KafkaLogError, ProducerClosedError
 from native_log.producer.backoff import ExponentialBackoff
 from native_log.producer.batch import ProducerBatch, TopicPartition
+from native_log.producer.block import RecordBlock
 from native_log.producer.buffer_pool import BufferPool
 from native_log.producer.compression_ratio import CompressionRatios
 from native_log.producer.partitioners import BuiltInPartitioner
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 NO_DEADLINE = 2**63 - 1
 UNKNOWN_PARTITION = -1
+_MAX_BLOCK_REQUEST_BYTES = 16 << 20
+"""Blocks of Arrow records are encoded and written together up to this size: one is encoded while another one
+is written."""
 
 
 @dataclass(slots=True)
@@ -245,6 +249,26 @@ class RecordAccumulator:
                     topic.partitioner.update(batch.builder.estimated_bytes, batch.is_full)
                 return future, True
 
+    def append_block(
+        self, topic: TopicQueues, partition: int, block: RecordBlock, now_ms: int, max_block_ms: float
+    ) -> ProducerBatch:
+        """Queue Arrow records after all records of the partition. Wait for memory if necessary.
+
+        Raises BufferExhaustedError, ProducerClosedError.
+        """
+        with self.lock:
+            if self._is_closed:
+                raise ProducerClosedError("Producer closed while send in progress")
+            self.pool.reserve(block.estimated_bytes, max_block_ms)
+            queue = topic.queues[partition]
+            if queue:
+                self._close_batch(queue[-1])
+            batch = ProducerBatch(topic.targets[partition], block, now_ms, block.estimated_bytes)
+            queue.append(batch)
+            topic.last_used_ms = now_ms
+            self.incomplete[batch] = None
+            return batch
+
     def _release(self, builder: BatchBuilder | None, size_bytes: int) -> None:
         if builder is not None:
             self.pool.deallocate(builder, size_bytes)
@@ -340,7 +364,8 @@ class RecordAccumulator:
                 continue
             batch = queue[0]
             size_bytes += batch.estimated_bytes
-            if drained and size_bytes > max_bytes:
+            limit = _MAX_BLOCK_REQUEST_BYTES if isinstance(batch.builder, RecordBlock) else max_bytes
+            if drained and size_bytes > limit:
                 break
             idle = 0
             index = (index + 1) % len(queues)
@@ -435,7 +460,10 @@ class RecordAccumulator:
             builder, batch.builder = batch.builder, BatchBuilder(0)
             self.pool.unpooled_bytes += batch.extra_bytes
             batch.extra_bytes = 0
-            self.pool.deallocate(builder, size_bytes)
+            if isinstance(builder, RecordBlock):
+                self.pool.release(size_bytes)
+            else:
+                self.pool.deallocate(builder, size_bytes)
 
     def note_latency(self, node: str, now_ms: int, *, can_drain: bool) -> None:
         """Note that a node has ready batches, and whether it accepts them (KIP-794)."""

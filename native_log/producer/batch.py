@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from native_log.producer.block import RecordBlock
 from native_log.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -47,7 +48,7 @@ class ProducerBatch:
 
     Attributes:
         target: the partition.
-        builder: contains the records.
+        builder: contains the records; a RecordBlock if they are Arrow records.
         result: shared by the futures of all records.
         created_ms, last_attempt_ms, drained_ms: times.
         attempts: how often the batch was put back into its queue.
@@ -81,7 +82,7 @@ class ProducerBatch:
     def __init__(
         self,
         target: TopicPartition,
-        builder: BatchBuilder,
+        builder: BatchBuilder | RecordBlock,
         created_ms: int,
         buffer_bytes: int = 0,
         *,
@@ -116,6 +117,11 @@ class ProducerBatch:
     def is_full(self) -> bool:
         """Whether the batch takes no more records."""
         return self.is_closed or self.builder.is_full
+
+    @property
+    def can_be_split(self) -> bool:
+        """Whether the batch may be divided if it is too large."""
+        return self.record_count > 1 and not isinstance(self.builder, RecordBlock)
 
     @property
     def has_sequence(self) -> bool:
@@ -200,6 +206,7 @@ class ProducerBatch:
             new_builder: returns a builder with a limit in bytes.
             batch_size: the limit, unless a single record needs more.
         """
+        assert not isinstance(self.builder, RecordBlock)
         parts: list[ProducerBatch] = []
         starts: list[int] = []
         for index, (value, key, headers, timestamp) in enumerate(_records(self.builder)):

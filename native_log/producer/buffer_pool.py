@@ -17,7 +17,8 @@ class BufferPool:
     """Hand out builders of batches while their total size stays within a limit.
 
     Builders of `poolable_bytes` are kept for reuse. If memory is short, callers wait in the order of their
-    calls: only the first one is woken, and it collects memory in parts until it has enough.
+    calls: only the first one is woken, and it collects memory in parts until it has enough. Unlike in Kafka,
+    a new caller does not overtake those that wait.
 
     The caller of each method holds `lock`.
 
@@ -62,26 +63,32 @@ class BufferPool:
             ProducerClosedError: the pool was closed.
             ValueError: the size exceeds the limit of the pool.
         """
+        if size_bytes == self.poolable_bytes and self._free and not self._waiters:
+            self._check_open()
+            return self._free.popleft()
+        self.reserve(size_bytes, max_block_ms)
+        return BatchBuilder(size_bytes)
+
+    def reserve(self, size_bytes: int, max_block_ms: float) -> None:
+        """Take memory for something other than a builder. Raises as `allocate`."""
         if size_bytes > self.total_bytes:
             raise ValueError(
                 f"Attempt to allocate {size_bytes} bytes, but there is a hard limit of {self.total_bytes} on "
                 "memory allocations."
             )
         self._check_open()
-        if size_bytes == self.poolable_bytes and self._free:
-            return self._free.popleft()
         try:
-            if self.available_bytes >= size_bytes:
+            if self.available_bytes >= size_bytes and not self._waiters:
                 self._free_up(size_bytes)
                 self.unpooled_bytes -= size_bytes
-                return BatchBuilder(size_bytes)
-            return self._wait_for(size_bytes, max_block_ms) or BatchBuilder(size_bytes)
+            else:
+                self._wait_for(size_bytes, max_block_ms)
         finally:
-            if self._waiters and (self.unpooled_bytes or self._free):
+            if self._waiters and self.available_bytes > 0:
                 self._waiters[0].notify()
 
     def deallocate(self, builder: BatchBuilder, size_bytes: int) -> None:
-        """Take back memory, and wake the first caller that waits.
+        """Take back a builder, and wake the first caller that waits.
 
         Args:
             builder: a builder that `allocate` returned.
@@ -90,8 +97,12 @@ class BufferPool:
         if size_bytes == self.poolable_bytes:
             builder.clear(size_bytes, None)
             self._free.append(builder)
-        else:
-            self.unpooled_bytes += size_bytes
+            size_bytes = 0
+        self.release(size_bytes)
+
+    def release(self, size_bytes: int) -> None:
+        """Take back memory, and wake the first caller that waits."""
+        self.unpooled_bytes += size_bytes
         if self._waiters:
             self._waiters[0].notify()
 
@@ -101,8 +112,8 @@ class BufferPool:
         for waiter in self._waiters:
             waiter.notify()
 
-    def _wait_for(self, size_bytes: int, max_block_ms: float) -> BatchBuilder | None:
-        """Collect memory. Return a builder of the free list, or None if a new one can be created."""
+    def _wait_for(self, size_bytes: int, max_block_ms: float) -> None:
+        """Collect memory in turn with other callers."""
         collected = 0
         turn = threading.Condition(self._lock)
         self._waiters.append(turn)
@@ -121,14 +132,11 @@ class BufferPool:
                         f"Total memory: {self.total_bytes} bytes. Available memory: {self.available_bytes} "
                         f"bytes. Poolable size: {self.poolable_bytes} bytes"
                     )
-                if not collected and size_bytes == self.poolable_bytes and self._free:
-                    return self._free.popleft()
                 self._free_up(size_bytes - collected)
-                got = min(size_bytes - collected, self.unpooled_bytes)
+                got = max(0, min(size_bytes - collected, self.unpooled_bytes))
                 self.unpooled_bytes -= got
                 collected += got
             collected = 0
-            return None
         finally:
             self.unpooled_bytes += collected
             self._waiters.remove(turn)

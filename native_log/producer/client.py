@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
+import pyarrow as pa
+
 from native_log.errors import KafkaLogError
 from native_log.log.writing.record_encoding import RecordEncoder
 from native_log.log.writing.validation import LOG_APPEND_TIME
 from native_log.producer import open_logs
+from native_log.producer.block import RecordBlock
 from native_log.producer.futures import NO_OFFSET, NO_TIMESTAMP
 
 if TYPE_CHECKING:
@@ -53,6 +56,12 @@ class BatchToAppend:
 
     def follows(self, before: BatchToAppend) -> bool:
         """Return whether this batch may be encoded together with the one before it."""
+        builder, other = self.batch.builder, before.batch.builder
+        if isinstance(builder, RecordBlock):
+            if not isinstance(other, RecordBlock) or builder.records.schema != other.records.schema:
+                return False
+        elif isinstance(other, RecordBlock):
+            return False
         if (self.producer_id, self.producer_epoch) != (before.producer_id, before.producer_epoch):
             return False
         following = (before.base_sequence + before.batch.record_count) % 2**31
@@ -277,10 +286,16 @@ class LogDirClient:
     def _append(self, log: PartitionLog, run: Sequence[BatchToAppend]) -> list[BatchResponse]:
         """Append all batches or none."""
         now_ms = self._clock.now_ms()
+        encoder = self._encoder(log, run[0])
+        builders = [each.batch.builder for each in run if not isinstance(each.batch.builder, RecordBlock)]
         try:
-            offset = log.append_built(
-                [each.batch.builder for each in run], self._encoder(log, run[0]), now_ms=now_ms
-            )
+            if builders:
+                offset = log.append_built(builders, encoder, now_ms=now_ms)
+            else:
+                blocks = [
+                    each.batch.builder.records for each in run if isinstance(each.batch.builder, RecordBlock)
+                ]
+                offset = log.append_with(encoder, pa.Table.from_batches(blocks), now_ms=now_ms)
         except _FAILURES as error:
             return [BatchResponse(each, error=error) for each in run]
         is_append_time = log.config.message_timestamp_type == LOG_APPEND_TIME

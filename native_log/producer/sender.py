@@ -227,7 +227,7 @@ class Sender:
         if batch.is_done:  # it expired meanwhile
             self._sequences.give_up(batch)
             self._accumulator.deallocate(batch)
-        elif isinstance(error, RecordTooLargeError) and batch.record_count > 1:
+        elif isinstance(error, RecordTooLargeError) and batch.can_be_split:
             count = self._accumulator.split_and_requeue(batch, now_ms)
             self._accumulator.deallocate(batch)
             self._metrics.batches_split += 1

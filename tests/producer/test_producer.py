@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
-from native_log import InvalidConfigError, LogDir, RecordTooLargeError
+from native_log import InvalidConfigError, InvalidRecordError, LogDir, RecordTooLargeError
 from native_log.errors import KafkaTimeoutError, ProducerClosedError, SerializationError
 from native_log.producer import KafkaLogProducer
 
@@ -113,3 +114,38 @@ def test_values_that_are_no_bytes_need_a_serializer(tmp_path: Path) -> None:
 def test_a_misspelled_setting_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfigError, match=r"did you mean 'linger\.ms'"):
         KafkaLogProducer(tmp_path / "logs", linger_s=1)
+
+
+def test_arrow_records_follow_the_records_sent_before(tmp_path: Path) -> None:
+    records = pa.RecordBatch.from_pydict({"value": [b"%d" % number for number in range(1000)]})
+    with KafkaLogProducer(tmp_path / "logs", batch_size=500, linger_ms=1000) as producer:
+        producer.send("t", b"before")
+        future = producer.send_batch("t", records)
+        producer.send("t", b"after")
+        assert future.get(10) == [("t", 0, 1, 1000)]
+    assert values(tmp_path / "logs") == [b"before", *records["value"].to_pylist(), b"after"]
+    headers = pa.concat_tables(
+        map(pa.Table.from_batches, [[b] for b in LogDir(tmp_path / "logs").partition("t", 0).batches()])
+    )
+    assert headers["baseSequence"].to_pylist() == headers["baseOffset"].to_pylist()
+
+
+def test_arrow_records_go_to_the_partitions_of_their_keys(tmp_path: Path) -> None:
+    keys = [b"%d" % number for number in range(50)]
+    with KafkaLogProducer(
+        tmp_path / "logs", num_partitions=4, buffer_memory=3000, batch_size=100
+    ) as producer:
+        written = [producer.send("t", b"v", key=key).get(10).partition for key in keys]
+        records = pa.table({"key": keys, "value": keys, "partition": pa.array([None] * 49 + [0], pa.int64())})
+        parts = producer.send_batch("t", records).get(10)
+        producer.send_batch("t", pa.table({"value": ["x"]}), partition=2).get(10)
+        with pytest.raises(InvalidRecordError, match="found 4"):
+            producer.send_batch("t", pa.table({"value": ["x"]}), partition=4)
+        with pytest.raises(ValueError, match="did you mean value"):
+            producer.send_batch("t", pa.table({"valu": ["x"]}))
+    assert sum(part.record_count for part in parts) == 50
+    for number in range(4):
+        mine = [key for key, partition in zip(keys, written, strict=True) if partition == number]
+        moved = [keys[-1]] if number == 0 and keys[-1] not in mine else []
+        expected = [key for key in mine if key != keys[-1] or number == 0] + moved + [b"x"] * (number == 2)
+        assert values(tmp_path / "logs", partition=number)[len(mine) :] == expected

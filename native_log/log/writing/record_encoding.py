@@ -159,10 +159,11 @@ def _encode_slices(
         context.path,
     )
     row, ratio = 0, 1.0
-    for part in _slices(records):
-        if part.num_rows:
+    for parts in _slices(records):
+        rows = sum(batch.num_rows for batch, _ in parts)
+        if rows:
             done = encoder.encode(
-                part,
+                parts,
                 context.config,
                 context.now_ms,
                 context.path,
@@ -172,7 +173,7 @@ def _encode_slices(
                 estimated_ratio=ratio,
             )
             yield done.data, done.batches
-            row, ratio = row + part.num_rows, done.estimated_ratio
+            row, ratio = row + rows, done.estimated_ratio
 
 
 def _check_segment_bytes(batches: pa.RecordBatch, config: LogConfig, path: object, shift: int) -> None:
@@ -189,12 +190,9 @@ def _check_segment_bytes(batches: pa.RecordBatch, config: LogConfig, path: objec
         )
 
 
-def _slices(records: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+def _slices(records: pa.RecordBatch | pa.Table) -> Iterator[list[Part]]:
     """Yield slices of about _SLICE_BYTES. They do not depend on how the chunks of a table are divided."""
     rows = max(1, records.num_rows * _SLICE_BYTES // max(1, records.nbytes))
     for start in range(0, records.num_rows, rows):
         part = records.slice(start, rows)
-        if isinstance(part, pa.Table):
-            yield from part.combine_chunks().to_batches()
-        else:
-            yield part
+        yield [(batch, None) for batch in (part.to_batches() if isinstance(part, pa.Table) else [part])]

@@ -1,0 +1,98 @@
+"""Arrow records in the place of a batch that is built record by record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from native_log.errors import KafkaTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from native_log.producer.batch import ProducerBatch
+
+
+class RecordBlock:
+    """Records of one partition, which are encoded as batches when they are appended.
+
+    It has the attributes of a BatchBuilder that a queue needs, and takes no more records.
+
+    Attributes:
+        records: the records.
+        record_count: how many there are.
+        plain_bytes, estimated_bytes: their size in memory.
+    """
+
+    is_full = True
+
+    __slots__ = ("estimated_bytes", "plain_bytes", "record_count", "records")
+
+    def __init__(self, records: pa.RecordBatch, size_bytes: int) -> None:
+        self.records = records
+        self.record_count: int = records.num_rows
+        self.plain_bytes = self.estimated_bytes = size_bytes
+
+    def append(self, *_: object) -> bool:
+        """Return False, because a block takes no more records."""
+        return False
+
+
+class BlockMetadata(NamedTuple):
+    """Where a part of the records of `send_batch` was written.
+
+    Attributes:
+        topic, partition: the log.
+        base_offset: the offset of the first record; -1 with acks=0.
+        record_count: the number of records. Their offsets follow each other.
+    """
+
+    topic: str
+    partition: int
+    base_offset: int
+    record_count: int
+
+
+class BlockFuture:
+    """The future metadata of the records of `send_batch`."""
+
+    __slots__ = ("_batches", "_counts")
+
+    def __init__(self, batches: Sequence[ProducerBatch], record_counts: Sequence[int]) -> None:
+        self._batches = batches
+        self._counts = record_counts
+
+    def get(self, timeout: float | None = None) -> list[BlockMetadata]:
+        """Wait for the records to be written, and return the metadata of each part.
+
+        Args:
+            timeout: of the wait for each part, in seconds; None: no timeout.
+
+        Raises:
+            KafkaTimeoutError: the records were not written in time. They may be written later.
+            KafkaLogError, OSError: why a part was not written. Other parts may have been.
+        """
+        for batch in self._batches:
+            if not batch.result.wait(timeout):
+                raise KafkaTimeoutError(f"Timeout after waiting for {timeout} s.")
+            if batch.result.error is not None:
+                raise batch.result.error
+        return [
+            BlockMetadata(*batch.target, batch.result.base_offset, count)
+            for batch, count in zip(self._batches, self._counts, strict=True)
+        ]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all records were written or have failed."""
+        return all(batch.is_done for batch in self._batches)
+
+
+def slice_block(records: pa.RecordBatch, max_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield parts of about `max_bytes` with their sizes in bytes, each with one record at least."""
+    row_bytes = max(1, -(-records.nbytes // max(1, records.num_rows)))
+    rows = max(1, max_bytes // row_bytes)
+    for start in range(0, records.num_rows, rows):
+        part = records.slice(start, rows)
+        yield part, min(row_bytes * part.num_rows, max_bytes)
