@@ -16,6 +16,7 @@ from benchmarks import (
     profiles,
     report,
     spark,
+    streams,
     write,
 )
 from benchmarks import corpus as corpora
@@ -28,7 +29,7 @@ from benchmarks.timing import Measurement
 from native_log.records import IMPLEMENTATION
 
 MANY_PARTITIONS = 10_000
-STAGES = ("kernel", "spark", "latency", "memory", "write", "clean")
+STAGES = ("kernel", "spark", "stream", "latency", "memory", "write", "clean")
 
 
 @click.group(invoke_without_command=True)
@@ -87,6 +88,11 @@ def _run_stage(
     steps: dict[str, list[Callable[[], Iterator[Measurement | Growth]]]] = {
         "kernel": [lambda: kernel.measure(corpus, runs)],
         "spark": [lambda: spark.measure(corpus, min(runs, 3), conf)],
+        "stream": [
+            lambda: streams.measure(corpus, scale, min(runs, 3), conf),
+            lambda: streams.measure_idle(corpus, scratch(), many, scale),
+            lambda: streams.measure_soak(scale),
+        ],
         "latency": [
             lambda: latency.measure_first_rows(corpus, min(runs, 3), conf),
             lambda: latency.measure_planning(corpus, scratch(), many, min(runs, 3), conf),

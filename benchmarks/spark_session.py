@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from benchmarks import compaction, sinks
+from benchmarks import compaction, sinks, streams
 from benchmarks.memory import Growth, own_peak, peaks, reset_own_peak, reset_peaks
 from benchmarks.paths import ROOT
 from benchmarks.timing import Pass, measure_in_turn
@@ -186,6 +186,20 @@ def measure_sinks(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     spark.stop()
 
 
+def measure_streams(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Drain a topic as a stream."""
+    spark = session(request["cores"], request["conf"], request["jars"])
+    yield from map(asdict, streams.drain(spark, request))
+    spark.stop()
+
+
+def measure_stream_delay(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Measure the delay of records that a broker appends."""
+    spark = session(request["cores"], request["conf"], request["jars"])
+    yield from map(asdict, streams.delay(spark, request))
+    spark.stop()
+
+
 def measure_compaction(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Compact a new copy of the same partitions in each run.
 
@@ -289,6 +303,8 @@ BENCHMARKS = {
     "planning": measure_planning,
     "memory": measure_memory,
     "sinks": measure_sinks,
+    "streams": measure_streams,
+    "stream_delay": measure_stream_delay,
     "compaction": measure_compaction,
     "retention": measure_retention,
     "repeat": repeat_read,

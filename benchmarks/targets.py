@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from benchmarks import compaction, kernel, latency, sinks, write
+from benchmarks import compaction, kernel, latency, sinks, streams, write
 from benchmarks.corpus import COMPACT, GIANT
 
 JAVA = ("Java MemoryRecords", "Java FileRecords")
@@ -75,6 +75,11 @@ TARGETS = (
             Target(sinks.work(2), codec, "kafkalog", (sinks.BATCHED_SINK,), 2.5),
         )
     ),
+    Target(streams.DRAIN, streams.TOPIC, streams.KAFKALOG, (streams.KAFKA,), 3),
+    Target(streams.DRAIN_ALL, streams.TOPIC, streams.KAFKALOG, (streams.BATCH,), 0.85),
+    Target(streams.P50, "delay", streams.KAFKALOG, (streams.KAFKA,), 1 / 1.5),
+    Target(streams.P99, "delay", streams.KAFKALOG, (streams.KAFKA,), 1 / 1.5),
+    Target(streams.IDLE, None, streams.KAFKALOG, (streams.FILES,), 0.5),
     *(
         Target(compaction.work(topic), topic.name, "native_log.compact", (compaction.LOG_CLEANER,), ratio)
         for topic, ratio in zip(COMPACT, (10, 8, 8, 8), strict=True)

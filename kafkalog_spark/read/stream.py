@@ -72,6 +72,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
         self._available_now: Offsets | None = None
         self._last_trigger_ms = 0
+        self._is_plan_logged = False
         self._reported: set[Replacement] = set()
         self._read_again: set[TopicPartition] = set()
 
@@ -138,7 +139,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs.record(changed)
         if self._state.is_kept:
             self._state.save_identities(logs.identities)
-        log_plan(self._options.read.paths, splits)
+        if not self._is_plan_logged:  # later micro-batches are in the query's progress
+            log_plan(self._options.read.paths, splits)
+            self._is_plan_logged = True
         return [Split(tuple(ranges)) for ranges in splits]
 
     def commit(self, end: OffsetsJson) -> None:
