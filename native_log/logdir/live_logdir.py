@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, get_args
 
 from native_log.arguments import HighWatermark
 from native_log.errors import UnknownTopicOrPartitionError
-from native_log.log.live.live_log import UNCHANGED, LiveLog
+from native_log.log.live.live_files import UNCHANGED
+from native_log.log.live.live_log import LiveLog
 from native_log.logdir.discovery import find_partitions, local_paths
 from native_log.logdir.found_partitions import FoundPartitions, PartitionKey, choose, log_end_offset_of
 from native_log.logdir.live_directory import LiveDirectory
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.arguments import PathLike
-    from native_log.log.live.live_log import LogChange
+    from native_log.log.live.live_files import LogChange
     from native_log.logdir.directory_state import DirectoryState
     from native_log.logdir.discovery import Discovery, PartitionDir
     from native_log.storage import FileVersion
@@ -146,11 +147,11 @@ class LiveLogDir:
         if is_found or any(is_changed):
             self._select()
         names = list(self._logs) if keys is None else [key for key in keys if key in self._logs]
-        found = self._read_files(names)
+        changed = self._read_files(names)
         for directory in self._directories.values():
             # A write may have begun meanwhile: then the logs may contain a part of it.
             directory.refresh_unfinished()
-        changes = {key: self._publish(self._logs[key], change) for key, change in found}
+        changes = {key: self._publish(self._logs[key]) for key in changed}
         after = self._partitions
         return LogDirChange(
             tuple(key for key in after if key not in before) if after is not before else (),
@@ -158,31 +159,27 @@ class LiveLogDir:
             {key: change for key, change in changes.items() if change is not UNCHANGED},
         )
 
-    def _read_files(self, keys: Iterable[PartitionKey]) -> list[tuple[PartitionKey, LogChange]]:
-        """Read what is new in logs. Return those that have changed, and forget those that were removed."""
-        changes, removed = [], set()
+    def _read_files(self, keys: Iterable[PartitionKey]) -> list[PartitionKey]:
+        """Read what is new in logs. Return those that may have changed, and forget removed ones."""
+        changed, removed = [], set()
         for key in keys:
             opened = self._logs[key]
             try:
-                change = opened.log.read_files()
+                if opened.log.read_files() or opened.state is not opened.directory.state:
+                    changed.append(key)
             except FileNotFoundError:
                 if opened.log.path.is_dir():
                     raise
                 removed.add(key)
-                continue
-            if change is not UNCHANGED or opened.state is not opened.directory.state:
-                changes.append((key, change))
         if removed:
             self._versions.clear()  # list the log directories again with the next refresh
             self._partitions = {key: path for key, path in self._partitions.items() if key not in removed}
             self._logs = {key: log for key, log in self._logs.items() if key not in removed}
-        return changes
+        return changed
 
-    def _publish(self, opened: _OpenLog, change: LogChange) -> LogChange:
+    def _publish(self, opened: _OpenLog) -> LogChange:
         opened.state = opened.directory.state
-        return opened.log.publish(
-            change, opened.state.partition_checkpoints(opened.partition, self._high_watermark)
-        )
+        return opened.log.publish(opened.state.partition_checkpoints(opened.partition, self._high_watermark))
 
     def _discover(self) -> bool:
         """List the paths that have changed, and return whether the partitions there are others."""

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def diverged(
-    position: int, epoch_at_position: int | None, entries: Sequence[EpochEntry], log_end_offset: int
+    position: int,
+    epoch_at_position: int | None,
+    entries: Sequence[EpochEntry],
+    log_end_offset: int,
+    *,
+    read_entries: Sequence[EpochEntry] = (),
 ) -> int | None:
     """Return the first offset that is no longer the one that was read; None if all are the same.
 
@@ -27,16 +32,22 @@ def diverged(
             only a log that ends before `position` is noticed.
         entries: the leader epochs of the log now, read after its end was found.
         log_end_offset: the end of the log now.
+        read_entries: the leader epochs when the records were read, if they are known.
 
     Returns:
-        An offset below `position`. If the log has nothing of the epoch of the record, it may be too high: the
-        records before `position` are then different from an unknown offset on.
+        An offset below `position`. If the log has lost the epoch of the record altogether, and `read_entries`
+        are not given, the records may be different from a lower offset on.
     """
-    found = None
-    if position > 0 and epoch_at_position is not None:
-        end = end_offset_for_epoch(entries, epoch_at_position, log_end_offset)
-        if end is not None and (end.end_offset < position or end.epoch < epoch_at_position):
-            found = min(end.end_offset, position - 1)
-    if log_end_offset < position:
-        found = log_end_offset if found is None else min(found, log_end_offset)
-    return found
+    found = log_end_offset if log_end_offset < position else None
+    if position == 0 or epoch_at_position is None:
+        return found
+    end = end_offset_for_epoch(entries, epoch_at_position, log_end_offset)
+    if end is None or (end.end_offset >= position and end.epoch >= epoch_at_position):
+        return found
+    offsets = [end.end_offset, position - 1, log_end_offset]
+    if end.epoch < epoch_at_position:
+        # Both have the epoch `end.epoch`, but not the same part of it (KIP-279).
+        known = end_offset_for_epoch(read_entries, end.epoch, position)
+        if known is not None:
+            offsets.append(known.end_offset)
+    return min(offsets)
