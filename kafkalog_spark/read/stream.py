@@ -29,6 +29,7 @@ from kafkalog_spark.read.stream_ranges import micro_batch_ranges
 from kafkalog_spark.read.tasks import Split, TaskReader, plan_tasks
 from kafkalog_spark.read.triggers import delays_trigger, limit_bytes, limit_offsets
 from kafkalog_spark.schema import record_projection
+from native_log.errors import OffsetOutOfRangeError
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -103,13 +104,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starts = from_json(start)
         else:
             starts = self._initial_offsets if self._position is None else self._position
-        self._logs.forget(self._read_again)
-        self._read_again = set()
+        self._forget_what_was_read_again()
         logs = self._refresh()
         logs.raise_high_watermarks(starts)
         self._check_replacements(starts)
         ends = logs.end_offsets()
         if self._available_now is not None:
+            # A stream that has read beyond what was there, in an earlier run, stays where it is.
             ends = {
                 tp: max(end, min(starts.get(tp, 0), ends.get(tp, 0)))
                 for tp, end in self._available_now.items()
@@ -125,20 +126,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> list[InputPartition]:
         starts, ends = from_json(start), from_json(end)
         self._position = ends
-        logs = self._logs
-        self._check_replacements(starts)
-        replaced = {tp: replacement.offset for tp, replacement in logs.replacements.items()}
-        self._read_again = set(replaced)
-        changed = {tp: offset for tp, offset in ends.items() if starts.get(tp) != offset or tp in replaced}
-        logs.raise_high_watermarks(changed)
-        available = logs.available(changed)
-        # Records that replaced others are read although they are below the start.
-        starts |= {tp: max(offset, available[tp].start) for tp, offset in replaced.items() if tp in available}
-        requested = micro_batch_ranges(starts, ends, available, self._report_loss)
-        splits = plan_tasks(self._options.read, requested, self._locate(requested, available))
-        logs.record(changed)
+        try:
+            splits = self._plan(starts, ends)
+        except (FileNotFoundError, OffsetOutOfRangeError):  # segments were removed since the last refresh
+            self._refresh()
+            splits = self._plan(starts, ends)
         if self._state.is_kept:
-            self._state.save_identities(logs.identities)
+            self._state.save_identities(self._logs.identities)
         if not self._is_plan_logged:  # later micro-batches are in the query's progress
             log_plan(self._options.read.paths, splits)
             self._is_plan_logged = True
@@ -185,6 +179,22 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return offsets
 
+    def _plan(self, starts: Offsets, ends: Offsets) -> list[list[LogRange]]:
+        """Return the log ranges that each task of a micro-batch reads."""
+        logs = self._logs
+        self._check_replacements(starts)
+        replaced = {tp: replacement.offset for tp, replacement in logs.replacements.items()}
+        self._read_again = set(replaced)
+        changed = {tp: offset for tp, offset in ends.items() if starts.get(tp) != offset or tp in replaced}
+        logs.raise_high_watermarks(changed)
+        available = logs.available(changed)
+        # Records that replaced others are read although they are below the start.
+        firsts = {tp: max(offset, available[tp].start) for tp, offset in replaced.items() if tp in available}
+        requested = micro_batch_ranges(starts | firsts, ends, available, self._report_loss)
+        splits = plan_tasks(self._options.read, requested, self._locate(requested, available))
+        logs.record(changed)
+        return splits
+
     def _check_replacements(self, starts: Offsets) -> None:
         """Report the records that were replaced after they were read."""
         for tp, replacement in list(self._logs.replacements.items()):
@@ -197,6 +207,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: {replacement.reason}: the records of {tp} "
                     f"from offset {replacement.offset} to {start} that were read are not those in the log"
                 )
+
+    def _forget_what_was_read_again(self) -> None:
+        self._logs.forget(self._read_again)
+        self._reported = {known for known in self._reported if known.partition not in self._read_again}
+        self._read_again = set()
 
     def _locate(
         self, requested: Iterable[OffsetRange], available: Mapping[TopicPartition, OffsetRange]

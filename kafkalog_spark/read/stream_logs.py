@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from kafkalog_spark.options.read import ReadOptions
     from kafkalog_spark.read.stream_offsets import Offsets
     from native_log.log.live.live_log import LiveLog
+
+logger = logging.getLogger("kafkalog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,11 @@ class StreamLogs:
                 log = self.logs[tp] = self._log_dir.partition(*tp)
             except FileNotFoundError:
                 continue  # it was removed just now; the next refresh does not find it any more
-            if before.get(tp) is not log and tp in self.identities:
+            if before.get(tp) is log:
+                continue
+            if log.log.missing_end is not None:
+                logger.warning("%s: %s; run kafkalog verify for details", log.path, log.log.missing_end)
+            if tp in self.identities:
                 self._compare(tp, log, self.identities[tp])
 
     def end_offsets(self) -> Offsets:

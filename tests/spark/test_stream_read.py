@@ -285,6 +285,30 @@ class TestLostData:
             caplog=caplog,
         )
 
+    @pytest.mark.parametrize("fail", ["true", "false"])
+    def test_retention_between_the_steps_of_a_trigger(
+        self, logs: Logs, query: StreamQuery, fail: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        reader = StreamQuery(
+            **{**self.options, "failOnDataLoss": fail, "maxOffsetsPerTrigger": "1000"}
+        ).reader
+        start = json.loads(query.checkpoint.offsets[-1])
+        end = reader.latestOffset(start)
+        last = logs.log().segments[-1]
+        for file in (logs.path / "t-0").glob("0*"):
+            if int(file.name.partition(".")[0]) < last.base_offset:
+                file.unlink()
+        if fail == "true":
+            with pytest.raises(DataLossError, match="COULD_NOT_READ_OFFSET_RANGE"):
+                reader.partitions(start, end)
+        else:
+            reader.partitions(start, end)
+            ranges = [r for split in reader.partitions(start, end) for r in split.ranges]
+            assert [(r.start_offset, r.end_offset) for r in ranges if r.partition == 0] == [
+                (last.base_offset, 60)
+            ]
+            assert "COULD_NOT_READ_OFFSET_RANGE" in caplog.text
+
     def test_deleted_partition(
         self, logs: Logs, query: StreamQuery, caplog: pytest.LogCaptureFixture
     ) -> None:
