@@ -46,16 +46,18 @@ class Logs:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.options = {"path": str(path)}
+        self._config: dict[str, object] = {}
         LogDir.create(path).close()
 
     def create(self, topic: str = "t", partitions: int = 1, **config: object) -> None:
         with LogDir(self.path, allow_empty=True) as log_dir:
-            log_dir.create_topic(topic, partitions, config=config or None)
+            log_dir.create_topic(topic, partitions)
+        self._config |= config
 
     def append(self, count: int, topic: str = "t", partition: int = 0, **arguments: object) -> None:
         batch = pa.record_batch({"value": [b"x" * 10] * count})
         with LogDir(self.path) as log_dir:
-            log_dir.partition(topic, partition).append(batch, **arguments)
+            log_dir.partition(topic, partition, config=self._config).append(batch, **arguments)
 
     def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
         return LogDir(self.path).partition(topic, partition)
@@ -239,7 +241,7 @@ class TestLostData:
 
     @pytest.fixture
     def query(self, logs: Logs, tmp_path: Path) -> StreamQuery:
-        logs.create(partitions=2, **{"segment.bytes": 512})
+        logs.create(partitions=2, **{"segment.bytes": 1500})
         for _ in range(6):
             logs.append(10, leader_epoch=3)
         logs.append(5, partition=1, leader_epoch=3)
