@@ -241,7 +241,7 @@ class TestLostData:
 
     @pytest.fixture
     def query(self, logs: Logs, tmp_path: Path) -> StreamQuery:
-        logs.create(partitions=2, **{"segment.bytes": 1500})
+        logs.create(partitions=2, **{"segment.bytes": 512})
         for _ in range(6):
             logs.append(10, leader_epoch=3)
         logs.append(5, partition=1, leader_epoch=3)
@@ -333,7 +333,8 @@ class TestLostData:
         for partition in (0, 1):
             logs.remove(partition=partition)
         logs.create(partitions=2)
-        logs.append(80)
+        for _ in range(8):
+            logs.append(10)
         logs.append(3, partition=1)
         # Its logs may be longer than those before. All their records are new.
         rows = {("t", 0): list(range(80)), ("t", 1): [0, 1, 2]}
