@@ -348,11 +348,9 @@ class RecordAccumulator:
             (topic.targets[partition], queue)
             for topic in self._topics.values()
             for partition, queue in enumerate(topic.queues)
-            if topic.nodes[partition] == node and queue
+            if topic.nodes[partition] == node
         ]
         drained: list[ProducerBatch] = []
-        if not queues:
-            return drained
         size_bytes = 0
         index = self._drain_indexes.get(node, 0) % len(queues)
         idle = 0

@@ -8,11 +8,12 @@ import os
 import threading
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
 from native_log.errors import (
+    InvalidTxnStateError,
     KafkaLogError,
     KafkaTimeoutError,
     ProducerClosedError,
@@ -23,6 +24,7 @@ from native_log.producer.accumulator import UNKNOWN_PARTITION, RecordAccumulator
 from native_log.producer.block import BlockFuture, RecordBlock, slice_block
 from native_log.producer.client import LogDirClient
 from native_log.producer.clock import SystemClock
+from native_log.producer.coordinator import TransactionCoordinator
 from native_log.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -43,6 +45,7 @@ from native_log.producer.sender import Sender
 from native_log.producer.sequences import ProducerSequences
 from native_log.producer.serializers import Serializer, to_bytes
 from native_log.producer.settings import ProducerConfig
+from native_log.producer.transactions import TransactionManager
 from native_log.publish.partitioning import Partitioner as ColumnPartitioner
 from native_log.records import partition_of_key
 
@@ -105,9 +108,15 @@ class KafkaLogProducer:
         self._max_block_ms = config.max_block_ms
         self._metrics = ProducerMetrics()
         self._sequences = ProducerSequences()
-        if config.enable_idempotence:
+        if config.enable_idempotence and config.transactional_id is None:
             self._sequences.begin_epoch(random_producer_id(), 0)
         self._directories = LogDirectories(path_or_logdir, config)
+        self._transactions: TransactionManager | None = None
+        if config.transactional_id is not None:
+            coordinator = TransactionCoordinator(config.transactional_id, self._directories, self._clock)
+            self._transactions = TransactionManager(
+                coordinator, self._sequences, config.transaction_timeout_ms
+            )
         self._accumulator = RecordAccumulator(config, self._clock, self._sequences)
         self._metadata = Metadata(config, self._clock)
         client = LogDirClient(self._directories, config, self._clock)
@@ -120,11 +129,13 @@ class KafkaLogProducer:
             client,
             self._metrics,
             self._clock,
+            self._transactions,
         )
         self._topics: dict[str, TopicQueues] = {}
         self._splitters: dict[tuple[str, int], ColumnPartitioner] = {}
         self._is_customized = bool(
             self._interceptors
+            or self._transactions
             or self._partitioner
             or self._key_serializer.is_custom
             or self._value_serializer.is_custom
@@ -230,6 +241,8 @@ class KafkaLogProducer:
             ValueError: an unknown column.
         """
         self._check_open()
+        if self._transactions is not None:
+            self._transactions.check_send()
         check_columns(records.schema.names)
         now_ms = self._clock.now_ms()
         queues = self._topics.get(topic) or self._wait_for_topic(topic, partition, now_ms)
@@ -278,6 +291,8 @@ class KafkaLogProducer:
         callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
     ) -> RecordFuture:
         self._check_open()
+        if self._transactions is not None:
+            self._transactions.check_send()
         if not self._interceptors:
             return self._send(topic, value, key, headers, partition, timestamp_ms, callback)
         record = ProducerRecord(topic, value, key, _listed(headers), partition, timestamp_ms)
@@ -374,6 +389,8 @@ class KafkaLogProducer:
     ) -> RecordFuture:
         """Return the future of a record that was not accepted, after its callback was called."""
         self._metrics.records_failed += 1
+        if self._transactions is not None:
+            self._transactions.note_failure(error)
         future = failed_future(topic, partition, error)
         if callback is not None:
             run_callback(callback, future)
@@ -515,11 +532,79 @@ class KafkaLogProducer:
         if not self._is_closed:
             self._is_closed = True
             _producers.discard(self)
+            if self._transactions is not None:
+                self._transactions.close()
             self._interceptors.close()
             for owned in (self._key_serializer, self._value_serializer, self._partitioner):
                 close = getattr(owned, "close", None)
                 if callable(close):
                     close()
+
+    def init_transactions(self) -> None:
+        """Prepare for transactions. Call this once, before all others.
+
+        Earlier producers with the same transactional.id are fenced: their next operation raises
+        ProducerFencedError. A transaction that they left open is aborted, or committed if that had begun.
+
+        Raises:
+            InvalidTxnStateError: transactional.id is not set, or this is not the first call.
+            LogDirInUseError: a broker or another process uses the log directory.
+            KafkaLogError, OSError: the state of transactions cannot be read or written.
+        """
+        self._transactional().initialize()
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. Raises InvalidTxnStateError, ProducerFencedError."""
+        self._transactional().begin(self._clock.now_ms())
+
+    def commit_transaction(self) -> None:
+        """Write all records of the transaction, then the markers with which readers get them.
+
+        Raises:
+            InvalidTxnStateError: no transaction was begun, or a record failed: call abort_transaction.
+            KafkaTimeoutError: it took longer than max.block.ms; call this again.
+            ProducerFencedError: a newer producer uses the same transactional.id.
+            KafkaLogError, OSError: a marker cannot be written; call this again.
+        """
+        self._end_transaction(commit=True)
+
+    def abort_transaction(self) -> None:
+        """Drop the records that are not written, and write markers with which readers skip the others.
+
+        Raises as commit_transaction, except that failed records are no error.
+        """
+        self._end_transaction(commit=False)
+
+    def send_offsets_to_transaction(self, offsets: object, group_metadata: object) -> NoReturn:
+        """Raise NotImplementedError: there is no consumer group without a broker.
+
+        Offsets are committed by a group coordinator to __consumer_offsets, which a broker would not accept
+        from elsewhere. Send your own progress as a record in the same transaction instead.
+        """
+        raise NotImplementedError(
+            "send_offsets_to_transaction needs a group coordinator, which only brokers have; send the "
+            "offsets as a record of the same transaction to a topic of your own"
+        )
+
+    def _transactional(self) -> TransactionManager:
+        self._check_open()
+        if self._transactions is None:
+            raise InvalidTxnStateError(
+                "Cannot use transactional methods without enabling transactions by setting the "
+                "transactional.id configuration property"
+            )
+        return self._transactions
+
+    def _end_transaction(self, *, commit: bool) -> None:
+        transactions = self._transactional()
+        ended = transactions.begin_end(commit=commit)
+        self._wakeup()
+        if not ended.wait(self._max_block_ms / 1000):
+            raise KafkaTimeoutError(
+                f"expected the transaction to end within {self._max_block_ms} ms (max.block.ms), found "
+                "records that are not written yet; call this again"
+            )
+        transactions.finish_end()
 
     def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Create the topic if auto.create.topics.enable is true.

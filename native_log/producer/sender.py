@@ -11,6 +11,7 @@ from native_log.errors import (
     OutOfOrderSequenceError,
     ProducerClosedError,
     RecordTooLargeError,
+    TransactionAbortedError,
 )
 from native_log.producer.accumulator import NO_DEADLINE
 from native_log.producer.client import BatchToAppend, ProduceRequest
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from native_log.producer.metrics import ProducerMetrics
     from native_log.producer.sequences import ProducerSequences
     from native_log.producer.settings import ProducerConfig
+    from native_log.producer.transactions import TransactionManager
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class Sender:
         client: executes requests.
         metrics: what was sent.
         clock: the current time.
+        transactions: the state of transactions; None: the producer has no transactional.id.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Sender:
         client: Client,
         metrics: ProducerMetrics,
         clock: Clock,
+        transactions: TransactionManager | None = None,
     ) -> None:
         self._accumulator = accumulator
         self._sequences = sequences
@@ -65,6 +69,7 @@ class Sender:
         self._client = client
         self._metrics = metrics
         self._clock = clock
+        self._transactions = transactions
         self._max_request_bytes = config.max_request_size
         self._retries = config.retries
         self._acks = config.acks
@@ -85,12 +90,23 @@ class Sender:
             self._run_safely()
         while not self._is_forced and (self._accumulator.has_undrained or self._client.in_flight()):
             self._run_safely()
+        self._abort_open_transaction()
         if self._is_forced:
             self._accumulator.abort_incomplete(ProducerClosedError("Producer is closed forcefully."))
         try:
             self._client.close(is_forced=self._is_forced)
         except (KafkaLogError, OSError):
             logger.exception("a producer cannot close its logs")
+
+    def _abort_open_transaction(self) -> None:
+        transactions = self._transactions
+        if transactions is None:
+            return
+        if transactions.is_open and not transactions.is_ending and not self._is_forced:
+            logger.info("an open transaction is aborted, because its producer is closed")
+            transactions.begin_end(commit=False)
+        while transactions.is_ending and not self._is_forced:
+            self._run_safely()
 
     def _run_safely(self) -> None:
         try:
@@ -123,10 +139,27 @@ class Sender:
         now_ms = self._clock.now_ms()
         if self._metadata.next_update_ms(now_ms) == 0:
             self._update_metadata(now_ms)
-        timeout_ms = self.send_batches(now_ms)
+        timeout_ms = self._progress_transaction(now_ms)
+        timeout_ms = min(timeout_ms, self.send_batches(now_ms))
         timeout_ms = min(timeout_ms, self._metadata.next_update_ms(now_ms))
         for request in self._client.poll(timeout_ms):
             self.handle(request)
+
+    def _progress_transaction(self, now_ms: int) -> int:
+        """End the transaction if it is time. Return after how many ms it may be."""
+        transactions = self._transactions
+        if transactions is None:
+            return NO_DEADLINE
+        self._accumulator.is_completing = transactions.is_ending
+        is_idle = not self._in_flight and not self._accumulator.has_incomplete
+        transactions.progress(now_ms, is_idle=is_idle)
+        if not transactions.accepts_batches and self._accumulator.has_incomplete:
+            error = transactions.error
+            if not isinstance(error, KafkaLogError):
+                error = TransactionAbortedError("the transaction was aborted before the record was written")
+            self._accumulator.abort_undrained(error)
+            return 0 if transactions.is_ending and not self._in_flight else NO_DEADLINE
+        return transactions.next_timeout_ms(now_ms)
 
     def _update_metadata(self, now_ms: int) -> None:
         self._metadata.keep(self._accumulator.last_used())
@@ -142,15 +175,15 @@ class Sender:
 
     def send_batches(self, now_ms: int) -> int:
         """Drain and send the batches that are ready. Return how long to wait for responses, in ms."""
+        next_expiry_ms = self._fail_expired(now_ms)
         readiness = self._accumulator.ready(now_ms)
-        nodes = set()
+        nodes: set[str] = set()
         for node in readiness.nodes:
             can_drain = self._client.is_ready(node)
             self._accumulator.note_latency(node, now_ms, can_drain=can_drain)
             if can_drain:
                 nodes.add(node)
         drained = self._accumulator.drain(nodes, self._max_request_bytes, now_ms)
-        next_expiry_ms = self._fail_expired(now_ms)
         for node, batches in drained.items():
             if batches:
                 self._send(node, batches, now_ms)
@@ -161,6 +194,13 @@ class Sender:
         return min(timeout_ms, NO_DEADLINE)
 
     def _send(self, node: str, batches: list[ProducerBatch], now_ms: int) -> None:
+        if self._transactions is not None:
+            try:
+                self._transactions.add({batch.target for batch in batches})
+            except (KafkaLogError, OSError) as error:
+                for batch in batches:
+                    self._fail(batch, error)
+                return
         records = 0
         for batch in batches:
             self._in_flight[batch] = None
@@ -183,7 +223,10 @@ class Sender:
             if batch.is_expired(self._delivery_timeout_ms, now_ms):
                 # A thread is appending it, so its memory and sequences stay in use until the response.
                 self._metrics.records_failed += batch.record_count
-                batch.fail(self._expiry_error(batch, now_ms))
+                error = self._expiry_error(batch, now_ms)
+                if self._transactions is not None:
+                    self._transactions.note_failure(error)
+                batch.fail(error)
             else:
                 next_expiry_ms = min(next_expiry_ms, batch.created_ms + self._delivery_timeout_ms)
         return next_expiry_ms
@@ -250,6 +293,8 @@ class Sender:
 
     def _fail(self, batch: ProducerBatch, error: Exception) -> None:
         self._sequences.give_up(batch)
+        if self._transactions is not None:
+            self._transactions.note_failure(error)
         self._metrics.records_failed += batch.record_count
         batch.fail(error)
         self._accumulator.deallocate(batch)
