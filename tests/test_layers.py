@@ -19,7 +19,7 @@ NATIVE_LOG = Path(native_log.__file__).parent
 KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 
 LAYERS = (
-    *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress"),
+    *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress", "watch"),
     *("storage", "records", "segment", "checkpoints", "log", "messages", "policies", "logdir"),
     *("retention", "compaction", "erasure", "publish", "producer", "settings_file", "cli"),
 )

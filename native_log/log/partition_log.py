@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from native_log.arguments import optional_integer
 from native_log.errors import LogTruncatedError
+from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, FollowedLog, LogFollower
+from native_log.log.live.partition_follower import PartitionFollower
 from native_log.log.local_log import LocalLog
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.log.reading.log_range import LogRange
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.arguments import Compression, IsolationLevel, Mode, Origin
+    from native_log.log.live.log_follower import FollowedLogs
     from native_log.log.reading.log_range import ReadArguments
     from native_log.log.writing.append_context import AppendContext
     from native_log.log.writing.appender import LogAppender
@@ -55,6 +58,15 @@ class LogOwner(Protocol):
         """Keep `log` alive until it is called again with `is_written` false."""
 
 
+class FollowInDirectory(Protocol):
+    """Follows a log together with the checkpoints of its log directory."""
+
+    def __call__(
+        self, start_offset: int | None, isolation_level: IsolationLevel, options: ReadArguments
+    ) -> FollowedLogs:
+        """Return the log. The arguments are those of PartitionLog.follow."""
+
+
 class PartitionLog(LocalLog):
     """The log of a partition, to read from and append to.
 
@@ -66,6 +78,7 @@ class PartitionLog(LocalLog):
 
     _writing: WritableLog | None = None
     _owner: weakref.ref[LogOwner] | None = None
+    _follow_in_directory: FollowInDirectory | None = None
 
     @cached_property
     def last_stable_offset(self) -> int:
@@ -102,7 +115,7 @@ class PartitionLog(LocalLog):
         """
         start_offset = optional_integer("start_offset", start_offset)
         end_offset = optional_integer("end_offset", end_offset)
-        limit = self._limit(isolation_level)
+        limit = self.end_offset(isolation_level)
         if end_offset is None:
             self._report_missing_end()
         if start_offset is None and self.missing_start:
@@ -175,6 +188,68 @@ class PartitionLog(LocalLog):
         located = self.range(start_offset, end_offset, isolation_level=isolation_level)
         return LogScan(located, tuple(names), options)
 
+    def follow(
+        self,
+        start_offset: int | None = None,
+        columns: Sequence[str] | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        *,
+        timeout_ms: int | None = None,
+        poll_interval_ms: int = DEFAULT_POLL_INTERVAL_MS,
+        **options: Unpack[ReadArguments],
+    ) -> LogFollower:
+        """Read records as they arrive, until the result is stopped or its timeout is over.
+
+        The log is read up to the high watermark, or the last stable offset. If it was opened by a LogDir, its
+        checkpoints are read again when they change. A broker writes its high watermark to disk every 5
+        seconds (replica.high.watermark.checkpoint.interval.ms), so records of a running broker arrive that
+        much later, unless `high_watermark` of the LogDir is "ignore".
+
+        Args:
+            start_offset: where to begin; None: at the current end, so that only records arrive that can be
+                read later than now. Records that were there already are read from `log_start_offset` on.
+            columns, isolation_level: see `read`.
+            timeout_ms: end after no records arrived for this time; None: never.
+            poll_interval_ms: how often the files are looked at if the system does not report changes. Linux
+                does, except on network file systems.
+            options: see LogRange.read. With `fail_on_data_loss` false, lost records are reported as a
+                warning, and reading continues with the first record after them.
+
+        Returns:
+            An iterator of record batches, and a context manager.
+
+        Raises:
+            OffsetOutOfRangeError: `start_offset` lies outside [local_log_start_offset, log_end_offset]; or,
+                during the iteration, records were deleted before they were read.
+            LogTruncatedError: during the iteration, records that were read have been truncated or replaced,
+                or the topic was deleted and created again.
+            UnknownTopicOrPartitionError: during the iteration, the partition was removed.
+            CorruptRecordError: during the iteration, see `mode`.
+            ValueError, TypeError: an invalid argument.
+        """
+        start_offset = optional_integer("start_offset", start_offset)
+        names = list(RECORD_SCHEMA.names if columns is None else columns)
+        record_schema(names)
+        check_mode(options.get("mode", "failFast"))
+        logs = self._followed(start_offset, isolation_level, options)
+        return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
+
+    def _followed(
+        self, start_offset: int | None, isolation_level: IsolationLevel, options: ReadArguments
+    ) -> FollowedLogs:
+        if self._follow_in_directory is not None:
+            return self._follow_in_directory(start_offset, isolation_level, options)
+        from native_log.log.live.live_log import LiveLog
+
+        log = LiveLog(
+            self.path,
+            topic=self.topic,
+            partition=self.partition,
+            checkpoints=self.checkpoints,
+            max_batch_bytes=self.max_batch_bytes,
+        )
+        return FollowedLog(PartitionFollower.begin(log, start_offset, isolation_level, options))
+
     def offset_for_timestamp(
         self,
         timestamp_ms: int,
@@ -202,7 +277,7 @@ class PartitionLog(LocalLog):
                 f"timestamp_ms: expected milliseconds since 1970, found {timestamp_ms!r}; convert a datetime "
                 "with int(when.timestamp() * 1000)"
             )
-        limit = self._limit(isolation_level)
+        limit = self.end_offset(isolation_level)
         from native_log.log.reading.timestamps import offset_for_timestamp
 
         on_damage = _damage_handler(mode)
@@ -391,6 +466,11 @@ class PartitionLog(LocalLog):
         self._owner = weakref.ref(owner)
         return self
 
+    def followed_by(self, follow: FollowInDirectory) -> Self:
+        """Return this log, which `follow` follows together with the checkpoints of its log directory."""
+        self._follow_in_directory = follow
+        return self
+
     def close(self) -> None:
         """Finish appending: flush to disk, write producer state and checkpoints, and release the lock.
 
@@ -487,7 +567,14 @@ class PartitionLog(LocalLog):
         if missing is not None:
             _warn_once(f"{self.path}: {missing}; run kafkalog verify for details")
 
-    def _limit(self, isolation_level: IsolationLevel) -> int:
+    def end_offset(self, isolation_level: IsolationLevel = "read_uncommitted") -> int:
+        """Return the first offset that cannot be read: the high watermark, or the last stable offset.
+
+        Args:
+            isolation_level: "read_uncommitted" or "read_committed".
+
+        Raises ValueError for an unknown isolation level.
+        """
         if isolation_level == "read_committed":
             return self.last_stable_offset
         if isolation_level != "read_uncommitted":

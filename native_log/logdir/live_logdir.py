@@ -99,6 +99,11 @@ class LiveLogDir:
     def __repr__(self) -> str:
         return f"LiveLogDir({', '.join(repr(str(path)) for path in self.paths)})"
 
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """The log directories."""
+        return tuple(self._directories)
+
     def topics(self) -> dict[str, list[int]]:
         """Return the partitions of each topic, internal topics included, sorted."""
         topics: dict[str, list[int]] = {}

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from native_log.arguments import HighWatermark, PathLike, integer, text
-from native_log.checkpoints.names import PartitionKind
+from native_log.arguments import HighWatermark, PathLike, integer, text, topic_names
+from native_log.checkpoints.names import INTERNAL_TOPICS, PartitionKind
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
 from native_log.errors import (
@@ -20,6 +20,8 @@ from native_log.errors import (
     UnknownTopicOrPartitionError,
 )
 from native_log.log import PartitionCheckpoints, PartitionLog
+from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
+from native_log.log.reading.reader import check_mode, record_schema
 from native_log.logdir.create import (
     assign_log_dirs,
     check_topic,
@@ -30,15 +32,21 @@ from native_log.logdir.create import (
 )
 from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths
+from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
 from native_log.logdir.found_partitions import FoundPartitions, log_end_offset_of
 from native_log.logdir.known_topics import KnownTopics
-from native_log.records import DEFAULT_MAX_BATCH_BYTES
+from native_log.logdir.live_logdir import LiveLogDir
+from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+    from typing import Unpack
 
+    from native_log.arguments import IsolationLevel
     from native_log.checkpoints.meta_properties import MetaProperties
+    from native_log.log.reading.log_range import ReadArguments
+    from native_log.logdir.found_partitions import PartitionKey
     from native_log.policies import TopicFacts
 
 logger = logging.getLogger(__name__)
@@ -87,6 +95,7 @@ class LogDir:
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
         self.paths = local_paths(path, more_paths)
+        self._include_deleted = include_deleted
         self._high_watermark = high_watermark
         self._max_batch_bytes = max_batch_bytes
         self._written: set[PartitionLog] = set()
@@ -270,13 +279,21 @@ class LogDir:
         settings = partial(self._known_topics.settings, directory, created, config or {})
 
         def open_log() -> PartitionLog:
-            return PartitionLog.open(
+            log = PartitionLog.open(
                 directory.path,
                 topic=directory.topic,
                 partition=directory.partition,
                 checkpoints=self.checkpoints(directory),
                 max_batch_bytes=self._max_batch_bytes,
                 config=settings,
+            )
+            return log.followed_by(
+                partial(
+                    follow_partition,
+                    directory,
+                    high_watermark=self._high_watermark,
+                    max_batch_bytes=self._max_batch_bytes,
+                )
             )
 
         log = open_log()
@@ -292,6 +309,60 @@ class LogDir:
         """Return the checkpoints of one of `partitions()`. No file is opened."""
         state = self._directories[directory.path.parent]
         return state.partition_checkpoints(directory, self._high_watermark)
+
+    def follow(
+        self,
+        topics: str | Iterable[str] | None = None,
+        start_offsets: Mapping[tuple[str, int], int] | None = None,
+        columns: Sequence[str] | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        *,
+        timeout_ms: int | None = None,
+        poll_interval_ms: int = DEFAULT_POLL_INTERVAL_MS,
+        **options: Unpack[ReadArguments],
+    ) -> LogFollower:
+        """Read records of several partitions as they arrive: see PartitionLog.follow.
+
+        A batch has records of one partition, in the order of offsets. Partitions and topics that appear later
+        are read from their first record on.
+
+        Args:
+            topics: the topics to follow; None: all except internal ones.
+            start_offsets: where to begin, by (topic, partition); other partitions begin at their current
+                ends.
+            columns, isolation_level, timeout_ms, poll_interval_ms, options: see PartitionLog.follow.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such topic or partition now; or, during the iteration, a
+                partition was removed (with `fail_on_data_loss`).
+            OffsetOutOfRangeError, LogTruncatedError, CorruptRecordError, ValueError, TypeError: see
+                PartitionLog.follow.
+        """
+        wanted = None if topics is None else topic_names(topics)
+        starts = {
+            (text("start_offsets", topic), integer("start_offsets", number)): integer("start_offsets", offset)
+            for (topic, number), offset in (start_offsets or {}).items()
+        }
+        names = list(RECORD_SCHEMA.names if columns is None else columns)
+        record_schema(names)
+        check_mode(options.get("mode", "failFast"))
+        live = self._live()
+        for topic in sorted((wanted or set()) - live.topics().keys()):
+            live.partition(topic, 0)  # raises an error that names the known topics
+
+        def select(key: PartitionKey) -> bool:
+            return key[0] not in INTERNAL_TOPICS if wanted is None else key[0] in wanted
+
+        logs = FollowedLogDir(live, select, starts, isolation_level, options)
+        return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
+
+    def _live(self) -> LiveLogDir:
+        return LiveLogDir(
+            self.paths,
+            include_deleted=self._include_deleted,
+            high_watermark=self._high_watermark,
+            max_batch_bytes=self._max_batch_bytes,
+        )
 
     def topic_facts(self, directory: PartitionDir) -> TopicFacts:
         """Return what is known about the topic configuration of one of `partitions()`."""

@@ -201,7 +201,9 @@ class LiveLog:
 
     def end_offset(self, isolation_level: IsolationLevel = "read_uncommitted") -> int:
         """Return the first offset that cannot be read: the last stable offset, or the high watermark."""
-        return self.last_stable_offset if isolation_level == "read_committed" else self.high_watermark
+        if isolation_level == "read_committed":
+            return self.last_stable_offset
+        return self.log.end_offset(isolation_level)
 
     @property
     def topic_id(self) -> str | None:

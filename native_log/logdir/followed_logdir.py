@@ -1,0 +1,157 @@
+"""Follow partitions of log directories: those that exist, and those that appear later."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from native_log.errors import UnknownTopicOrPartitionError
+from native_log.log.live.partition_follower import PartitionFollower
+from native_log.logdir.live_logdir import LiveLogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from native_log.arguments import HighWatermark, IsolationLevel
+    from native_log.log.reading.log_range import ReadArguments
+    from native_log.logdir.discovery import PartitionDir
+    from native_log.logdir.found_partitions import PartitionKey
+
+logger = logging.getLogger(__name__)
+
+
+def follow_partition(
+    partition: PartitionDir,
+    start_offset: int | None,
+    isolation_level: IsolationLevel,
+    options: ReadArguments,
+    *,
+    high_watermark: HighWatermark,
+    max_batch_bytes: int,
+) -> FollowedLogDir:
+    """Follow one partition directory: see PartitionLog.follow."""
+    log_dir = LiveLogDir(partition.path, high_watermark=high_watermark, max_batch_bytes=max_batch_bytes)
+    starts = {} if start_offset is None else {partition.key: start_offset}
+    return FollowedLogDir(log_dir, lambda _: True, starts, isolation_level, options)
+
+
+class FollowedLogDir:
+    """The selected partitions of log directories, as FollowedLogs.
+
+    A partition that appears later is read from its first record on.
+    """
+
+    def __init__(
+        self,
+        log_dir: LiveLogDir,
+        select: Callable[[PartitionKey], bool],
+        start_offsets: Mapping[PartitionKey, int],
+        isolation_level: IsolationLevel,
+        options: ReadArguments,
+    ) -> None:
+        """Begin to follow.
+
+        Args:
+            log_dir: the log directories.
+            select: whether to follow a partition.
+            start_offsets: where to begin; other partitions that exist begin at their current ends.
+            isolation_level: see PartitionLog.read.
+            options: see LogRange.read.
+
+        Raises UnknownTopicOrPartitionError, OffsetOutOfRangeError, ValueError.
+        """
+        self._log_dir = log_dir
+        self._select = select
+        self._isolation_level = isolation_level
+        self._options = options
+        self._followers: dict[PartitionKey, PartitionFollower] = {}
+        self._keys: dict[str, PartitionKey] = {}
+        self._roots = {str(path) for path in log_dir.directories}
+        self._new_directories = list(self._roots)
+        for key in [*start_offsets, *(partition.key for partition in log_dir.partitions())]:
+            if key not in self._followers and (key in start_offsets or select(key)):
+                log = log_dir.partition(*key)
+                start = start_offsets.get(key)
+                self._follow(key, PartitionFollower.begin(log, start, isolation_level, options))
+        self._unread = dict.fromkeys(self._followers)
+        self._unopened: set[PartitionKey] = set()
+
+    def refresh(self, changed: Collection[str] | None) -> None:
+        """See FollowedLogs.
+
+        Raises UnknownTopicOrPartitionError if a partition was removed (with `fail_on_data_loss`).
+        """
+        keys = None
+        if changed is not None and self._roots.isdisjoint(changed):
+            keys = [self._keys[path] for path in changed if path in self._keys]
+        change = self._log_dir.refresh(keys)
+        for key in change.removed:
+            if key in self._followers:
+                self._remove(key)
+        for key, log_change in change.logs.items():
+            if key in self._followers:
+                self._unread[key] = None
+                if log_change.is_recreated:
+                    self._new_directories.append(str(self._followers[key].log.path))
+                self._followers[key].apply(log_change)
+        for key in sorted({*self._unopened, *filter(self._select, change.added)} - set(change.removed)):
+            self._add(key)
+
+    def new_directories(self) -> list[str]:
+        """See FollowedLogs."""
+        found, self._new_directories = self._new_directories, []
+        return found
+
+    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """See FollowedLogs."""
+        while self._unread:
+            key = next(iter(self._unread))
+            follower = self._followers[key]
+            del self._unread[key]
+            try:
+                yield from follower.read(columns)
+            except FileNotFoundError:
+                if follower.log.path.is_dir():
+                    raise
+                # The next refresh finds out that the partition was removed.
+
+    def _add(self, key: PartitionKey) -> None:
+        """Follow a partition that has appeared."""
+        try:
+            log = self._log_dir.partition(*key)
+        except UnknownTopicOrPartitionError:
+            self._unopened.discard(key)  # it was removed again
+            return
+        except FileNotFoundError:
+            self._unopened.add(key)  # it was removed just now, or is being created
+            return
+        self._unopened.discard(key)
+        start = log.local_log_start_offset
+        self._follow(key, PartitionFollower(log, start, self._isolation_level, self._options))
+        self._unread[key] = None
+
+    def _follow(self, key: PartitionKey, follower: PartitionFollower) -> None:
+        path = str(follower.log.path)
+        self._followers[key] = follower
+        self._keys[path] = key
+        self._new_directories.append(path)
+
+    def _remove(self, key: PartitionKey) -> None:
+        follower = self._followers.pop(key)
+        self._keys.pop(str(follower.log.path), None)
+        self._unread.pop(key, None)
+        message = (
+            f"{key[0]}-{key[1]}: the partition was removed after its records up to offset "
+            f"{follower.position} (exclusive) were read; later records are lost"
+        )
+        path = follower.log.path
+        if self._options.get("fail_on_data_loss", True):
+            raise UnknownTopicOrPartitionError(
+                f"{message}; follow the other partitions again, or set fail_on_data_loss=False to continue "
+                "without this one",
+                path=path,
+                offset=follower.position,
+            )
+        logger.warning("%s: %s", path, message)
