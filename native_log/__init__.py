@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from native_log.compaction import STATISTICS_SCHEMA, compact
     from native_log.config import InvalidConfigError, LogConfig
     from native_log.erasure import ERASURE_SCHEMA, erase
-    from native_log.log import LogRange, LogScan, PartitionCheckpoints, PartitionLog
+    from native_log.log import LogFollower, LogRange, LogScan, PartitionCheckpoints, PartitionLog
     from native_log.log.producers.transactions import TRANSACTION_SCHEMA
     from native_log.log.recovery.log_recovery import LogRecovery
     from native_log.logdir import (
@@ -88,6 +88,7 @@ __all__ = [
     "LogConfig",
     "LogDir",
     "LogDirInUseError",
+    "LogFollower",
     "LogNeedsRecoveryError",
     "LogRange",
     "LogRecovery",
@@ -134,6 +135,7 @@ _MODULES = {
     "LogConfig": "native_log.config",
     "LogDir": "native_log.logdir",
     "DirectoryState": "native_log.logdir",
+    "LogFollower": "native_log.log",
     "LogRange": "native_log.log",
     "LogRecovery": "native_log.log.recovery.log_recovery",
     "LogScan": "native_log.log",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from native_log.cli.progress import show_progress
 from native_log.cli.record_filter import RecordFilter
@@ -110,11 +112,20 @@ def print_records(
     limit: int | None,
     rendering: Rendering | Sequence[str],
     output: BinaryIO,
+    *,
+    followed: Callable[[str, int], bool] | None = None,
 ) -> None:
     """Print the selected records of each partition, at most `limit` records in total.
 
     Args:
+        log_dir: the log directories.
+        partitions: the partitions to print.
+        query: selects records.
+        limit: the maximum number of records; None: no limit.
         rendering: how to print a record; a list of columns: print an Arrow IPC stream.
+        output: where to print.
+        followed: print records that arrive later, too, also those of new partitions for which this returns
+            true. None: end after the records that are there.
 
     Raises:
         OutsideLogError: no partition has the requested offsets.
@@ -125,27 +136,58 @@ def print_records(
         schema = schema.append(pa.field(CORRUPT_RECORD, pa.string()))
     logs = [log_dir.partition(partition.topic, partition.partition) for partition in partitions]
     ranges = _find_ranges(logs, query)
+    batches = _read_ranges(ranges, query, schema.names, output)
+    if followed is not None:
+        batches = chain(batches, _follow(log_dir, ranges, query, schema.names, followed))
+    batches = limit_rows(batches, limit)
+    if isinstance(rendering, Rendering):
+        for batch in batches:
+            for text in rendering.render(batch):
+                output.write(text)
+            if followed is not None:
+                output.flush()
+    else:
+        with pa.ipc.new_stream(output, schema) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+                if followed is not None:
+                    output.flush()
+
+
+_Range = tuple["PartitionLog", int, int]
+"""A log, and the offsets to read: the first, and the end (exclusive)."""
+
+
+def _read_ranges(
+    ranges: Sequence[_Range], query: RecordQuery, columns: Sequence[str], output: BinaryIO
+) -> Iterator[pa.RecordBatch]:
     total = sum(end - start for _, start, end in ranges)
     with show_progress("reading", total, shown=not output.isatty()) as advance:
-        batches = limit_rows(
-            (
-                batch
-                for log, start, end in ranges
-                for batch in query.read(log, start, end, schema.names, advance)
-            ),
-            limit,
-        )
-        if isinstance(rendering, Rendering):
-            for batch in batches:
-                for text in rendering.render(batch):
-                    output.write(text)
-        else:
-            with pa.ipc.new_stream(output, schema) as stream:
-                for batch in batches:
-                    stream.write_batch(batch)
+        for log, start, end in ranges:
+            yield from query.read(log, start, end, columns, advance)
 
 
-def _find_ranges(logs: Iterable[PartitionLog], query: RecordQuery) -> list[tuple[PartitionLog, int, int]]:
+def _follow(
+    log_dir: LogDir,
+    ranges: Sequence[_Range],
+    query: RecordQuery,
+    columns: Sequence[str],
+    followed: Callable[[str, int], bool],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the selected records after these ranges, as they arrive."""
+    starts = {(log.topic, log.partition): end for log, _, end in ranges}
+    needed = list(dict.fromkeys([*columns, "offset", *query.filter.columns]))
+    with log_dir.follow(
+        followed, starts, needed, query.isolation_level, mode=query.mode, fail_on_data_loss=False
+    ) as batches:
+        for batch in batches:
+            if query.offset is not None:
+                is_wanted = pc.greater_equal(batch.column("offset"), query.offset)
+                batch = batch.filter(is_wanted.fill_null(True))
+            yield query.filter.apply(batch).select(columns)
+
+
+def _find_ranges(logs: Iterable[PartitionLog], query: RecordQuery) -> list[_Range]:
     """Return each log with the offsets to read. Warn about logs that do not have the requested offsets."""
     ranges, outside = [], []
     for log in logs:

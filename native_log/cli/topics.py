@@ -28,12 +28,13 @@ def select_partitions(
     for topic in sorted({*topics, *exclude_topics} - log_dir.topics().keys()):
         log_dir.partition(topic, 0)  # raises an error that lists the topics
 
-    def is_selected(partition: PartitionDir) -> bool:
-        if topics or partition.topic in exclude_topics:
-            return partition.topic in topics and partition.topic not in exclude_topics
-        return internal or partition.topic not in INTERNAL_TOPICS or partition.path in log_dir.paths
-
-    selected = [partition for partition in log_dir.partitions() if is_selected(partition)]
+    selected = [
+        partition
+        for partition in log_dir.partitions()
+        if is_selected(
+            partition.topic, topics, exclude_topics, internal=internal or partition.path in log_dir.paths
+        )
+    ]
     if not selected and log_dir.topics():
         existing = ", ".join(log_dir.topics())
         raise UnknownTopicOrPartitionError(
@@ -42,6 +43,19 @@ def select_partitions(
             else f"expected a topic that is not internal, found only {existing}; name one with --topic"
         )
     return selected
+
+
+def is_selected(
+    topic: str, topics: Collection[str], exclude_topics: Collection[str], *, internal: bool
+) -> bool:
+    """Return whether a topic is one of these, or of all topics, and not excluded.
+
+    Args:
+        internal: whether all topics include Kafka's internal ones.
+    """
+    if topics or topic in exclude_topics:
+        return topic in topics and topic not in exclude_topics
+    return internal or topic not in INTERNAL_TOPICS
 
 
 def filter_by_number(partitions: list[PartitionDir], numbers: Iterable[range]) -> list[PartitionDir]:

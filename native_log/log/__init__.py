@@ -7,6 +7,7 @@
 | segment_slices | the byte ranges of segments that hold a range of offsets |
 | largest_timestamp | the largest timestamp in a segment |
 | reading | locate, split and decode ranges; look up timestamps; find the newest record of each key |
+| live | keep logs up to date while they are written to, and follow them |
 | producers | producer state, transactions and the last stable offset |
 | writing | append records and batches; roll segments |
 | replacing | replace segments by cleaned ones, and finish a replacement after a crash |
@@ -18,9 +19,10 @@
 from __future__ import annotations
 
 from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
+from native_log.log.live.log_follower import LogFollower
 from native_log.log.partition_log import PartitionLog
 from native_log.log.reading.log_range import LogRange
 from native_log.log.reading.log_scan import LogScan
 from native_log.log.segment_slices import SegmentSlice
 
-__all__ = ["LogRange", "LogScan", "PartitionCheckpoints", "PartitionLog", "SegmentSlice"]
+__all__ = ["LogFollower", "LogRange", "LogScan", "PartitionCheckpoints", "PartitionLog", "SegmentSlice"]

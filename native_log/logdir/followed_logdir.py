@@ -34,7 +34,7 @@ def follow_partition(
     """Follow one partition directory: see PartitionLog.follow."""
     log_dir = LiveLogDir(partition.path, high_watermark=high_watermark, max_batch_bytes=max_batch_bytes)
     starts = {} if start_offset is None else {partition.key: start_offset}
-    return FollowedLogDir(log_dir, lambda _: True, starts, isolation_level, options)
+    return FollowedLogDir(log_dir, lambda _topic, _partition: True, starts, isolation_level, options)
 
 
 class FollowedLogDir:
@@ -46,7 +46,7 @@ class FollowedLogDir:
     def __init__(
         self,
         log_dir: LiveLogDir,
-        select: Callable[[PartitionKey], bool],
+        select: Callable[[str, int], bool],
         start_offsets: Mapping[PartitionKey, int],
         isolation_level: IsolationLevel,
         options: ReadArguments,
@@ -55,7 +55,7 @@ class FollowedLogDir:
 
         Args:
             log_dir: the log directories.
-            select: whether to follow a partition.
+            select: returns whether to follow a partition, by topic and number.
             start_offsets: where to begin; other partitions that exist begin at their current ends.
             isolation_level: see PartitionLog.read.
             options: see LogRange.read.
@@ -71,7 +71,7 @@ class FollowedLogDir:
         self._roots = {str(path) for path in log_dir.directories}
         self._new_directories = list(self._roots)
         for key in [*start_offsets, *(partition.key for partition in log_dir.partitions())]:
-            if key not in self._followers and (key in start_offsets or select(key)):
+            if key not in self._followers and (key in start_offsets or select(*key)):
                 log = log_dir.partition(*key)
                 start = start_offsets.get(key)
                 self._follow(key, PartitionFollower.begin(log, start, isolation_level, options))
@@ -96,7 +96,8 @@ class FollowedLogDir:
                 if log_change.is_recreated:
                     self._new_directories.append(str(self._followers[key].log.path))
                 self._followers[key].apply(log_change)
-        for key in sorted({*self._unopened, *filter(self._select, change.added)} - set(change.removed)):
+        added = (key for key in change.added if self._select(*key))
+        for key in sorted({*self._unopened, *added} - set(change.removed)):
             self._add(key)
 
     def new_directories(self) -> list[str]:

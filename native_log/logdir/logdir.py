@@ -39,14 +39,13 @@ from native_log.logdir.live_logdir import LiveLogDir
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Unpack
 
     from native_log.arguments import IsolationLevel
     from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.log.reading.log_range import ReadArguments
-    from native_log.logdir.found_partitions import PartitionKey
     from native_log.policies import TopicFacts
 
 logger = logging.getLogger(__name__)
@@ -267,10 +266,7 @@ class LogDir:
         try:
             directory = self._partitions[topic, partition]
         except KeyError:
-            raise UnknownTopicOrPartitionError(
-                self._found.unknown_message(topic, partition, self.topics()),
-                path=", ".join(map(str, self.paths)),
-            ) from None
+            raise self._unknown(topic, partition) from None
         return self._open(directory, config).owned_by(self)
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
@@ -312,7 +308,7 @@ class LogDir:
 
     def follow(
         self,
-        topics: str | Iterable[str] | None = None,
+        topics: str | Iterable[str] | Callable[[str, int], bool] | None = None,
         start_offsets: Mapping[tuple[str, int], int] | None = None,
         columns: Sequence[str] | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
@@ -327,9 +323,10 @@ class LogDir:
         are read from their first record on.
 
         Args:
-            topics: the topics to follow; None: all except internal ones.
-            start_offsets: where to begin, by (topic, partition); other partitions begin at their current
-                ends.
+            topics: the topics to follow; None: all except internal ones. Or a function that is called with
+                topic and partition, and returns whether to follow it.
+            start_offsets: where to begin, by (topic, partition). Other partitions that exist now begin at
+                their current ends.
             columns, isolation_level, timeout_ms, poll_interval_ms, options: see PartitionLog.follow.
 
         Raises:
@@ -338,7 +335,8 @@ class LogDir:
             OffsetOutOfRangeError, LogTruncatedError, CorruptRecordError, ValueError, TypeError: see
                 PartitionLog.follow.
         """
-        wanted = None if topics is None else topic_names(topics)
+        live = self._live()
+        select = topics if callable(topics) else self._selector(topics, live.topics())
         starts = {
             (text("start_offsets", topic), integer("start_offsets", number)): integer("start_offsets", offset)
             for (topic, number), offset in (start_offsets or {}).items()
@@ -346,15 +344,23 @@ class LogDir:
         names = list(RECORD_SCHEMA.names if columns is None else columns)
         record_schema(names)
         check_mode(options.get("mode", "failFast"))
-        live = self._live()
-        for topic in sorted((wanted or set()) - live.topics().keys()):
-            live.partition(topic, 0)  # raises an error that names the known topics
-
-        def select(key: PartitionKey) -> bool:
-            return key[0] not in INTERNAL_TOPICS if wanted is None else key[0] in wanted
 
         logs = FollowedLogDir(live, select, starts, isolation_level, options)
         return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
+
+    def _selector(
+        self, topics: str | Iterable[str] | None, existing: Mapping[str, list[int]]
+    ) -> Callable[[str, int], bool]:
+        if topics is None:
+            return lambda topic, _: topic not in INTERNAL_TOPICS
+        wanted = topic_names(topics)
+        for topic in sorted(wanted - existing.keys()):
+            raise self._unknown(topic, 0)
+        return lambda topic, _: topic in wanted
+
+    def _unknown(self, topic: str, partition: int) -> UnknownTopicOrPartitionError:
+        message = self._found.unknown_message(topic, partition, self.topics())
+        return UnknownTopicOrPartitionError(message, path=", ".join(map(str, self.paths)))
 
     def _live(self) -> LiveLogDir:
         return LiveLogDir(

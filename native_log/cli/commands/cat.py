@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -103,6 +104,11 @@ class Form(click.ParamType[str]):
     help="Print records with this header and prefix of its value (may be repeated).",
 )
 @click.option("--tail", type=COUNT, metavar="N", help="Print the last N records of each partition.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Then print records as they arrive, until Ctrl-C, also those of new topics and partitions.",
+)
 @click.option("--limit", "-n", type=COUNT, metavar="N", help="Stop after N records in total.")
 @click.option(
     "--format",
@@ -165,6 +171,7 @@ def cat(
     headers: tuple[str, ...],
     header_prefixes: tuple[str, ...],
     tail: int | None,
+    follow: bool,
     limit: int | None,
     output: BinaryIO,
     isolation_level: IsolationLevel,
@@ -179,6 +186,9 @@ def cat(
     --key and --key-prefix count as one option; so do --header and --header-prefix. Timestamps need not be in
     order in a log, so --until reads to the end. --end-offset and --limit stop earlier.
 
+    --follow --tail 0 prints only new records. Those of a running broker are printed when it has written its
+    high watermark to disk, which it does every 5 seconds; with --high-watermark ignore, at once.
+
     In text, null is \\N, and unprintable characters are escaped as in Python.
 
     \b
@@ -191,6 +201,8 @@ def cat(
         raise click.UsageError(f"expected --offset up to --end-offset, found {offset} and {end_offset}")
     if from_ms is not None and until_ms is not None and from_ms > until_ms:
         raise click.UsageError(f"expected --from before --until, found {from_ms} and {until_ms} in epoch ms")
+    if follow and (end_offset is not None or until_ms is not None):
+        raise click.UsageError("expected --follow without an end, found --end-offset or --until")
     is_terminal = output.name == "-" and sys.stdout.isatty()
     if form["form"] == "arrow" and is_terminal:
         raise click.UsageError(
@@ -199,7 +211,7 @@ def cat(
 
     from native_log.cli.record_filter import RecordFilter, selections
     from native_log.cli.records import RecordQuery, print_records
-    from native_log.cli.topics import filter_by_number, select_partitions
+    from native_log.cli.topics import filter_by_number, is_selected, select_partitions
     from native_log.logdir import LogDir
 
     whole_keys, key_prefixes = (
@@ -217,16 +229,16 @@ def cat(
         raise click.UsageError(str(error)) from None
     rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
     log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    numbers = list(chain.from_iterable(partitions))
+    selected = filter_by_number(select_partitions(log_dir, topics, exclude_topics, internal=False), numbers)
+    query = RecordQuery(offset, end_offset, tail, record_filter, isolation_level, mode)
+
+    def is_followed(topic: str, partition: int) -> bool:
+        is_wanted = not numbers or any(partition in wanted for wanted in numbers)
+        return is_wanted and is_selected(topic, topics, exclude_topics, internal=False)
+
     print_records(
-        log_dir,
-        filter_by_number(
-            select_partitions(log_dir, topics, exclude_topics, internal=False),
-            (numbers for ranges in partitions for numbers in ranges),
-        ),
-        RecordQuery(offset, end_offset, tail, record_filter, isolation_level, mode),
-        limit,
-        rendering,
-        output,
+        log_dir, selected, query, limit, rendering, output, followed=is_followed if follow else None
     )
 
 
