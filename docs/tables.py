@@ -24,6 +24,7 @@ from kafkalog_spark.options.read import UNSUPPORTED
 from kafkalog_spark.options.write import SINK_OPTIONS
 from kafkalog_spark.schema import RECORDS, ddl
 from kafkalog_spark.views import VIEWS
+from kafkalog_spark.views.internal import INTERNAL_VIEWS
 from native_log import config as settings
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from kafkalog_spark.options.names import Option
 
 DOCS = Path(__file__).parent
-_TABLE = re.compile(r"(<!-- table: (?P<name>[a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- table: (?P<name>[a-z_-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def render(markdown: str) -> str:
@@ -121,7 +122,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "rejected-producer-options": lambda: _names(REJECTED_OPTIONS),
     "settings": _settings,
     "columns": lambda: _columns(RECORDS),
-    **{f"view-{name}": (lambda view=view: _columns(view.schema)) for name, view in VIEWS.items()},
+    **{
+        f"view-{name}": (lambda view=view: _columns(view.schema))
+        for name, view in {**VIEWS, **INTERNAL_VIEWS}.items()
+    },
 }
 
 

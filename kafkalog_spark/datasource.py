@@ -59,6 +59,7 @@ class KafkaLogDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from kafkalog_spark.read.offsets import check_batch_start
         from kafkalog_spark.views import VIEWS
+        from kafkalog_spark.views.internal import INTERNAL_VIEWS
 
         options = self._read_options or self._parse_read_options(**self._table_options(schema))
         check_batch_start(options.start)
@@ -66,6 +67,10 @@ class KafkaLogDataSource(DataSource):
             from kafkalog_spark.views.reader import ViewReader
 
             return ViewReader(options, schema)
+        if options.view in INTERNAL_VIEWS:
+            from kafkalog_spark.views.internal_reader import InternalViewReader
+
+            return InternalViewReader(options, schema)
         from kafkalog_spark.read.batch import KafkaLogReader
 
         return KafkaLogReader(options, schema)

@@ -30,6 +30,10 @@ class OpenablePartition:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     facts: TopicFacts | None = None
 
+    @classmethod
+    def of(cls, log: PartitionLog, facts: TopicFacts | None = None) -> OpenablePartition:
+        return cls(str(log.path), log.topic, log.partition, log.checkpoints, log.max_batch_bytes, facts)
+
     def open(self) -> PartitionLog:
         return PartitionLog.open(
             self.path,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from native_log.compaction import STATISTICS_SCHEMA, compact
     from native_log.config import InvalidConfigError, LogConfig
     from native_log.erasure import ERASURE_SCHEMA, erase
+    from native_log.internal_topics.schemas import CONSUMER_OFFSETS_SCHEMA, LAG_SCHEMA
     from native_log.log import LogFollower, LogRange, LogScan, PartitionCheckpoints, PartitionLog
     from native_log.log.producers.transactions import TRANSACTION_SCHEMA
     from native_log.log.recovery.log_recovery import LogRecovery
@@ -61,8 +62,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BATCH_SCHEMA",
+    "CONSUMER_OFFSETS_SCHEMA",
     "DELETION_SCHEMA",
     "ERASURE_SCHEMA",
+    "LAG_SCHEMA",
     "PROBLEM_SCHEMA",
     "RECORD_SCHEMA",
     "RECOVERY_SCHEMA",
@@ -125,6 +128,7 @@ __all__ = [
 _MODULES = {
     "BATCH_SCHEMA": "native_log.records",
     "Compression": "native_log.arguments",
+    "CONSUMER_OFFSETS_SCHEMA": "native_log.internal_topics.schemas",
     "DELETION_SCHEMA": "native_log.retention",
     "DamagedRange": "native_log.segment.damage",
     "ERASURE_SCHEMA": "native_log.erasure",
@@ -132,6 +136,7 @@ _MODULES = {
     "HighWatermark": "native_log.arguments",
     "InvalidConfigError": "native_log.config",
     "IsolationLevel": "native_log.arguments",
+    "LAG_SCHEMA": "native_log.internal_topics.schemas",
     "LogConfig": "native_log.config",
     "LogDir": "native_log.logdir",
     "DirectoryState": "native_log.logdir",

@@ -80,6 +80,13 @@ KAFKALOG_OPTIONS = {
     "maxBytesPerPartition": Option("128m", "about how many bytes of a log one task reads"),
     "columns": Option("", "the [columns](#columns) to read, in this order, separated by commas"),
     "view": Option("records", "which [view](#views) to read"),
+    "history": Option(
+        "false", "whether `view=consumer_offsets` has a row for each commit, instead of the latest ones"
+    ),
+    "offsets.retention.minutes": Option(
+        "10080",
+        "when committed offsets expire: the broker's setting, for `view=consumer_offsets` and `view=lag`",
+    ),
     "includeInternal": Option("false", "whether to read internal topics (`__consumer_offsets`, …), too"),
     "includeDeleted": Option("false", "whether to read `-delete` and `-stray` directories, too"),
     "highWatermark": Option("auto", "how the [end of a log](#where-a-log-ends) is determined"),

@@ -33,6 +33,8 @@ from kafkalog_spark.read.offsets import (
     check_limits,
 )
 from kafkalog_spark.views import VIEWS
+from kafkalog_spark.views.internal import INTERNAL_VIEWS
+from native_log.internal_topics.offset_expiration import DEFAULT_RETENTION_MINUTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +64,8 @@ class ReadOptions:
         strategy: what to do if no record is at or after a starting timestamp.
         max_records_per_partition, max_bytes_per_partition: limits of one Spark partition, so of one task.
         columns: their names; None: the default columns of the view.
-        view: "records", "latest" or a name in VIEWS.
+        view: "records", "latest", or a name in VIEWS or INTERNAL_VIEWS.
+        history, offsets_retention_minutes: see INTERNAL_VIEWS.
         max_batch_bytes: a larger batch is treated as damaged.
     """
 
@@ -81,6 +84,8 @@ class ReadOptions:
     mode: Mode
     columns: tuple[str, ...] | None
     view: str
+    history: bool
+    offsets_retention_minutes: int
     include_internal: bool
     include_deleted: bool
     high_watermark: HighWatermark
@@ -121,6 +126,8 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
         mode=raw.choice("mode", "failFast", "dropMalformed", "permissive"),
         columns=raw.names("columns"),
         view=_parse_view(raw),
+        history=raw.boolean("history", False),
+        offsets_retention_minutes=raw.positive("offsets.retention.minutes", 32) or DEFAULT_RETENTION_MINUTES,
         include_internal=raw.boolean("includeInternal", False),
         include_deleted=raw.boolean("includeDeleted", False),
         high_watermark=raw.choice("highWatermark", "auto", "ignore", "checkpoint"),
@@ -203,17 +210,29 @@ def _parse_isolation_level(raw: RawOptions) -> IsolationLevel:
 
 
 def _parse_view(raw: RawOptions) -> str:
-    view = raw.choice("view", "records", "latest", *VIEWS)
+    view = raw.choice("view", "records", "latest", *VIEWS, *INTERNAL_VIEWS)
     if view == "latest":
         for name in ("minPartitions", "maxRecordsPerPartition"):
             if raw.get(name) is not None:
                 raise OptionError(f"view=latest reads each partition in one task; remove {name}")
-        if (raw.get("mode") or "").lower() == "permissive":
-            raise OptionError(
-                "mode: expected failFast or dropMalformed, found permissive; view=latest has no rows for "
-                "damaged batches"
-            )
+    if view in ("latest", *INTERNAL_VIEWS) and (raw.get("mode") or "").lower() == "permissive":
+        raise OptionError(
+            f"mode: expected failFast or dropMalformed, found permissive; view={view} has no rows for "
+            "damaged batches"
+        )
+    if view in INTERNAL_VIEWS:
+        _check_internal_view(raw, view)
     return view
+
+
+def _check_internal_view(raw: RawOptions, view: str) -> None:
+    for name in SELECTION_OPTIONS:
+        if raw.get(name) is not None:
+            topic = INTERNAL_VIEWS[view].topic
+            raise OptionError(f"view={view} reads the topic {topic}; remove {name}, and filter the rows")
+    if raw.boolean("history", False) and not INTERNAL_VIEWS[view].has_history:
+        able = [name for name, each in INTERNAL_VIEWS.items() if each.has_history]
+        raise OptionError(f"history: expected view={' or '.join(able)}, found view={view}; remove history")
 
 
 def _check_trigger_limits(raw: RawOptions) -> None:

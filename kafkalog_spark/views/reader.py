@@ -34,14 +34,19 @@ class ViewTask(InputPartition):
     partitions: tuple[OpenablePartition, ...]
 
 
+def reject_limits(options: ReadOptions) -> None:
+    """Raise OptionError if the options restrict the offsets."""
+    if options.start != Earliest() or options.end != Latest():
+        raise OptionError(
+            f"view={options.view} shows whole partitions; remove the starting and ending options"
+        )
+
+
 class ViewReader(DataSourceReader):
     """Reads one of VIEWS. Raises OptionError if the options restrict the offsets."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        if options.start != Earliest() or options.end != Latest():
-            raise OptionError(
-                f"view={options.view} shows whole partitions; remove the starting and ending options"
-            )
+        reject_limits(options)
         self._options = options
         self._projection = Projection.of(schema, VIEWS[options.view].schema)
 
@@ -52,19 +57,7 @@ class ViewReader(DataSourceReader):
         facts = {p.key: log_dir.topic_facts(p) for p in log_dir.partitions()} if needs_facts else {}
         tasks = pack(logs, lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments), PACK_BYTES)
         return [
-            ViewTask(
-                tuple(
-                    OpenablePartition(
-                        str(log.path),
-                        log.topic,
-                        log.partition,
-                        log.checkpoints,
-                        log.max_batch_bytes,
-                        facts.get((log.topic, log.partition)),
-                    )
-                    for log in task
-                )
-            )
+            ViewTask(tuple(OpenablePartition.of(log, facts.get((log.topic, log.partition))) for log in task))
             for task in tasks
         ]
 

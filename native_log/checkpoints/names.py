@@ -9,9 +9,16 @@ from enum import StrEnum
 METADATA_TOPIC = "__cluster_metadata"
 """The log of the KRaft controller quorum."""
 
-INTERNAL_TOPICS = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", METADATA_TOPIC}
-)
+OFFSETS_TOPIC = "__consumer_offsets"
+"""The log of the group coordinators."""
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+"""The log of the transaction coordinators."""
+
+SHARE_STATE_TOPIC = "__share_group_state"
+"""The log of the share coordinators."""
+
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC, METADATA_TOPIC})
 """Internal topics of Kafka. They are read only if they are named."""
 
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"

@@ -7,6 +7,7 @@
 | directory_state | the state of one log directory: checkpoints, lock, clean shutdown |
 | create | create log directories, topics and partitions |
 | known_topics, cluster_metadata | the stored configurations of topics |
+| internal_tables | Kafka's internal topics as tables |
 | maintenance | open and lock log directories for changes, and select partitions |
 | verification, recovery, reindexing | verify, recover and reindex for many partitions |
 """

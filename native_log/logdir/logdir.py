@@ -34,6 +34,7 @@ from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths
 from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
 from native_log.logdir.found_partitions import FoundPartitions, log_end_offset_of
+from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class LogDir:
+class LogDir(InternalTables):
     """The partitions in one or several log directories. Each partition occurs once.
 
     The directories are listed once, when the object is created. Create a new object to see later changes.

@@ -40,6 +40,47 @@ def coordinator_records(text: str) -> dict[int, CoordinatorRecord]:
     return records
 
 
+class UnknownRecordTypeError(MessageError):
+    """The key has a type that is not among the known ones, as a newer Kafka may write.
+
+    Attributes:
+        kind: the type.
+    """
+
+    def __init__(self, kind: int) -> None:
+        super().__init__(f"unknown record type {kind}")
+        self.kind = kind
+
+
+def read_key(records: Mapping[int, CoordinatorRecord], key: bytes | None) -> tuple[int, dict[str, Any]]:
+    """Return the type of a record and the fields of its key.
+
+    Raises:
+        UnknownRecordTypeError: the type is not in `records`.
+        MessageError: there is no key, or the bytes are invalid.
+    """
+    if key is None:
+        raise MessageError("Expected a key, found none")
+    with _describe_errors("Could not read the key"):
+        buffer = Buffer(key)
+        kind: int = buffer.number("int16")
+        if kind not in records:
+            raise UnknownRecordTypeError(kind)
+        return kind, read_message(records[kind].key, 0, buffer)
+
+
+def read_value(
+    records: Mapping[int, CoordinatorRecord], kind: int, value: bytes
+) -> tuple[int, dict[str, Any]]:
+    """Return the version and the fields of a value.
+
+    Raises:
+        MessageError: the bytes are invalid, or the version is unknown.
+    """
+    with _describe_errors("Could not read the value"):
+        return read_versioned(records[kind].value, Buffer(value))
+
+
 def decode_record(
     records: Mapping[int, CoordinatorRecord],
     offset: int,
@@ -53,32 +94,22 @@ def decode_record(
         expand: replaces bytes in a decoded value by the messages that they contain.
     """
     try:
-        kind, message = _decode_key(records, key)
-        if message is None:
-            return f"Unknown record type {kind} at offset {offset}, skipping.", None
-        key_text = json_text({"type": str(kind), "data": message})
-        return key_text, TOMBSTONE if value is None else _format_value(
-            records[kind].value, Buffer(value), expand
-        )
+        kind, fields = read_key(records, key)
+        key_text = json_text({"type": str(kind), "data": fields})
+        return key_text, TOMBSTONE if value is None else _format_value(records, kind, value, expand)
+    except UnknownRecordTypeError as error:
+        return f"Unknown record type {error.kind} at offset {offset}, skipping.", None
     except MessageError as error:
         return f"Error at offset {offset}, skipping. {error}", None
 
 
-def _decode_key(
-    records: Mapping[int, CoordinatorRecord], key: bytes | None
-) -> tuple[int, dict[str, Any] | None]:
-    if key is None:
-        raise MessageError("Expected a key, found none")
-    with _describe_errors("Could not read the key"):
-        buffer = Buffer(key)
-        kind: int = buffer.number("int16")
-        record = records.get(kind)
-        return kind, None if record is None else read_message(record.key, 0, buffer)
-
-
-def _format_value(message: Message, buffer: Buffer, expand: Callable[[dict[str, Any]], None] | None) -> str:
-    with _describe_errors("Could not read the value"):
-        version, data = read_versioned(message, buffer)
+def _format_value(
+    records: Mapping[int, CoordinatorRecord],
+    kind: int,
+    value: bytes,
+    expand: Callable[[dict[str, Any]], None] | None,
+) -> str:
+    version, data = read_value(records, kind, value)
     if expand is not None:
         expand(data)
     return json_text({"version": str(version), "data": data})
@@ -88,5 +119,7 @@ def _format_value(message: Message, buffer: Buffer, expand: Callable[[dict[str, 
 def _describe_errors(what: str) -> Iterator[None]:
     try:
         yield
+    except UnknownRecordTypeError:
+        raise
     except MessageError as error:
         raise MessageError(f"{what}: {error}") from error

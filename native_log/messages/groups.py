@@ -96,10 +96,10 @@ ASSIGNMENT = Notation("""
 
 def decode_group_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[str, str | None]:
     """Format key and payload as kafka-dump-log --offsets-decoder does."""
-    return decode_record(RECORDS, offset, key, value, _expand_members)
+    return decode_record(RECORDS, offset, key, value, expand_members)
 
 
-def _expand_members(value: dict[str, Any]) -> None:
+def expand_members(value: dict[str, Any]) -> None:
     """Replace the subscriptions and assignments of consumers in a classic group, which are messages.
 
     Those of other clients stay bytes, and so do those that cannot be decoded.

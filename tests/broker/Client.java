@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -18,8 +19,10 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -36,6 +39,7 @@ public final class Client {
     private static final ByteArrayDeserializer READ = new ByteArrayDeserializer();
     private final String bootstrap;
     private final Admin admin;
+    private final Map<String, List<KafkaConsumer<byte[], byte[]>>> members = new HashMap<>();
 
     private Client(String bootstrap) {
         this.bootstrap = bootstrap;
@@ -68,6 +72,10 @@ public final class Client {
             case "consume" -> consume(request);
             case "delete_records" -> deleteRecords(request);
             case "offset_for_time" -> offsetForTime(request);
+            case "join" -> join(request);
+            case "leave" -> leave(request);
+            case "commit_offsets" -> commitOffsets(request);
+            case "delete_offsets" -> deleteOffsets(request);
             default -> throw new IllegalArgumentException(request.toString());
         };
     }
@@ -199,6 +207,65 @@ public final class Client {
         OffsetSpec time = OffsetSpec.forTimestamp(request.get("timestamp").asLong());
         long offset = admin.listOffsets(Map.of(partition, time)).partitionResult(partition).get().offset();
         return JSON.createObjectNode().put("offset", offset);
+    }
+
+    /**
+     * Adds a consumer to a group, and waits until each of the group's consumers has partitions. Then they read at least
+     * `count` records altogether, and commit their positions.
+     */
+    private JsonNode join(JsonNode request) throws Exception {
+        String group = request.get("group").asText();
+        Map<String, Object> settings = new HashMap<>(strings(request.get("settings")));
+        settings.putAll(Map.of("bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest",
+            "enable.auto.commit", "false", "max.poll.records", "10"));
+        KafkaConsumer<byte[], byte[]> joining = new KafkaConsumer<>(settings, READ, READ);
+        List<KafkaConsumer<byte[], byte[]>> consumers = members.computeIfAbsent(group, name -> new ArrayList<>());
+        consumers.add(joining);
+        joining.subscribe(List.of(request.get("topic").asText()));
+        long count = request.get("count").asLong();
+        long end = System.nanoTime() + 60_000_000_000L;
+        while (count > 0 || consumers.stream().anyMatch(consumer -> consumer.assignment().isEmpty())) {
+            for (KafkaConsumer<byte[], byte[]> consumer : consumers) count -= consumer.poll(Duration.ofMillis(50)).count();
+            if (System.nanoTime() > end) throw new IllegalStateException("the group " + group + " does not become stable");
+        }
+        for (KafkaConsumer<byte[], byte[]> consumer : consumers) consumer.commitSync();
+        return JSON.createObjectNode();
+    }
+
+    /** Closes the consumers of a group. */
+    private JsonNode leave(JsonNode request) {
+        for (KafkaConsumer<byte[], byte[]> consumer : members.remove(request.get("group").asText())) consumer.close();
+        return JSON.createObjectNode();
+    }
+
+    /** Commits an offset of a group without members, with a transaction if there is a `transactional_id`. */
+    private JsonNode commitOffsets(JsonNode request) throws Exception {
+        String group = request.get("group").asText();
+        TopicPartition partition = new TopicPartition(request.get("topic").asText(), request.get("partition").asInt());
+        OffsetAndMetadata offset = new OffsetAndMetadata(request.get("offset").asLong(), request.get("metadata").asText());
+        if (request.get("transactional_id").isNull()) {
+            admin.alterConsumerGroupOffsets(group, Map.of(partition, offset)).all().get();
+            return JSON.createObjectNode();
+        }
+        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "transaction.timeout.ms", "900000",
+            "transactional.id", request.get("transactional_id").asText());
+        KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(settings, WRITE, WRITE);
+        producer.initTransactions();
+        producer.beginTransaction();
+        producer.sendOffsetsToTransaction(Map.of(partition, offset), new ConsumerGroupMetadata(group));
+        switch (request.get("end").asText()) {
+            case "commit" -> producer.commitTransaction();
+            case "abort" -> producer.abortTransaction();
+            default -> { }
+        }
+        producer.close(Duration.ZERO);
+        return JSON.createObjectNode();
+    }
+
+    private JsonNode deleteOffsets(JsonNode request) throws Exception {
+        TopicPartition partition = new TopicPartition(request.get("topic").asText(), request.get("partition").asInt());
+        admin.deleteConsumerGroupOffsets(request.get("group").asText(), Set.of(partition)).all().get();
+        return JSON.createObjectNode();
     }
 
     private static Map<String, String> strings(JsonNode object) {

@@ -144,6 +144,43 @@ class Cluster:
         offset = self._ask("offset_for_time", topic=topic, timestamp=timestamp_ms)["offset"]
         return None if offset == -1 else offset
 
+    def join(self, group: str, topic: str, count: int, **settings: Any) -> None:
+        """Add a consumer to a group. When all of the group have partitions, read `count` records and commit.
+
+        The consumers stay in the group until `leave` or `stop`.
+        """
+        self._ask("join", group=group, topic=topic, count=count, settings=_dotted(settings))
+
+    def leave(self, group: str) -> None:
+        """Close the consumers of a group."""
+        self._ask("leave", group=group)
+
+    def commit_offset(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        offset: int,
+        *,
+        metadata: str = "",
+        transactional_id: str | None = None,
+        end: str = "",
+    ) -> None:
+        """Commit an offset for a group; with `transactional_id` in a transaction, see `send`."""
+        self._ask(
+            "commit_offsets",
+            group=group,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            metadata=metadata,
+            transactional_id=transactional_id,
+            end=end,
+        )
+
+    def delete_offset(self, group: str, topic: str, partition: int) -> None:
+        self._ask("delete_offsets", group=group, topic=topic, partition=partition)
+
     def log_problems(self) -> list[str]:
         """Return the warnings and errors about logs in the broker's output since its start."""
         return [

@@ -21,6 +21,7 @@ from kafkalog_spark.options.stream import parse_stream_options
 from kafkalog_spark.options.write import SINK_OPTIONS, parse_write_options
 from kafkalog_spark.schema import RECORDS
 from kafkalog_spark.views import VIEWS
+from kafkalog_spark.views.internal import INTERNAL_VIEWS
 from native_log.config import SETTINGS_BY_NAME, LogConfig
 
 if TYPE_CHECKING:
@@ -68,8 +69,9 @@ def test_every_setting_has_a_meaning(tables: ModuleType) -> None:
 
 
 def test_every_column_is_in_a_page() -> None:
-    text = (ROOT / "docs" / "spark-read.md").read_text()
-    names = {*RECORDS.names, *(name for view in VIEWS.values() for name in view.schema.names)}
+    text = "".join((ROOT / "docs" / page).read_text() for page in ("spark-read.md", "internal-topics.md"))
+    views = (*VIEWS.values(), *INTERNAL_VIEWS.values())
+    names = {*RECORDS.names, *(name for view in views for name in view.schema.names)}
     assert {name for name in names if f"`{name}`" not in text} == set()
 
 

@@ -37,6 +37,8 @@ def test_defaults() -> None:
         mode="failFast",
         columns=None,
         view="records",
+        history=False,
+        offsets_retention_minutes=10_080,
         include_internal=False,
         include_deleted=False,
         high_watermark="auto",
@@ -302,6 +304,20 @@ def test_choices() -> None:
         parse(view="latest", minPartitions="2")
     with pytest.raises(OptionError, match=r"mode: .* found permissive; view=latest has no rows for damaged"):
         parse(view="latest", mode="permissive")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"view": "lag", "subscribe": "orders"}, "view=lag reads the topic __consumer_offsets; remove subsc"),
+        ({"view": "lag", "mode": "permissive"}, "view=lag has no rows for damaged batches"),
+        ({"view": "lag", "history": "true"}, "history: expected view=consumer_offsets, found view=lag"),
+        ({"view": "lag", "endingTimestamp": "5", "startingOffsets": "latest"}, "cannot start at latest"),
+    ],
+)
+def test_views_of_internal_topics_reject(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse(**options)
 
 
 def test_columns() -> None:

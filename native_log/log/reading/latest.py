@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from native_log.arguments import Mode
     from native_log.log.segment_slices import SegmentSlice, SlicedRange
     from native_log.records.compaction import PutBatches
     from native_log.segment.chunks import BatchCursor
@@ -33,7 +34,7 @@ _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field(
 class ReadMode:
     """How both passes treat damage and data loss: see LogRange.read."""
 
-    mode: str
+    mode: Mode
     check_crcs: bool
     fail_on_data_loss: bool
 

@@ -1,0 +1,79 @@
+"""Views of Kafka's internal topics.
+
+A view is one value in INTERNAL_VIEWS. The option `view` takes its names from there. The decoders are imported
+where they are used: the option parser imports this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.names import OFFSETS_TOPIC
+from native_log.internal_topics import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from native_log.internal_topics.offset_expiration import OffsetRetention
+    from native_log.log import PartitionLog
+    from native_log.log.reading.latest import ReadMode
+
+
+@dataclass(frozen=True, slots=True)
+class InternalScan:
+    """How to show partitions of an internal topic. The driver sends it to the tasks.
+
+    Attributes:
+        read_mode: what to do about damage and data loss.
+        history: show all records.
+        retention: decides which offsets are expired.
+        end_offsets: the high watermarks of partitions, by topic and partition, if the view needs them.
+    """
+
+    read_mode: ReadMode
+    history: bool
+    retention: OffsetRetention
+    end_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class InternalView:
+    """A view of an internal topic.
+
+    Attributes:
+        topic: the topic.
+        schema: all columns.
+        batches: returns the rows of one partition, as batches of `schema`.
+        has_history: whether the view can show all records.
+        needs_end_offsets: whether `batches` needs the ends of all logs.
+    """
+
+    topic: str
+    schema: pa.Schema
+    batches: Callable[[PartitionLog, InternalScan], Iterator[pa.RecordBatch]]
+    has_history: bool = False
+    needs_end_offsets: bool = False
+
+
+def _consumer_offsets(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
+    from native_log.internal_topics import tables
+
+    return tables.consumer_offsets(log, scan.read_mode, scan.retention, history=scan.history)
+
+
+def _lag(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
+    from native_log.internal_topics import tables
+
+    return tables.lag(log, scan.read_mode, scan.retention, scan.end_offsets)
+
+
+INTERNAL_VIEWS = {
+    "consumer_offsets": InternalView(
+        OFFSETS_TOPIC, schemas.CONSUMER_OFFSETS_SCHEMA, _consumer_offsets, has_history=True
+    ),
+    "lag": InternalView(OFFSETS_TOPIC, schemas.LAG_SCHEMA, _lag, needs_end_offsets=True),
+}
+"""The views of internal topics by name."""

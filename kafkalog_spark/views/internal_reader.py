@@ -1,0 +1,80 @@
+"""The reader of views of internal topics. Each task decodes whole partitions of the topic.
+
+All records of a group are in one partition, so the tasks need not exchange anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kafkalog_spark.errors import visibility_check
+from kafkalog_spark.partitions import OpenablePartition
+from kafkalog_spark.read.plan import open_log_dir
+from kafkalog_spark.read.splits import FILE_COST_BYTES, PACK_BYTES, pack
+from kafkalog_spark.read.tasks import merge_small_batches
+from kafkalog_spark.schema import Projection
+from kafkalog_spark.views.internal import INTERNAL_VIEWS, InternalScan
+from kafkalog_spark.views.reader import reject_limits
+from native_log.internal_topics.tables import read_mode_of
+from native_log.logdir.internal_tables import end_offsets, internal_logs, offset_retention
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from kafkalog_spark.options.read import ReadOptions
+
+
+@dataclass(frozen=True)
+class InternalTask(InputPartition):
+    """The partitions that one task shows, and how."""
+
+    partitions: tuple[OpenablePartition, ...]
+    scan: InternalScan
+
+
+class InternalViewReader(DataSourceReader):
+    """Reads one of INTERNAL_VIEWS. Raises OptionError if the options restrict the offsets."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        reject_limits(options)
+        self._options = options
+        self._view = INTERNAL_VIEWS[options.view]
+        self._projection = Projection.of(schema, self._view.schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        log_dir = open_log_dir(options)
+        scan = InternalScan(
+            read_mode_of(
+                options.mode,
+                check_crcs=options.check_crcs,
+                fail_on_data_loss=options.fail_on_data_loss,
+            ),
+            options.history,
+            offset_retention(None, options.offsets_retention_minutes),
+            end_offsets(log_dir, options.mode) if self._view.needs_end_offsets else {},
+        )
+        tasks = pack(
+            internal_logs(log_dir, self._view.topic),
+            lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments),
+            PACK_BYTES,
+        )
+        return [InternalTask(tuple(map(OpenablePartition.of, task)), scan) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # If there is nothing to read, Spark runs one task with a partition that is not an InternalTask.
+        batches = self._batches(partition) if isinstance(partition, InternalTask) else iter(())
+        columns = self._projection.columns
+        selected = (batch.select(columns) for batch in batches)
+        return map(self._projection.apply, merge_small_batches(selected) if columns else selected)
+
+    def _batches(self, task: InternalTask) -> Iterator[pa.RecordBatch]:
+        for partition in task.partitions:
+            with visibility_check(partition.path):
+                yield from self._view.batches(partition.open(), task.scan)

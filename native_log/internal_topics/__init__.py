@@ -1,0 +1,15 @@
+"""Kafka's internal topics as tables.
+
+| module | contents |
+|---|---|
+| records | read the records of an internal topic; records that cannot be decoded |
+| transactions | whether a record's transaction was committed |
+| group | what the records of __consumer_offsets say about one group |
+| offset_expiration | when committed offsets expire |
+| consumer_offsets, lag | the offsets that groups committed, and how far behind they are |
+
+Modules named after a table contain its schema and the decoding of records into rows, without I/O. The records
+come from `records`.
+"""
+
+from __future__ import annotations

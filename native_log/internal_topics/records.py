@@ -1,0 +1,130 @@
+"""Read the records of a partition of an internal topic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.messages.reading import MessageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from native_log.log import LogRange, PartitionLog
+    from native_log.log.reading.latest import ReadMode
+
+_COLUMNS = ("offset", "timestamp", "key", "value")
+_ROWS = 8192
+"""About how many rows a batch of a table has."""
+_LAST_US = 2**63 - 1
+_TYPE_BYTES = 2
+
+
+class Record(NamedTuple):
+    """A record.
+
+    Attributes:
+        timestamp_us: in microseconds since 1970; None: the record has no timestamp.
+        producer_id: -1 if there is none, or if it was not read.
+    """
+
+    offset: int
+    timestamp_us: int | None
+    key: bytes | None
+    value: bytes | None
+    producer_id: int = -1
+    is_transactional: bool = False
+
+    def location(self, partition: int) -> dict[str, Any]:
+        """Return the values of RECORD_COLUMNS for a record that can be decoded."""
+        return {
+            "recordPartition": partition,
+            "recordOffset": self.offset,
+            "recordTimestamp": self.timestamp_us,
+        }
+
+    def undecodable(self, partition: int, error: MessageError) -> dict[str, Any]:
+        """Return the values of RECORD_COLUMNS for a record that cannot be decoded."""
+        return {
+            **self.location(partition),
+            "error": str(error),
+            "recordKey": self.key,
+            "recordValue": self.value,
+        }
+
+
+def visible_range(log: PartitionLog) -> LogRange:
+    """Return the records up to the high watermark, without those of transactions that are not committed.
+
+    A coordinator uses these. A read_committed consumer gets fewer: it stops at the first open transaction.
+    """
+    return replace(log.range(), isolation_level="read_committed")
+
+
+def latest_records(
+    log: PartitionLog, read_mode: ReadMode, *, except_types: Iterable[int] = ()
+) -> Iterator[Record]:
+    """Read the newest record of each key of `visible_range`, in the order of offsets, tombstones too.
+
+    Args:
+        log: a partition of an internal topic.
+        read_mode: what to do about damage and data loss.
+        except_types: types of records to skip. A key begins with its type.
+    """
+    prefixes = pa.array([kind.to_bytes(_TYPE_BYTES) for kind in except_types], pa.binary())
+    latest = visible_range(log).latest(
+        _COLUMNS,
+        mode=read_mode.mode,
+        check_crcs=read_mode.check_crcs,
+        fail_on_data_loss=read_mode.fail_on_data_loss,
+    )
+    for batch in latest:
+        types = pc.binary_slice(batch.column("key"), 0, _TYPE_BYTES)
+        yield from _records(batch.filter(pc.invert(pc.is_in(types, prefixes))) if len(prefixes) else batch)
+
+
+def all_records(log: PartitionLog, read_mode: ReadMode) -> Iterator[Record]:
+    """Read all records up to the high watermark, those of aborted and open transactions too."""
+    batches = log.range().read(
+        (*_COLUMNS, "producerId", "isTransactional"),
+        mode=read_mode.mode,
+        check_crcs=read_mode.check_crcs,
+        fail_on_data_loss=read_mode.fail_on_data_loss,
+    )
+    return (record for batch in batches for record in _records(batch))
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+    columns = [
+        (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+        for column in batch.columns
+    ]
+    return map(Record, *columns)
+
+
+def to_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Put rows into record batches. Missing columns become null."""
+    some: list[dict[str, Any]] = []
+    for row in rows:
+        some.append(row)
+        if len(some) == _ROWS:
+            yield pa.RecordBatch.from_pylist(some, schema)
+            some = []
+    if some:
+        yield pa.RecordBatch.from_pylist(some, schema)
+
+
+def timestamp_us(field: str, time_ms: int) -> int | None:
+    """Convert epoch ms to epoch us. Negative times are unknown: None.
+
+    Raises:
+        MessageError: the time does not fit into 64 bits of us.
+    """
+    if time_ms < 0:
+        return None
+    if time_ms > _LAST_US // 1000:
+        raise MessageError(f"expected {field} up to {_LAST_US // 1000}, found {time_ms}")
+    return time_ms * 1000

@@ -1,0 +1,78 @@
+"""The tables of one partition of an internal topic, as record batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native_log.internal_topics.consumer_offsets import OFFSET_TYPES, all_commits, latest_commits
+from native_log.internal_topics.group import collect_groups
+from native_log.internal_topics.lag import add_lag
+from native_log.internal_topics.records import all_records, latest_records, to_batches
+from native_log.internal_topics.schemas import CONSUMER_OFFSETS_SCHEMA, LAG_SCHEMA
+from native_log.internal_topics.transactions import TransactionStates
+from native_log.log.reading.latest import ReadMode
+from native_log.log.reading.reader import check_mode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    import pyarrow as pa
+
+    from native_log.arguments import Mode
+    from native_log.internal_topics.offset_expiration import OffsetRetention
+    from native_log.log import PartitionLog
+
+
+def read_mode_of(mode: Mode, *, check_crcs: bool = True, fail_on_data_loss: bool = True) -> ReadMode:
+    """Return what to do about damage and data loss.
+
+    Raises:
+        ValueError: `mode` is not "failFast" or "dropMalformed".
+    """
+    check_mode(mode)
+    if mode == "permissive":
+        raise ValueError("mode: expected failFast or dropMalformed, found 'permissive'")
+    return ReadMode(mode, check_crcs, fail_on_data_loss)
+
+
+def consumer_offsets(
+    log: PartitionLog, read_mode: ReadMode, retention: OffsetRetention, *, history: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the committed offsets in a partition of __consumer_offsets, as CONSUMER_OFFSETS_SCHEMA.
+
+    Args:
+        log: the partition.
+        read_mode: what to do about damage and data loss.
+        retention: decides which offsets are expired.
+        history: yield all commits and tombstones, instead of the latest commits.
+    """
+    rows = _latest(log, read_mode, retention)
+    if history:
+        expired = {row["recordOffset"] for row in rows if row.get("state") == "expired"}
+        transactions = TransactionStates(log.transactions(mode=read_mode.mode))
+        rows = all_commits(all_records(log, read_mode), log.partition, transactions, expired)
+    return to_batches(rows, CONSUMER_OFFSETS_SCHEMA)
+
+
+def lag(
+    log: PartitionLog,
+    read_mode: ReadMode,
+    retention: OffsetRetention,
+    end_offsets: Mapping[tuple[str, int], int],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the committed offsets in a partition of __consumer_offsets and the lag, as LAG_SCHEMA.
+
+    Args:
+        log: the partition.
+        read_mode: what to do about damage and data loss.
+        retention: decides which offsets are expired.
+        end_offsets: the high watermarks of partitions, by topic and partition.
+    """
+    return to_batches(add_lag(_latest(log, read_mode, retention), end_offsets), LAG_SCHEMA)
+
+
+def _latest(log: PartitionLog, read_mode: ReadMode, retention: OffsetRetention) -> Iterator[dict[str, Any]]:
+    # Two passes, because the groups decide which offsets are expired: only groups are kept in memory.
+    groups = collect_groups(latest_records(log, read_mode, except_types=OFFSET_TYPES))
+    return latest_commits(latest_records(log, read_mode), log.partition, groups, retention)

@@ -1,0 +1,159 @@
+"""The tables of Kafka's internal topics in log directories."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from native_log.arguments import integer, optional_integer
+from native_log.checkpoints.names import OFFSETS_TOPIC
+from native_log.errors import KafkaLogError
+from native_log.system import current_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from native_log.arguments import Mode
+    from native_log.internal_topics.offset_expiration import OffsetRetention
+    from native_log.log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+# The decoders are imported on first use: few programs need them.
+
+
+class InternalTables(ABC):
+    """Methods of LogDir that return Kafka's internal topics as tables.
+
+    The tables contain what the log directories contain: a broker has only some partitions of an internal
+    topic, and so only some groups. Give the directories of all brokers for all of them.
+
+    A record that cannot be decoded, because it is damaged or a newer Kafka wrote it, is a row with `error`.
+    """
+
+    @abstractmethod
+    def topics(self) -> dict[str, list[int]]: ...
+
+    @abstractmethod
+    def partition(self, topic: str, partition: int) -> PartitionLog: ...
+
+    def consumer_offsets(
+        self,
+        *,
+        history: bool = False,
+        now_ms: int | None = None,
+        offsets_retention_minutes: int | None = None,
+        mode: Mode = "failFast",
+    ) -> pa.RecordBatchReader:
+        """Return the offsets that groups committed, as CONSUMER_OFFSETS_SCHEMA, from __consumer_offsets.
+
+        Commits of transactions count when they are committed (Kafka: OffsetMetadataManager).
+
+        Args:
+            history: all commits and tombstones in the log, in the order of records. By default only the
+                latest commit of each group and partition, without those that were deleted.
+            now_ms: the time in epoch ms that decides which offsets are expired; by default the current time.
+            offsets_retention_minutes: offsets.retention.minutes of the brokers; by default 10080 (a week).
+            mode: what to do about damaged bytes. "failFast": raise CorruptRecordError; "dropMalformed": skip
+                them with a warning.
+
+        Raises:
+            UnknownTopicOrPartitionError: the log directories do not contain the topic.
+            CorruptRecordError: raised while batches are read, see `mode`.
+            ValueError: another mode.
+        """
+        from native_log.internal_topics import schemas, tables
+
+        retention = offset_retention(now_ms, offsets_retention_minutes)
+        read_mode = tables.read_mode_of(mode)
+        return self._table(
+            OFFSETS_TOPIC,
+            schemas.CONSUMER_OFFSETS_SCHEMA,
+            lambda log: tables.consumer_offsets(log, read_mode, retention, history=history),
+        )
+
+    def lag(
+        self,
+        *,
+        now_ms: int | None = None,
+        offsets_retention_minutes: int | None = None,
+        mode: Mode = "failFast",
+    ) -> pa.RecordBatchReader:
+        """Return the latest `consumer_offsets`, with the ends of the logs and the lag, as LAG_SCHEMA.
+
+        Args:
+            now_ms, offsets_retention_minutes: see `consumer_offsets`.
+            mode: see `consumer_offsets`. With "dropMalformed" the end of a log that cannot be opened is null.
+
+        Raises:
+            KafkaLogError: a log cannot be opened (with mode "failFast"); and as `consumer_offsets`.
+        """
+        from native_log.internal_topics import schemas, tables
+
+        retention = offset_retention(now_ms, offsets_retention_minutes)
+        read_mode = tables.read_mode_of(mode)
+        ends = end_offsets(self, mode)
+        return self._table(
+            OFFSETS_TOPIC,
+            schemas.LAG_SCHEMA,
+            lambda log: tables.lag(log, read_mode, retention, ends),
+        )
+
+    def _table(
+        self,
+        topic: str,
+        schema: pa.Schema,
+        batches: Callable[[PartitionLog], Iterator[pa.RecordBatch]],
+    ) -> pa.RecordBatchReader:
+        import pyarrow as pa
+
+        logs = internal_logs(self, topic)
+        return pa.RecordBatchReader.from_batches(schema, (batch for log in logs for batch in batches(log)))
+
+
+def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[str, int], int]:
+    """Return the high watermarks of all partitions, by topic and partition.
+
+    Args:
+        log_dir: contains the partitions.
+        mode: "failFast", or another one to leave out logs that cannot be opened, with a warning.
+
+    Raises:
+        KafkaLogError: a log cannot be opened (with mode "failFast").
+    """
+    offsets = {}
+    for topic, partitions in log_dir.topics().items():
+        for partition in partitions:
+            try:
+                offsets[topic, partition] = log_dir.partition(topic, partition).high_watermark
+            except KafkaLogError as error:
+                if mode == "failFast":
+                    raise
+                logger.warning("the end of a log is unknown: %s", error)
+    return offsets
+
+
+def internal_logs(log_dir: InternalTables, topic: str) -> list[PartitionLog]:
+    """Return the logs of an internal topic.
+
+    Raises:
+        UnknownTopicOrPartitionError: the topic is not there.
+    """
+    return [log_dir.partition(topic, partition) for partition in log_dir.topics().get(topic) or [0]]
+
+
+def offset_retention(now_ms: int | None, minutes: int | None) -> OffsetRetention:
+    """Return the retention of offsets. None stands for the current time and for Kafka's default.
+
+    Raises TypeError.
+    """
+    from native_log.internal_topics.offset_expiration import DEFAULT_RETENTION_MINUTES, OffsetRetention
+
+    now_ms = optional_integer("now_ms", now_ms)
+    return OffsetRetention(
+        current_ms() if now_ms is None else now_ms,
+        DEFAULT_RETENTION_MINUTES if minutes is None else integer("offsets_retention_minutes", minutes),
+    )

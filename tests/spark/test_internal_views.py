@@ -1,0 +1,63 @@
+"""The views of internal topics show what native_log returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import GOLDEN
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import LongType, StructField, StructType
+
+from kafkalog_spark import KafkaLogDataSource
+from kafkalog_spark.errors import OptionError
+from kafkalog_spark.views.internal import INTERNAL_VIEWS
+from native_log import LogDir
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DATA = str(GOLDEN / "kafka-4.1/whole-broker/data")
+
+
+def view_rows(spark: SparkSession, name: str, **options: str) -> list[dict[str, Any]]:
+    frame = spark.read.format("kafkalog").options(view=name, **options).load(DATA)
+    return _sorted(row.asDict(recursive=True) for row in frame.collect())
+
+
+def table_rows(reader: pa.RecordBatchReader) -> list[dict[str, Any]]:
+    rows = reader.read_all().to_pylist()
+    for row in rows:
+        for name, value in row.items():
+            if hasattr(value, "tzinfo"):
+                row[name] = value.astimezone().replace(tzinfo=None)  # as Spark collects timestamps
+    return _sorted(rows)
+
+
+def _sorted(rows: Any) -> list[dict[str, Any]]:
+    return sorted(rows, key=str)
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_consumer_offsets(spark: SparkSession, history: bool) -> None:
+    shown = view_rows(spark, "consumer_offsets", history=str(history))
+    assert shown == table_rows(LogDir(DATA).consumer_offsets(history=history))
+    assert len(shown) == (28 if history else 9)
+
+
+def test_lag(spark: SparkSession) -> None:
+    options = {"offsets.retention.minutes": "2000000000"}
+    shown = view_rows(spark, "lag", columns="group,topic,partition,offset,logEndOffset,lag,state", **options)
+    assert {row["state"] for row in shown} == {"committed"}
+    table = LogDir(DATA).lag(offsets_retention_minutes=2_000_000_000)
+    assert shown == _sorted(table.read_all().select(list(shown[0])).to_pylist())
+
+
+@pytest.mark.parametrize("name", INTERNAL_VIEWS)
+def test_offsets_do_not_apply(name: str) -> None:
+    source = KafkaLogDataSource(CaseInsensitiveDict({"path": DATA, "view": name, "endingTimestamp": "5"}))
+    with pytest.raises(OptionError, match=f"view={name} shows whole partitions"):
+        source.reader(StructType([StructField("lag", LongType())]))
