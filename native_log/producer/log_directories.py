@@ -64,7 +64,10 @@ class LogDirectories:
     def path(self, target: TopicPartition) -> str:
         """Return the directory of a partition. Raises UnknownTopicOrPartitionError."""
         with self._guard:
-            holder = self._holder(target.topic) or self._logdirs[0]
+            holder = self._holder(target.topic)
+            if holder is None:
+                self._look_again()
+                holder = self._holder(target.topic) or self._logdirs[0]
             for directory in holder.partitions():
                 if directory.key == target:
                     return str(directory.path)

@@ -153,6 +153,8 @@ class Sender:
         self._accumulator.is_completing = transactions.is_ending
         is_idle = not self._in_flight and not self._accumulator.has_incomplete
         transactions.progress(now_ms, is_idle=is_idle)
+        if self._accumulator.is_completing and not transactions.is_ending:
+            return 0
         if not transactions.accepts_batches and self._accumulator.has_incomplete:
             error = transactions.error
             if not isinstance(error, KafkaLogError):

@@ -38,17 +38,15 @@ class State(Enum):
     FATAL_ERROR = auto()
 
 
-_SOURCES = {
-    State.UNINITIALIZED: {State.READY},
-    State.READY: {State.UNINITIALIZED, State.COMMITTING_TRANSACTION, State.ABORTING_TRANSACTION},
-    State.IN_TRANSACTION: {State.READY},
-    # A request that failed or timed out may be repeated.
-    State.COMMITTING_TRANSACTION: {State.IN_TRANSACTION, State.COMMITTING_TRANSACTION},
-    State.ABORTING_TRANSACTION: {State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING_TRANSACTION},
-    State.ABORTABLE_ERROR: {State.IN_TRANSACTION, State.COMMITTING_TRANSACTION, State.ABORTABLE_ERROR},
-    State.FATAL_ERROR: set(State),
+_ALLOWED = {
+    "init_transactions": {State.UNINITIALIZED},
+    "begin_transaction": {State.READY},
+    # A call that failed or timed out may be repeated.
+    "commit_transaction": {State.IN_TRANSACTION, State.COMMITTING_TRANSACTION},
+    "abort_transaction": {State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING_TRANSACTION},
+    "send": {State.IN_TRANSACTION},
 }
-"""From which states each state can be reached."""
+"""In which states an operation is allowed."""
 
 _FATAL = (ProducerFencedError, LogDirInUseError)
 
@@ -115,7 +113,7 @@ class TransactionManager:
     def initialize(self) -> None:
         """Get a producer id and an epoch. Raises InvalidTxnStateError and the errors of the coordinator."""
         with self._guard:
-            self._check(State.READY)
+            self._check("init_transactions")
             self._sequences.begin_epoch(*self._coordinator.init_producer())
             self._sequences.is_transactional = True
             self.state = State.READY
@@ -123,7 +121,7 @@ class TransactionManager:
     def begin(self, now_ms: int) -> None:
         """Begin a transaction. Raises InvalidTxnStateError."""
         with self._guard:
-            self._check(State.IN_TRANSACTION)
+            self._check("begin_transaction")
             self._partitions.clear()
             self._started_ms = now_ms
             self._is_ended = False
@@ -132,12 +130,7 @@ class TransactionManager:
     def check_send(self) -> None:
         """Raise InvalidTxnStateError unless records may be sent."""
         if self.state != State.IN_TRANSACTION:
-            self._raise_error()
-            reason = "before init_transactions" if self.state == State.UNINITIALIZED else "while"
-            raise InvalidTxnStateError(
-                f"expected a transaction that was begun, found send {reason} in state {self.state.name}; "
-                "call begin_transaction"
-            )
+            self._check("send")
 
     def add(self, targets: Iterable[TopicPartition]) -> None:
         """Add partitions to the transaction before data are written to them.
@@ -159,10 +152,9 @@ class TransactionManager:
         Raises InvalidTxnStateError.
         """
         with self._guard:
-            target = State.COMMITTING_TRANSACTION if commit else State.ABORTING_TRANSACTION
-            self._check(target)
+            self._check("commit_transaction" if commit else "abort_transaction")
             if not self._is_end_requested:
-                self.state = target
+                self.state = State.COMMITTING_TRANSACTION if commit else State.ABORTING_TRANSACTION
                 self._is_end_requested = True
                 self._ended = threading.Event()
             return self._ended
@@ -234,7 +226,7 @@ class TransactionManager:
                 self._fail(State.FATAL_ERROR, ProducerFencedError(error.message, path=error.path))
             elif isinstance(error, _FATAL):
                 self._fail(State.FATAL_ERROR, error)
-            elif self.state in _SOURCES[State.ABORTABLE_ERROR]:
+            elif self.state in (State.IN_TRANSACTION, State.COMMITTING_TRANSACTION):
                 self._fail(State.ABORTABLE_ERROR, error)
 
     def next_timeout_ms(self, now_ms: int) -> int:
@@ -252,12 +244,13 @@ class TransactionManager:
             self.state = state
             self.error = error
 
-    def _check(self, target: State) -> None:
-        if self.state not in _SOURCES[target]:
+    def _check(self, operation: str) -> None:
+        if self.state not in _ALLOWED[operation]:
             self._raise_error()
+            states = " or ".join(sorted(state.name for state in _ALLOWED[operation]))
             raise InvalidTxnStateError(
-                f"expected one of the states {', '.join(sorted(state.name for state in _SOURCES[target]))} "
-                f"of a transactional producer, found {self.state.name}"
+                f"expected {operation} in state {states} of a transactional producer, found it in state "
+                f"{self.state.name}"
             )
 
     def _raise_error(self) -> None:

@@ -90,7 +90,7 @@ class Pipeline:
     """A sender with an accumulator, without a thread. Topic t has `partitions`, all in one directory."""
 
     def __init__(self, partitions: int = 1, *, idempotent: bool = True, **settings: Any) -> None:
-        self.config = ProducerConfig.parse({"linger.ms": 0, "retry.backoff.max.ms": 100, **settings})
+        self.config = ProducerConfig.parse({"linger_ms": 0, "retry_backoff_max_ms": 100, **settings})
         self.clock = MockClock()
         self.client = MockClient(self.config.max_in_flight_requests_per_connection)
         self.sequences = ProducerSequences(*((7, 0) if idempotent else ()))

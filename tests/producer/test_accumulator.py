@@ -12,7 +12,7 @@ from native_log.producer.block import RecordBlock
 
 from .support import Pipeline
 
-LINGER = {"linger.ms": 10, "batch.size": 200}
+LINGER: dict[str, Any] = {"linger_ms": 10, "batch_size": 200}
 
 
 def ready(pipeline: Pipeline) -> tuple[bool, int]:
@@ -95,7 +95,7 @@ def test_readiness(prepare: str, expected: tuple[bool, int]) -> None:
 
 
 def test_a_full_pool_makes_all_batches_ready() -> None:
-    pipeline = Pipeline(2, **LINGER, **{"buffer.memory": 400})
+    pipeline = Pipeline(2, **LINGER, buffer_memory=400)
     pipeline.append(b"", 0)
     pipeline.append(b"", 1)
     seen = []
@@ -117,8 +117,8 @@ def test_a_full_pool_makes_all_batches_ready() -> None:
 )
 def test_the_partitions_of_a_node_take_turns(max_bytes: int, expected: list[list[int]]) -> None:
     pipeline = Pipeline(3, **LINGER)
-    for partition, batches in enumerate([2, 1, 3]):
-        fill(pipeline, partition, batches)
+    for partition, count in enumerate([2, 1, 3]):
+        fill(pipeline, partition, count)
     drained = []
     while batches := pipeline.accumulator.drain(["d"], max_bytes, 0)["d"]:
         drained.append([batch.target.partition for batch in batches])
@@ -139,7 +139,7 @@ def test_drained_batches_take_no_more_records() -> None:
 
 
 def test_a_batch_size_of_0_means_one_record_per_batch() -> None:
-    pipeline = Pipeline(**{"batch.size": 0})
+    pipeline = Pipeline(batch_size=0)
     for _ in range(3):
         pipeline.append(b"")
     # A small record may use what the first record's upper bound leaves: so does Kafka.
@@ -158,7 +158,7 @@ def test_records_without_partition_stay_until_a_batch_is_full() -> None:
 
 
 def test_expired_batches_are_taken_in_order() -> None:
-    pipeline = Pipeline(**LINGER, **{"delivery.timeout.ms": 31_000, "request.timeout.ms": 30_000})
+    pipeline = Pipeline(**LINGER, delivery_timeout_ms=31_000, request_timeout_ms=30_000)
     accumulator = pipeline.accumulator
     pipeline.append(b"v" * 200)
     pipeline.clock.now += 1000
@@ -170,7 +170,7 @@ def test_expired_batches_are_taken_in_order() -> None:
 
 
 def test_records_of_a_compressed_batch_count_with_their_size_in_memory() -> None:
-    pipeline = Pipeline(**{"compression.type": "lz4", "batch.size": 1000, "buffer.memory": 10_000})
+    pipeline = Pipeline(compression_type="lz4", batch_size=1000, buffer_memory=10_000)
     pipeline.accumulator.ratios.reset("t", 0.1)
     while len(pipeline.topic.queues[0]) < 2:
         pipeline.append(b"v" * 100)
@@ -213,7 +213,7 @@ def test_a_custom_partitioner_is_asked_again_before_a_new_batch() -> None:
 
 
 def test_partitions_of_unavailable_nodes_are_not_chosen() -> None:
-    pipeline = Pipeline(2, **LINGER, **{"partitioner.availability.timeout.ms": 50})
+    pipeline = Pipeline(2, **LINGER, partitioner_availability_timeout_ms=50)
     accumulator = pipeline.accumulator
     accumulator.topic("t", ["d", "e"])
     now = pipeline.clock.now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_a_caller_collects_memory_in_parts() -> None:
     at = Pool()
     builders = [at.pool.allocate(30, 0) for _ in range(3)]
     for builder in builders:
-        at.clock.while_waiting.append(lambda builder=builder: at.pool.deallocate(builder, 30))
+        at.clock.while_waiting.append(partial(at.pool.deallocate, builder, 30))
     at.pool.reserve(100, 50)
     assert (at.pool.available_bytes, at.pool.queued) == (0, 0)
     assert not at.clock.while_waiting

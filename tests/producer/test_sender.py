@@ -25,7 +25,7 @@ TOO_LARGE = RecordTooLargeError("too large")
 
 
 def test_a_written_batch_completes_its_records() -> None:
-    pipeline = Pipeline(**{"batch.size": 300})
+    pipeline = Pipeline(batch_size=300)
     futures = [pipeline.append(b"v") for _ in range(3)]
     pipeline.round()
     assert [batch.record_count for batch in pipeline.sent()] == [3]
@@ -99,7 +99,7 @@ def test_later_batches_do_not_overtake_one_that_is_retried() -> None:
 
 
 def test_a_batch_that_fails_gives_its_sequences_to_those_after_it() -> None:
-    pipeline = Pipeline(**{"batch.size": 100})
+    pipeline = Pipeline(batch_size=100)
     futures = [pipeline.append(b"v" * 40) for _ in range(4)]
     pipeline.round()
     assert pipeline.sequences_sent() == [0, 1, 2, 3]
@@ -129,9 +129,7 @@ def test_a_gap_that_nothing_explains_is_an_error() -> None:
 
 
 def test_with_one_request_in_flight_partitions_are_muted() -> None:
-    pipeline = Pipeline(
-        2, idempotent=False, **{"max.in.flight.requests.per.connection": 1, "batch.size": 100}
-    )
+    pipeline = Pipeline(2, idempotent=False, max_in_flight_requests_per_connection=1, batch_size=100)
     futures = [pipeline.append(b"v" * 40) for _ in range(3)]
     pipeline.round()
     assert [batch.record_count for batch in pipeline.sent()] == [1, 1, 1]
@@ -146,7 +144,7 @@ def test_with_one_request_in_flight_partitions_are_muted() -> None:
 
 
 def test_no_more_requests_than_allowed_are_in_flight() -> None:
-    pipeline = Pipeline(**{"max.in.flight.requests.per.connection": 2})
+    pipeline = Pipeline(max_in_flight_requests_per_connection=2)
     for _ in range(4):
         pipeline.append()
         pipeline.round()
@@ -159,7 +157,7 @@ def test_no_more_requests_than_allowed_are_in_flight() -> None:
 
 
 def test_a_batch_that_is_too_large_is_split() -> None:
-    pipeline = Pipeline(**{"batch.size": 300, "compression.type": "lz4"})
+    pipeline = Pipeline(batch_size=300, compression_type="lz4")
     pipeline.accumulator.ratios.reset("t", 0.1)
     seen: list[int] = []
     futures = []
@@ -196,7 +194,7 @@ def test_a_single_record_that_is_too_large_fails() -> None:
 
 
 def test_parts_of_a_split_batch_may_fail_alone() -> None:
-    pipeline = Pipeline(**{"batch.size": 100, "compression.type": "lz4"})
+    pipeline = Pipeline(batch_size=100, compression_type="lz4")
     pipeline.accumulator.ratios.reset("t", 0.1)
     futures = [pipeline.append(b"v" * 50) for _ in range(2)]
     pipeline.round()
@@ -214,7 +212,7 @@ def test_parts_of_a_split_batch_may_fail_alone() -> None:
 
 
 def test_a_queued_batch_expires() -> None:
-    pipeline = Pipeline(**{"delivery.timeout.ms": 30_000})
+    pipeline = Pipeline(delivery_timeout_ms=30_000)
     pipeline.append()
     pipeline.round()
     pipeline.client.answer(DISK)
@@ -230,7 +228,7 @@ def test_a_queued_batch_expires() -> None:
 
 @pytest.mark.parametrize("written", [True, False])
 def test_a_batch_that_is_being_written_expires_but_keeps_its_memory(written: bool) -> None:
-    pipeline = Pipeline(**{"delivery.timeout.ms": 30_000})
+    pipeline = Pipeline(delivery_timeout_ms=30_000)
     future = pipeline.append()
     pipeline.round()
     pipeline.clock.now += 30_000
@@ -266,8 +264,8 @@ def test_an_exception_of_a_callback_harms_nobody(caplog: Any) -> None:
 def test_a_log_gets_each_record_once_and_in_order(seed: int, idempotent: bool) -> None:
     """A log that checks sequences answers requests late, and fails at random."""
     chance = random.Random(seed)
-    settings = {} if idempotent else {"max.in.flight.requests.per.connection": 1}
-    pipeline = Pipeline(idempotent=idempotent, **{"batch.size": 150, **settings})
+    settings: dict[str, Any] = {} if idempotent else {"max_in_flight_requests_per_connection": 1}
+    pipeline = Pipeline(idempotent=idempotent, batch_size=150, **settings)
     log: list[bytes] = []
     sent: list[tuple[bytes, RecordFuture]] = []
 

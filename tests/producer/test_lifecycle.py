@@ -1,0 +1,345 @@
+"""Closing, forking, blocking, and exceptions of the user's code, with real threads."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from native_log import LogDir
+from native_log.errors import BufferExhaustedError, KafkaLogError, LogDirInUseError, ProducerClosedError
+from native_log.log import PartitionLog
+from native_log.producer import KafkaLogProducer, ProducerRecord, RecordFuture, RecordMetadata
+from tests.broker_lock import held_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECONDS = 30
+"""A limit for what takes no time."""
+
+
+def values(path: Path, partition: int = 0) -> list[bytes]:
+    table = LogDir(path).partition("t", partition).read(columns=["value"]).read_all()
+    found: list[bytes] = table.column("value").to_pylist()
+    return found
+
+
+def wait(future: RecordFuture) -> Exception | None:
+    """Wait until a record is done. Return its error."""
+    with contextlib.suppress(Exception):
+        future.get(SECONDS)
+    assert future.is_done
+    return future.exception
+
+
+@pytest.fixture
+def stall(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Appends to logs wait until this event is set."""
+    gate = threading.Event()
+    append = PartitionLog.append_built
+
+    def stalled(self: PartitionLog, *arguments: Any, **named: Any) -> int:
+        gate.wait(SECONDS)
+        return append(self, *arguments, **named)
+
+    monkeypatch.setattr(PartitionLog, "append_built", stalled)
+    yield gate
+    gate.set()
+
+
+def test_close_writes_what_is_left(tmp_path: Path) -> None:
+    producer = KafkaLogProducer(tmp_path / "logs", linger_ms=100_000)
+    futures = [producer.send("t", b"%d" % number) for number in range(10)]
+    producer.close()
+    assert [future.get(0).offset for future in futures] == list(range(10))
+
+
+def test_a_forced_close_fails_the_records_that_wait(tmp_path: Path, stall: threading.Event) -> None:
+    producer = KafkaLogProducer(tmp_path / "logs", linger_ms=0, batch_size=0)
+    seen: list[Any] = []
+    futures = [
+        producer.send("t", b"v" * 100, callback=lambda *result: seen.append(result)) for _ in range(10)
+    ]
+    producer.close(0)
+    for future in futures:
+        with pytest.raises(ProducerClosedError, match="Producer is closed forcefully"):
+            future.get(0)
+    assert len(seen) == 10
+    stall.set()
+    with pytest.raises(ProducerClosedError):
+        producer.send("t", b"v")
+
+
+def test_close_after_its_timeout_is_forced(tmp_path: Path, stall: threading.Event) -> None:
+    producer = KafkaLogProducer(tmp_path / "logs")
+    future = producer.send("t", b"v")
+    producer.close(0.01)
+    assert isinstance(future.exception, ProducerClosedError)
+    stall.set()
+    with pytest.raises(ValueError, match="timeout cannot be negative"):
+        producer.close(-1)
+
+
+def test_close_in_a_callback_does_not_wait(tmp_path: Path) -> None:
+    producer = KafkaLogProducer(tmp_path / "logs", linger_ms=100_000)
+    closed = threading.Event()
+
+    def close(*_: object) -> None:
+        producer.close()
+        closed.set()
+
+    producer.send("t", b"v", callback=close)
+    threading.Thread(target=producer.flush).start()
+    assert closed.wait(SECONDS)
+    with pytest.raises(ProducerClosedError):
+        producer.send("t", b"w")
+    producer.close()
+
+
+def test_flush_in_a_callback_is_an_error(tmp_path: Path) -> None:
+    errors: list[Exception] = []
+    with KafkaLogProducer(tmp_path / "logs") as producer:
+
+        def flush(*_: object) -> None:
+            try:
+                producer.flush()
+            except KafkaLogError as error:
+                errors.append(error)
+
+        producer.send("t", b"v", callback=flush).get(SECONDS)
+    assert "expected flush outside of callbacks" in str(errors[0])
+
+
+def test_send_in_a_callback(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs", linger_ms=0) as producer:
+        again: list[Any] = []
+        producer.send("t", b"1", callback=lambda *_: again.append(producer.send("t", b"2")))
+        producer.flush()
+        again[0].get(SECONDS)
+    assert values(tmp_path / "logs") == [b"1", b"2"]
+
+
+def test_a_full_buffer_blocks_until_records_are_written(tmp_path: Path, stall: threading.Event) -> None:
+    settings = {"buffer_memory": 300, "batch_size": 100, "max_request_size": 200, "linger_ms": 0}
+    with KafkaLogProducer(tmp_path / "logs", settings, max_block_ms=SECONDS * 1000) as producer:
+        futures = []
+        threads = []
+        for _ in range(8):
+            thread = threading.Thread(target=lambda: futures.append(producer.send("t", b"v" * 50)))
+            thread.start()
+            threads.append(thread)
+        while producer.metrics()["waiting-threads"] < 5:
+            pass
+        assert producer.metrics()["buffer-available-bytes"] < 200
+        stall.set()
+        for thread in threads:
+            thread.join(SECONDS)
+    assert sorted(future.get(0).offset for future in futures) == list(range(8))
+
+
+def test_a_buffer_that_stays_full_is_an_error(tmp_path: Path, stall: threading.Event) -> None:
+    settings: dict[str, Any] = {"buffer_memory": 200, "batch_size": 200, "max_request_size": 200}
+    LogDir.create(tmp_path / "logs").create_topic("t")
+    with KafkaLogProducer(tmp_path / "logs", settings, max_block_ms=1, linger_ms=0) as producer:
+        futures = [producer.send("t", b"v" * 100) for _ in range(3)]
+        assert isinstance(futures[-1].exception, BufferExhaustedError)
+        assert producer.metrics()["buffer-exhausted-total"] > 0
+        stall.set()
+
+
+def test_close_wakes_threads_that_wait_for_memory(tmp_path: Path, stall: threading.Event) -> None:
+    producer = KafkaLogProducer(tmp_path / "logs", buffer_memory=200, batch_size=200, max_request_size=200)
+    producer.send("t", b"v" * 100)
+    errors: list[Exception] = []
+
+    def send() -> None:
+        try:
+            producer.send("t", b"v" * 100)
+        except ProducerClosedError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    while not producer.metrics()["waiting-threads"]:
+        pass
+    producer.close(0)
+    thread.join(SECONDS)
+    assert "Producer closed while allocating memory" in str(errors[0])
+    stall.set()
+
+
+def test_many_threads_send_at_once(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs", num_partitions=2, batch_size=200, linger_ms=0) as producer:
+        futures: list[list[Any]] = [[] for _ in range(8)]
+
+        def send(sender: int) -> None:
+            for number in range(200):
+                futures[sender].append(producer.send("t", b"%d %d" % (sender, number), partition=sender % 2))
+
+        threads = [threading.Thread(target=send, args=(sender,)) for sender in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for partition in range(2):
+        written = values(tmp_path / "logs", partition)
+        assert len(written) == 800
+        for sender in range(partition, 8, 2):
+            offsets = [future.get(0).offset for future in futures[sender]]
+            assert offsets == sorted(offsets)
+            assert [written[offset] for offset in offsets] == [b"%d %d" % (sender, n) for n in range(200)]
+
+
+class Notes:
+    """An interceptor that changes values, raises once, and notes what was acknowledged."""
+
+    def __init__(self) -> None:
+        self.metadata: list[tuple[RecordMetadata, Exception | None]] = []
+        self.closed = False
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        if record.value == b"raise":
+            raise RuntimeError("mine")
+        return record._replace(value=record.value + b"!")
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        self.metadata.append((metadata, error))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_interceptors(tmp_path: Path) -> None:
+    notes, order = Notes(), []
+    with KafkaLogProducer(tmp_path / "logs", interceptors=notes, max_request_size=200) as producer:
+        producer.send("t", b"a", callback=lambda *_: order.append(len(notes.metadata)))
+        producer.send("t", b"raise")
+        producer.send("t", b"v" * 200)
+        with pytest.raises(KafkaLogError, match="int"):
+            producer.send("t", b"b", key=1)
+    assert values(tmp_path / "logs") == [b"a!", b"raise"]
+    written = [metadata.offset for metadata, error in notes.metadata if error is None]
+    failed = [metadata[:3] for metadata, error in notes.metadata if error is not None]
+    assert (written, failed) == ([0, 1], [("t", -1, -1)] * 2)
+    assert notes.closed
+    assert order[0] >= 1, "expected the interceptor before the callback"
+
+
+class Faulty:
+    """A partitioner that raises, or returns a partition that does not exist."""
+
+    def partition(self, _topic: str, key: Any, *_: Any) -> int:
+        if key == "raise":
+            raise RuntimeError("mine")
+        return int(key)
+
+
+def test_an_exception_of_a_partitioner_harms_only_its_record(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs", num_partitions=2, partitioner_class=Faulty) as producer:
+        future = producer.send("t", b"0", key="1")
+        with pytest.raises(RuntimeError, match="mine"):
+            producer.send("t", b"1", key="raise")
+        for key in ("-1", "2"):
+            with pytest.raises(ValueError, match=f"invalid partition number: {key}"):
+                producer.send("t", b"2", key=key)
+        assert producer.send("t", b"3", key="1", partition=0).get(SECONDS).partition == 0
+        assert future.get(SECONDS).partition == 1
+
+
+def test_a_fork_cannot_use_the_producer(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs", linger_ms=100_000) as producer:
+        future = producer.send("t", b"v")
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                producer.send("t", b"w")
+            except ProducerClosedError as error:
+                if "a fork of it" in str(error):
+                    failed = isinstance(future.exception, ProducerClosedError)
+                    producer.close()
+                    with KafkaLogProducer(tmp_path / "others") as mine:
+                        status = 0 if failed and mine.send("t", b"x").get(SECONDS).offset == 0 else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        producer.flush()
+        assert future.get(0).offset == 0
+    assert values(tmp_path / "logs") == [b"v"]
+    assert values(tmp_path / "others") == [b"x"]
+
+
+def test_a_producer_that_is_not_closed_writes_its_records(tmp_path: Path) -> None:
+    producer: Any = KafkaLogProducer(tmp_path / "logs", linger_ms=100_000)
+    future, thread = producer.send("t", b"v"), producer._thread
+    with pytest.warns(ResourceWarning, match=r"expected close\(\) of a KafkaLogProducer"):
+        del producer
+        gc.collect()
+    thread.join(SECONDS)
+    assert future.get(0).offset == 0
+
+
+def test_records_are_written_at_the_exit_of_the_process(tmp_path: Path) -> None:
+    code = "from native_log.producer import KafkaLogProducer as Producer; "
+    code += f"p = Producer({str(tmp_path / 'logs')!r}, linger_ms=10**5); p.send('t', b'v')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "close it before" in done.stderr
+    assert values(tmp_path / "logs") == [b"v"]
+
+
+def test_a_directory_that_a_broker_uses_is_left_alone(tmp_path: Path) -> None:
+    LogDir.create(tmp_path / "logs").create_topic("t")
+    with KafkaLogProducer(tmp_path / "logs") as producer, held_lock(tmp_path / "logs"):
+        assert isinstance(wait(producer.send("t", b"v")), LogDirInUseError)
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_codecs(tmp_path: Path, compression: str) -> None:
+    settings = {"compression_type": compression, "batch_size": 1000, "linger_ms": 0}
+    with KafkaLogProducer(tmp_path / "logs", settings) as producer:
+        futures = [producer.send("t", b"%d " % number * 20) for number in range(100)]
+        producer.flush()
+        assert producer.metrics()["record-send-total"] == 100
+    assert [future.get(0).offset for future in futures] == list(range(100))
+    batches = [
+        row for batch in LogDir(tmp_path / "logs").partition("t", 0).batches() for row in batch.to_pylist()
+    ]
+    assert {batch["compression"] for batch in batches} == {compression}
+
+
+def test_the_topic_decides_on_codec_and_time(tmp_path: Path) -> None:
+    logdir = LogDir.create(tmp_path / "logs")
+    logdir.create_topic("t", config={"compression.type": "zstd", "message.timestamp.type": "LogAppendTime"})
+    with KafkaLogProducer(logdir, compression_type="lz4") as producer:
+        assert producer.send("t", b"v", timestamp_ms=5).get(SECONDS).timestamp > 5
+    (row,) = LogDir(tmp_path / "logs").partition("t", 0).read().read_all().to_pylist()
+    assert (row["compression"], row["timestampType"]) == ("zstd", 1)
+
+
+def test_a_record_that_the_topic_rejects(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs", cleanup_policy="compact", linger_ms=100_000) as producer:
+        futures = [producer.send("t", b"v", key=key) for key in (b"k", None)]
+        producer.flush()
+        assert "expected a key, because the topic is compacted" in str(futures[1].exception)
+        assert producer.send("t", b"v", key=b"k")
+        producer.flush()
+    assert values(tmp_path / "logs") == [b"v"]
+
+
+def test_topics_over_several_directories(tmp_path: Path) -> None:
+    paths = [tmp_path / "one", tmp_path / "two"]
+    logdir = LogDir.create(paths)
+    logdir.create_topic("t", 4)
+    with KafkaLogProducer(paths) as producer:
+        futures = [producer.send("t", b"%d" % number, partition=number % 4) for number in range(20)]
+        producer.flush()
+    assert [future.get(0).offset for future in futures] == [number // 4 for number in range(20)]
+    assert all(len(LogDir(path).partitions()) == 2 for path in paths)
