@@ -200,6 +200,9 @@ class ProducerBatch:
     def split(self, new_builder: Callable[[int], BatchBuilder], batch_size: int) -> list[ProducerBatch]:
         """Divide the records into batches of about `batch_size` bytes (Kafka: ProducerBatch.split).
 
+        If this batch is itself a part, the parts have at most half of its records: the log accepts less than
+        `batch_size`, so that a division by size would not make the parts smaller (KAFKA-8350).
+
         The result of this batch is set when those of all parts are set.
 
         Args:
@@ -207,10 +210,12 @@ class ProducerBatch:
             batch_size: the limit, unless a single record needs more.
         """
         assert not isinstance(self.builder, RecordBlock)
+        max_records = (self.record_count + 1) // 2 if self.is_split else self.record_count
         parts: list[ProducerBatch] = []
         starts: list[int] = []
         for index, (value, key, headers, timestamp) in enumerate(_records(self.builder)):
-            if not parts or not parts[-1].builder.append(value, key, headers, timestamp):
+            is_full = not parts or parts[-1].record_count == max_records
+            if is_full or not parts[-1].builder.append(value, key, headers, timestamp):
                 limit = max(batch_size, max_size(key, value, headers))
                 parts.append(ProducerBatch(self.target, new_builder(limit), self.created_ms, is_split=True))
                 starts.append(index)

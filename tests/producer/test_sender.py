@@ -184,6 +184,25 @@ def test_a_batch_that_is_too_large_is_split() -> None:
     assert pipeline.accumulator.pool.available_bytes == pipeline.config.buffer_memory
 
 
+def test_parts_are_halved_if_the_log_accepts_less_than_batch_size() -> None:
+    pipeline = Pipeline(**{"batch.size": 16_384})
+    futures = [pipeline.append(b"v" * size) for size in (10, 10, 500, 0)]
+    sizes: list[int] = []
+    offset = 0
+    while pipeline.accumulator.has_incomplete:
+        pipeline.round()
+        assert len(sizes) < 20, "expected the parts to become smaller"
+        (batch,) = pipeline.sent()
+        sizes.append(batch.record_count)
+        is_too_large = batch.estimated_bytes > 200
+        pipeline.client.answer(TOO_LARGE if is_too_large else offset)
+        offset += 0 if is_too_large else batch.record_count
+        pipeline.round()
+    assert futures[2].exception is TOO_LARGE
+    assert [futures[index].get(0).offset for index in (0, 1, 3)] == [0, 1, 2]
+    assert sizes == [4, 4, 2, 2, 1, 1]
+
+
 def test_a_single_record_that_is_too_large_fails() -> None:
     pipeline = Pipeline()
     future = pipeline.append()
