@@ -11,6 +11,7 @@ from native_log.cli.commands.delete_records import delete_records
 from native_log.cli.commands.dump_log import dump_log
 from native_log.cli.commands.erase import erase
 from native_log.cli.commands.ls import ls
+from native_log.cli.commands.produce import produce
 from native_log.cli.commands.recover import recover
 from native_log.cli.commands.reindex import reindex
 from native_log.cli.commands.retain import retain
@@ -45,7 +46,7 @@ def kafkalog(ctx: click.Context) -> None:
     """Inspect and maintain Kafka log directories without a broker.
 
     PATH is a log directory (one of a broker's log.dirs, a copy or a snapshot), or a single partition
-    directory. Only recover, reindex, retain, compact, delete-records and erase change files.
+    directory. Only produce, recover, reindex, retain, compact, delete-records and erase change files.
 
     \b
     Exit codes:
@@ -60,6 +61,6 @@ def kafkalog(ctx: click.Context) -> None:
 
 for _command in (
     *(ls, cat, dump_log, verify, recover, reindex),
-    *(retain, compact, delete_records, erase),
+    *(produce, retain, compact, delete_records, erase),
 ):
     kafkalog.add_command(_command)

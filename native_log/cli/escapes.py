@@ -1,4 +1,4 @@
-"""Format keys and values as text or JSON, for a value or for a column.
+"""Format keys and values as text or JSON, for a value or for a column. Decode escapes in options.
 
 The functions for columns format value by value if the bytes are not UTF-8 or need many kinds of escapes.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import struct
 from functools import partial
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _NULL = "\\N"
+ESCAPE_SEQUENCES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+"""What may follow a backslash in an option, and the byte that both stand for. There is also \\xHH."""
+_OPTION_TEXT = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.)|([^\\]+)|(.)", re.DOTALL)
 # Characters that move a terminal's cursor or break a line. For some programs \x85, \u2028 and \u2029 do.
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -32,6 +36,24 @@ _JSON_BYTES = {code: json.dumps(chr(code))[1:-1].encode() for code in (ord("\\")
 _NO_PATTERNS: Mapping[int, re.Pattern[bytes]] = {}
 _MAX_PASSES = 8
 """Each kind of byte is replaced in a pass over the column. With more kinds, value by value is faster."""
+
+
+def decode_escapes(text: str) -> bytes:
+    r"""Return the bytes of an option with the escapes \n \r \t \0 \\ \xHH. Raises ValueError."""
+    data = bytearray()
+    for match in _OPTION_TEXT.finditer(text):
+        code, escape, literal, _ = match.groups()
+        if literal is not None:
+            data += os.fsencode(literal)
+        elif code is not None:
+            data += bytes.fromhex(code)
+        elif escape in ESCAPE_SEQUENCES:
+            data += ESCAPE_SEQUENCES[escape]
+        else:
+            raise ValueError(
+                f"expected the escapes \\n \\r \\t \\0 \\\\ \\xHH, found {match[0]!r} at {match.start()}"
+            )
+    return bytes(data)
 
 
 def printable(value: bytes | None) -> str:

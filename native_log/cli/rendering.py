@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.cli.escapes import concatenated_values, join, json_column, printable, printable_column, scalar
+from native_log.cli.escapes import (
+    ESCAPE_SEQUENCES,
+    concatenated_values,
+    join,
+    json_column,
+    printable,
+    printable_column,
+    scalar,
+)
 from native_log.cli.times import LATEST_MS, format_time_ms
 from native_log.records import CORRUPT_RECORD
 
@@ -111,7 +119,6 @@ def json_rendering(columns: Sequence[str], *, always_base64: bool) -> Rendering:
 
 
 _FORMAT_TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
-_ESCAPED = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 def format_rendering(text: str) -> Rendering:
@@ -132,8 +139,8 @@ def format_rendering(text: str) -> Rendering:
             parts.append(literal.encode(errors="surrogateescape"))
         elif code is not None:
             parts.append(bytes.fromhex(code))
-        elif escape in _ESCAPED:
-            parts.append(_ESCAPED[escape])
+        elif escape in ESCAPE_SEQUENCES:
+            parts.append(ESCAPE_SEQUENCES[escape])
         elif field == "%":
             parts.append(b"%")
         elif field in _FIELDS:

@@ -1,0 +1,294 @@
+"""`kafkalog produce`: send the records in files and pipes to a log directory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import partial
+from itertools import count as count_from
+from stat import S_ISREG
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+
+import click
+
+from native_log.cli.changes import count
+from native_log.cli.input_lines import LineTooLongError, read_lines
+from native_log.cli.progress import show_progress
+from native_log.cli.record_lines import MalformedLineError
+from native_log.cli.runner import DATA_ERROR, exit_code_of, print_error
+from native_log.errors import (
+    InvalidTopicError,
+    KafkaLogError,
+    NotALogDirError,
+    RecordTooLargeError,
+    TransactionAbortedError,
+    UnknownTopicOrPartitionError,
+    error_message,
+)
+from native_log.logdir import LogDir
+from native_log.logdir.create import check_topic
+from native_log.logdir.discovery import find_partitions, local_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from native_log.cli.input_lines import Line
+    from native_log.cli.stop_signals import StopSignals
+    from native_log.producer import KafkaLogProducer, ProducerConfig, ProducerRecord, RecordMetadata
+
+STDIN = "-"
+_LINE_BYTES_PER_BYTE = 6
+"""The most bytes of a line for one byte of its record: JSON may escape each character."""
+_LINE_OVERHEAD_BYTES = 64 * 1024
+"""The bytes of a line beside key, value and headers, such as the names of JSON fields."""
+
+
+class Format(Protocol):
+    """A way to read lines: TextLines or JsonLines."""
+
+    def parse(self, line: bytes) -> ProducerRecord | None:
+        """Return the record of a line; None: the line is blank. Raises MalformedLineError."""
+
+
+class LineError(KafkaLogError):
+    """A line of the input was not written. The text names the file and the number of the line."""
+
+
+class Tally:
+    """Count records by their outcome.
+
+    Args:
+        skips: whether to report and skip a line for which the line itself is the reason that it cannot be
+            written. Otherwise it ends the work, as other errors always do.
+
+    Attributes:
+        written, failed, skipped: numbers of records.
+        partitions: topics and partitions to which records were written.
+        error: the first error that ends the work; None: there is none.
+        exit_code: that of the error.
+        is_uncommitted: whether the records belong to a transaction that is not committed.
+    """
+
+    def __init__(self, *, skips: bool) -> None:
+        self._skips = skips
+        self._guard = threading.Lock()
+        self.written = self.failed = self.skipped = 0
+        self.partitions: set[tuple[str, int]] = set()
+        self.error: LineError | None = None
+        self.exit_code = 0
+        self.is_uncommitted = False
+
+    def complete(
+        self, name: str, number: int, metadata: RecordMetadata | None, error: Exception | None
+    ) -> None:
+        """Note the outcome of the record of a line. The producer calls this, on its own thread."""
+        if metadata is not None:
+            self.written += 1
+            self.partitions.add((metadata.topic, metadata.partition))
+        elif error is not None and not isinstance(error, TransactionAbortedError):
+            self.fail(name, number, error)
+
+    def fail(self, name: str, number: int, error: Exception) -> None:
+        """Note that a line was not written. Lines are numbered from 1. Any thread may call this."""
+        line_error = LineError(f"{name}, line {number}: {error_message(error)}")
+        exit_code = DATA_ERROR
+        is_line_error = isinstance(error, _LINE_ERRORS)
+        if isinstance(error, KafkaLogError | OSError) and not is_line_error:
+            exit_code = exit_code_of(error)
+        with self._guard:
+            if is_line_error and self._skips:
+                self.skipped += 1
+                print_error(line_error)
+                return
+            self.failed += 1
+            if self.error is None:
+                self.error, self.exit_code = line_error, exit_code
+
+    def __str__(self) -> str:
+        parts = [f"{count(self.written, 'record')} written to {count(len(self.partitions), 'partition')}"]
+        if self.skipped:
+            parts.append(f"{count(self.skipped, 'line')} skipped")
+        if self.failed:
+            parts.append(f"{count(self.failed, 'line')} failed")
+        if self.is_uncommitted:
+            parts.append("not committed")
+        return ", ".join(parts)
+
+
+_LINE_ERRORS = (
+    *(MalformedLineError, LineTooLongError, RecordTooLargeError),
+    *(InvalidTopicError, UnknownTopicOrPartitionError),
+)
+"""Errors whose reason is a line. Other lines can be written nevertheless."""
+
+
+class Production:
+    """Send the records of all lines, up to an error or a signal.
+
+    If transactional.id is set, the records are one transaction. An error or a signal aborts it.
+
+    Args:
+        producer: receives the records. `run` closes it.
+        config: the settings of the producer.
+        line_format: how to read a line.
+        partition_counts: the number of partitions of each topic that exists.
+        tally: counts the records.
+        signals: end the work early.
+    """
+
+    def __init__(
+        self,
+        producer: KafkaLogProducer,
+        config: ProducerConfig,
+        line_format: Format,
+        partition_counts: Mapping[str, int],
+        tally: Tally,
+        signals: StopSignals,
+    ) -> None:
+        self._producer = producer
+        self._parse = line_format.parse
+        self._partition_counts = partition_counts
+        self._new_partitions = config.num_partitions
+        self._is_transactional = config.transactional_id is not None
+        self._max_line_bytes = config.max_request_size * _LINE_BYTES_PER_BYTE + _LINE_OVERHEAD_BYTES
+        self._tally = tally
+        self._signals = signals
+        self.last_line: tuple[str, int] | None = None
+        """The file and the number of the last line that was sent; None: there was none."""
+
+    def run(self, paths: Sequence[str]) -> None:
+        """Send the lines of files. Write what was sent, and close the producer.
+
+        Raises:
+            KeyboardInterrupt: there was a second signal. Records that were not written by then have failed.
+            KafkaLogError: a transaction cannot begin or end.
+            OSError: a file cannot be read.
+        """
+        try:
+            try:
+                if self._is_transactional:
+                    self._run_transaction(paths)
+                else:
+                    self._send_until_signal(paths)
+            finally:
+                self._producer.close()
+        except KeyboardInterrupt:
+            self._producer.close(0)
+            raise
+
+    def _run_transaction(self, paths: Sequence[str]) -> None:
+        self._tally.is_uncommitted = True
+        self._producer.init_transactions()
+        self._producer.begin_transaction()
+        try:
+            self._send_until_signal(paths)
+            self._producer.flush()
+        except Exception:
+            self._producer.abort_transaction()
+            raise
+        if self._tally.error is not None or self._signals.received:
+            self._producer.abort_transaction()
+        else:
+            self._producer.commit_transaction()
+            self._tally.is_uncommitted = False
+
+    def _send_until_signal(self, paths: Sequence[str]) -> None:
+        try:
+            self._send_files(paths)
+        except KeyboardInterrupt:
+            if len(self._signals.received) > 1:
+                raise
+
+    def _send_files(self, paths: Sequence[str]) -> None:
+        sizes = [size_bytes(path) for path in paths]
+        total = sum(size for size in sizes if size is not None)
+        with show_progress("writing", total, shown=None not in sizes) as advance:
+            for path in paths:
+                with click.open_file(path, "rb") as file:
+                    name = "stdin" if path == STDIN else path
+                    if not self._send_lines(name, cast("BinaryIO", file), advance):
+                        return
+
+    def _send_lines(self, name: str, file: BinaryIO, advance: Callable[[int], None]) -> bool:
+        """Send the lines of a file. Return False if no more lines may follow."""
+        numbers = count_from(1)
+        for lines, read_bytes in read_lines(file, self._max_line_bytes, self._read):
+            for line in lines:
+                number = next(numbers)
+                self.last_line = name, number
+                try:
+                    self._send(name, number, line)
+                except (KafkaLogError, OSError, ValueError, TypeError) as error:
+                    self._tally.fail(name, number, error)
+                if self._tally.error is not None or self._signals.received:
+                    return False
+            advance(read_bytes)
+        return True
+
+    def _read(self, file: BinaryIO, max_bytes: int) -> bytes:
+        with self._signals.interruptible():
+            return file.read1(max_bytes)  # type: ignore[attr-defined, no-any-return]
+
+    def _send(self, name: str, number: int, line: Line) -> None:
+        if isinstance(line, LineTooLongError):
+            raise line
+        record = self._parse(line)
+        if record is None:
+            return
+        if record.partition is not None:
+            self._check_partition(record.topic, record.partition)
+        self._producer.send(*record, callback=partial(self._tally.complete, name, number))
+
+    def _check_partition(self, topic: str, partition: int) -> None:
+        # The producer would create the topic first, or wait for the partition for max.block.ms.
+        partitions, hint = self._partition_counts.get(topic), ""
+        if partitions is None:
+            partitions, hint = self._new_partitions, "; set --partitions for topics that do not exist yet"
+        if partition >= partitions:
+            raise MalformedLineError(
+                f"partition: expected one below {partitions} for topic {topic}, found {partition}{hint}"
+            )
+
+
+def size_bytes(path: str) -> int | None:
+    """Return the size of a file; None: it is a pipe or a terminal."""
+    if path == STDIN:
+        return None
+    status = os.stat(path)  # noqa: PTH116
+    return status.st_size if S_ISREG(status.st_mode) else None
+
+
+def open_or_create(
+    paths: Sequence[str], topic: str | None, new_partitions: int, cluster_id: str | None, node_id: int
+) -> LogDir:
+    """Open log directories. If none of them exists, create them.
+
+    Args:
+        paths: the log directories of one broker.
+        topic: the topic to which records are written; None: it is not known.
+        new_partitions: the number of partitions of a topic that does not exist.
+        cluster_id, node_id: ids of new log directories; see LogDir.create.
+
+    Raises:
+        NotALogDirError: a path is a partition directory, or not of Kafka.
+        InvalidTopicError: the topic cannot be created.
+        ValueError: an invalid id.
+        OSError: a path cannot be read or created.
+    """
+    if topic is not None:
+        check_topic(topic, new_partitions)
+    locations = local_paths(paths, ())
+    if not any(map(_has_content, locations)):
+        return LogDir.create(paths, cluster_id=cluster_id, node_id=node_id)
+    for location in locations:
+        if find_partitions(location).is_partition:
+            raise NotALogDirError(
+                "expected a log directory to write to, found a partition directory; write to its parent",
+                path=location,
+            )
+    return LogDir(paths, allow_empty=True)
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and not (path.is_dir() and not any(path.iterdir()))

@@ -1,0 +1,213 @@
+"""Parse lines of input as records: plain text with separators, or JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from native_log.producer.record import ProducerRecord
+from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA
+
+if TYPE_CHECKING:
+    from native_log.producer.record_size import Header
+
+_MAX_LONG, _MAX_INT = 2**63 - 1, 2**31 - 1
+
+
+class MalformedLineError(ValueError):
+    """A line is not a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextLines:
+    """Lines of text, split as Kafka's console producer does (Kafka: LineMessageReader).
+
+    A line consists of headers, key and value, as far as there are separators for them. It need not be UTF-8,
+    except for the names of headers. (Kafka's producer replaces invalid UTF-8.)
+
+    Attributes:
+        topic: the topic of all records.
+        partition: the partition of all records; None: the producer chooses it.
+        headers: headers of all records, after those of the line.
+        key_separator: between key and value; None: the line has no key.
+        headers_delimiter: between the headers and the rest; None: the line has no headers.
+        headers_separator: between two headers.
+        headers_key_separator: between the name and the value of a header.
+        null_marker: a key, value, header value or list of headers with these bytes is null; None: none is.
+    """
+
+    topic: str
+    partition: int | None = None
+    headers: tuple[Header, ...] = ()
+    key_separator: bytes | None = None
+    headers_delimiter: bytes | None = None
+    headers_separator: bytes = b","
+    headers_key_separator: bytes = b":"
+    null_marker: bytes | None = None
+
+    def parse(self, line: bytes) -> ProducerRecord:
+        """Return the record of a line. Raises MalformedLineError."""
+        headers: list[Header] | None = None
+        if self.headers_delimiter is not None:
+            text, line = _split(line, self.headers_delimiter, "headers delimiter")
+            if text != self.null_marker:
+                headers = [self._header(pair) for pair in _split_like_java(text, self.headers_separator)]
+        if self.headers:
+            headers = [*(headers or ()), *self.headers]
+        key = None
+        if self.key_separator is not None:
+            key, line = _split(line, self.key_separator, "key separator")
+            if key == self.null_marker:
+                key = None
+        value = None if line == self.null_marker else line
+        return ProducerRecord(self.topic, value, key, headers, self.partition)
+
+    def _header(self, pair: bytes) -> Header:
+        name, value = _split(pair, self.headers_key_separator, "separator of header name and value")
+        if name == self.null_marker:
+            raise MalformedLineError("expected the name of a header, found the null marker")
+        try:
+            return name.decode(), None if value == self.null_marker else value
+        except UnicodeDecodeError:
+            raise MalformedLineError(f"expected a header name in UTF-8, found {name!r:.80}") from None
+
+
+def _split(text: bytes, separator: bytes, name: str) -> tuple[bytes, bytes]:
+    before, found, after = text.partition(separator)
+    if not found:
+        raise MalformedLineError(f"expected a {name} ({separator!r}), found none in {text!r:.80}")
+    return before, after
+
+
+def _split_like_java(text: bytes, separator: bytes) -> list[bytes]:
+    """Split as Java's Pattern.split, which drops empty parts at the end, unless there is no separator."""
+    parts = text.split(separator)
+    if len(parts) > 1:
+        while parts and not parts[-1]:
+            parts.pop()
+    return parts
+
+
+_SETTABLE = ("topic", "partition", "timestamp", "key", "value", "headers")
+_FIELDS = frozenset(RECORD_SCHEMA.names)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """JSON objects, one on each line, with the fields that `kafkalog cat --format json` prints.
+
+    The fields are `key`, `value`, `headers`, `topic`, `partition` and `timestamp`, all of them optional.
+    Fields that only a log determines, such as `offset`, are ignored. Unknown fields are errors. A blank line
+    is no record.
+
+    Attributes:
+        topic: overrides the topic of the line.
+        partition: overrides the partition of the line.
+        headers: headers of all records, after those of the line.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    headers: tuple[Header, ...] = ()
+
+    def parse(self, line: bytes) -> ProducerRecord | None:
+        """Return the record of a line; None: the line is blank. Raises MalformedLineError."""
+        if not line.strip():
+            return None
+        fields = _load_object(line)
+        topic, partition, timestamp, key, value, headers = map(fields.get, _SETTABLE)
+        if not fields.keys() <= _FIELDS:
+            raise _unknown_field(fields)
+        if self.topic is not None:
+            topic = self.topic
+        elif not isinstance(topic, str):
+            raise _unexpected("topic", "a string, or the option --topic", topic)
+        if self.partition is not None:
+            partition = self.partition
+        elif partition is not None and not _is_integer(partition, _MAX_INT):
+            raise _unexpected("partition", f"an integer from 0 to {_MAX_INT} or null", partition)
+        if timestamp is not None and not _is_integer(timestamp, _MAX_LONG):
+            raise _unexpected("timestamp", "epoch ms, an integer from 0 on, or null", timestamp)
+        pairs = None if headers is None else _headers(headers)
+        if self.headers:
+            pairs = [*(pairs or ()), *self.headers]
+        return ProducerRecord(topic, _data("value", value), _data("key", key), pairs, partition, timestamp)
+
+
+def _load_object(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line.decode(), object_pairs_hook=_unique)
+    except UnicodeDecodeError as error:
+        raise MalformedLineError(
+            f"expected JSON in UTF-8, found the byte 0x{line[error.start]:02x} at {error.start}"
+        ) from None
+    except RecursionError:
+        raise MalformedLineError("expected a JSON object, found one that is nested too deeply") from None
+    except MalformedLineError:
+        raise
+    except ValueError as error:
+        raise MalformedLineError(f"expected a JSON object, found {line!r:.80}: {error}") from None
+    if not isinstance(found, dict):
+        raise MalformedLineError(f"expected a JSON object, found {line!r:.80}")
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise MalformedLineError(f"expected each field once, found {twice!r} several times")
+    return found
+
+
+def _unknown_field(fields: dict[str, Any]) -> MalformedLineError:
+    if CORRUPT_RECORD in fields:
+        return MalformedLineError(
+            f"expected a record, found a damaged range of a log: {fields[CORRUPT_RECORD]!r:.200}"
+        )
+    unknown = next(name for name in fields if name not in _FIELDS)
+    return MalformedLineError(f"expected some of the fields {', '.join(_SETTABLE)}, found {unknown!r:.80}")
+
+
+def _is_integer(value: object, largest: int) -> bool:
+    return type(value) is int and 0 <= value <= largest
+
+
+def _data(field: str, value: object) -> bytes | None:
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, dict) and value.keys() == {"base64"}:
+            return base64.b64decode(value["base64"], validate=True)
+    except (ValueError, TypeError) as error:  # A lone surrogate; text that is not base64.
+        raise _unexpected(field, "text or base64", value, f": {error}") from None
+    raise _unexpected(field, 'a string, {"base64": "..."} or null', value)
+
+
+def _headers(headers: object) -> list[Header]:
+    if not isinstance(headers, list):
+        raise _unexpected("headers", 'a list of {"key", "value"} or null', headers)
+    found = []
+    for header in headers:
+        if not (isinstance(header, dict) and header.keys() <= {"key", "value"}):
+            raise _unexpected("headers", 'objects {"key", "value"}', header)
+        name = header.get("key")
+        if not isinstance(name, str):
+            raise _unexpected("headers", "a string as key", name)
+        _data("headers", name)
+        found.append((name, _data("headers", header.get("value"))))
+    return found
+
+
+def _unexpected(field: str, expected: str, found: object, reason: str = "") -> MalformedLineError:
+    return MalformedLineError(f"{field}: expected {expected}, found {_shorten(found)}{reason}")
+
+
+def _shorten(found: object) -> str:
+    text = "none" if found is None else json.dumps(found)
+    return text if len(text) <= 80 else f"{text[:77]}..."
