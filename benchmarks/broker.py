@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from benchmarks.jvm import KAFKA, JavaError, jars, java_tool
-from benchmarks.paths import HERE
+from benchmarks.jvm import KAFKA, LOGGING, JavaError, jars, java_tool
 
 CLUSTER_ID = "kafkalogAAAAAAAAAAAAAA"
 START_SECONDS = 120
@@ -126,8 +125,7 @@ class Broker:
         return process.stdout, process.stderr
 
     def _java(self, main: str, *arguments: str, options: list[str]) -> list[str]:
-        logging = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
-        return [java_tool("java"), *options, logging, "-cp", f"{jars(self._kafka)}/*", main, *arguments]
+        return [java_tool("java"), LOGGING, *options, "-cp", f"{jars(self._kafka)}/*", main, *arguments]
 
     def __enter__(self) -> "Broker":
         self.start()

@@ -105,7 +105,7 @@ def _run_stage(
             lambda: spark.measure_memory(corpus, [topic.name for topic in MEMORY], conf),
         ],
         "write": [
-            lambda: write.measure(corpus, runs, conf),
+            lambda: write.measure(corpus, scale, runs, conf),
             lambda: housekeeping.measure_commits(scale, min(runs, 3)),
         ],
         "clean": [

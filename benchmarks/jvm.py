@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from benchmarks.paths import HERE, cache
 KAFKA = HERE / "maven" / "kafka.xml"
 OLDER_KAFKA = HERE / "maven" / "kafka-3.9.xml"
 SPARK_KAFKA_SOURCE = HERE / "maven" / "spark.xml"
+# Logs go to standard error: standard output has the results of a program.
+LOGGING = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
 # With its version, because the default depends on the version of Maven.
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
@@ -90,9 +93,11 @@ class Jvm:
     """A Java program that reads commands from its standard input and answers each with one line."""
 
     def __init__(self, class_path: str, main: str, *arguments: str, options: Sequence[str] = ()) -> None:
-        command = [java_tool("java"), *options, "-cp", class_path, main, *arguments]
+        command = [java_tool("java"), LOGGING, *options, "-cp", class_path, main, *arguments]
+        # A file, because a full pipe would stop the program.
+        self._stderr = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, text=True
         )
 
     def ask(self, line: str) -> str:
@@ -104,12 +109,13 @@ class Jvm:
         except BrokenPipeError:
             answer = ""
         if not answer:
-            assert self._process.stderr is not None
-            raise JavaError(f"{line}: {_tail(self._process.stderr.read())}")
+            self._stderr.seek(0)
+            raise JavaError(f"{line}: {_tail(self._stderr.read())}")
         return answer.rstrip("\n")
 
     def close(self) -> None:
         self._process.communicate()
+        self._stderr.close()
 
     def __enter__(self) -> "Jvm":
         return self

@@ -38,11 +38,11 @@ class Input:
 INPUTS = (Input("small100-none", 1_000_000), Input("kb1-none", 200_000))
 
 
-def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
+def measure(corpus: Corpus, scale: float, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
     for source in INPUTS:
         yield from _measure_encode(corpus, source, runs)
         yield from _measure_append(corpus, source, runs)
-    yield from _measure_sinks(runs, conf)
+    yield from _measure_sinks(round(SINK_ROWS * scale), runs, conf)
 
 
 def _measure_encode(corpus: Corpus, source: Input, runs: int) -> Iterator[Measurement]:
@@ -82,7 +82,7 @@ def _measure_append(corpus: Corpus, source: Input, runs: int) -> Iterator[Measur
         )
 
 
-def _measure_sinks(runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
+def _measure_sinks(rows: int, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
     folder = scratch() / "sinks"
     shutil.rmtree(folder, ignore_errors=True)
     settings = {
@@ -99,7 +99,7 @@ def _measure_sinks(runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
                 "do": "sinks",
                 "cores": cores,
                 "runs": runs,
-                "rows": SINK_ROWS,
+                "rows": rows,
                 "bootstrap": broker.bootstrap,
                 "jars": connector(),
                 "folder": str(folder / "kafkalog"),

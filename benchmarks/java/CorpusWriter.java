@@ -7,6 +7,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Scanner;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -14,6 +16,7 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -27,6 +30,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  */
 public final class CorpusWriter {
     private static final long FIRST_TIMESTAMP_MS = 1_767_225_600_000L; // 2026-01-01T00:00:00Z
+    private static final long LEADERS_NANOS = TimeUnit.SECONDS.toNanos(60);
     private static final byte[] LETTERS =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".getBytes();
     private static final String[] STATES = {"created", "paid", "shipped", "delivered", "returned", "cancelled"};
@@ -52,11 +56,7 @@ public final class CorpusWriter {
                 admin.deleteTopics(List.of(topic)).all().get();
             }
             admin.createTopics(List.of(newTopic)).all().get();
-            // The broker answers when each partition has a leader. Without a leader it can reject a first batch and
-            // then accept the second, which is in flight already: retries of the first would be out of sequence.
-            Map<TopicPartition, OffsetSpec> all = new HashMap<>();
-            for (int i = 0; i < partitions; i++) all.put(new TopicPartition(topic, i), OffsetSpec.latest());
-            admin.listOffsets(all).all().get();
+            waitForLeaders(admin, topic, partitions);
         }
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
@@ -79,6 +79,27 @@ public final class CorpusWriter {
             }
         }
         if (failure.get() != null) throw failure.get();
+    }
+
+    /**
+     * Waits until each partition has a leader. Without a leader, the broker can reject a first batch and then accept the
+     * second, which is in flight already: retries of the first would be out of sequence.
+     */
+    private static void waitForLeaders(Admin admin, String topic, int partitions) throws Exception {
+        Map<TopicPartition, OffsetSpec> all = new HashMap<>();
+        for (int i = 0; i < partitions; i++) all.put(new TopicPartition(topic, i), OffsetSpec.latest());
+        long deadline = System.nanoTime() + LEADERS_NANOS;
+        while (true) {
+            try {
+                admin.listOffsets(all).all().get(); // the broker answers when each partition has a leader
+                return;
+            } catch (ExecutionException error) {
+                // The controller has created the topic, but the broker has not read that yet.
+                boolean isNew = error.getCause() instanceof UnknownTopicOrPartitionException;
+                if (!isNew || System.nanoTime() > deadline) throw error;
+                Thread.sleep(20);
+            }
+        }
     }
 
     private static List<byte[]> read(Path file) throws Exception {

@@ -43,7 +43,7 @@ class KafkaLoader:
 
     def __init__(self, directory: Path) -> None:
         """Compile the loader into `directory` and start it."""
-        options = [*OPTIONS, "-Xmx512m", "-Dlog4j2.level=OFF"]
+        options = [*OPTIONS, "-Xmx512m", "-Dlog.level=off"]
         self._jvm = Jvm(compile_java([SOURCE], directory), "LogLoader", options=options)
 
     def load(self, log_dir: Path, index_interval_bytes: int) -> LoadedLog:
