@@ -7,6 +7,7 @@ STAMP := $(VENV)/.installed
 KERNEL := kernel
 KERNEL_SOURCES := $(shell find $(KERNEL) \( -name target -o -name tests -o -name benches -o -path $(KERNEL)/fuzz \) -prune -o -type f -print)
 CARGO_MANIFEST := $(KERNEL)/Cargo.toml
+FUZZ_ROUNDS ?= 5000
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := $(basename $(notdir $(wildcard $(KERNEL)/fuzz/fuzz_targets/*.rs)))
 
@@ -37,8 +38,8 @@ lint: install ## ruff, mypy, rustfmt, clippy, cargo test
 	$(BIN)/mypy
 	cargo fmt --manifest-path $(CARGO_MANIFEST) --all --check
 	cargo fmt --manifest-path $(KERNEL)/fuzz/Cargo.toml --check
-	cargo clippy --manifest-path $(CARGO_MANIFEST) --locked --workspace --all-targets -- -D warnings
-	KERNEL_FUZZ_ROUNDS=20000 cargo test --manifest-path $(CARGO_MANIFEST) --locked --profile checked
+	cargo clippy --manifest-path $(CARGO_MANIFEST) --locked --profile checked --workspace --all-targets -- -D warnings
+	KERNEL_FUZZ_ROUNDS=$(FUZZ_ROUNDS) cargo test --manifest-path $(CARGO_MANIFEST) --locked --profile checked
 
 format: install ## format the Python and Rust sources
 	$(BIN)/ruff check --fix .

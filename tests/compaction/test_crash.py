@@ -92,32 +92,50 @@ def test_a_kill_at_any_change_leaves_a_readable_log_and_the_next_run_finishes(
 
 @pytest.mark.parametrize("name", ROUNDS)
 def test_a_damaged_batch_fails_only_its_partition(name: str, tmp_path: Path) -> None:
+    """Partition 0 is undamaged; each of the others has one damaged byte."""
     case = ROUNDS[name]
     data = case.copy(tmp_path / "data")
-    shutil.copytree(data / f"{case.topic}-0", data / f"{case.topic}-1", copy_function=shutil.copy2)
-    checkpoint = data / CLEANER_OFFSET_CHECKPOINT
-    offsets = read_offset_checkpoint(checkpoint)
-    both = {(case.topic, partition): offset for offset in offsets.values() for partition in (0, 1)}
-    write_offset_checkpoint(checkpoint, both)
-    logs = sorted(path for path in (data / f"{case.topic}-0").glob("*.log") if path.stat().st_size)
+    whole = data / f"{case.topic}-0"
+    logs = sorted(path for path in whole.glob("*.log") if path.stat().st_size)
     closed = logs[:-1]  # the active segment is never compacted
-    for log in {closed[0], closed[len(closed) // 2], closed[-1]}:
-        whole = log.read_bytes()
-        for position in _positions_to_damage(whole):
-            content = bytearray(whole)
-            content[position] ^= 0x10
-            log.write_bytes(content)
-            damaged = files(data / f"{case.topic}-0")
-            other = tmp_path / "other"
-            shutil.copytree(data, other, copy_function=shutil.copy2)
+    places = [
+        (log.name, position)
+        for log in sorted({closed[0], closed[len(closed) // 2], closed[-1]})
+        for position in _positions_to_damage(log.read_bytes())
+    ]
+    for partition, (file, position) in enumerate(places, 1):
+        copy = data / f"{case.topic}-{partition}"
+        shutil.copytree(whole, copy, copy_function=shutil.copy2)
+        content = bytearray((copy / file).read_bytes())
+        content[position] ^= 0x10
+        (copy / file).write_bytes(content)
+    checkpoint = data / CLEANER_OFFSET_CHECKPOINT
+    offsets = read_offset_checkpoint(checkpoint).values()
+    write_offset_checkpoint(
+        checkpoint,
+        {(case.topic, partition): offset for offset in offsets for partition in range(len(places) + 1)},
+    )
+    before = files(data)
 
-            result = native_log.compact(other, case.topic, config=case.config, now_ms=case.now_ms).to_pylist()
+    rows = native_log.compact(data, case.topic, config=case.config, now_ms=case.now_ms).to_pylist()
 
-            assert [row["status"] for row in result] == ["failed", "cleaned"], (log, position)
-            assert f"{log.name}, position" in result[0]["reason"]
-            assert files(other / f"{case.topic}-0") == damaged
-            shutil.rmtree(other)
-            log.write_bytes(whole)
+    by_partition = {row["partition"]: row for row in rows}
+    assert by_partition[0]["status"] == "cleaned"
+    after = files(data)
+    for partition, (file, position) in enumerate(places, 1):
+        row = by_partition[partition]
+        assert row["status"] == "failed", (file, position)
+        assert f"{case.topic}-{partition}/{file}, position" in row["reason"], (file, position)
+    assert _of_others(after, case.topic) == _of_others(before, case.topic)
+
+
+def _of_others(contents: dict[str, bytes], topic: str) -> dict[str, bytes]:
+    """Return the files of all partitions but partition 0."""
+    return {
+        name: content
+        for name, content in contents.items()
+        if name.startswith(f"{topic}-") and not name.startswith(f"{topic}-0/")
+    }
 
 
 def _positions_to_damage(log: bytes) -> list[int]:

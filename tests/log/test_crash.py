@@ -89,7 +89,7 @@ def test_an_append_is_complete_or_absent(tmp_path: Path, before: int) -> None:
 
     def work(done: Callable[[], None]) -> None:
         with LogDir(logs).partition("t", 0, config=CONFIG) as log:
-            for turn in range(before, before + 4):
+            for turn in range(before, before + 5):
                 log.append(numbers(APPENDED * turn))
                 done()
 
