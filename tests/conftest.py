@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from native_log.records import IMPLEMENTATION
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data"
 GOLDEN = DATA / "golden"
 
-# A busy machine is no reason to fail.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+settings.register_profile(
+    "kafkalog",
+    max_examples=examples(50),
+    deadline=None,  # a busy machine is no reason to fail
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("kafkalog")
 
 
 def pytest_report_header() -> str:

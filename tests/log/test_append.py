@@ -32,6 +32,7 @@ from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.logdir import LogDir
+from tests.effort import examples
 from tests.records.build import T0, Rec, marker, v2
 
 from .support import batch, offsets, write_log
@@ -159,7 +160,7 @@ def test_appended_records_are_read_at_once_and_after_close(logs: Path) -> None:
     log.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(
     counts=st.lists(st.integers(0, 40), min_size=1, max_size=6),
     cuts=st.sets(st.integers(0, 5)),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from native_log.errors import CorruptRecordError
 from native_log.log import PartitionLog
 from native_log.segment.files import file_name
+from tests.effort import examples
 from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
 
 from .support import PARTITIONS, GoldenPartition, open_golden, write_log
@@ -47,7 +48,7 @@ batches = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     steps=st.lists(batches, max_size=12),
     roll_every=st.integers(1, 5),
@@ -93,7 +94,7 @@ def test_golden(partition: GoldenPartition) -> None:
         every = rows(part.read(asked, mode="dropMalformed"))
         # Rounds are ranges of offsets. If offsets are not in order, each round may keep an extra record.
         in_order = all(one["offset"] < two["offset"] for one, two in pairwise(every))
-        map_bytes = 300 if in_order else 1 << 20
+        map_bytes = max(300, 4 * len(every)) if in_order else 1 << 20
         assert rows(part.latest(asked, mode="dropMalformed", map_bytes=map_bytes)) == newest(every)
 
 

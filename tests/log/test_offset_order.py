@@ -18,6 +18,7 @@ from native_log.log.verification import verify_log
 from native_log.records import scan
 from native_log.segment.entries import OFFSET_ENTRY
 from native_log.segment.files import file_name
+from tests.effort import examples
 from tests.records.build import message, wrapper
 
 from .support import batch, offsets, write_log
@@ -247,7 +248,7 @@ def shuffled(draw: st.DrawFn) -> dict[int, list[bytes]]:
     return segments
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_any_split_gives_the_same_rows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = write_log(tmp_path_factory.mktemp("shuffled") / "t-0", data.draw(shuffled()))

@@ -14,6 +14,7 @@ from native_log.config import LogConfig
 from native_log.log import PartitionLog
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.verification import verify_log
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,7 @@ def run_recovery(path: Path) -> None:
     assert again.log_end_offset == first.log_end_offset
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_records_before_the_damage_are_kept(
     written: Written, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -107,7 +108,7 @@ def rows_kept(written: Written, segment: str, before: bytes, after: bytes) -> in
     return ROWS if len(after) == len(before) else min(following, default=ROWS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_no_row_is_lost_with_the_files_beside_the_log(
     written: Written, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

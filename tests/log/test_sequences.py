@@ -13,6 +13,7 @@ from native_log.errors import InvalidProducerEpochError, InvalidRecordError, Out
 from native_log.log import PartitionLog
 from native_log.log.producers.producer_state import ProducerStateEntry, snapshot_bytes
 from native_log.log.writing.sequences import MAX_SEQUENCE, check_next
+from tests.effort import examples
 from tests.records.build import T0, marker
 
 from .support import batch, offsets
@@ -125,7 +126,7 @@ def test_producers_expire_a_day_after_their_last_record(log: PartitionLog) -> No
         assert log.append_batches(send(50), now_ms=T0 + day) == 6
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     sends=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2), st.booleans()), max_size=25),
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from native_log.errors import OffsetOutOfRangeError
 from native_log.log import PartitionLog
+from tests.effort import examples
 
 from .support import PARTITIONS, batch, golden, offsets, open_golden, write_log
 
@@ -76,7 +77,7 @@ def check_parts(whole: LogRange, parts: list[LogRange], expected: list[tuple[Any
     assert [row for part in parts for row in rows(part)] == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(st.sampled_from(FIXTURES), st.sampled_from(LEVELS), st.integers(1, 12_000))
 def test_split_by_bytes(fixture: str, isolation_level: str, max_bytes: int) -> None:
     whole = open_log(fixture).range(isolation_level=isolation_level)
@@ -85,7 +86,7 @@ def test_split_by_bytes(fixture: str, isolation_level: str, max_bytes: int) -> N
     check_parts(whole, parts, all_rows(fixture, isolation_level))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(st.data())
 def test_split_at_offsets_and_again(data: st.DataObject) -> None:
     fixture, isolation_level = data.draw(st.sampled_from(FIXTURES)), data.draw(st.sampled_from(LEVELS))
@@ -106,7 +107,7 @@ def test_split_at_offsets_and_again(data: st.DataObject) -> None:
     check_parts(whole, [small for part in whole.split(again) for small in part.split_at(others)], expected)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(st.data())
 def test_ranges(data: st.DataObject) -> None:
     fixture, isolation_level = data.draw(st.sampled_from(FIXTURES)), data.draw(st.sampled_from(LEVELS))

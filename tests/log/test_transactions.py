@@ -16,6 +16,7 @@ from native_log.log.producers.producer_state import ProducerStateEntry, parse_sn
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading import reader
 from native_log.segment.files import file_name
+from tests.effort import examples
 from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, marker, v2
 
 from .support import PARTITIONS, batch, golden, offsets, open_golden, write_log
@@ -87,7 +88,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75), deadline=None)
 @given(steps, st.integers(1, 8), st.data())
 def test_any_part_of_any_log(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step], roll_every: int, data: st.DataObject

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
+
 from .build import Rec, v2
 from .conftest import KERNEL, needs_kernel
 from .logs import logs, mutations
@@ -97,7 +99,7 @@ def test_ranges_and_damage_in_any_chunk() -> None:
             assert_same(KERNEL, bytes(damaged), check_crcs=False, max_batch_bytes=100_000)
 
 
-@settings(quick, max_examples=100)
+@settings(quick, max_examples=examples(50))
 @given(
     data=st.one_of(logs(4).map(joined), logs(4).map(joined).flatmap(mutations)),
     rows=st.one_of(st.none(), st.integers(1, 5)),

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from native_log.records import OffsetOrder
+from tests.effort import examples
 
 from .build import Rec, message, v2, wrapper
 from .conftest import KERNEL, REFERENCE, needs_kernel
@@ -206,7 +207,7 @@ def shuffled_logs(draw: st.DrawFn) -> bytes:
 
 
 @needs_kernel
-@settings(quick, max_examples=200)
+@settings(quick, max_examples=examples(100))
 @given(
     st.one_of(shuffled_logs(), logs(4).map(joined).flatmap(mutations)),
     st.integers(-3, 30),

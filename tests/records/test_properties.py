@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from native_log.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
+from tests.effort import examples
 
 from .build import T0, Rec, v2
 from .conftest import KERNEL, REFERENCE, needs_kernel
@@ -18,7 +19,7 @@ from .logs import PRODUCERS, Batch, logs, mutations
 from .rows import ALL, offsets, rows
 
 quick = settings(
-    max_examples=100,
+    max_examples=examples(50),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -121,7 +122,7 @@ def test_decode_is_the_same(log: list[Batch], names: list[str], how: dict[str, A
 
 
 @needs_kernel
-@settings(quick, max_examples=300)
+@settings(quick, max_examples=examples(150))
 @given(data=logs(3).map(joined).flatmap(mutations), names=columns, how=selections)
 @example(data=v2([Rec()], attributes=0x20, crc=1), names=["offset"], how={})
 @example(data=v2([Rec()], record_count=0, crc=1), names=["offset"], how={"start_offset": 0})
@@ -131,7 +132,7 @@ def test_decode_of_damaged_bytes_is_the_same(data: bytes, names: list[str], how:
 
 
 @needs_kernel
-@settings(quick, max_examples=300)
+@settings(quick, max_examples=examples(150))
 @given(data=logs(3).map(joined).flatmap(mutations), names=columns, how=selections)
 def test_decode_of_damaged_records_is_the_same(data: bytes, names: list[str], how: dict[str, Any]) -> None:
     """Without CRC checks, so that the records themselves are read."""
@@ -139,7 +140,7 @@ def test_decode_of_damaged_records_is_the_same(data: bytes, names: list[str], ho
 
 
 @needs_kernel
-@settings(quick, max_examples=200)
+@settings(quick, max_examples=examples(100))
 @given(data=st.one_of(logs(4).map(joined), logs(4).map(joined).flatmap(mutations)), check=st.booleans())
 def test_scan_is_the_same(data: bytes, check: bool) -> None:
     assert_same_scan(data, check_crcs=check, base_position=11)
@@ -147,7 +148,7 @@ def test_scan_is_the_same(data: bytes, check: bool) -> None:
 
 
 @needs_kernel
-@settings(quick, max_examples=200)
+@settings(quick, max_examples=examples(100))
 @given(
     before=st.one_of(st.binary(max_size=50), logs(1).map(joined).flatmap(mutations)),
     log=logs(2).map(joined),

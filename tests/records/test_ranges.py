@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
+
 from .build import COMMIT, CONTROL, TRANSACTIONAL, Rec, marker, message, v2, wrapper
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .rows import offsets
@@ -229,7 +231,7 @@ def test_find_batch_within_zeros_and_batches(impl) -> None:
 
 
 @needs_kernel
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(30), deadline=None, derandomize=True)
 @given(
     st.lists(
         st.tuples(

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
+
 from .build import COMMIT, Rec, marker, message, v2, wrapper
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .logs import logs, mutations
@@ -86,7 +88,7 @@ def test_a_file_that_ends_before_its_end(impl) -> None:
 
 
 @needs_kernel
-@settings(quick, max_examples=100)
+@settings(quick, max_examples=examples(50))
 @given(
     data=st.one_of(logs(4).map(joined), logs(4).map(joined).flatmap(mutations)),
     most=st.integers(0, 5),

@@ -28,6 +28,7 @@ from kafkalog_spark.errors import OptionError
 from kafkalog_spark.read.tasks import SMALL_BYTES, merge_small_batches
 from kafkalog_spark.schema import KAFKA_COLUMNS, RECORDS
 from native_log.errors import CorruptRecordError, KafkaLogError
+from tests.effort import examples
 
 from .parity import DATA
 
@@ -115,7 +116,7 @@ def test_rows_are_those_of_a_consumer(spark: SparkSession, fixture: str, isolati
 limit = st.none() | st.integers(10, 300)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(
     limit,
     limit,
