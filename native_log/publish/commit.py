@@ -73,20 +73,22 @@ def commit(
             by_partition.setdefault((file.topic, file.partition), []).append(file)
         return _publish(job, session, by_partition, topics, config, new_topic_partitions, stream, now_ms)
     finally:
+        # In this order: other jobs wait for the lock only while there is a job that may hold it.
         try:
-            job.end()
-        finally:
             session.leave()
+        finally:
+            job.end()
 
 
 def _enter_session(log_dir: Path, job: WriteJob) -> WriteSession:
     """Take the log directory's lock. Wait for other jobs, which hold it only while they commit."""
     deadline = time.monotonic() + _LOCK_WAIT_SECONDS
     while True:
+        may_wait = has_other_jobs(log_dir, job.id)  # a job that holds the lock now may have ended afterwards
         try:
             return WriteSession.enter(log_dir)
         except LogDirInUseError:
-            if time.monotonic() > deadline or not has_other_jobs(log_dir, job.id):
+            if time.monotonic() > deadline or not may_wait:
                 raise
         time.sleep(0.05)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log import LogDir
+from native_log.checkpoints import lock
 from native_log.checkpoints.lock import LogDirLock
 from native_log.errors import KafkaLogError, LogDirInUseError, LogNeedsRecoveryError, TopicExistsError
 from native_log.log.verification import verify_log
@@ -206,3 +207,17 @@ def test_a_commit_waits_for_the_end_of_another_one(data: Path) -> None:
     process.join()
     other.end()
     assert values(data) == expected((0, 200))
+
+
+def test_a_commit_releases_the_lock_before_its_job_ends(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise another commit finds a lock without a job, as if a broker held it."""
+    job, staged = staged_job(data, 100, 200)
+    end, locks = WriteJob.end, []
+
+    def record_lock(ended: WriteJob) -> None:
+        locks.append(os.path.realpath(data) in lock._held)
+        end(ended)
+
+    monkeypatch.setattr(WriteJob, "end", record_lock)
+    publishing.commit(job, staged, {}, 2)
+    assert locks == [False]
