@@ -16,6 +16,7 @@ import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
@@ -67,6 +68,7 @@ public final class Client {
             case "create" -> create(request);
             case "alter" -> alter(request);
             case "configs" -> configs(request);
+            case "create_partitions" -> createPartitions(request);
             case "delete" -> delete(request);
             case "send" -> send(request);
             case "consume" -> consume(request);
@@ -121,6 +123,12 @@ public final class Client {
         return settings;
     }
 
+    private JsonNode createPartitions(JsonNode request) throws Exception {
+        NewPartitions partitions = NewPartitions.increaseTo(request.get("partitions").asInt());
+        admin.createPartitions(Map.of(request.get("topic").asText(), partitions)).all().get();
+        return JSON.createObjectNode();
+    }
+
     private JsonNode delete(JsonNode request) throws Exception {
         admin.deleteTopics(List.of(request.get("topic").asText())).all().get();
         return JSON.createObjectNode();
@@ -136,6 +144,7 @@ public final class Client {
         boolean transactional = settings.containsKey("transactional.id");
         String padding = "x".repeat(request.get("value_bytes").asInt());
         String topic = request.get("topic").asText();
+        int partition = request.get("partition").asInt();
         long first = request.get("first").asLong();
         long keys = request.get("keys").asLong();
         boolean plain = request.get("plain").asBoolean();
@@ -147,7 +156,7 @@ public final class Client {
             for (long i = first; i < first + request.get("count").asLong(); i++) {
                 byte[] key = !plain && i % 10 == 0 ? null : utf8("k" + i % keys);
                 byte[] value = !plain && i % 7 == 0 ? null : utf8(i + ":" + padding);
-                ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, 0, i, key, value);
+                ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, partition, i, key, value);
                 if (!plain && i % 3 == 0) {
                     record.headers().add("n", utf8(Long.toString(i))).add("n", null).add("ünï", new byte[0]);
                 }

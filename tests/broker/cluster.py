@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from benchmarks.jvm import KAFKA, JavaError, Jvm
 from .class_sharing import OPTIONS, broker_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -89,6 +90,10 @@ class Cluster:
         settings: dict[str, str] = self._ask("configs", topic=topic)
         return settings
 
+    def create_partitions(self, topic: str, partitions: int) -> None:
+        """Increase the number of partitions, as kafka-topics --alter."""
+        self._ask("create_partitions", topic=topic, partitions=partitions)
+
     def delete(self, topic: str) -> None:
         self._ask("delete", topic=topic)
 
@@ -97,6 +102,7 @@ class Cluster:
         topic: str,
         count: int,
         *,
+        partition: int = 0,
         first: int = 0,
         keys: int = 1000,
         value_bytes: int = 20,
@@ -111,6 +117,7 @@ class Cluster:
         self._ask(
             "send",
             topic=topic,
+            partition=partition,
             count=count,
             first=first,
             keys=keys,
@@ -217,6 +224,28 @@ def eventually(get: Any, is_expected: Any, seconds: float = 20) -> Any:
         assert time.monotonic() < deadline, f"still {value!r} after {seconds} s"
         time.sleep(0.05)
     return value
+
+
+def run_during(work: Callable[[], Any], step: Callable[[], Any]) -> None:
+    """Call `step` repeatedly while `work` runs in a thread, and once after it. Raise the errors of both."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    worker = threading.Thread(target=run)
+    worker.start()
+    try:
+        while worker.is_alive():
+            step()
+        step()
+    finally:
+        worker.join()
+    if failures:
+        raise failures[0]
 
 
 def rows(batches: Iterator[pa.RecordBatch]) -> list[Row]:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
-from .cluster import ROW_COLUMNS, Cluster, eventually, rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from .cluster import ROW_COLUMNS, Cluster, eventually, rows, run_during
 
 pytestmark = pytest.mark.broker
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -45,7 +39,7 @@ def test_a_log_that_grows_and_rolls_is_read_up_to_its_high_watermark(cluster: Cl
         counts.append(len(records))
 
     total = 60_000
-    _read_during(lambda: cluster.send(topic, total, value_bytes=100, batch_size=4000), read)
+    run_during(lambda: cluster.send(topic, total, value_bytes=100, batch_size=4000), read)
     assert counts == sorted(counts)
     assert len(set(counts)) > 2, "the log never grew while it was read"
     consumed = cluster.consume(topic)
@@ -83,7 +77,7 @@ def test_a_log_that_is_compacted_under_the_reader_keeps_every_latest_value(clust
         cluster.send(topic, total, keys=keys, plain=True, value_bytes=100, batch_size=4000)
         eventually(lambda: len(cluster.consume(topic).rows), lambda count: count < total // 2)
 
-    _read_during(work, read)
+    run_during(work, read)
     # The active segment is never compacted, so at some point the log no longer changes.
     final = eventually(
         lambda: (
@@ -119,7 +113,7 @@ def test_records_deleted_under_the_reader_are_missing_at_the_start_only_or_repor
         assert offsets == list(range(total - len(offsets), total))
         complete_reads += 1
 
-    _read_during(delete, read)
+    run_during(delete, read)
     assert complete_reads
     consumed = cluster.consume(topic)
     log = cluster.log(topic)
@@ -133,25 +127,3 @@ def test_offsets_by_time_equal_those_of_a_broker(cluster: Cluster) -> None:
     log = cluster.log_up_to(topic, 20_000)
     for timestamp in [0, 1, 4321, 10_000, 19_999, 20_000, 10**12]:
         assert log.offset_for_timestamp(timestamp) == cluster.offset_for_timestamp(topic, timestamp)
-
-
-def _read_during(work: Callable[[], Any], read: Callable[[], Any]) -> None:
-    """Call `read` repeatedly while `work` runs, and once after it. Raise the errors of both."""
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            failures.append(error)
-
-    worker = threading.Thread(target=run)
-    worker.start()
-    try:
-        while worker.is_alive():
-            read()
-        read()
-    finally:
-        worker.join()
-    if failures:
-        raise failures[0]
