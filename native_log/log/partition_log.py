@@ -434,7 +434,7 @@ class PartitionLog(LocalLog):
         *,
         leader_epoch: int | None = None,
         now_ms: int | None = None,
-    ) -> int:
+    ) -> tuple[int, list[int]]:
         """Append one batch from each builder. If an error is raised, none of them are appended.
 
         Args:
@@ -444,16 +444,21 @@ class PartitionLog(LocalLog):
             leader_epoch, now_ms: see `append`.
 
         Returns:
-            The offset of the first record. The offsets of the others follow without gaps.
+            The offset of the first record, and the size of each batch in bytes. The offsets of the other
+            records follow without gaps.
 
         Raises the errors of `append`.
         """
         from native_log.log.writing.built_batches import encode_built
 
-        def prepare(context: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:
-            return context.log_end_offset, iter([encode_built(builders, encoder, context)])
+        sizes: list[int] = []
 
-        return self._write(prepare, leader_epoch, now_ms)
+        def prepare(context: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:
+            data, batches = encode_built(builders, encoder, context)
+            sizes.extend(batches.column("sizeInBytes").to_pylist())
+            return context.log_end_offset, iter([(data, batches)])
+
+        return self._write(prepare, leader_epoch, now_ms), sizes
 
     def flush(self) -> None:
         """Flush all appended records to disk."""

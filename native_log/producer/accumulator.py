@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, ProducerClosedError
@@ -15,7 +15,7 @@ from native_log.producer.block import RecordBlock
 from native_log.producer.buffer_pool import BufferPool
 from native_log.producer.compression_ratio import CompressionRatios
 from native_log.producer.partitioners import BuiltInPartitioner
-from native_log.producer.record_size import max_size
+from native_log.producer.record_size import BATCH_OVERHEAD, max_size
 from native_log.records import BatchBuilder
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class TopicQueues:
         queues: the batches of each partition, the oldest first.
         nodes: the log directory of each partition.
         default_partition: for records without one; UNKNOWN_PARTITION: the partitioner chooses it.
+        used: the partitions that have had batches.
         last_used_ms: when the last batch was created.
     """
 
@@ -53,6 +54,7 @@ class TopicQueues:
     targets: list[TopicPartition]
     nodes: list[str]
     default_partition: int = UNKNOWN_PARTITION
+    used: set[int] = field(default_factory=set)
     last_used_ms: int = 0
 
 
@@ -243,6 +245,7 @@ class RecordAccumulator:
                 batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
                 future = batch.append(value, key, headers, timestamp_ms, callback)
                 queue.append(batch)
+                topic.used.add(chosen)
                 topic.last_used_ms = now_ms
                 self.incomplete[batch] = None
                 if partition < 0:
@@ -265,6 +268,7 @@ class RecordAccumulator:
                 self._close_batch(queue[-1])
             batch = ProducerBatch(topic.targets[partition], block, now_ms, block.estimated_bytes)
             queue.append(batch)
+            topic.used.add(partition)
             topic.last_used_ms = now_ms
             self.incomplete[batch] = None
             return batch
@@ -329,8 +333,10 @@ class RecordAccumulator:
                         nodes.add(node)
                     else:
                         next_check_ms = min(next_check_ms, max(wait_ms - waited_ms, 0))
+                # As in Kafka, each partition gets a batch before the load counts.
                 if self._is_adaptive and len(topic.queues) > 1:
-                    topic.partitioner.update_load(sizes, available)
+                    has_load = len(topic.used) == len(topic.queues)
+                    topic.partitioner.update_load(sizes if has_load else None, available)
         return Readiness(nodes, next_check_ms)
 
     def drain(self, nodes: Iterable[str], max_bytes: int, now_ms: int) -> dict[str, list[ProducerBatch]]:
@@ -402,6 +408,18 @@ class RecordAccumulator:
                     if queue:
                         next_expiry_ms = min(next_expiry_ms, queue[0].created_ms + self._delivery_timeout_ms)
         return batches, next_expiry_ms
+
+    def observe_size(self, batch: ProducerBatch, size_bytes: int) -> None:
+        """Update the estimated compression ratio of a topic after a batch was written.
+
+        Args:
+            batch: the batch.
+            size_bytes: its size as written; 0: unknown.
+        """
+        if self._is_compressed and size_bytes:
+            observed = (size_bytes - BATCH_OVERHEAD) / max(1, batch.builder.plain_bytes)
+            with self.lock:
+                self.ratios.observe(batch.target.topic, observed)
 
     def requeue(self, batch: ProducerBatch, now_ms: int, *, is_attempt: bool = True) -> None:
         """Put a batch back, before the batches with higher sequences.

@@ -76,6 +76,7 @@ class BatchResponse:
         batch: the batch as sent.
         base_offset: the offset of its first record; -1: it was not written.
         log_append_time_ms: the timestamp of its records; -1: they keep their own.
+        size_bytes: the size of the batch as written; 0: unknown.
         error: why it was not written.
         is_attempted: False if a batch of the same partition failed, which this one must not overtake.
     """
@@ -83,6 +84,7 @@ class BatchResponse:
     batch: BatchToAppend
     base_offset: int = NO_OFFSET
     log_append_time_ms: int = NO_TIMESTAMP
+    size_bytes: int = 0
     error: Exception | None = None
     is_attempted: bool = True
 
@@ -287,10 +289,11 @@ class LogDirClient:
         """Append all batches or none."""
         now_ms = self._clock.now_ms()
         encoder = self._encoder(log, run[0])
+        sizes: list[int] = []
         builders = [each.batch.builder for each in run if not isinstance(each.batch.builder, RecordBlock)]
         try:
             if builders:
-                offset = log.append_built(builders, encoder, now_ms=now_ms)
+                offset, sizes = log.append_built(builders, encoder, now_ms=now_ms)
             else:
                 blocks = [
                     each.batch.builder.records for each in run if isinstance(each.batch.builder, RecordBlock)
@@ -299,9 +302,11 @@ class LogDirClient:
         except _FAILURES as error:
             return [BatchResponse(each, error=error) for each in run]
         is_append_time = log.config.message_timestamp_type == LOG_APPEND_TIME
+        append_time_ms = now_ms if is_append_time else NO_TIMESTAMP
         responses = []
-        for each in run:
-            responses.append(BatchResponse(each, offset, now_ms if is_append_time else NO_TIMESTAMP))
+        for index, each in enumerate(run):
+            size_bytes = sizes[index] if sizes else 0
+            responses.append(BatchResponse(each, offset, append_time_ms, size_bytes))
             offset += each.batch.record_count
         return responses
 

@@ -16,6 +16,7 @@ from native_log.errors import (
 from native_log.producer.accumulator import NO_DEADLINE
 from native_log.producer.client import BatchToAppend, ProduceRequest
 from native_log.producer.futures import NO_OFFSET
+from native_log.producer.record_size import BATCH_OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -209,7 +210,6 @@ class Sender:
             if self._is_order_guaranteed:
                 self._accumulator.mute(batch.target)
             records += batch.record_count
-            self._metrics.batch_size.record(batch.estimated_bytes)
             self._metrics.queue_time.record(now_ms - batch.created_ms)
         self._metrics.records_per_request.record(records)
         self._client.send(ProduceRequest(node, [BatchToAppend.of(batch) for batch in batches], now_ms))
@@ -261,8 +261,14 @@ class Sender:
     def _complete(self, response: BatchResponse) -> None:
         batch = response.batch.batch
         self._sequences.remove(batch)
+        self._accumulator.observe_size(batch, response.size_bytes)
         offset = NO_OFFSET if self._acks == "0" else response.base_offset
         self._metrics.records_sent += batch.record_count
+        if response.size_bytes:
+            self._metrics.batch_size.record(response.size_bytes)
+            self._metrics.compression_rate.record(
+                response.size_bytes / (BATCH_OVERHEAD + batch.builder.plain_bytes)
+            )
         batch.complete(offset, response.log_append_time_ms, None)
         self._accumulator.deallocate(batch)
 
