@@ -216,6 +216,8 @@ def test_partitions_of_unavailable_nodes_are_not_chosen() -> None:
     pipeline = Pipeline(2, **LINGER, partitioner_availability_timeout_ms=50)
     accumulator = pipeline.accumulator
     accumulator.topic("t", ["d", "e"])
+    pipeline.append(b"", 0)
+    pipeline.append(b"", 1)
     now = pipeline.clock.now
     accumulator.note_latency("d", now, can_drain=True)
     accumulator.note_latency("d", now + 51, can_drain=False)
@@ -223,4 +225,4 @@ def test_partitions_of_unavailable_nodes_are_not_chosen() -> None:
     accumulator.ready(now + 51)
     for _ in range(40):
         pipeline.append(b"", UNKNOWN_PARTITION)
-    assert not pipeline.topic.queues[0]
+    assert [sum(batch.record_count for batch in queue) for queue in pipeline.topic.queues] == [1, 41]
