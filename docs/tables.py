@@ -26,6 +26,8 @@ from kafkalog_spark.schema import RECORDS, ddl
 from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.internal import INTERNAL_VIEWS
 from native_log import config as settings
+from native_log.codecs import CODECS
+from native_log.producer.settings import BROKER_SETTINGS, SETTINGS, ProducerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -84,6 +86,16 @@ def _settings() -> str:
     return _table("| Setting | Default | Meaning |", rows)
 
 
+def _producer_settings() -> str:
+    meanings = _attribute_docstrings(ProducerConfig)
+    meanings |= {f"compression_{name}_level": f"The level of {name}." for name in CODECS}
+    rows = []
+    for name, setting in (SETTINGS | BROKER_SETTINGS).items():
+        default = "" if setting.default in (None, "", ()) else f"`{_setting_text(setting.default)}`"
+        rows.append(f"| `{name}` | {default} | {meanings[name.replace('.', '_')]} |")
+    return _table("| Setting | Default | Meaning |", rows)
+
+
 def _setting_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -120,6 +132,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "producer-options": lambda: _options(EFFECTIVE_OPTIONS),
     "ignored-producer-options": _ignored_producer_options,
     "rejected-producer-options": lambda: _names(REJECTED_OPTIONS),
+    "producer-settings": _producer_settings,
     "settings": _settings,
     "columns": lambda: _columns(RECORDS),
     **{

@@ -51,7 +51,7 @@ def kafkalog(ctx: click.Context) -> None:
     \b
     Exit codes:
       0  done, nothing wrong
-      1  damage was found, data would be truncated, or a partition failed
+      1  damage was found, data would be truncated, a partition failed, or a record was not written
       2  wrong usage, path or permission; the directory is in use
       3  the confirmation was declined; nothing changed
     """

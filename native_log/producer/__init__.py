@@ -24,15 +24,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from native_log.producer.block import BlockFuture, BlockMetadata
     from native_log.producer.futures import RecordFuture, RecordMetadata
     from native_log.producer.producer import KafkaLogProducer
     from native_log.producer.record import ProducerRecord
     from native_log.producer.settings import ProducerConfig
 
-__all__ = ["KafkaLogProducer", "ProducerConfig", "ProducerRecord", "RecordFuture", "RecordMetadata"]
+__all__ = [
+    "BlockFuture",
+    "BlockMetadata",
+    "KafkaLogProducer",
+    "ProducerConfig",
+    "ProducerRecord",
+    "RecordFuture",
+    "RecordMetadata",
+]
 
 # These are imported on first use: the settings are also those of the Spark sink, which does not need Arrow.
 _MODULES = {
+    "BlockFuture": "native_log.producer.block",
+    "BlockMetadata": "native_log.producer.block",
     "KafkaLogProducer": "native_log.producer.producer",
     "ProducerConfig": "native_log.producer.settings",
     "ProducerRecord": "native_log.producer.record",

@@ -106,35 +106,63 @@ class ProducerConfig:
     """
 
     acks: str
+    """With 0, metadata have no offset. With all and 1, a record is acknowledged when its log contains it."""
     batch_size: int
+    """The most bytes of a batch before compression, unless one record needs more."""
     buffer_memory: int
+    """The most bytes of records that are not written yet. When they are reached, `send` waits."""
     client_id: str
+    """The name of the producer's thread."""
     compression_type: str
+    """The codec, unless the topic has one: none, gzip, snappy, lz4 or zstd."""
     compression_level: int | None
     """The level of the codec; None: the codec has none."""
     delivery_timeout_ms: int
+    """A record that is not written after this time fails."""
     enable_idempotence: bool
+    """Whether batches have a producer id and sequences, by which a log rejects repeated or missing ones."""
     interceptor_classes: tuple[Any, ...]
+    """Classes or objects that see each record before it is sent, and its result."""
     key_serializer: Any
+    """A function, class or object that converts keys to bytes; by default str becomes UTF-8."""
     value_serializer: Any
+    """A function, class or object that converts values to bytes; by default str becomes UTF-8."""
     linger_ms: int
+    """How long a batch waits for more records."""
     max_block_ms: int
+    """How long `send` waits for memory or for the topic."""
     max_in_flight_requests_per_connection: int
+    """The most requests for one log directory that are not answered yet."""
     max_request_size: int
+    """The most bytes of a record, and of the batches of one request."""
     metadata_max_age_ms: int
+    """After this time, the log directories are listed again."""
     metadata_max_idle_ms: int
+    """A topic that was not used for this time is forgotten."""
     partitioner_adaptive_partitioning_enable: bool
+    """Whether partitions with short queues get more records without a key."""
     partitioner_availability_timeout_ms: int
+    """Records without a key avoid a log directory that accepted no request for this time; 0: never."""
     partitioner_class: Any
+    """What chooses partitions: a Python function, class or object, or the name of one of Kafka's classes."""
     partitioner_ignore_keys: bool
+    """Whether the partition of a record does not depend on its key."""
     request_timeout_ms: int
+    """Checked against delivery.timeout.ms, without further effect."""
     retries: int
+    """How often a batch is tried again after an I/O error."""
     retry_backoff_max_ms: int
+    """The longest time before another attempt."""
     retry_backoff_ms: int
+    """The time before the second attempt. It doubles with each further one."""
     transaction_timeout_ms: int
+    """A transaction that is open for this time is aborted."""
     transactional_id: str | None
+    """Identifies a transactional producer across restarts."""
     auto_create_topics_enable: bool
+    """Whether topics that do not exist are created."""
     num_partitions: int
+    """The number of partitions of topics that are created."""
     topic_config: dict[str, object] = field(default_factory=dict)
     """Settings of topics (see LogConfig), which override those that are stored."""
     ignored: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from markdown_blocks import PAGES, ROOT, Page, blocks
 
 import kafkalog_spark
 import native_log
+import native_log.producer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +78,7 @@ def test_paths_in_the_repository_exist(page: str) -> None:
 def test_the_reference_has_all_public_names() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").iterdir())
     names = {f"native_log.{name}" for name in native_log.__all__ if name != "__version__"}
+    names |= {f"native_log.producer.{name}" for name in native_log.producer.__all__}
     names |= {f"kafkalog_spark.{name}" for name in kafkalog_spark.__all__}
     assert set(re.findall(r"^::: (\S+)$", pages, re.MULTILINE)) == names
 

@@ -23,6 +23,7 @@ from kafkalog_spark.schema import RECORDS
 from kafkalog_spark.views import VIEWS
 from kafkalog_spark.views.internal import INTERNAL_VIEWS
 from native_log.config import SETTINGS_BY_NAME, LogConfig
+from native_log.producer.settings import BROKER_SETTINGS, SETTINGS, ProducerConfig
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -62,9 +63,15 @@ def test_every_setting_is_in_a_page() -> None:
     assert {name for name in SETTINGS_BY_NAME if f"`{name}`" not in text} == set()
 
 
-def test_every_setting_has_a_meaning(tables: ModuleType) -> None:
-    meanings = tables._attribute_docstrings(LogConfig)
-    assert set(meanings) == set(LogConfig.__dataclass_fields__)
+def test_every_producer_setting_is_in_a_page() -> None:
+    text = (ROOT / "docs" / "producer.md").read_text()
+    assert {name for name in SETTINGS | BROKER_SETTINGS if f"`{name}`" not in text} == set()
+
+
+@pytest.mark.parametrize("config", [LogConfig, ProducerConfig])
+def test_every_setting_has_a_meaning(tables: ModuleType, config: type[LogConfig | ProducerConfig]) -> None:
+    meanings = tables._attribute_docstrings(config)
+    assert set(meanings) == set(config.__dataclass_fields__)
     assert all(re.fullmatch(r"[A-Z`].*\.", meaning) for meaning in meanings.values())
 
 
