@@ -181,10 +181,9 @@ class RecordAccumulator:
             with self.lock:
                 queue = topic.queues[partition]
                 if queue and not self._is_closed:
-                    batch = queue[-1]
-                    future = batch.append(value, key, headers, timestamp_ms, callback)
-                    if future is not None:
-                        return future, batch.builder.is_full
+                    appended = queue[-1].append(value, key, headers, timestamp_ms, callback)
+                    if appended[0] is not None:
+                        return appended
         return self._append(
             topic,
             partition,
@@ -223,10 +222,9 @@ class RecordAccumulator:
                 if queue:
                     batch = queue[-1]
                     before = batch.builder.estimated_bytes
-                    future = batch.append(value, key, headers, timestamp_ms, callback)
+                    future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
                     if future is not None:
                         self._release(builder, size_bytes)
-                        is_full = batch.is_full
                         if partition < 0:
                             topic.partitioner.update(batch.builder.estimated_bytes - before, is_full)
                         return future, is_full
@@ -243,13 +241,13 @@ class RecordAccumulator:
                 ratio = self.ratios.get(topic.topic) if self._is_compressed else None
                 builder.clear(size_bytes, ratio)
                 batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
-                future = batch.append(value, key, headers, timestamp_ms, callback)
+                future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
                 queue.append(batch)
                 topic.used.add(chosen)
                 topic.last_used_ms = now_ms
                 self.incomplete[batch] = None
                 if partition < 0:
-                    topic.partitioner.update(batch.builder.estimated_bytes, batch.is_full)
+                    topic.partitioner.update(batch.builder.estimated_bytes, is_full)
                 return future, True
 
     def append_block(

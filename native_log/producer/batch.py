@@ -140,21 +140,22 @@ class ProducerBatch:
         headers: Sequence[tuple[str, bytes | None]] | None,
         timestamp_ms: int,
         callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-    ) -> RecordFuture | None:
-        """Append a record. Return its future, or None if there is no room."""
-        builder = self.builder
-        index = builder.record_count
-        if self.is_closed or not builder.append(value, key, headers, timestamp_ms):
-            return None
+    ) -> tuple[RecordFuture | None, bool]:
+        """Append a record. Return its future, or None if there is no room; and whether the batch is full."""
+        if self.is_closed:
+            return None, True
+        count = self.builder.append(value, key, headers, timestamp_ms)
+        if not count:
+            return None, True
         future = RecordFuture()  # not new_future, because a call would take as long as the rest
         future.batch = self
-        future.index = index
+        future.index = (count if count > 0 else -count) - 1
         future.timestamp = timestamp_ms
         future.key_size = -1 if key is None else len(key)
         future.value_size = -1 if value is None else len(value)
         if callback is not None:
             self._callbacks.append((callback, future))
-        return future
+        return future, count < 0
 
     def add_callback(
         self, callback: Callable[[RecordMetadata | None, Exception | None], object], future: RecordFuture, /

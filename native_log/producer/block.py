@@ -34,9 +34,9 @@ class RecordBlock:
         self.record_count: int = records.num_rows
         self.plain_bytes = self.estimated_bytes = size_bytes
 
-    def append(self, *_: object) -> bool:
-        """Return False, because a block takes no more records."""
-        return False
+    def append(self, *_: object) -> int:
+        """Return 0, because a block takes no more records."""
+        return 0
 
 
 class BlockMetadata(NamedTuple):

@@ -185,7 +185,7 @@ def test_a_batch_that_is_too_large_is_split() -> None:
 
 
 def test_parts_are_halved_if_the_log_accepts_less_than_batch_size() -> None:
-    pipeline = Pipeline(**{"batch.size": 16_384})
+    pipeline = Pipeline(batch_size=16_384)
     futures = [pipeline.append(b"v" * size) for size in (10, 10, 500, 0)]
     sizes: list[int] = []
     offset = 0

@@ -79,10 +79,11 @@ def test_the_kernel_builds_as_the_reference(records: list[Any], limit: int, rati
 
 def test_a_cleared_builder_is_like_a_new_one(impl: Any) -> None:
     builder = impl.BatchBuilder(100)
-    assert builder.append(b"v" * 500, None, [("h", None)], 5) and builder.is_full
+    assert builder.append(b"v" * 500, None, [("h", None)], 5) == -1 and builder.is_full
+    assert builder.append(b"", None, None, 5) == 0
     builder.clear(200, 0.5)
     assert (builder.record_count, builder.limit_bytes, builder.first_null_key) == (0, 200, -1)
-    assert builder.append(b"v", b"k", (), 7) and not builder.is_full
+    assert builder.append(b"v", b"k", (), 7) == 1 and not builder.is_full
     fresh = impl.BatchBuilder(200, 0.5)
     fresh.append(b"v", b"k", None, 7)
     first, second = (bytes(impl.encode_builders([one], EncodeOptions()).data) for one in (builder, fresh))

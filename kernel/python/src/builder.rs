@@ -8,7 +8,7 @@ use crate::bytes::{Bytes, recycled};
 use crate::convert::{arrow_error, written};
 use crate::encode::{Encoded, error_tuple, format_options};
 use crate::options::EncodeOptions;
-use kafka_log_arrow::encode::builder::{Builder, encode_builders as encode};
+use kafka_log_arrow::encode::builder::{Builder, RecordHeader, encode_builders as encode};
 
 /// See native_log.records.reference.
 #[pyclass(module = "native_log._kernel")]
@@ -30,15 +30,15 @@ impl BatchBuilder {
         key: Option<&Bound<'_, PyBytes>>,
         headers: Option<&Bound<'_, PyAny>>,
         timestamp_ms: i64,
-    ) -> PyResult<bool> {
+    ) -> PyResult<i64> {
         let (value, key) = (value.map(|value| value.as_bytes()), key.map(|key| key.as_bytes()));
         let Some(headers) = headers else {
-            return Ok(self.builder.append(value, key, &[], timestamp_ms));
+            return Ok(self.appended(value, key, &[], timestamp_ms));
         };
         let pairs = headers.try_iter()?.collect::<PyResult<Vec<_>>>()?;
         let owned = pairs.iter().map(header).collect::<PyResult<Vec<_>>>()?;
         let named = owned.iter().map(|(name, value)| (name.as_bytes(), value.as_ref().map(|value| value.as_bytes())));
-        Ok(self.builder.append(value, key, &named.collect::<Vec<_>>(), timestamp_ms))
+        Ok(self.appended(value, key, &named.collect::<Vec<_>>(), timestamp_ms))
     }
 
     fn clear(&mut self, limit_bytes: usize, estimated_ratio: Option<f32>) {
@@ -83,6 +83,23 @@ impl BatchBuilder {
     #[getter]
     fn first_null_key(&self) -> i64 {
         self.builder.first_null_key.map_or(-1, |row| row as i64)
+    }
+}
+
+impl BatchBuilder {
+    /// Appends a record. Returns the number of records, negated if the batch is full then, or 0 if it does not fit.
+    fn appended(
+        &mut self,
+        value: Option<&[u8]>,
+        key: Option<&[u8]>,
+        headers: &[RecordHeader<'_>],
+        timestamp_ms: i64,
+    ) -> i64 {
+        if !self.builder.append(value, key, headers, timestamp_ms) {
+            return 0;
+        }
+        let rows = self.builder.rows as i64;
+        if self.builder.is_full() { -rows } else { rows }
     }
 }
 

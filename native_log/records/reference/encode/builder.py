@@ -65,14 +65,19 @@ class BatchBuilder:
         key: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] | None,
         timestamp_ms: int,
-    ) -> bool:
-        """Append a record unless it does not fit. Return whether it was appended."""
+    ) -> int:
+        """Append a record unless it does not fit.
+
+        Returns:
+            The number of records, negated if the batch is full now; 0: the record does not fit. One number
+            says all because a producer calls this for each record.
+        """
         if not self.record_count:
             self._base_timestamp = timestamp_ms
         names = [(name.encode(), content) for name, content in headers or ()]
         record = write.v2_record(timestamp_ms - self._base_timestamp, self.record_count, key, value, names)
         if self.record_count and self.estimated_bytes + len(record) > self.limit_bytes:
-            return False
+            return 0
         self._data += record
         if key is None and self.first_null_key < 0:
             self.first_null_key = self.record_count
@@ -80,7 +85,7 @@ class BatchBuilder:
         self.min_timestamp = timestamp_ms if first else min(self.min_timestamp, timestamp_ms)
         self.max_timestamp = timestamp_ms if first else max(self.max_timestamp, timestamp_ms)
         self.record_count += 1
-        return True
+        return -self.record_count if self.is_full else self.record_count
 
     def clear(self, limit_bytes: int, estimated_ratio: float | None) -> None:
         """Remove all records, to use the builder for another batch."""
