@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from native_log.logdir.verification import PROBLEM_SCHEMA, verify
     from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA
     from native_log.retention import DELETION_SCHEMA, RETENTION_SCHEMA, delete_records, retain
+    from native_log.salvaging import SALVAGE_SCHEMA, salvage
     from native_log.segment.damage import DamagedRange
     from native_log.segment.segment import LogSegment
 
@@ -78,6 +79,7 @@ __all__ = [
     "RECOVERY_SCHEMA",
     "REINDEX_SCHEMA",
     "RETENTION_SCHEMA",
+    "SALVAGE_SCHEMA",
     "STATISTICS_SCHEMA",
     "TRANSACTION_SCHEMA",
     "BufferExhaustedError",
@@ -135,6 +137,7 @@ __all__ = [
     "recover",
     "reindex",
     "retain",
+    "salvage",
     "verify",
 ]
 
@@ -174,6 +177,7 @@ _MODULES = {
     "RECOVERY_SCHEMA": "native_log.logdir.recovery",
     "REINDEX_SCHEMA": "native_log.logdir.reindexing",
     "RETENTION_SCHEMA": "native_log.retention",
+    "SALVAGE_SCHEMA": "native_log.salvaging",
     "STATISTICS_SCHEMA": "native_log.compaction",
     "TRANSACTION_SCHEMA": "native_log.log.producers.transactions",
     "compact": "native_log.compaction",
@@ -182,6 +186,7 @@ _MODULES = {
     "recover": "native_log.logdir.recovery",
     "reindex": "native_log.logdir.reindexing",
     "retain": "native_log.retention",
+    "salvage": "native_log.salvaging",
     "verify": "native_log.logdir.verification",
 }
 

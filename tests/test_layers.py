@@ -21,7 +21,8 @@ KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 LAYERS = (
     *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress", "watch"),
     *("storage", "records", "segment", "checkpoints", "log", "messages", "policies", "internal_topics"),
-    *("logdir", "retention", "compaction", "erasure", "publish", "producer", "settings_file", "cli"),
+    *("logdir", "retention", "compaction", "erasure", "salvaging", "publish", "producer"),
+    *("settings_file", "cli"),
 )
 """Modules and packages of native_log. Each may import those before it, never those after it."""
 

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from native_log.storage import read_file
+from native_log.storage.writing import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,3 +34,9 @@ def read_topic_id(directory: Path) -> str | None:
         logger.warning("%s: ignored: expected version 0 and a topic_id, found %.100r", path, text)
         return None
     return match[1]
+
+
+def write_topic_id(directory: Path, topic_id: str, *, flush: bool = True) -> None:
+    """Write the topic id of a partition directory. `flush`: see replace_file."""
+    # As brokers write it: two lines, and no newline after the second one.
+    replace_file(directory / PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}".encode(), flush=flush)

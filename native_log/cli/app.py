@@ -15,6 +15,7 @@ from native_log.cli.commands.produce import produce
 from native_log.cli.commands.recover import recover
 from native_log.cli.commands.reindex import reindex
 from native_log.cli.commands.retain import retain
+from native_log.cli.commands.salvage import salvage
 from native_log.cli.commands.verify import verify
 from native_log.cli.runner import Commands
 
@@ -47,6 +48,7 @@ def kafkalog(ctx: click.Context) -> None:
 
     PATH is a log directory (one of a broker's log.dirs, a copy or a snapshot), or a single partition
     directory. Only produce, recover, reindex, retain, compact, delete-records and erase change files.
+    salvage writes a new directory.
 
     \b
     Exit codes:
@@ -60,7 +62,7 @@ def kafkalog(ctx: click.Context) -> None:
 
 
 for _command in (
-    *(ls, cat, dump_log, verify, recover, reindex),
+    *(ls, cat, dump_log, verify, recover, reindex, salvage),
     *(produce, retain, compact, delete_records, erase),
 ):
     kafkalog.add_command(_command)

@@ -112,7 +112,7 @@ def carry_out(
     """
     if not (dry_run or yes):
         require_terminal(can_ask=not as_json)
-    show_rows = _print_json if as_json else show
+    show_rows = print_json if as_json else show
     if dry_run or not yes:
         plan = _run(job, description, True)
         show_rows(plan, True)
@@ -169,7 +169,8 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
     return table.to_pylist()  # type: ignore[no-any-return]
 
 
-def _print_json(table: pa.Table, _: bool) -> None:
+def print_json(table: pa.Table, _: bool = False) -> None:
+    """Print each row of a report as a JSON object."""
     for row in rows_of(table):
         click.echo(json.dumps(row, ensure_ascii=False))
 

@@ -12,10 +12,11 @@ from native_log.segment.scan import int32s, int64s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
-    from native_log.log import PartitionLog
+    from native_log.checkpoints.leader_epochs import EpochEntry
 
 KIND = "leader-epochs"
 
@@ -48,9 +49,19 @@ class EpochCheck:
     greater epoch than the batches around it, that batch is reported, not those after it.
     """
 
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
-        self._advice = advice_for(log.topic)
+    def __init__(
+        self, path: Path, topic: str, log_start_offset: int, leader_epochs: tuple[EpochEntry, ...]
+    ) -> None:
+        """Begin the check of the log in the partition directory `path`.
+
+        Args:
+            path, topic, log_start_offset: those of the log.
+            leader_epochs: the entries of its leader-epoch-checkpoint.
+        """
+        self._path = path
+        self._log_start_offset = log_start_offset
+        self._leader_epochs = leader_epochs
+        self._advice = advice_for(topic)
         self._is_missing = False
         self._before: _EpochRun | None = None
         """The run before `_run`. It is not compared with the checkpoint yet: if `_run` turns out to be a
@@ -75,7 +86,7 @@ class EpochCheck:
         """Yield the problems of the last batches and those within the checkpoint."""
         yield from self._compare(self._before)
         yield from self._compare(self._run)
-        for before, after in pairwise(self._log.leader_epochs):
+        for before, after in pairwise(self._leader_epochs):
             if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
                 message = f"expected increasing leader epochs and start offsets, found {after} after {before}"
                 yield self._checkpoint_problem(after.start_offset, message)
@@ -103,10 +114,10 @@ class EpochCheck:
         Batches below the checkpoint's first entry may have any epoch up to that of the entry: retention
         removes earlier entries.
         """
-        start = self._log.log_start_offset
+        start = self._log_start_offset
         if run is None or run.is_wrong or run.last_offset < start:
             return
-        entries = self._log.leader_epochs
+        entries = self._leader_epochs
         where = f"position {run.position} of {run.path.rpartition('/')[2]}"
         if not entries:
             if not self._is_missing:
@@ -129,5 +140,5 @@ class EpochCheck:
         return Problem(KIND, run.path, run.position, run.offset, message, self._advice.disordered)
 
     def _checkpoint_problem(self, offset: int, message: str) -> Problem:
-        path = f"{self._log.path}/{LEADER_EPOCH_CHECKPOINT}"
+        path = f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
         return Problem(KIND, path, None, offset, message, self._advice.epochs)

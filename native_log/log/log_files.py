@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from native_log.segment.files import (
     CLEANED,
+    DELETED,
     INDEX,
     LOG,
     SNAPSHOT,
@@ -104,6 +105,17 @@ def select_files(files: Sequence[FileName], replaced: tuple[int, int] | None) ->
         ),
         tuple((offset, file.name) for offset, file in sorted(chosen[SNAPSHOT].items(), reverse=True)),
     )
+
+
+def indexes_without_log(names: Iterable[str]) -> list[int]:
+    """Return the base offsets of the offset indexes among `names` whose .log file is missing, sorted.
+
+    A segment with a `.log.deleted` file is not missing: a broker renames the .log file first when it removes
+    a segment, and a crash may have interrupted it.
+    """
+    files = [file for file in map(parse_file_name, names) if file is not None]
+    logs = {file.offset for file in files if file.kind == LOG and file.state in ("", DELETED)}
+    return sorted({file.offset for file in files if file.kind == INDEX and not file.state} - logs)
 
 
 def _rank(file: FileName) -> tuple[bool, str]:

@@ -13,19 +13,17 @@ import pyarrow.compute as pc
 
 from native_log.errors import CorruptIndexError
 from native_log.log.epoch_check import EpochCheck
+from native_log.log.log_files import indexes_without_log
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
 from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import (
-    DELETED,
     INDEX,
-    LOG,
     TIME_INDEX,
     TRANSACTION_INDEX,
     file_name,
-    parse_file_name,
 )
 from native_log.segment.indexing import ORDER
 from native_log.segment.rebuild import read_all_batches
@@ -71,8 +69,9 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
     base = log.segments[0].base_offset if log.segments else 0
     states = newest_snapshot(log.path, log.snapshots, base, base)
     previous = -1
-    advice, epochs = advice_for(log.topic), EpochCheck(log)
-    without_log = _indexes_without_log(log)
+    advice = advice_for(log.topic)
+    epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
+    without_log = indexes_without_log([path.name for path in log.path.iterdir()])
     for segment in log.segments:
         is_last = segment is log.segments[-1]
         yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)
@@ -316,18 +315,6 @@ def _records_problem(batch: memoryview, least: int, last_offset: int) -> str | N
 
 def _increase(offsets: list[int]) -> bool:
     return all(before < after for before, after in pairwise(offsets))
-
-
-def _indexes_without_log(log: PartitionLog) -> list[int]:
-    """Return the base offsets of offset indexes whose .log file is missing.
-
-    A segment with a `.log.deleted` file is not missing: a broker renames the .log file first when it removes
-    a segment, and a crash may have interrupted it.
-    """
-    names = [file.name for file in log.path.iterdir()]
-    files = [file for file in map(parse_file_name, names) if file is not None]
-    logs = {file.offset for file in files if file.kind == LOG and file.state in ("", DELETED)}
-    return sorted({file.offset for file in files if file.kind == INDEX and not file.state} - logs)
 
 
 def _missing_segments(

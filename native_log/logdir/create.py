@@ -21,7 +21,7 @@ from native_log.checkpoints.offset_checkpoints import (
     CLEANER_OFFSET_CHECKPOINT,
     write_offset_checkpoint,
 )
-from native_log.checkpoints.partition_metadata import PARTITION_METADATA
+from native_log.checkpoints.partition_metadata import write_topic_id
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_FILE, ClosedLog, WriteSession
 from native_log.config import LogConfig
 from native_log.errors import InvalidTopicError, TopicExistsError
@@ -48,17 +48,15 @@ def random_uuid() -> str:
             return text
 
 
-def create_log_dir(path: Path, cluster_id: str, node_id: int) -> None:
+def create_log_dir(path: Path, cluster_id: str, node_id: int, *, version: int = 1) -> None:
     """Create a log directory, formatted for a broker and marked as cleanly shut down.
+
+    `version` is that of meta.properties: 1 for a KRaft broker, 0 for a broker of a ZooKeeper cluster.
 
     A directory that an interrupted call left incomplete is completed. Raises FileExistsError if `path` exists
     and is not empty otherwise; ValueError for invalid ids.
     """
-    if _CLUSTER_ID.fullmatch(cluster_id) is None or node_id < 0:
-        raise ValueError(
-            "expected a cluster id of letters, digits, '-', '_', '.' and '=', and a node id of at least 0, "
-            f"found {cluster_id!r} and {node_id}"
-        )
+    check_identity(cluster_id, node_id)
     path.mkdir(parents=True, exist_ok=True)
     if set(os.listdir(path)) - _BEFORE_META_PROPERTIES:  # noqa: PTH208
         raise FileExistsError(
@@ -74,12 +72,21 @@ def create_log_dir(path: Path, cluster_id: str, node_id: int) -> None:
     properties = {
         "cluster.id": cluster_id,
         "directory.id": random_uuid(),
-        "node.id": node_id,
-        "version": 1,
+        "node.id" if version else "broker.id": node_id,
+        "version": version,
     }
     lines = [f"{name}={value}\n" for name, value in properties.items()]
     # This file is written last: it makes the directory a log directory.
     replace_file(path / META_PROPERTIES, f"#\n#{written}\n{''.join(lines)}".encode())
+
+
+def check_identity(cluster_id: str, node_id: int) -> None:
+    """Raise ValueError if a broker would reject the cluster id or the node id."""
+    if _CLUSTER_ID.fullmatch(cluster_id) is None or node_id < 0:
+        raise ValueError(
+            "expected a cluster id of letters, digits, '-', '_', '.' and '=', and a node id of at least 0, "
+            f"found {cluster_id!r} and {node_id}"
+        )
 
 
 def check_topic(topic: str, partitions: int) -> None:
@@ -173,9 +180,7 @@ def _enter(log_dir: Path, stack: ExitStack) -> WriteSession:
 def fill_partition(path: Path, topic_id: str, config: LogConfig) -> None:
     """Create the files of an empty partition in `path`, without flushing them: see flush_partitions."""
     path.mkdir(exist_ok=True)
-    # As brokers write it: two lines, and no newline after the second one.
-    metadata = f"version: 0\ntopic_id: {topic_id}".encode()
-    replace_file(path / PARTITION_METADATA, metadata, flush=False)
+    write_topic_id(path, topic_id, flush=False)
     write_leader_epochs(path, (), flush=False)
     SegmentWriter.create(path, 0, config).close(flush=False)
 

@@ -1,7 +1,9 @@
-"""Open, read and write data files; no other package does. `local` reads them, `writing` writes them."""
+"""Open, read and write data files; no other package does. `local` reads them, `faulty` reads them
+from failing disks, `writing` writes them."""
 
 from __future__ import annotations
 
+from native_log.storage.faulty import Fault, FaultyFile
 from native_log.storage.local import (
     CHUNK_BYTES,
     TICK_NS,
@@ -18,6 +20,8 @@ __all__ = [
     "CHUNK_BYTES",
     "TICK_NS",
     "DataFile",
+    "Fault",
+    "FaultyFile",
     "FileVersion",
     "Window",
     "file_version",

@@ -1,0 +1,204 @@
+"""Account for every offset of a log: it was copied, it is lost, or compaction may have removed its record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.config import InvalidConfigError
+from native_log.policies import cleanup_policy
+from native_log.salvaging.report import Finding
+from native_log.segment.files import INDEX, LOG, file_name
+from native_log.segment.scan import int64s
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from native_log.policies import TopicFacts
+    from native_log.segment.damage import DamagedRange
+
+
+class Gaps(StrEnum):
+    """Whether compaction explains offsets without records."""
+
+    COMPACTED = "compacted"  # the topic is compacted
+    UNKNOWN = "unknown"  # the topic may be compacted
+    UNEXPLAINED = "unexplained"  # the topic is not compacted
+
+
+def explain_gaps(facts: TopicFacts) -> Gaps:
+    """Return whether compaction explains gaps in the logs of a topic.
+
+    The checkpoint of the cleaner alone cannot show that a gap has another reason: a follower copies a log
+    that its leader has compacted.
+    """
+    try:
+        values = cleanup_policy(facts).values
+    except InvalidConfigError:
+        return Gaps.UNKNOWN
+    if facts.was_compacted or facts.is_internal or "compact" in (values or ()):
+        return Gaps.COMPACTED
+    return Gaps.UNKNOWN if values is None else Gaps.UNEXPLAINED
+
+
+class OffsetAccount:
+    """The account of one log. Batches, damaged ranges and segments are reported to it in order.
+
+    Attributes:
+        findings: what is lost.
+        first_offset: the first offset that was copied; None if there is none, or if it is unknown.
+        next_offset: the offset after the last batch that was copied; None if there is none.
+        accounted: the offset up to which (exclusive) every offset is accounted for.
+    """
+
+    def __init__(self, directory: Path, gaps: Gaps, without_log: Sequence[int], start_offset: int) -> None:
+        """Begin an account.
+
+        Args:
+            directory: the partition directory.
+            gaps: whether compaction explains gaps.
+            without_log: the base offsets of indexes whose .log file is missing, sorted.
+            start_offset: the first offset that the log should have.
+        """
+        self.findings: list[Finding] = []
+        self.first_offset: int | None = None
+        self.next_offset: int | None = None
+        self.accounted = start_offset
+        self._directory = directory
+        self._gaps = gaps
+        self._without_log = without_log
+        self._open_end: int | None = None  # the index of a finding that extends to the end of the log
+        self._unknown_gaps = self._unknown_offsets = 0
+        self._unknown_range: tuple[int, int] | None = None
+
+    def copy(self, batches: pa.RecordBatch) -> None:
+        """Note that batches (BATCH_SCHEMA, at least one) were copied."""
+        bases, last_offsets = batches.column("baseOffset"), int64s(batches, "lastOffset")
+        first = bases[0].as_py()  # None: a compressed wrapper of magic 0 or 1, whose header lacks it
+        if self.next_offset is None:
+            self.first_offset = first
+        if first is not None:
+            self.fill(first)
+        following = pc.add(batches.column("lastOffset").slice(0, batches.num_rows - 1), 1)
+        is_gap = pc.fill_null(pc.greater(bases.slice(1), following), False)
+        for index in pc.indices_nonzero(is_gap).to_pylist():
+            self.accounted = following[index].as_py()
+            self.fill(bases[index + 1].as_py())
+        self.next_offset = last_offsets[batches.num_rows - 1] + 1
+        self.accounted = max(self.accounted, self.next_offset)
+
+    def lose(self, damaged: DamagedRange, end_offset: int | None) -> None:
+        """Note that a range of bytes is lost.
+
+        Args:
+            damaged: the range.
+            end_offset: the base offset of the next segment; None: there is none.
+        """
+        if damaged.offset is not None:
+            self.fill(damaged.offset)
+        size = damaged.end_position - damaged.position
+        following = end_offset if damaged.next_offset is None else damaged.next_offset
+        found = Finding("lost", damaged.kind, damaged.path, damaged.reason, damaged.position, size)
+        self._lose_offsets(found, following)
+
+    def lose_file(
+        self, path: str, size_bytes: int, base_offset: int, end_offset: int | None, why: str
+    ) -> None:
+        """Note that a whole .log file is lost. `end_offset` is that of `lose`."""
+        self.fill(base_offset)
+        self._lose_offsets(Finding("lost", "unreadable", path, why, 0, size_bytes), end_offset)
+
+    def fill(self, offset: int) -> None:
+        """Account for the offsets up to `offset` (exclusive), of which no file has a record."""
+        first = self.accounted
+        if offset <= first:
+            return
+        self.accounted = offset
+        missing = [base for base in self._without_log if first <= base < offset]
+        if missing:
+            self.findings.append(self._missing_segment(missing[0], first, offset - 1))
+        elif self._gaps is Gaps.UNEXPLAINED:
+            reason = (
+                "no file has records of these offsets. The topic is not compacted, so a segment or batches "
+                "are missing"
+            )
+            self.findings.append(
+                Finding(
+                    "lost",
+                    "missing",
+                    str(self._directory),
+                    reason,
+                    first_offset=first,
+                    last_offset=offset - 1,
+                )
+            )
+        elif self._gaps is Gaps.UNKNOWN:
+            self._unknown_gaps += 1
+            self._unknown_offsets += offset - first
+            self._unknown_range = (self._unknown_range or (first, 0))[0], offset - 1
+
+    def finish(self, log_end_offset: int, reached: int, evidence: str) -> None:
+        """Account for the offsets after the end of the log.
+
+        Args:
+            log_end_offset: where the log ends now, exclusive.
+            reached: the offset that the log has certainly reached once, exclusive; 0 if nothing is known.
+            evidence: what shows that, in words.
+        """
+        last = reached - 1 if reached > log_end_offset else None
+        missing = [base for base in self._without_log if base >= self.accounted]
+        if self._open_end is not None:
+            found = self.findings[self._open_end]
+            if last is not None and last >= (found.first_offset or 0):
+                reason = f"{found.reason}. The log had reached offset {reached} ({evidence})"
+                self.findings[self._open_end] = replace(found, last_offset=last, reason=reason)
+        elif missing:
+            self.findings.append(self._missing_segment(missing[0], self.accounted, last))
+        elif last is not None:
+            reason = f"the log ends at offset {log_end_offset}, but it had reached {reached} ({evidence})"
+            self.findings.append(
+                Finding(
+                    "lost",
+                    "missing-end",
+                    str(self._directory),
+                    reason,
+                    first_offset=log_end_offset,
+                    last_offset=last,
+                )
+            )
+        if self._unknown_range is not None:
+            first, last = self._unknown_range
+            reason = (
+                f"{self._unknown_offsets} offsets in {self._unknown_gaps} gaps have no records. Compaction "
+                "may have removed them, or segments are missing: the policy of the topic is unknown here"
+            )
+            self.findings.append(
+                Finding("gap", None, str(self._directory), reason, first_offset=first, last_offset=last)
+            )
+
+    def _lose_offsets(self, found: Finding, following: int | None) -> None:
+        first = self.accounted
+        if following is None:
+            self._open_end = len(self.findings)
+            found = replace(found, first_offset=first)
+        elif following <= first:
+            found = replace(found, reason=f"{found.reason}. No offset is missing")
+        else:
+            found = replace(found, first_offset=first, last_offset=following - 1)
+            self.accounted = following
+        self.findings.append(found)
+
+    def _missing_segment(self, base_offset: int, first: int, last: int | None) -> Finding:
+        return Finding(
+            "lost",
+            "missing-segment",
+            str(self._directory / file_name(base_offset, LOG)),
+            f"the file is missing; {file_name(base_offset, INDEX)} shows that it existed",
+            first_offset=first,
+            last_offset=last,
+        )

@@ -1,0 +1,116 @@
+"""Read the valid batches of a segment, and report the bytes between them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from native_log.records import Damage, DecodeOptions, OffsetOrder, decode, scan
+from native_log.segment.chunks import BatchCursor
+from native_log.segment.damage import damage_in, damaged_range
+from native_log.segment.scan import int32s, int64s
+from native_log.storage import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from native_log.records import Decoded
+    from native_log.segment.damage import DamagedRange
+    from native_log.segment.segment import LogSegment
+    from native_log.storage import FaultyFile
+
+UNREADABLE = "unreadable"
+_LEGACY_CRC_AT = 12
+"""Where a message of magic 0 or 1 has its checksum, which covers the bytes after it."""
+
+
+def read_valid_batches(
+    file: FaultyFile,
+    segment: LogSegment,
+    max_batch_bytes: int,
+    on_damage: Callable[[DamagedRange], None],
+    on_repair: Callable[[int, int, int], None],
+) -> Iterator[tuple[memoryview, pa.RecordBatch]]:
+    """Yield the valid batches of a segment, several at a time: their bytes, and their rows of BATCH_SCHEMA.
+
+    A batch is valid if a reader with mode dropMalformed returns its records: its checksum is right, all its
+    records can be decoded, and its offsets follow those before it. The bytes are valid until the next step.
+
+    Args:
+        file: the .log file of the segment.
+        segment: the segment.
+        max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
+        on_damage: called with each range of bytes between them, in order.
+        on_repair: called with position, size and last offset of each batch that gets the right checksum. It
+            is a compressed message set of magic 0 or 1: readers rely on the checksums of the messages in it,
+            but brokers check that of the set when they recover a log.
+
+    Raises LogTruncatedError if the file becomes shorter meanwhile.
+    """
+    options = DecodeOptions(control=True, max_batch_bytes=max_batch_bytes)
+    order = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
+    cursor, window = BatchCursor(file, 0, file.size_bytes, order), Window()
+    while cursor.has_more:
+        view, start = cursor.view(window), cursor.position
+        # To decode a single column is enough: the choice of columns does not affect what counts as damaged.
+        chunk = decode(view, ["offset"], options, base_position=start, order=cursor.order)
+        batches = scan(view[: chunk.position - start], base_position=start).batches
+        fault = file.fault_within(start, chunk.position)
+        if fault is not None:
+            chunk, batches = _before(fault.position, chunk, batches)
+        chunk = cursor.advance(chunk, len(view))
+        if batches.num_rows:
+            yield _repair(view[: cursor.position - start], batches, on_repair), batches
+        damage = damage_in(cursor, chunk, max_batch_bytes)
+        if damage is not None:
+            order = cursor.order or order
+            damaged = damaged_range(file, damage, cursor.end, order, order.next_offset, max_batch_bytes)
+            on_damage(_with_fault(file, damaged))
+            cursor.skip_to(damaged.end_position)
+
+
+def _repair(
+    data: memoryview, batches: pa.RecordBatch, on_repair: Callable[[int, int, int], None]
+) -> memoryview:
+    """Return the bytes with the right checksum in each batch of magic 0 or 1."""
+    if min(int32s(batches, "magic")) >= 2:
+        return data
+    is_valid = scan(data, check_crcs=True).batches.column("isValid").to_pylist()
+    positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
+    for index in (index for index, valid in enumerate(is_valid) if not valid):
+        if data.readonly:
+            data = memoryview(bytearray(data))
+        start = positions[index] - positions[0]
+        body = data[start + _LEGACY_CRC_AT + 4 : start + sizes[index]]
+        struct.pack_into(">I", data, start + _LEGACY_CRC_AT, zlib.crc32(body))
+        on_repair(positions[index], sizes[index], int64s(batches, "lastOffset")[index])
+    return data
+
+
+def _before(position: int, chunk: Decoded, batches: pa.RecordBatch) -> tuple[Decoded, pa.RecordBatch]:
+    """Return the batches that end at or before `position`, and the next one as the damage that follows them.
+
+    Zeros in the place of unreadable bytes may leave a header valid, because no checksum covers its offset.
+    """
+    ends = pc.add(batches.column("position"), batches.column("sizeInBytes"))
+    count = pc.index(pc.greater(ends, position), True).as_py()
+    at = int64s(batches, "position")[count]
+    next_offset = int64s(batches, "lastOffset")[count - 1] + 1 if count else None
+    damage = Damage(UNREADABLE, at, 0, None, "the system cannot read the batch")
+    stopped = replace(chunk, status="damaged", position=at, next_offset=next_offset, damage=damage)
+    return stopped, batches.slice(0, count)
+
+
+def _with_fault(file: FaultyFile, damaged: DamagedRange) -> DamagedRange:
+    """Return the range with the reason that bytes in it are unreadable, if that is the reason."""
+    fault = file.fault_within(damaged.position, damaged.end_position)
+    if fault is None:
+        return damaged
+    reason = f"the system cannot read the bytes from position {fault.position} on: {fault.reason}"
+    return replace(damaged, kind=UNREADABLE, reason=reason)

@@ -1,0 +1,220 @@
+"""Find the partitions of damaged log directories, whatever of their files can be read."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from native_log.arguments import topic_names
+from native_log.checkpoints.lock import lock_holder
+from native_log.checkpoints.meta_properties import META_PROPERTIES, read_meta_properties
+from native_log.checkpoints.names import PartitionKind
+from native_log.checkpoints.offset_checkpoints import (
+    CHECKPOINT_FILES,
+    REPLICATION_OFFSET_CHECKPOINT,
+    OffsetCheckpoints,
+    read_offset_checkpoint,
+)
+from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
+from native_log.checkpoints.partition_metadata import read_topic_id
+from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
+from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
+from native_log.config import InvalidConfigError, LogConfig
+from native_log.errors import (
+    EmptyLogDirError,
+    KafkaLogError,
+    UnknownTopicOrPartitionError,
+    error_message,
+)
+from native_log.logdir.directory_state import DirectoryState
+from native_log.logdir.discovery import find_partitions
+from native_log.logdir.found_partitions import FoundPartitions, choose, log_end_offset_of
+from native_log.logdir.known_topics import KnownTopics
+from native_log.salvaging.accounting import explain_gaps
+from native_log.salvaging.partition import SourceLog
+from native_log.salvaging.report import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from native_log.checkpoints.meta_properties import MetaProperties
+    from native_log.logdir import PartitionDir
+    from native_log.policies import TopicFacts
+
+Content = TypeVar("Content")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is to be salvaged.
+
+    Attributes:
+        log_dirs: the log directories.
+        logs: the logs to copy, sorted by topic and partition.
+        findings: (partition, or None; finding): what was left out, and files of the log directories that
+            cannot be read.
+        meta_properties: meta.properties of the first log directory that has the file; None if none has it.
+        size_bytes: the size of the .log files, an upper bound of the size of the copy.
+    """
+
+    log_dirs: tuple[Path, ...]
+    logs: tuple[SourceLog, ...]
+    findings: list[tuple[PartitionDir | None, Finding]]
+    meta_properties: MetaProperties | None
+    size_bytes: int
+
+
+def open_source(
+    paths: tuple[Path, ...],
+    topics: str | Iterable[str] | None,
+    exclude_topics: str | Iterable[str],
+    topic_ids: Mapping[str, str],
+    *,
+    include_deleted: bool,
+    max_batch_bytes: int,
+) -> Source:
+    """Find the partitions at the given paths. No lock is taken, and nothing is changed.
+
+    Args:
+        paths: log directories or partition directories.
+        topics: the topics to copy; None: all.
+        exclude_topics: topics to leave out.
+        topic_ids: topic ids by topic, for partitions without a readable partition.metadata.
+        include_deleted: copy -delete and -stray directories, unless the partition has a normal one.
+        max_batch_bytes: see PartitionLog.
+
+    Raises FileNotFoundError, PermissionError, NotALogDirError, EmptyLogDirError,
+    UnknownTopicOrPartitionError.
+    """
+    findings: list[tuple[PartitionDir | None, Finding]] = []
+    discoveries = [find_partitions(path) for path in paths]
+    states: dict[Path, DirectoryState] = {}
+    for discovery in discoveries:
+        if discovery.log_dir not in states:
+            states[discovery.log_dir] = _read_state(discovery.log_dir, findings)
+    found = FoundPartitions.of(discoveries, states, include_deleted=include_deleted)
+
+    def log_end_offset(directory: PartitionDir) -> int:
+        try:
+            return log_end_offset_of(directory, PartitionCheckpoints(), max_batch_bytes)
+        except OSError:
+            return -1
+
+    chosen = []
+    selected = _select(found, topics, exclude_topics)
+    for key in sorted(selected):
+        directory = choose(found.candidates[key], log_end_offset)
+        chosen.append(directory)
+        for other in found.candidates[key]:
+            if other is not directory:
+                reason = f"{directory.path} is copied, another directory of the same partition"
+                findings.append((other, Finding("skipped", "directory", str(other.path), reason)))
+    for other in found.ignored:
+        why = "give its own path to copy it"
+        if other.kind is not PartitionKind.FUTURE:
+            why = "include deleted directories to copy it"
+        if topics is None or other.topic in topic_names(topics):
+            reason = f"a -{other.kind} directory; {why}"
+            findings.append((other, Finding("skipped", "directory", str(other.path), reason)))
+    if not chosen:
+        raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, paths)))
+    ids = _topic_ids(chosen, topic_ids)
+    known = KnownTopics(states)
+    logs = [
+        _source_log(
+            directory, states[directory.path.parent], known.facts(directory), ids.get(directory.topic)
+        )
+        for directory in chosen
+    ]
+    properties = (state.meta_properties for state in states.values() if state.meta_properties is not None)
+    size = sum(log_size_bytes(directory.path) for directory in chosen)
+    return Source(tuple(states), tuple(logs), findings, next(properties, None), size)
+
+
+def _select(
+    found: FoundPartitions, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
+) -> set[tuple[str, int]]:
+    existing = {topic for topic, _ in found.candidates}
+    wanted = existing if topics is None else topic_names(topics)
+    excluded = topic_names(exclude_topics, "exclude_topics")
+    numbers: dict[str, list[int]] = {}
+    for topic, partition in found.candidates:
+        numbers.setdefault(topic, []).append(partition)
+    for topic in sorted((wanted | excluded) - existing):
+        raise UnknownTopicOrPartitionError(found.unknown_message(topic, 0, numbers))
+    return {key for key in found.candidates if key[0] in wanted - excluded}
+
+
+def _read_state(path: Path, findings: list[tuple[PartitionDir | None, Finding]]) -> DirectoryState:
+    """Read the state of a log directory. A file that cannot be read counts as missing."""
+
+    def read(name: str, function: Callable[[], Content], missing: Content) -> Content:
+        try:
+            return function()
+        except (KafkaLogError, OSError) as error:
+            reason = f"{error_message(error)}; the file is ignored"
+            findings.append((None, Finding("warning", "file", str(path / name), reason)))
+            return missing
+
+    def checkpoint(name: str) -> dict[tuple[str, int], int]:
+        return read(name, lambda: read_offset_checkpoint(path / name), {})
+
+    return DirectoryState(
+        path,
+        read(META_PROPERTIES, lambda: read_meta_properties(path), None),
+        OffsetCheckpoints(*map(checkpoint, CHECKPOINT_FILES)),
+        (path / REPLICATION_OFFSET_CHECKPOINT).exists(),
+        (path / CLEAN_SHUTDOWN_FILE).exists(),
+        read(".lock", lambda: lock_holder(path), None),
+        read(WRITE_INTENT, lambda: WriteIntent.read(path), None),
+    )
+
+
+def _topic_ids(directories: list[PartitionDir], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the topic ids by topic: those given, else that of the first partition whose file is readable."""
+    ids: dict[str, str] = {}
+    for directory in directories:
+        if directory.topic not in ids:
+            try:
+                topic_id = read_topic_id(directory.path)
+            except OSError:
+                continue
+            if topic_id is not None:
+                ids[directory.topic] = topic_id
+    return {**ids, **given}
+
+
+def _source_log(
+    directory: PartitionDir, state: DirectoryState, facts: TopicFacts, topic_id: str | None
+) -> SourceLog:
+    checkpoints = state.partition_checkpoints(directory, "ignore")
+    end_offset = None
+    if state.unfinished is not None:
+        end_offset = state.unfinished.log_end_offset(directory.path.name)
+    try:
+        config = facts.settings()
+    except InvalidConfigError:
+        config = LogConfig()
+    return SourceLog(
+        directory,
+        checkpoints,
+        end_offset,
+        explain_gaps(facts),
+        facts.is_remote(),
+        state.lock_holder is not None,
+        topic_id,
+        state.meta_properties is None or state.meta_properties.version > 0,
+        config,
+    )
+
+
+def log_size_bytes(directory: Path) -> int:
+    """Return the size of the .log files, without the holes of preallocated ones."""
+    try:
+        with os.scandir(directory) as entries:
+            stats = [entry.stat() for entry in entries if entry.name.endswith(".log")]
+    except OSError:
+        return 0
+    return sum(min(stat.st_size, stat.st_blocks * 512) for stat in stats)
