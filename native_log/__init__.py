@@ -45,7 +45,13 @@ if TYPE_CHECKING:
     from native_log.compaction import STATISTICS_SCHEMA, compact
     from native_log.config import InvalidConfigError, LogConfig
     from native_log.erasure import ERASURE_SCHEMA, erase
-    from native_log.internal_topics.schemas import CONSUMER_OFFSETS_SCHEMA, LAG_SCHEMA
+    from native_log.internal_topics.schemas import (
+        CONSUMER_OFFSETS_SCHEMA,
+        GROUPS_SCHEMA,
+        LAG_SCHEMA,
+        SHARE_GROUPS_SCHEMA,
+        TRANSACTION_STATE_SCHEMA,
+    )
     from native_log.log import LogFollower, LogRange, LogScan, PartitionCheckpoints, PartitionLog
     from native_log.log.producers.transactions import TRANSACTION_SCHEMA
     from native_log.log.recovery.log_recovery import LogRecovery
@@ -73,6 +79,7 @@ __all__ = [
     "CONSUMER_OFFSETS_SCHEMA",
     "DELETION_SCHEMA",
     "ERASURE_SCHEMA",
+    "GROUPS_SCHEMA",
     "LAG_SCHEMA",
     "PROBLEM_SCHEMA",
     "RECORD_SCHEMA",
@@ -80,8 +87,10 @@ __all__ = [
     "REINDEX_SCHEMA",
     "RETENTION_SCHEMA",
     "SALVAGE_SCHEMA",
+    "SHARE_GROUPS_SCHEMA",
     "STATISTICS_SCHEMA",
     "TRANSACTION_SCHEMA",
+    "TRANSACTION_STATE_SCHEMA",
     "BufferExhaustedError",
     "Compression",
     "CorruptIndexError",
@@ -153,6 +162,7 @@ _MODULES = {
     "HighWatermark": "native_log.arguments",
     "InvalidConfigError": "native_log.config",
     "IsolationLevel": "native_log.arguments",
+    "GROUPS_SCHEMA": "native_log.internal_topics.schemas",
     "LAG_SCHEMA": "native_log.internal_topics.schemas",
     "LogConfig": "native_log.config",
     "LogDir": "native_log.logdir",
@@ -178,8 +188,10 @@ _MODULES = {
     "REINDEX_SCHEMA": "native_log.logdir.reindexing",
     "RETENTION_SCHEMA": "native_log.retention",
     "SALVAGE_SCHEMA": "native_log.salvaging",
+    "SHARE_GROUPS_SCHEMA": "native_log.internal_topics.schemas",
     "STATISTICS_SCHEMA": "native_log.compaction",
     "TRANSACTION_SCHEMA": "native_log.log.producers.transactions",
+    "TRANSACTION_STATE_SCHEMA": "native_log.internal_topics.schemas",
     "compact": "native_log.compaction",
     "delete_records": "native_log.retention",
     "erase": "native_log.erasure",

@@ -81,7 +81,8 @@ KAFKALOG_OPTIONS = {
     "columns": Option("", "the [columns](#columns) to read, in this order, separated by commas"),
     "view": Option("records", "which [view](#views) to read"),
     "history": Option(
-        "false", "whether `view=consumer_offsets` has a row for each commit, instead of the latest ones"
+        "false",
+        "whether `view=consumer_offsets` and `transaction_state` show all records, instead of the newest",
     ),
     "offsets.retention.minutes": Option(
         "10080",

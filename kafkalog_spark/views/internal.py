@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.names import OFFSETS_TOPIC
+from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from native_log.internal_topics import schemas
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ class InternalScan:
         history: show all records.
         retention: decides which offsets are expired.
         end_offsets: the high watermarks of partitions, by topic and partition, if the view needs them.
+        topic_names: the names of topics by id, if the view needs them.
     """
 
     read_mode: ReadMode
     history: bool
     retention: OffsetRetention
     end_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    topic_names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class InternalView:
         batches: returns the rows of one partition, as batches of `schema`.
         has_history: whether the view can show all records.
         needs_end_offsets: whether `batches` needs the ends of all logs.
+        needs_topic_names: whether `batches` needs the names of topics by id.
     """
 
     topic: str
@@ -56,6 +59,7 @@ class InternalView:
     batches: Callable[[PartitionLog, InternalScan], Iterator[pa.RecordBatch]]
     has_history: bool = False
     needs_end_offsets: bool = False
+    needs_topic_names: bool = False
 
 
 def _consumer_offsets(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
@@ -70,10 +74,35 @@ def _lag(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
     return tables.lag(log, scan.read_mode, scan.retention, scan.end_offsets)
 
 
+def _groups(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
+    from native_log.internal_topics import tables
+
+    return tables.groups(log, scan.read_mode, scan.topic_names)
+
+
+def _share_groups(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
+    from native_log.internal_topics import tables
+
+    return tables.share_groups(log, scan.read_mode, scan.topic_names)
+
+
+def _transaction_state(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
+    from native_log.internal_topics import tables
+
+    return tables.transaction_state(log, scan.read_mode, history=scan.history)
+
+
 INTERNAL_VIEWS = {
     "consumer_offsets": InternalView(
         OFFSETS_TOPIC, schemas.CONSUMER_OFFSETS_SCHEMA, _consumer_offsets, has_history=True
     ),
     "lag": InternalView(OFFSETS_TOPIC, schemas.LAG_SCHEMA, _lag, needs_end_offsets=True),
+    "groups": InternalView(OFFSETS_TOPIC, schemas.GROUPS_SCHEMA, _groups, needs_topic_names=True),
+    "share_groups": InternalView(
+        SHARE_STATE_TOPIC, schemas.SHARE_GROUPS_SCHEMA, _share_groups, needs_topic_names=True
+    ),
+    "transaction_state": InternalView(
+        TRANSACTIONS_TOPIC, schemas.TRANSACTION_STATE_SCHEMA, _transaction_state, has_history=True
+    ),
 }
 """The views of internal topics by name."""

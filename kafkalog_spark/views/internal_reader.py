@@ -19,7 +19,12 @@ from kafkalog_spark.schema import Projection
 from kafkalog_spark.views.internal import INTERNAL_VIEWS, InternalScan
 from kafkalog_spark.views.reader import reject_limits
 from native_log.internal_topics.tables import read_mode_of
-from native_log.logdir.internal_tables import end_offsets, internal_logs, offset_retention
+from native_log.logdir.internal_tables import (
+    end_offsets,
+    internal_logs,
+    offset_retention,
+    topic_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,6 +64,7 @@ class InternalViewReader(DataSourceReader):
             options.history,
             offset_retention(None, options.offsets_retention_minutes),
             end_offsets(log_dir, options.mode) if self._view.needs_end_offsets else {},
+            topic_names(log_dir) if self._view.needs_topic_names else {},
         )
         tasks = pack(
             internal_logs(log_dir, self._view.topic),

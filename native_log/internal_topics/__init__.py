@@ -7,6 +7,10 @@
 | group | what the records of __consumer_offsets say about one group |
 | offset_expiration | when committed offsets expire |
 | consumer_offsets, lag | the offsets that groups committed, and how far behind they are |
+| groups | groups and their members |
+| share_groups | what share groups have consumed |
+| transaction_state | transactional ids |
+| schemas, tables | the columns of the tables, and the tables of one partition |
 
 Modules named after a table contain its schema and the decoding of records into rows, without I/O. The records
 come from `records`.

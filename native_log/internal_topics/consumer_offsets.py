@@ -8,7 +8,7 @@ from native_log.internal_topics.group import Group
 from native_log.internal_topics.offset_expiration import OffsetExpiration
 from native_log.internal_topics.records import timestamp_us
 from native_log.messages.coordinators import read_key, read_value
-from native_log.messages.groups import RECORDS
+from native_log.messages.groups import OFFSET_TYPES, RECORDS
 from native_log.messages.reading import MessageError
 
 if TYPE_CHECKING:
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from native_log.internal_topics.records import Record
     from native_log.internal_topics.transactions import TransactionStates
 
-_LEGACY, _COMMIT = OFFSET_TYPES = 0, 1
-"""Types of records. Clients up to 0.8.2 wrote the former; otherwise they are equal."""
-_LEGACY_PREFIX = _LEGACY.to_bytes(2)
+_LEGACY_PREFIX = b"\0\0"
+"""The type in keys that clients up to 0.8.2 wrote. Otherwise they equal those of today."""
 
 Row = dict[str, Any]
 

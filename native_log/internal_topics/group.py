@@ -3,16 +3,15 @@ ConsumerGroup, ShareGroup, StreamsGroup)."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from native_log.messages.coordinators import read_key, read_value
-from native_log.messages.groups import RECORDS, SUBSCRIPTION
+from native_log.messages.groups import OFFSET_TYPES, RECORDS, SUBSCRIPTION
 from native_log.messages.reading import Buffer, MessageError, read_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from native_log.internal_topics.records import Record
 
@@ -31,26 +30,25 @@ class Group:
         values: values by the name of the record, such as ConsumerGroupMetadata, for records of the group.
         member_values: values by the name of the record and the member id, for records of members.
         regexes: the topics that match a regular expression to which members are subscribed.
-        has_offsets: whether the group has committed offsets.
+        newest: the newest record about the group, or about an offset that it committed.
     """
 
     name: str
     values: dict[str, Values] = field(default_factory=dict)
     member_values: dict[str, dict[str, Values]] = field(default_factory=dict)
     regexes: dict[str, list[str]] = field(default_factory=dict)
-    has_offsets: bool = False
+    newest: Record | None = None
 
-    def apply(self, kind: int, key: Mapping[str, Any], value: Values) -> None:
+    def apply(self, record: Record, kind: int, key: Mapping[str, Any], value: Values) -> None:
         """Apply the newest record of a key. Tombstones need not be applied."""
         name = RECORDS[kind].value.name.removesuffix("Value")
         if "memberId" in key:
             self.member_values.setdefault(name, {})[key["memberId"]] = value
         elif "regularExpression" in key:
             self.regexes[key["regularExpression"]] = value["topics"]
-        elif "topic" in key:
-            self.has_offsets = True
         else:
             self.values[name] = value
+        self.newest = record
 
     @property
     def type(self) -> str:
@@ -148,18 +146,29 @@ def subscribed_topics(subscription: bytes) -> list[str]:
     return topics
 
 
-def collect_groups(records: Iterable[Record]) -> dict[str, Group]:
-    """Return the groups by name. Records that cannot be decoded are left out.
+def collect_groups(
+    records: Iterable[Record], on_error: Callable[[Record, str | None, MessageError], None]
+) -> dict[str, Group]:
+    """Return the groups by name.
 
     Args:
-        records: the newest record of each key of a partition of __consumer_offsets.
+        records: the newest record of each key of a partition of __consumer_offsets, in the order of offsets.
+        on_error: called for each record about a group that cannot be decoded, with the name of the group if
+            that can be decoded.
     """
     groups: dict[str, Group] = {}
     for record in records:
-        if record.value is not None:
-            with suppress(MessageError):
-                kind, key = read_key(RECORDS, record.key)
+        if record.value is None:
+            continue
+        name = None
+        try:
+            kind, key = read_key(RECORDS, record.key)
+            name = key["group"] if "group" in key else key["groupId"]
+            if kind in OFFSET_TYPES:
+                groups.setdefault(name, Group(name)).newest = record
+            else:
                 value = read_value(RECORDS, kind, record.value)[1]
-                name = key["group"] if "group" in key else key["groupId"]
-                groups.setdefault(name, Group(name)).apply(kind, key, value)
+                groups.setdefault(name, Group(name)).apply(record, kind, key, value)
+        except MessageError as error:
+            on_error(record, name, error)
     return groups

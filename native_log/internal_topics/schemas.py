@@ -19,6 +19,13 @@ RECORD_COLUMNS = (
 """The last columns of each table: where the record of the row is, and, if it cannot be decoded, the reason
 and its bytes. They are null otherwise."""
 
+
+def _list(element: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", element))
+
+
+_STRINGS = _list(pa.string())
+
 CONSUMER_OFFSETS_SCHEMA = pa.schema(
     [
         ("group", pa.string()),
@@ -62,3 +69,146 @@ LAG_SCHEMA = pa.schema(
   directories do not contain the partition;
 - `lag`: `logEndOffset` - `offset`. It is negative if the log was truncated or replaced since the commit, or
   if a broker has not yet checkpointed the high watermark."""
+
+_ASSIGNMENT = _list(
+    pa.struct(
+        [
+            ("topic", pa.string()),
+            ("topicId", pa.string()),
+            ("taskType", pa.string()),
+            ("subtopologyId", pa.string()),
+            ("partitions", _list(pa.int32())),
+        ]
+    )
+)
+
+_MEMBERS = _list(
+    pa.struct(
+        [
+            ("memberId", pa.string()),
+            ("groupInstanceId", pa.string()),
+            ("clientId", pa.string()),
+            ("clientHost", pa.string()),
+            ("rackId", pa.string()),
+            ("memberEpoch", pa.int32()),
+            ("state", pa.string()),
+            ("rebalanceTimeoutMs", pa.int32()),
+            ("sessionTimeoutMs", pa.int32()),
+            ("serverAssignor", pa.string()),
+            ("subscribedTopics", _STRINGS),
+            ("subscribedTopicRegex", pa.string()),
+            ("processId", pa.string()),
+            ("assignment", _ASSIGNMENT),
+            ("pendingRevocation", _ASSIGNMENT),
+            ("targetAssignment", _ASSIGNMENT),
+            ("subscriptionBytes", pa.binary()),
+            ("assignmentBytes", pa.binary()),
+        ]
+    )
+)
+
+_SUBTOPOLOGIES = _list(
+    pa.struct(
+        [
+            ("subtopologyId", pa.string()),
+            ("sourceTopics", _STRINGS),
+            ("sourceTopicRegex", _STRINGS),
+            ("repartitionSourceTopics", _STRINGS),
+            ("repartitionSinkTopics", _STRINGS),
+            ("stateChangelogTopics", _STRINGS),
+        ]
+    )
+)
+
+GROUPS_SCHEMA = pa.schema(
+    [
+        ("group", pa.string()),
+        ("type", pa.string()),
+        ("state", pa.string()),
+        ("protocolType", pa.string()),
+        ("protocol", pa.string()),
+        ("leader", pa.string()),
+        ("epoch", pa.int32()),
+        ("targetAssignmentEpoch", pa.int32()),
+        ("stateTimestamp", TIMESTAMP),
+        ("members", _MEMBERS),
+        ("subtopologies", _SUBTOPOLOGIES),
+        *RECORD_COLUMNS,
+    ]
+)
+"""One row for each group in __consumer_offsets, also if it only has committed offsets.
+
+- `type`: classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071).
+- `state`: the state in which a coordinator has the group after loading the log. What is not in the log is not
+  known: a rebalance of a classic group, and members that have failed since.
+- `protocolType`, `protocol`, `leader`, `stateTimestamp`: of classic groups.
+- `epoch`: the epoch of the group; the generation of a classic group.
+- `members`: a list of structs. The members of classic groups have neither `memberEpoch`, `state` nor
+  `targetAssignment`. `assignment`, `pendingRevocation` and `targetAssignment` are lists of topics with their
+  partitions. `topic` is null if the log directories do not say which topic has the id. Members of streams
+  groups have tasks there, with `taskType` (active, standby, warmup) and `subtopologyId` instead of a topic.
+  `subscriptionBytes` and `assignmentBytes` are those of classic members that are not Kafka's consumers.
+- `subtopologies`: of streams groups.
+
+The last columns are those of CONSUMER_OFFSETS_SCHEMA, for the newest record of the group."""
+
+TRANSACTION_STATE_SCHEMA = pa.schema(
+    [
+        ("transactionalId", pa.string()),
+        ("producerId", pa.int64()),
+        ("producerEpoch", pa.int32()),
+        ("state", pa.string()),
+        (
+            "partitions",
+            _list(pa.struct([("topic", pa.string()), ("partitions", _list(pa.int32()))])),
+        ),
+        ("transactionTimeoutMs", pa.int32()),
+        ("startTimestamp", TIMESTAMP),
+        ("lastUpdateTimestamp", TIMESTAMP),
+        ("previousProducerId", pa.int64()),
+        ("nextProducerId", pa.int64()),
+        ("nextProducerEpoch", pa.int32()),
+        ("clientTransactionVersion", pa.int32()),
+        *RECORD_COLUMNS,
+    ]
+)
+"""One row for each transactional id in __transaction_state. `state` is that of Kafka's TransactionState:
+Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead or PrepareEpochFence; with
+`history` also "tombstone". `partitions` are those of the transaction. What the record does not have is null.
+
+The last columns are those of CONSUMER_OFFSETS_SCHEMA."""
+
+SHARE_GROUPS_SCHEMA = pa.schema(
+    [
+        ("group", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("topicId", pa.string()),
+        ("startOffset", pa.int64()),
+        ("snapshotEpoch", pa.int32()),
+        ("stateEpoch", pa.int32()),
+        ("leaderEpoch", pa.int32()),
+        (
+            "stateBatches",
+            _list(
+                pa.struct(
+                    [
+                        ("firstOffset", pa.int64()),
+                        ("lastOffset", pa.int64()),
+                        ("deliveryState", pa.string()),
+                        ("deliveryCount", pa.int32()),
+                    ]
+                )
+            ),
+        ),
+        ("createTimestamp", TIMESTAMP),
+        ("writeTimestamp", TIMESTAMP),
+        *RECORD_COLUMNS,
+    ]
+)
+"""One row for each share group and partition in __share_group_state: the last snapshot with the updates after
+it. Records before `startOffset` are finished; `stateBatches` are the states of those after it, both offsets
+inclusive. `topic` is null if the log directories do not say which topic has the id. The members of share
+groups are in GROUPS_SCHEMA.
+
+The last columns are those of CONSUMER_OFFSETS_SCHEMA, for the newest record of the row."""

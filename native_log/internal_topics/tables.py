@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.internal_topics.consumer_offsets import OFFSET_TYPES, all_commits, latest_commits
+from native_log.internal_topics.consumer_offsets import all_commits, latest_commits
 from native_log.internal_topics.group import collect_groups
+from native_log.internal_topics.groups import group_rows
 from native_log.internal_topics.lag import add_lag
 from native_log.internal_topics.records import all_records, latest_records, to_batches
-from native_log.internal_topics.schemas import CONSUMER_OFFSETS_SCHEMA, LAG_SCHEMA
+from native_log.internal_topics.schemas import (
+    CONSUMER_OFFSETS_SCHEMA,
+    GROUPS_SCHEMA,
+    LAG_SCHEMA,
+    SHARE_GROUPS_SCHEMA,
+    TRANSACTION_STATE_SCHEMA,
+)
+from native_log.internal_topics.share_groups import share_state_rows
+from native_log.internal_topics.transaction_state import transactional_id_rows
 from native_log.internal_topics.transactions import TransactionStates
 from native_log.log.reading.latest import ReadMode
 from native_log.log.reading.reader import check_mode
+from native_log.messages.groups import OFFSET_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +82,53 @@ def lag(
     return to_batches(add_lag(_latest(log, read_mode, retention), end_offsets), LAG_SCHEMA)
 
 
+def groups(
+    log: PartitionLog, read_mode: ReadMode, topic_names: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the groups in a partition of __consumer_offsets, as GROUPS_SCHEMA.
+
+    Args:
+        log: the partition.
+        read_mode: what to do about damage and data loss.
+        topic_names: names of topics by id.
+    """
+    rows = group_rows(latest_records(log, read_mode), log.partition, topic_names)
+    return to_batches(rows, GROUPS_SCHEMA)
+
+
+def transaction_state(
+    log: PartitionLog, read_mode: ReadMode, *, history: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yield the transactional ids in a partition of __transaction_state, as TRANSACTION_STATE_SCHEMA.
+
+    Args:
+        log: the partition.
+        read_mode: what to do about damage and data loss.
+        history: yield all records, instead of the newest ones.
+    """
+    records = all_records(log, read_mode) if history else latest_records(log, read_mode)
+    rows = transactional_id_rows(records, log.partition, history=history)
+    return to_batches(rows, TRANSACTION_STATE_SCHEMA)
+
+
+def share_groups(
+    log: PartitionLog, read_mode: ReadMode, topic_names: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the states of share groups in a partition of __share_group_state, as SHARE_GROUPS_SCHEMA.
+
+    Args:
+        log: the partition.
+        read_mode: what to do about damage and data loss.
+        topic_names: names of topics by id.
+    """
+    rows = share_state_rows(all_records(log, read_mode), log.partition, topic_names)
+    return to_batches(rows, SHARE_GROUPS_SCHEMA)
+
+
 def _latest(log: PartitionLog, read_mode: ReadMode, retention: OffsetRetention) -> Iterator[dict[str, Any]]:
     # Two passes, because the groups decide which offsets are expired: only groups are kept in memory.
-    groups = collect_groups(latest_records(log, read_mode, except_types=OFFSET_TYPES))
+    # The table of groups reports groups that cannot be decoded.
+    groups = collect_groups(
+        latest_records(log, read_mode, except_types=OFFSET_TYPES), on_error=lambda *_: None
+    )
     return latest_commits(latest_records(log, read_mode), log.partition, groups, retention)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from native_log.arguments import integer, optional_integer
-from native_log.checkpoints.names import OFFSETS_TOPIC
+from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from native_log.errors import KafkaLogError
 from native_log.system import current_ms
 
@@ -39,6 +39,10 @@ class InternalTables(ABC):
 
     @abstractmethod
     def partition(self, topic: str, partition: int) -> PartitionLog: ...
+
+    @property
+    @abstractmethod
+    def topic_ids(self) -> dict[str, str]: ...
 
     def consumer_offsets(
         self,
@@ -102,6 +106,57 @@ class InternalTables(ABC):
             lambda log: tables.lag(log, read_mode, retention, ends),
         )
 
+    def groups(self, *, mode: Mode = "failFast") -> pa.RecordBatchReader:
+        """Return the groups and their members, as GROUPS_SCHEMA, from __consumer_offsets.
+
+        Args:
+            mode: see `consumer_offsets`.
+
+        Raises: as `consumer_offsets`.
+        """
+        from native_log.internal_topics import schemas, tables
+
+        read_mode, names = tables.read_mode_of(mode), topic_names(self)
+        return self._table(
+            OFFSETS_TOPIC, schemas.GROUPS_SCHEMA, lambda log: tables.groups(log, read_mode, names)
+        )
+
+    def share_groups(self, *, mode: Mode = "failFast") -> pa.RecordBatchReader:
+        """Return what share groups have consumed, as SHARE_GROUPS_SCHEMA, from __share_group_state.
+
+        Args:
+            mode: see `consumer_offsets`.
+
+        Raises: as `consumer_offsets`.
+        """
+        from native_log.internal_topics import schemas, tables
+
+        read_mode, names = tables.read_mode_of(mode), topic_names(self)
+        return self._table(
+            SHARE_STATE_TOPIC,
+            schemas.SHARE_GROUPS_SCHEMA,
+            lambda log: tables.share_groups(log, read_mode, names),
+        )
+
+    def transaction_state(self, *, history: bool = False, mode: Mode = "failFast") -> pa.RecordBatchReader:
+        """Return the transactional ids, as TRANSACTION_STATE_SCHEMA, from __transaction_state.
+
+        Args:
+            history: all records in the log, in their order. By default only the newest one of each
+                transactional id, without those that were deleted.
+            mode: see `consumer_offsets`.
+
+        Raises: as `consumer_offsets`.
+        """
+        from native_log.internal_topics import schemas, tables
+
+        read_mode = tables.read_mode_of(mode)
+        return self._table(
+            TRANSACTIONS_TOPIC,
+            schemas.TRANSACTION_STATE_SCHEMA,
+            lambda log: tables.transaction_state(log, read_mode, history=history),
+        )
+
     def _table(
         self,
         topic: str,
@@ -134,6 +189,11 @@ def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[
                     raise
                 logger.warning("the end of a log is unknown: %s", error)
     return offsets
+
+
+def topic_names(log_dir: InternalTables) -> dict[str, str]:
+    """Return the names of topics by id."""
+    return {topic_id: topic for topic, topic_id in log_dir.topic_ids.items()}
 
 
 def internal_logs(log_dir: InternalTables, topic: str) -> list[PartitionLog]:

@@ -54,6 +54,16 @@ class KnownTopics:
             self._facts[key] = self._look_up(directory.topic, topic_id, log_dir, image)
         return self._facts[key]
 
+    def topic_ids(self) -> dict[str, str]:
+        """Return the topic ids in the cluster metadata. Metadata that cannot be read are left out."""
+        images = [self._image(log_dir) for log_dir in self._directories]
+        return {
+            topic: topic_id
+            for image in images
+            if image is not None and not isinstance(image, str)
+            for topic, topic_id in image.topic_ids.items()
+        }
+
     def settings(self, directory: PartitionDir, *overrides: Mapping[str, object]) -> LogConfig:
         """Return the settings for writing to a partition: stored settings, then each of `overrides` in order.
 

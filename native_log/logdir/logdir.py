@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, get_args
 
 from native_log.arguments import HighWatermark, PathLike, integer, text, topic_names
 from native_log.checkpoints.names import INTERNAL_TOPICS, PartitionKind
+from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
 from native_log.errors import (
@@ -393,6 +394,18 @@ class LogDir(InternalTables):
             if facts.stored is not None:
                 configs[directory.topic] = dict(facts.stored)
         return configs
+
+    @property
+    def topic_ids(self) -> dict[str, str]:
+        """The ids of topics: those in the cluster metadata, and those in the partition directories.
+
+        A topic without an id, as before Kafka 2.8, is missing.
+        """
+        ids: dict[str, str] = {}
+        for directory in self.partitions():
+            if directory.topic not in ids and (topic_id := read_topic_id(directory.path)) is not None:
+                ids[directory.topic] = topic_id
+        return {**self._known_topics.topic_ids(), **ids}
 
     def _log_end_offset(self, directory: PartitionDir) -> int:
         return log_end_offset_of(directory, self.checkpoints(directory), self._max_batch_bytes)

@@ -84,6 +84,9 @@ RECORDS = coordinator_records("""
             repartitionSourceTopics []int16}}}
 """)
 
+OFFSET_TYPES = (0, 1)
+"""The types of records about committed offsets. The others are about groups."""
+
 SUBSCRIPTION = Notation("""
     0-3 {topics []string, userData bytes?, ownedPartitions []{topic string, partitions []int32} 1+,
         generationId int32 2+, rackId string? 3+}

@@ -16,13 +16,17 @@ import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
+import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -78,6 +82,8 @@ public final class Client {
             case "leave" -> leave(request);
             case "commit_offsets" -> commitOffsets(request);
             case "delete_offsets" -> deleteOffsets(request);
+            case "upgrade" -> upgrade(request);
+            case "share" -> share(request);
             default -> throw new IllegalArgumentException(request.toString());
         };
     }
@@ -268,6 +274,36 @@ public final class Client {
             default -> { }
         }
         producer.close(Duration.ZERO);
+        return JSON.createObjectNode();
+    }
+
+    /** Sets the level of a feature. */
+    private JsonNode upgrade(JsonNode request) throws Exception {
+        FeatureUpdate update = new FeatureUpdate((short) request.get("level").asInt(), FeatureUpdate.UpgradeType.UPGRADE);
+        admin.updateFeatures(Map.of(request.get("feature").asText(), update), new UpdateFeaturesOptions()).all().get();
+        return JSON.createObjectNode();
+    }
+
+    /** Reads at least `count` records with a consumer of a share group: accepts every third, releases the next, and so on. */
+    private JsonNode share(JsonNode request) throws Exception {
+        String group = request.get("group").asText();
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
+        ConfigEntry earliest = new ConfigEntry("share.auto.offset.reset", "earliest");
+        admin.incrementalAlterConfigs(Map.of(resource, List.of(new AlterConfigOp(earliest, AlterConfigOp.OpType.SET)))).all().get();
+        Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "group.id", group, "max.poll.records", "10",
+            "share.acknowledgement.mode", "explicit");
+        long count = request.get("count").asLong();
+        AcknowledgeType[] kinds = {AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT};
+        try (KafkaShareConsumer<byte[], byte[]> consumer = new KafkaShareConsumer<>(settings, READ, READ)) {
+            consumer.subscribe(List.of(request.get("topic").asText()));
+            while (count > 0) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    consumer.acknowledge(record, kinds[(int) (record.offset() % 3)]);
+                    count--;
+                }
+                consumer.commitSync();
+            }
+        }
         return JSON.createObjectNode();
     }
 

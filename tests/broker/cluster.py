@@ -33,6 +33,9 @@ SHORT_INTERVALS = {
     # A killed broker cannot start again before its registration expires.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
 }
 
@@ -184,6 +187,17 @@ class Cluster:
             transactional_id=transactional_id,
             end=end,
         )
+
+    def upgrade(self, feature: str, level: int) -> None:
+        """Set the level of a feature, as kafka-features does."""
+        self._ask("upgrade", feature=feature, level=level)
+
+    def share(self, group: str, topic: str, count: int) -> None:
+        """Read `count` records with a consumer of a share group.
+
+        It accepts every third record, releases the next and rejects the one after it.
+        """
+        self._ask("share", group=group, topic=topic, count=count)
 
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
         self._ask("delete_offsets", group=group, topic=topic, partition=partition)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TOPIC = "followed"
 
 
@@ -40,6 +42,8 @@ def cluster(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         cluster.commit_offset("exactly-once", TOPIC, 0, offset, transactional_id="t", end=end)
     cluster.commit_offset("undecided", TOPIC, 0, 10, transactional_id="u", end="open")
     cluster.commit_offset("after", TOPIC, 0, 77)  # after an open transaction
+    cluster.upgrade("share.version", 1)
+    cluster.share("sharing", TOPIC, 30)
     yield cluster
     cluster.stop()
 
@@ -50,25 +54,30 @@ def read_table(table: pa.RecordBatchReader) -> list[dict[str, Any]]:
     return rows
 
 
-def described(cluster: Cluster, what: str) -> list[dict[str, str]]:
+def described(cluster: Cluster, what: str, tool: str = GROUPS) -> list[dict[str, str]]:
     """Return the rows that kafka-consumer-groups --describe --all-groups prints, by column."""
-    arguments = ["--bootstrap-server", cluster.broker.bootstrap, "--describe", "--all-groups", f"--{what}"]
-    output, _ = cluster.broker.run_tool(GROUPS, *arguments)
-    rows, names = [], []
-    for line in output.splitlines():
-        cells = re.split(r"\s+", line.strip())
-        if cells[0] == "GROUP":
-            names = cells
-        elif len(cells) > 1 and names and len(cells) >= len(names):
-            rows.append(dict(zip(names, cells, strict=False)))
-    return rows
+    arguments = ["--bootstrap-server", cluster.broker.bootstrap, "--describe", "--all-groups", *what.split()]
+    output, _ = cluster.broker.run_tool(tool, *arguments)
+    return list(tool_rows(output))
+
+
+def tool_rows(output: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of the tables that a tool prints. The cells are below their heads."""
+    heads: list[tuple[str, int, int]] = []
+    for line in filter(str.strip, output.splitlines()):
+        if line.startswith("GROUP "):
+            found = list(re.finditer(r"\S+( \(ID\))?", line))
+            ends = [match.start() for match in found[1:]]
+            heads = [(m[0], m.start(), end) for m, end in zip(found, [*ends, len(line) + 99], strict=True)]
+        elif heads:
+            yield {name: line[start:end].strip() for name, start, end in heads}
 
 
 def test_lag_is_that_of_kafka_consumer_groups(cluster: Cluster) -> None:
     names = ("CURRENT-OFFSET", "LOG-END-OFFSET", "LAG")
     expected = {
         (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): tuple(int(row[name]) for name in names)
-        for row in described(cluster, "offsets")
+        for row in described(cluster, "--offsets")
         if row["CURRENT-OFFSET"] != "-"
     }
     assert {group for group, _, _ in expected} == {
@@ -96,3 +105,78 @@ def test_the_history_of_offsets(cluster: Cluster) -> None:
         ("exactly-once", 11, "aborted"),
         ("undecided", 10, "open"),
     ]
+
+
+def test_members_are_those_of_kafka_consumer_groups(cluster: Cluster) -> None:
+    def assignment(entries: list[dict[str, Any]]) -> str:
+        return ";".join(f"{each['topic']}:{','.join(map(str, each['partitions']))}" for each in entries)
+
+    expected = {
+        (
+            *(row["GROUP"], row["CONSUMER-ID"], row.get("GROUP-INSTANCE-ID", ""), row["HOST"]),
+            *(row["CLIENT-ID"], row["CURRENT-EPOCH"], row["CURRENT-ASSIGNMENT"], row["TARGET-ASSIGNMENT"]),
+        )
+        for row in described(cluster, "--members --verbose")
+    }
+    actual = {
+        (
+            *(group["group"], member["memberId"], member["groupInstanceId"] or "", member["clientHost"]),
+            *(member["clientId"], str(member["memberEpoch"] or "-"), assignment(member["assignment"])),
+            assignment(member["targetAssignment"]) if member["targetAssignment"] else "-",
+        )
+        for group in read_table(LogDir(cluster.log_dir).groups())
+        for member in group["members"]
+    }
+    assert actual == expected
+    assert {row[0] for row in actual} == {"classic", "modern"}
+
+
+def test_states_are_those_of_kafka_consumer_groups(cluster: Cluster) -> None:
+    expected = {
+        row["GROUP"]: (row["STATE"], row["#MEMBERS"], row["GROUP-EPOCH"], row["TARGET-ASSIGNMENT-EPOCH"])
+        for row in described(cluster, "--state --verbose")
+    }
+    groups = read_table(LogDir(cluster.log_dir).groups())
+    actual = {}
+    for group in groups:
+        epochs = ("-", "-")
+        if group["type"] == "consumer":
+            epochs = str(group["epoch"]), str(group["targetAssignmentEpoch"])
+        actual[group["group"]] = (group["state"], str(len(group["members"])), *epochs)
+    assert actual.pop("sharing") == ("Empty", "0", "-", "-")
+    # A coordinator also creates a group for commits in a transaction that is open.
+    assert expected.pop("undecided")[0] == "Empty"
+    assert actual == expected
+    kinds = {group["group"]: (group["type"], group["protocol"]) for group in groups}
+    assert kinds["classic"] == ("classic", "range")
+    assert kinds["modern"] == ("consumer", None)
+    assert kinds["sharing"] == ("share", None)
+
+
+def test_transactions_are_those_of_kafka_transactions(cluster: Cluster) -> None:
+    output, _ = cluster.broker.run_tool(TRANSACTIONS, "--bootstrap-server", cluster.broker.bootstrap, "list")
+    expected = {tuple(line.split("\t")[at].strip() for at in (0, 2, 3)) for line in output.splitlines()[1:]}
+    rows = read_table(LogDir(cluster.log_dir).transaction_state())
+    assert {(row["transactionalId"], str(row["producerId"]), row["state"]) for row in rows} == expected
+    (ongoing,) = [row for row in rows if row["state"] == "Ongoing"]
+    assert ongoing["partitions"] == [{"topic": "__consumer_offsets", "partitions": [0]}]
+    assert ongoing["transactionTimeoutMs"] == 900_000
+    states = [row["state"] for row in read_table(LogDir(cluster.log_dir).transaction_state(history=True))]
+    assert {"Empty", "Ongoing", "PrepareCommit", "CompleteCommit", "CompleteAbort"} <= set(states)
+
+
+def test_share_groups_are_those_of_kafka_share_groups(cluster: Cluster) -> None:
+    expected = {
+        (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): row["START-OFFSET"]
+        for row in described(cluster, "--offsets", SHARE_GROUPS)
+    }
+    rows = read_table(LogDir(cluster.log_dir).share_groups())
+    actual = {
+        (row["group"], row["topic"], row["partition"]): str(
+            "-" if row["startOffset"] is None else row["startOffset"]
+        )
+        for row in rows
+    }
+    assert actual == expected
+    states = [batch for row in rows for batch in row["stateBatches"]]
+    assert {batch["deliveryState"] for batch in states} == {"ACKNOWLEDGED", "AVAILABLE", "ARCHIVED"}

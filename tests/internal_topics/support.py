@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from native_log import LogDir
+from native_log.internal_topics.records import Record
 from native_log.messages.groups import RECORDS
 from native_log.records.control import encode_marker
 
@@ -22,6 +23,8 @@ Pair = tuple[bytes | None, bytes | None]
 """The key and the value of a record."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+SHARE_STATE_TOPIC = "__share_group_state"
 COMMIT = 1
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -48,6 +51,11 @@ def commit(
 def group_record(kind: int, version: int = 0, *, key: dict[str, str], **fields: Any) -> Pair:
     """Return a record of __consumer_offsets about a group."""
     return encode_key(RECORDS, kind, **key), encode_value(RECORDS, kind, version, **fields)
+
+
+def records_of(*pairs: Pair) -> list[Record]:
+    """Return records with these keys and values, with offsets from 0."""
+    return [Record(offset, NOW_MS * 1000, *pair) for offset, pair in enumerate(pairs)]
 
 
 class InternalTopic:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import GOLDEN
+from markdown_blocks import ROOT
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DATA = str(GOLDEN / "kafka-4.1/whole-broker/data")
+SAMPLE = str(ROOT / "examples/kafka-logs")
 
 
 def view_rows(spark: SparkSession, name: str, **options: str) -> list[dict[str, Any]]:
@@ -54,6 +56,17 @@ def test_lag(spark: SparkSession) -> None:
     assert {row["state"] for row in shown} == {"committed"}
     table = LogDir(DATA).lag(offsets_retention_minutes=2_000_000_000)
     assert shown == _sorted(table.read_all().select(list(shown[0])).to_pylist())
+
+
+@pytest.mark.parametrize("name", ["groups", "transaction_state"])
+def test_other_views(spark: SparkSession, name: str) -> None:
+    frame = spark.read.format("kafkalog").option("view", name).load(SAMPLE)
+    table = getattr(LogDir(SAMPLE), name)().read_all()
+    assert frame.columns == table.column_names
+    names = [field.name for field in table.schema if "Timestamp" not in field.name]
+    shown = [row.asDict(recursive=True) for row in frame.select(names).collect()]
+    assert _sorted(shown) == _sorted(table.select(names).to_pylist())
+    assert shown
 
 
 @pytest.mark.parametrize("name", INTERNAL_VIEWS)

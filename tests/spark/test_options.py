@@ -311,7 +311,10 @@ def test_choices() -> None:
     [
         ({"view": "lag", "subscribe": "orders"}, "view=lag reads the topic __consumer_offsets; remove subsc"),
         ({"view": "lag", "mode": "permissive"}, "view=lag has no rows for damaged batches"),
-        ({"view": "lag", "history": "true"}, "history: expected view=consumer_offsets, found view=lag"),
+        (
+            {"view": "lag", "history": "true"},
+            "expected view=consumer_offsets or transaction_state, found view=lag",
+        ),
         ({"view": "lag", "endingTimestamp": "5", "startingOffsets": "latest"}, "cannot start at latest"),
     ],
 )
