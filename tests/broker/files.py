@@ -26,6 +26,16 @@ def remove_derived(partitions: Iterable[Path]) -> None:
                 path.unlink()
 
 
+def replace_log(partition: Path, by: Path) -> None:
+    """Replace an empty log by another, and keep partition.metadata, which has the topic id of the broker."""
+    for path in partition.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in by.iterdir():
+        if path.name != "partition.metadata":
+            path.rename(partition / path.name)
+
+
 def dump_log(broker: Broker, partitions: Iterable[Path]) -> tuple[str, str]:
     """Return the output of kafka-dump-log, with every record, and its error output."""
     files = [

@@ -15,7 +15,7 @@ from tests.publish.support import staged_job
 from tests.spark.conftest import spark  # noqa: F401
 
 from .cluster import ROW_COLUMNS, Cluster, Consumed, Row, rows
-from .files import contents, dump_log, remove_derived
+from .files import contents, dump_log, remove_derived, replace_log
 from .written_log import row, to_arrow
 
 if TYPE_CHECKING:
@@ -132,16 +132,6 @@ def write_stream(spark: SparkSession, df: DataFrame, folder: Path, log_dir: Path
     writer = stream.writeStream.format("kafkalog").options(**options("stream"))
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     query.start(str(log_dir)).awaitTermination()
-
-
-def replace_log(partition: Path, by: Path) -> None:
-    """Replace an empty log by another, and keep partition.metadata, which has the topic id of the broker."""
-    for path in partition.iterdir():
-        if path.name != "partition.metadata":
-            path.unlink()
-    for path in by.iterdir():
-        if path.name != "partition.metadata":
-            path.rename(partition / path.name)
 
 
 def without_offsets(rows: Sequence[Row]) -> list[str]:
