@@ -11,10 +11,11 @@ with KafkaLogProducer("/var/kafka-logs") as producer:
 | settings, record_size | the settings, which the Spark sink shares |
 | record, futures | a record, and the future of its metadata |
 | interceptors, serializers, partitioners | what happens to a record before it is in a batch |
-| batch, accumulator, buffer_pool, compression_ratio | batches in memory |
+| batch, block, accumulator, buffer_pool, compression_ratio | batches in memory |
 | metadata, log_directories | the topics in the log directories |
 | sender, client, open_logs | append batches to logs |
 | sequences, producer_ids | idempotence |
+| transactions, coordinator, transaction_state | transactions |
 | backoff, clock, metrics | delays, time, counters |
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from native_log.producer.futures import RecordMetadata
     from native_log.records import BatchBuilder
-
-logger = logging.getLogger(__name__)
 
 NO_SEQUENCE = -1
 _guard = threading.Lock()
@@ -259,3 +257,11 @@ def _records(
     for value, key, pairs, time_us in zip(values, keys, headers, times, strict=True):
         names = [(header["key"], header["value"]) for header in pairs or ()]
         yield value, key, names, NO_TIMESTAMP if time_us is None else time_us // 1000
+
+
+def _reset_in_child() -> None:
+    global _guard
+    _guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_reset_in_child)

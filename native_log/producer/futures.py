@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -252,3 +253,11 @@ def new_future(batch: Batch, index: int, timestamp: int, key_size: int, value_si
     future.key_size = key_size
     future.value_size = value_size
     return future
+
+
+def _reset_in_child() -> None:
+    global _guard
+    _guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_reset_in_child)

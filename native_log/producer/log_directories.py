@@ -34,6 +34,7 @@ class LogDirectories:
         first = paths if isinstance(paths, LogDir) else _open_or_create(paths)
         self._logdirs = [first]
         """The given one, and one that was listed later."""
+        self._found: set[str] = set()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -43,6 +44,8 @@ class LogDirectories:
     def find(self, topics: Iterable[str]) -> tuple[dict[str, list[str]], dict[str, Exception]]:
         """Look for topics, and create those that are missing if auto.create.topics.enable is true.
 
+        A new partition is placed in the least loaded log directory, that with the fewest partitions.
+
         Returns:
             For each topic that was found, the log directory of each partition; and why others were not.
 
@@ -50,8 +53,10 @@ class LogDirectories:
         """
         topics = list(topics)
         with self._guard:
-            if any(self._holder(topic) is None for topic in topics):
+            is_refresh = self._found.issuperset(topics)  # partitions may have been added
+            if is_refresh or any(self._holder(topic) is None for topic in topics):
                 self._look_again()
+            self._found.update(topics)
             found: dict[str, list[str]] = {}
             errors: dict[str, Exception] = {}
             for topic in topics:
@@ -82,7 +87,10 @@ class LogDirectories:
             return holder.partition(target.topic, target.partition, config=self._config.topic_config or None)
 
     def _holder(self, topic: str) -> LogDir | None:
-        return next((logdir for logdir in self._logdirs if topic in logdir.topics()), None)
+        """Return the LogDir that knows most partitions of a topic, the given one if they are equal."""
+        known = [(len(logdir.topics().get(topic, ())), logdir) for logdir in self._logdirs]
+        count, holder = max(known, key=lambda each: each[0])
+        return holder if count else None
 
     def _look_again(self) -> None:
         """List the directories again: another LogDir may have created topics."""

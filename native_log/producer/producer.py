@@ -511,6 +511,7 @@ class KafkaLogProducer:
 
         Raises:
             ValueError: a negative timeout.
+            KafkaLogError, OSError: a log could not be closed. It is recovered when it is next opened.
         """
         if timeout is not None and timeout < 0:
             raise ValueError("The timeout cannot be negative.")
@@ -539,6 +540,8 @@ class KafkaLogProducer:
                 close = getattr(owned, "close", None)
                 if callable(close):
                     close()
+            if self._sender.close_error is not None:
+                raise self._sender.close_error
 
     def init_transactions(self) -> None:
         """Prepare for transactions. Call this once, before all others.

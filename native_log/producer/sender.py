@@ -77,6 +77,8 @@ class Sender:
         self._delivery_timeout_ms = config.delivery_timeout_ms
         self._is_order_guaranteed = config.max_in_flight_requests_per_connection == 1
         self._in_flight: dict[ProducerBatch, None] = {}
+        self.close_error: Exception | None = None
+        """Why a log could not be closed."""
         self._is_running = True
         self._is_forced = False
 
@@ -96,8 +98,9 @@ class Sender:
             self._accumulator.abort_incomplete(ProducerClosedError("Producer is closed forcefully."))
         try:
             self._client.close(is_forced=self._is_forced)
-        except (KafkaLogError, OSError):
+        except (KafkaLogError, OSError) as error:
             logger.exception("a producer cannot close its logs")
+            self.close_error = error
 
     def _abort_open_transaction(self) -> None:
         transactions = self._transactions

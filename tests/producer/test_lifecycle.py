@@ -343,3 +343,20 @@ def test_topics_over_several_directories(tmp_path: Path) -> None:
         producer.flush()
     assert [future.get(0).offset for future in futures] == [number // 4 for number in range(20)]
     assert all(len(LogDir(path).partitions()) == 2 for path in paths)
+
+
+def test_a_topic_that_another_object_creates_is_found(tmp_path: Path) -> None:
+    LogDir.create(tmp_path / "logs").create_topic("t", 2)
+    with KafkaLogProducer(tmp_path / "logs", auto_create_topics_enable=False) as producer:
+        assert producer.partitions_for("t") == {0, 1}
+        LogDir(tmp_path / "logs").create_topic("u", 3)
+        assert producer.partitions_for("u") == {0, 1, 2}
+
+
+def test_a_log_that_cannot_be_closed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = KafkaLogProducer(tmp_path / "logs")
+    producer.send("t", b"v").get(SECONDS)
+    (tmp_path / "logs" / ".lock").unlink()
+    with pytest.raises(LogDirInUseError, match="found it removed"):
+        producer.close()
+    producer.close()
