@@ -259,7 +259,9 @@ class LiveFiles:
         # An end below the old one is noticed without epochs.
         end = max(tail.next_offset, old_end)
         found = diverged(old_end, epoch, epochs, end, read_entries=self.leader_epochs)
-        if rewritten is not None:
+        # A broker appends to a truncated log with a new epoch. If there is none, the log is only shorter. If
+        # epochs are unknown, or it is longer again without a new one, other files and batches must tell.
+        if rewritten is not None and (not epochs or tail.next_offset >= old_end or found is not None):
             found = max(found or 0, rewritten, self._marks.last_unchanged(listing.segments) or 0)
         if tail.next_offset < old_end:
             found = tail.next_offset if found is None else min(found, tail.next_offset)
