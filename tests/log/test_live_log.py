@@ -27,6 +27,7 @@ from native_log.log.live.live_log import LiveLog
 from native_log.segment import entries
 from native_log.segment.files import file_name
 from native_log.storage import local
+from tests.records.build import TRANSACTIONAL, marker
 
 from .support import batch, offsets, write_log
 
@@ -142,6 +143,18 @@ class TestReading:
         os.utime(path, ns=(10**18, 10**18))
         log.refresh()
         assert log.log_end_offset == 6
+
+    def test_locations_in_a_replaced_file_are_forgotten(self, tmp_path: Path) -> None:
+        """Compaction replaces a file by another one, which may get the inode of one that was removed."""
+        log = settled(write_log(tmp_path, {0: [batch(0), batch(3)], 6: [batch(6)]}))
+        assert offsets(log.range(3, 6).read(["offset"])) == [3, 4, 5]
+        with open(tmp_path / file_name(0, "log"), "r+b") as file:
+            file.write(batch(2, 1) + batch(3))
+            file.truncate()
+        (tmp_path / file_name(0, "index")).touch()
+        (tmp_path / "any file").touch()  # a change of the directory, as by a rename
+        assert log.refresh().truncated_to is None
+        assert offsets(log.range(3, 6).read(["offset"])) == [3, 4, 5]
 
     def test_a_removed_directory(self, tmp_path: Path) -> None:
         log = settled(write_log(tmp_path / "t-0", {0: [batch(0)]}))
@@ -286,6 +299,15 @@ class TestHighWatermark:
         truncate(tmp_path, 0, len(batch(0)))
         change = log.refresh(PartitionCheckpoints(high_watermark=9, live=True))
         assert (change.truncated_to, log.high_watermark) == (3, 3)
+
+    def test_a_transaction_that_contains_it_is_open(self, tmp_path: Path) -> None:
+        data = batch(0, 3, producer_id=1, producer_epoch=0, attributes=TRANSACTIONAL)
+        write_log(tmp_path, {0: [data, marker(3, 1)]})
+        log = LiveLog(tmp_path, checkpoints=PartitionCheckpoints(high_watermark=2, live=True))
+        assert log.last_stable_offset == 0
+        for high_watermark, stable in ((3, 0), (4, 4)):
+            log.refresh(PartitionCheckpoints(high_watermark=high_watermark, live=True))
+            assert log.last_stable_offset == stable
 
     def test_records_above_it_are_not_shown(self, tmp_path: Path) -> None:
         write_log(tmp_path, {0: [batch(0), batch(3), batch(6)]})
