@@ -14,7 +14,7 @@ from native_log.checkpoints.offset_checkpoints import (
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.logdir.directory_state import DirectoryState
-from native_log.storage import file_version
+from native_log.storage import path_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ class LiveDirectory:
         self._now_ns = now_ns
         self._root_version: FileVersion | None = None
         # The versions are taken before the files are read, so that a later change is noticed.
-        self._versions = {name: self._version(path / name) for name in _FIELDS}
+        self._versions = {name: path_version(path / name, self._now_ns) for name in _FIELDS}
         self.state = DirectoryState.read(path)
 
     def refresh(self) -> bool:
@@ -54,7 +54,7 @@ class LiveDirectory:
         """
         before, path = self.state, self.state.path
         state = replace(before, lock_holder=lock_holder(path), checkpoints=self._checkpoints())
-        root = self._version(path)
+        root = path_version(path, self._now_ns)
         if root is None or root != self._root_version or before.unfinished is not None:
             state = replace(
                 state,
@@ -82,15 +82,8 @@ class LiveDirectory:
     def _checkpoints(self) -> OffsetCheckpoints:
         checkpoints, path = self.state.checkpoints, self.state.path
         for name, field in _FIELDS.items():
-            version = self._version(path / name)
+            version = path_version(path / name, self._now_ns)
             if version is None or version != self._versions[name]:
                 checkpoints = replace(checkpoints, **{field: read_offset_checkpoint(path / name)})
                 self._versions[name] = version
         return checkpoints
-
-    def _version(self, path: Path) -> FileVersion | None:
-        now_ns = self._now_ns()
-        try:
-            return file_version(path.stat(), now_ns)
-        except FileNotFoundError:
-            return None

@@ -13,6 +13,7 @@ from native_log.storage.local import (
     file_version,
     is_directory,
     is_file,
+    path_version,
     read_file,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "file_version",
     "is_directory",
     "is_file",
+    "path_version",
     "read_file",
 ]

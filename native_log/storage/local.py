@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from native_log.errors import LogTruncatedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 logger = logging.getLogger(__name__)
@@ -74,6 +75,19 @@ def file_version(stat: os.stat_result, now_ns: int) -> FileVersion | None:
     if now_ns - stat.st_mtime_ns <= TICK_NS:
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+NO_FILE: FileVersion = (-1, -1, -1)
+"""The version of a file that does not exist."""
+
+
+def path_version(path: str | os.PathLike[str], now_ns: Callable[[], int]) -> FileVersion | None:
+    """Return the version of the file at `path`: see file_version. `now_ns` is the clock, in epoch ns."""
+    now = now_ns()
+    try:
+        return file_version(os.stat(path), now)  # noqa: PTH116 (a hot path of strings)
+    except FileNotFoundError:
+        return NO_FILE
 
 
 class DataFile:

@@ -16,7 +16,7 @@ from native_log.log.live.tail_marks import TailMark, TailMarks, file_id
 from native_log.log.reading.location_cache import LocationCache
 from native_log.log.tail import Tail, find_tail
 from native_log.segment.lookup import OffsetLocation
-from native_log.storage import DataFile, Window, file_version
+from native_log.storage import DataFile, Window, file_version, path_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -288,11 +288,7 @@ class LiveFiles:
         return LogChange(is_changed, truncated_to if is_lost else None)
 
     def _version_of(self, name: str) -> FileVersion | None:
-        now_ns = self._now_ns()
-        try:
-            return file_version(os.stat(f"{self._directory}/{name}"), now_ns)  # noqa: PTH116
-        except FileNotFoundError:
-            return None
+        return path_version(f"{self._directory}/{name}", self._now_ns)
 
 
 def _unchanged(before: Sequence[LogSegment], now: Sequence[LogSegment]) -> Iterator[LogSegment]:
