@@ -213,42 +213,48 @@ class RecordAccumulator:
         builder: BatchBuilder | None = None
         size_bytes = 0
         with self.lock:
-            while True:
-                if self._is_closed:
-                    self._release(builder, size_bytes)
-                    raise ProducerClosedError("Producer closed while send in progress")
-                chosen = partition if partition >= 0 else self._choose(topic)
-                queue = topic.queues[chosen]
-                if queue:
-                    batch = queue[-1]
-                    before = batch.builder.estimated_bytes
+            try:
+                while True:
+                    if self._is_closed:
+                        raise ProducerClosedError("Producer closed while send in progress")
+                    chosen = partition if partition >= 0 else self._choose(topic)
+                    queue = topic.queues[chosen]
+                    if queue:
+                        batch = queue[-1]
+                        before = batch.builder.estimated_bytes
+                        future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
+                        if future is not None:
+                            if partition < 0:
+                                topic.partitioner.update(batch.builder.estimated_bytes - before, is_full)
+                            return future, is_full
+                        self._close_batch(batch)
+                        if partition < 0 and self._choose(topic) != chosen:
+                            continue
+                    if abort_on_new_batch:
+                        return None, False
+                    if builder is None:
+                        size_bytes = max(self.batch_size, max_size(key, value, headers or ()))
+                        builder = self.pool.allocate(size_bytes, max_block_ms)
+                        now_ms = self._clock.now_ms()
+                        continue  # the lock was released meanwhile
+                    builder.clear(size_bytes, self.ratios.get(topic.topic) if self._is_compressed else None)
+                    batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
                     future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
-                    if future is not None:
-                        self._release(builder, size_bytes)
-                        if partition < 0:
-                            topic.partitioner.update(batch.builder.estimated_bytes - before, is_full)
-                        return future, is_full
-                    self._close_batch(batch)
-                    if partition < 0 and self._choose(topic) != chosen:
-                        continue
-                if abort_on_new_batch:
-                    return None, False
-                if builder is None:
-                    size_bytes = max(self.batch_size, max_size(key, value, headers or ()))
-                    builder = self.pool.allocate(size_bytes, max_block_ms)
-                    now_ms = self._clock.now_ms()
-                    continue  # the lock was released meanwhile
-                ratio = self.ratios.get(topic.topic) if self._is_compressed else None
-                builder.clear(size_bytes, ratio)
-                batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
-                future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
-                queue.append(batch)
-                topic.used.add(chosen)
-                topic.last_used_ms = now_ms
-                self.incomplete[batch] = None
-                if partition < 0:
-                    topic.partitioner.update(batch.builder.estimated_bytes, is_full)
-                return future, True
+                    builder = None
+                    self._enqueue(topic, batch, now_ms)
+                    if partition < 0:
+                        topic.partitioner.update(batch.builder.estimated_bytes, is_full)
+                    return future, True
+            finally:
+                if builder is not None:  # it was not needed
+                    self.pool.deallocate(builder, size_bytes)
+
+    def _enqueue(self, topic: TopicQueues, batch: ProducerBatch, now_ms: int) -> None:
+        partition = batch.target.partition
+        topic.queues[partition].append(batch)
+        topic.used.add(partition)
+        topic.last_used_ms = now_ms
+        self.incomplete[batch] = None
 
     def append_block(
         self, topic: TopicQueues, partition: int, block: RecordBlock, now_ms: int, max_block_ms: float
@@ -265,15 +271,8 @@ class RecordAccumulator:
             if queue:
                 self._close_batch(queue[-1])
             batch = ProducerBatch(topic.targets[partition], block, now_ms, block.estimated_bytes)
-            queue.append(batch)
-            topic.used.add(partition)
-            topic.last_used_ms = now_ms
-            self.incomplete[batch] = None
+            self._enqueue(topic, batch, now_ms)
             return batch
-
-    def _release(self, builder: BatchBuilder | None, size_bytes: int) -> None:
-        if builder is not None:
-            self.pool.deallocate(builder, size_bytes)
 
     def _close_batch(self, batch: ProducerBatch) -> None:
         """Let a batch take no more records.

@@ -5,7 +5,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from native_log.errors import KafkaLogError, KafkaTimeoutError, ProducerClosedError
+from native_log.errors import (
+    KafkaLogError,
+    KafkaTimeoutError,
+    ProducerClosedError,
+    UnknownTopicOrPartitionError,
+)
 from native_log.producer.backoff import ExponentialBackoff
 
 if TYPE_CHECKING:
@@ -132,9 +137,11 @@ class Metadata:
         return self._errors.get(topic)
 
     def raise_fatal(self, topic: str) -> None:
-        """Raise the error of a topic if another attempt would not help."""
+        """Raise the error of a topic if another attempt would not help. Somebody may create a missing "
+        "topic."""
         error = self._errors.get(topic)
-        if isinstance(error, KafkaLogError | ValueError):
+        is_missing = isinstance(error, UnknownTopicOrPartitionError)
+        if isinstance(error, KafkaLogError | ValueError) and not is_missing:
             with self._changed:
                 self._expiry_ms.pop(topic, None)
             raise error

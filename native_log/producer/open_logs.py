@@ -1,4 +1,7 @@
-"""The logs to which the producers of this process write. They share them."""
+"""The logs to which the producers of this process write. They share them.
+
+The settings with which the first producer opened a log apply until the last one closes it.
+"""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from native_log.errors import (
     KafkaTimeoutError,
     ProducerClosedError,
     RecordTooLargeError,
+    SerializationError,
 )
 from native_log.log.writing.validation import check_columns
 from native_log.producer.accumulator import UNKNOWN_PARTITION, RecordAccumulator
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FOREVER_MS = 2**63 - 1
 _producers: weakref.WeakSet[KafkaLogProducer] = weakref.WeakSet()
 
 
@@ -180,8 +180,9 @@ class KafkaLogProducer:
                 runs on the thread of the producer, so it must not wait.
 
         Returns:
-            The future. It has failed already with RecordTooLargeError, KafkaTimeoutError (the topic does not
-            exist) or BufferExhaustedError; the callback was called before in this case.
+            The future. It has failed already with RecordTooLargeError, BufferExhaustedError,
+            KafkaTimeoutError (the topic does not exist), or an error of its creation, such as
+            InvalidTopicError. In this case the callback was called before.
 
         Raises:
             ProducerClosedError: the producer is closed.
@@ -342,6 +343,8 @@ class KafkaLogProducer:
                 waited_ms = self._clock.now_ms() - now_ms
                 now_ms += waited_ms
                 max_block_ms = max(0, max_block_ms - waited_ms)
+            if headers is not None:
+                headers = _checked(headers)
             key_bytes = self._key_serializer.serialize(topic, key)
             value_bytes = self._value_serializer.serialize(topic, value)
             if timestamp_ms is None:
@@ -374,7 +377,9 @@ class KafkaLogProducer:
                     max_block_ms,
                 )
                 assert future is not None
-        except (RecordTooLargeError, KafkaTimeoutError) as error:
+        except (ProducerClosedError, SerializationError):
+            raise
+        except KafkaLogError as error:
             return self._failed(topic, UNKNOWN_PARTITION if partition is None else partition, error, callback)
         if must_wake:
             self._sender.wakeup()
@@ -673,6 +678,16 @@ class KafkaLogProducer:
         error = ProducerClosedError("the record belongs to the process from which this one was forked")
         for batch in self._accumulator.incomplete:
             batch.result.set(NO_OFFSET, NO_TIMESTAMP, error)
+
+
+def _checked(headers: Sequence[Header]) -> list[Header]:
+    """Return headers as a list. Raises TypeError."""
+    listed = list(headers)
+    for header in listed:
+        is_pair = isinstance(header, tuple | list) and len(header) == 2
+        if not (is_pair and isinstance(header[0], str) and isinstance(header[1], bytes | None)):
+            raise TypeError(f"headers: expected pairs of str and bytes (or None), found {header!r}")
+    return listed
 
 
 def _listed(headers: Sequence[Header] | None) -> list[Header] | None:

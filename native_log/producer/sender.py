@@ -111,6 +111,10 @@ class Sender:
             transactions.begin_end(commit=False)
         while transactions.is_ending and not self._is_forced:
             self._run_safely()
+        if transactions.is_open and not self._is_forced:
+            logger.error(
+                "a transaction could not be ended; the next producer with its transactional.id does it"
+            )
 
     def _run_safely(self) -> None:
         try:
@@ -256,9 +260,15 @@ class Sender:
                 self._complete(response)
         # The last batch is put back first, so that the queue has them in their order again.
         for response in reversed(request.responses):
-            if not response.is_attempted:
-                self._accumulator.requeue(response.batch.batch, now_ms, is_attempt=False)
-            elif response.error is not None:
+            batch = response.batch.batch
+            if response.is_written:
+                continue
+            if batch.is_done:  # it expired meanwhile
+                self._sequences.give_up(batch)
+                self._accumulator.deallocate(batch)
+            elif response.error is None:
+                self._accumulator.requeue(batch, now_ms, is_attempt=False)
+            else:
                 self._retry_or_fail(response, response.error, now_ms)
 
     def _complete(self, response: BatchResponse) -> None:
@@ -278,10 +288,7 @@ class Sender:
     def _retry_or_fail(self, response: BatchResponse, error: Exception, now_ms: int) -> None:
         batch = response.batch.batch
         batch.last_error = error
-        if batch.is_done:  # it expired meanwhile
-            self._sequences.give_up(batch)
-            self._accumulator.deallocate(batch)
-        elif isinstance(error, RecordTooLargeError) and batch.can_be_split:
+        if isinstance(error, RecordTooLargeError) and batch.can_be_split:
             count = self._accumulator.split_and_requeue(batch, now_ms)
             self._accumulator.deallocate(batch)
             self._metrics.batches_split += 1

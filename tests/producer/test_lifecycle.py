@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from native_log import LogDir
-from native_log.errors import BufferExhaustedError, KafkaLogError, LogDirInUseError, ProducerClosedError
+from native_log.errors import (
+    BufferExhaustedError,
+    InvalidTopicError,
+    KafkaLogError,
+    LogDirInUseError,
+    ProducerClosedError,
+)
 from native_log.log import PartitionLog
 from native_log.producer import KafkaLogProducer, ProducerRecord, RecordFuture, RecordMetadata
 from tests.broker_lock import held_lock
@@ -360,3 +366,21 @@ def test_a_log_that_cannot_be_closed_is_an_error(tmp_path: Path, monkeypatch: py
     with pytest.raises(LogDirInUseError, match="found it removed"):
         producer.close()
     producer.close()
+
+
+@pytest.mark.parametrize("headers", [[("n", "text")], [(b"n", b"v")], ["n"], [("n",)]])
+def test_headers_of_wrong_types_take_no_memory(tmp_path: Path, headers: Any) -> None:
+    with KafkaLogProducer(tmp_path / "logs") as producer:
+        with pytest.raises(TypeError, match="headers: expected pairs of str and bytes"):
+            producer.send("t", b"v", headers=headers)
+        with pytest.raises(TypeError):
+            producer.send("t", b"v", timestamp_ms="now")  # type: ignore[arg-type]
+        assert producer.metrics()["buffer-available-bytes"] == 32 << 20
+
+
+def test_a_topic_that_cannot_be_created_fails_the_record(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs") as producer:
+        assert isinstance(producer.send("a/b", b"v").exception, InvalidTopicError)
+        with pytest.raises(TypeError, match="topic: expected a str"):
+            producer.send(5, b"v")  # type: ignore[arg-type]
+        assert producer.send("t", b"v").get(SECONDS).offset == 0

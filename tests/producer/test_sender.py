@@ -316,3 +316,27 @@ def test_a_log_gets_each_record_once_and_in_order(seed: int, idempotent: bool) -
         pipeline.clock.now += chance.choice([0, 1, 50, 100])
     assert log == [value for value, _ in sent]
     assert [future.get(0).offset for _, future in sent] == list(range(100))
+
+
+def test_a_batch_that_expired_before_its_turn_is_not_written() -> None:
+    pipeline = Pipeline(batch_size=100, delivery_timeout_ms=30_000)
+    futures = [pipeline.append(b"v" * 40) for _ in range(2)]
+    pipeline.round()
+    pipeline.clock.now += 30_000
+    pipeline.round()
+    pipeline.client.answer(DISK, None)
+    pipeline.round()
+    assert [type(future.exception) for future in futures] == [KafkaTimeoutError] * 2
+    assert not pipeline.client.requests
+    assert not pipeline.accumulator.has_incomplete
+    pipeline.append()
+    pipeline.round()
+    assert pipeline.sequences_sent() == [0]
+
+
+def test_an_append_that_fails_gives_its_memory_back() -> None:
+    pipeline = Pipeline()
+    headers: Any = [("n", "text")]
+    with pytest.raises((TypeError, AttributeError)):
+        pipeline.accumulator.append(pipeline.topic, 0, b"v", None, headers, 0, None, 0, 0)
+    assert pipeline.accumulator.pool.available_bytes == pipeline.config.buffer_memory
