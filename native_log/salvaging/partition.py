@@ -10,7 +10,7 @@ from native_log.checkpoints.leader_epochs import (
     drop_contradicted,
     read_leader_epochs,
     truncate_from_end,
-    write_leader_epochs,
+    update_leader_epochs,
 )
 from native_log.checkpoints.names import METADATA_TOPIC
 from native_log.checkpoints.partition_metadata import write_topic_id
@@ -247,7 +247,7 @@ class _LogCopy:
             return
         found = len(self.account.findings)
         self.account.copy(batches)
-        if len(self.account.findings) > found:  # offsets are missing before these batches
+        if len(self.account.findings) > found:  # offsets before these batches are missing
             self._transactions.lose()
         self._transactions.copy(batches)
         self._check_epochs(self._epoch_check.take(path, batches))
@@ -265,6 +265,7 @@ class _LogCopy:
         source, account = self._source, self.account
         end = max(account.next_offset or 0, self._last_base)
         account.finish(end, *self._reached())
+        self._check_epochs(self._epoch_check.finish())
         others: list[Finding] = []
         start = source.checkpoints.log_start_offset
         if start is not None and start < self._first_base:
@@ -297,9 +298,6 @@ class _LogCopy:
     def _complete(self, target: Path, start: int, end: int) -> None:
         if self._source.topic_id is not None:
             write_topic_id(target, self._source.topic_id, flush=False)
-        self._check_epochs(self._epoch_check.finish())
-        if self._are_epochs_right:  # otherwise the recovery rebuilds them from the batches
-            write_leader_epochs(target, truncate_from_end(self._epochs, end), flush=False)
         recovery = recover_log(target, recovery_point=0, log_start_offset=start, config=self._source.config)
         if recovery.loses_data or recovery.log_end_offset != max(start, end):
             raise CorruptRecordError(
@@ -308,11 +306,31 @@ class _LogCopy:
                 "a destination on another one",
                 path=target,
             )
+        self._write_epochs(target, end)
 
     def _check_epochs(self, problems: Iterator[Problem]) -> None:
         for problem in problems:
             if problem.position is None:  # of the checkpoint, not of a batch
                 self._are_epochs_right = False
+            else:
+                found = Finding(
+                    "warning",
+                    "leader-epochs",
+                    problem.path,
+                    f"{problem.problem}; the batch is copied as it is",
+                    problem.position,
+                    first_offset=problem.offset,
+                )
+                self.account.findings.append(found)
+
+    def _write_epochs(self, target: Path, end: int) -> None:
+        """Write the leader epochs of the source, unless the batches contradict them.
+
+        The recovery has built them from the batches. But the epochs of lost and of compacted batches are only
+        in the source's checkpoint, and the epoch in a batch may be wrong, because no checksum covers it.
+        """
+        if self._are_epochs_right:
+            update_leader_epochs(target, truncate_from_end(self._epochs, end))
 
     def _reached(self) -> tuple[int, str]:
         """Return the offset that the log had reached, and what shows that."""

@@ -61,7 +61,7 @@ def read_valid_batches(
         # To decode a single column is enough: the choice of columns does not affect what counts as damaged.
         chunk = decode(view, ["offset"], options, base_position=start, order=cursor.order)
         batches = scan(view[: chunk.position - start], base_position=start).batches
-        fault = file.fault_within(start, chunk.position)
+        fault = file.fault_within(start, chunk.position) if batches.num_rows else None
         if fault is not None:
             chunk, batches = _before(fault.position, chunk, batches)
         chunk = cursor.advance(chunk, len(view))

@@ -36,7 +36,8 @@ SALVAGE_SCHEMA = pa.schema(
   "missing" (a gap that compaction cannot explain); "missing-start" (offsets in tiered storage, or lost);
   "missing-end" (the log ends before its high watermark or a producer state snapshot). Of transactions: "open"
   or "doubtful". Of others: "directory", "uncommitted", "file", "crc"
-  (a wrong checksum that the copy corrects), "topic-id" or "log-start-offset";
+  (a wrong checksum that the copy corrects), "leader-epochs" (a wrong epoch in a batch), "topic-id" or
+  "log-start-offset";
 - `path`: the file, or the directory if no single file is concerned;
 - `position`, `sizeInBytes`: the range of bytes in the file; of a copied partition, the bytes of its batches;
 - `firstOffset`, `lastOffset`: the offsets concerned, both inclusive. Of lost ranges, these are bounds from

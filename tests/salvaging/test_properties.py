@@ -41,7 +41,7 @@ def logs(draw: st.DrawFn) -> tuple[dict[int, list[bytes]], list[tuple[int, int, 
 
 
 @given(logs(), st.sampled_from([b"", bytes(50), b"garbage", bytes(5000)]))
-@settings(max_examples=80)
+@settings(max_examples=50)
 def test_batches_without_damage_are_copied_byte_for_byte(
     log: tuple[dict[int, list[bytes]], list[tuple[int, int, int, int]]], tail: bytes
 ) -> None:
@@ -65,11 +65,7 @@ def test_batches_without_damage_are_copied_byte_for_byte(
                 if data == changed[base][index]:
                     assert data in copied
         assert report[0]["sizeInBytes"] == sum(map(len, copied))
-        lost = sum(
-            row["sizeInBytes"]
-            for row in report
-            if row["status"] in ("lost", "warning") and row["position"] is not None
-        )
+        lost = sum(row["sizeInBytes"] or 0 for row in report[1:])
         size = sum(file.stat().st_size for file in (root / "source/t-0").glob("*.log"))
         assert report[0]["sizeInBytes"] + lost == size
         problems = native_log.verify(root / "copy").to_pylist()
@@ -77,7 +73,7 @@ def test_batches_without_damage_are_copied_byte_for_byte(
 
 
 @given(st.binary(max_size=2000))
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_any_bytes_are_accounted_for(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
