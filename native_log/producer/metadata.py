@@ -5,12 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from native_log.errors import (
-    KafkaLogError,
-    KafkaTimeoutError,
-    ProducerClosedError,
-    UnknownTopicOrPartitionError,
-)
+from native_log.errors import KafkaLogError, KafkaTimeoutError, ProducerClosedError
 from native_log.producer.backoff import ExponentialBackoff
 
 if TYPE_CHECKING:
@@ -137,11 +132,13 @@ class Metadata:
         return self._errors.get(topic)
 
     def raise_fatal(self, topic: str) -> None:
-        """Raise the error of a topic if another attempt would not help. Somebody may create a missing "
-        "topic."""
+        """Raise the error of a topic if another attempt would not help.
+
+        Kafka's producer waits for a missing topic for max.block.ms. Here this very process would have to
+        create the topic, so an error at once is more helpful.
+        """
         error = self._errors.get(topic)
-        is_missing = isinstance(error, UnknownTopicOrPartitionError)
-        if isinstance(error, KafkaLogError | ValueError) and not is_missing:
+        if isinstance(error, KafkaLogError | ValueError):
             with self._changed:
                 self._expiry_ms.pop(topic, None)
             raise error

@@ -181,8 +181,8 @@ class KafkaLogProducer:
 
         Returns:
             The future. It has failed already with RecordTooLargeError, BufferExhaustedError,
-            KafkaTimeoutError (the topic does not exist), or an error of its creation, such as
-            InvalidTopicError. In this case the callback was called before.
+            KafkaTimeoutError (the topic has no such partition), or an error of the topic, such as
+            UnknownTopicOrPartitionError. In this case the callback was called before.
 
         Raises:
             ProducerClosedError: the producer is closed.

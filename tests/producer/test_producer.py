@@ -9,7 +9,12 @@ import pyarrow as pa
 import pytest
 
 from native_log import InvalidConfigError, InvalidRecordError, LogDir, RecordTooLargeError
-from native_log.errors import KafkaTimeoutError, ProducerClosedError, SerializationError
+from native_log.errors import (
+    KafkaTimeoutError,
+    ProducerClosedError,
+    SerializationError,
+    UnknownTopicOrPartitionError,
+)
 from native_log.producer import KafkaLogProducer
 
 if TYPE_CHECKING:
@@ -87,12 +92,20 @@ def test_a_record_that_is_too_large_fails_at_once(tmp_path: Path) -> None:
     assert [type(error) for error in errors] == [RecordTooLargeError]
 
 
-def test_a_missing_topic_fails_after_max_block_ms(tmp_path: Path) -> None:
+def test_a_missing_topic_fails_at_once(tmp_path: Path) -> None:
     LogDir.create(tmp_path / "logs")
-    with KafkaLogProducer(tmp_path / "logs", auto_create_topics_enable=False, max_block_ms=0) as producer:
+    with KafkaLogProducer(tmp_path / "logs", auto_create_topics_enable=False) as producer:
         future = producer.send("t", b"v")
+        assert isinstance(future.exception, UnknownTopicOrPartitionError)
+
+
+def test_a_missing_partition_fails_after_max_block_ms(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs") as producer:
+        producer.send("t", b"v").get(10)
+    with KafkaLogProducer(tmp_path / "logs", max_block_ms=1) as producer:
+        future = producer.send("t", b"v", partition=7)
         assert isinstance(future.exception, KafkaTimeoutError)
-        assert "Topic t not present in metadata after 0 ms." in str(future.exception)
+        assert "present in metadata after 1 ms." in str(future.exception)
 
 
 def test_send_after_close(tmp_path: Path) -> None:
