@@ -31,6 +31,7 @@ from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import find_partitions
 from native_log.logdir.found_partitions import FoundPartitions, choose, log_end_offset_of
 from native_log.logdir.known_topics import KnownTopics
+from native_log.policies import TopicFacts
 from native_log.salvaging.accounting import explain_gaps
 from native_log.salvaging.partition import SourceLog
 from native_log.salvaging.report import Finding
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.logdir import PartitionDir
-    from native_log.policies import TopicFacts
 
 Content = TypeVar("Content")
 
@@ -124,7 +124,7 @@ def open_source(
     known = KnownTopics(states)
     logs = [
         _source_log(
-            directory, states[directory.path.parent], known.facts(directory), ids.get(directory.topic)
+            directory, states[directory.path.parent], _facts(known, directory), ids.get(directory.topic)
         )
         for directory in chosen
     ]
@@ -184,6 +184,13 @@ def _topic_ids(directories: list[PartitionDir], given: Mapping[str, str]) -> dic
             if topic_id is not None:
                 ids[directory.topic] = topic_id
     return {**ids, **given}
+
+
+def _facts(known: KnownTopics, directory: PartitionDir) -> TopicFacts:
+    try:
+        return known.facts(directory)
+    except OSError:  # partition.metadata cannot be read
+        return TopicFacts()
 
 
 def _source_log(

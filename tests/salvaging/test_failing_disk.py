@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import native_log
-from native_log import LogDirInUseError
+from native_log import LogDir, LogDirInUseError
 from native_log.checkpoints.lock import LogDirLock
 from native_log.errors import LogTruncatedError
 from native_log.salvaging import partition as salvaged_partition
 from native_log.storage import DataFile, FaultyFile
+from tests.conftest import DATA
 from tests.killing import survives
 from tests.log.support import batch, write_log
 
@@ -138,6 +140,27 @@ def test_a_root_file_that_cannot_be_read_counts_as_missing(
     report = native_log.salvage(source, tmp_path / "copy").to_pylist()
     (row,) = (row for row in report if row["topic"] is None)
     assert (row["status"], row["kind"], row["path"]) == ("warning", "file", str(source / name))
+
+
+@pytest.mark.parametrize("name", ["partition.metadata", "leader-epoch-checkpoint", log_name(0)])
+def test_a_partition_file_that_cannot_be_read_does_not_stop_the_others(
+    name: str, unreadable: dict[str, range], tmp_path: Path
+) -> None:
+    """The first block of a .log file is unreadable in all partitions, __cluster_metadata included."""
+    source = shutil.copytree(DATA.parent.parent / "examples/kafka-logs", tmp_path / "source")
+    unreadable[name] = range(1)
+    report = native_log.salvage(source, tmp_path / "copy").to_pylist()
+    assert LogDir(tmp_path / "copy").topics() == LogDir(source).topics()
+    statuses = {(row["status"], row["kind"]) for row in report if row["topic"] == "orders"}
+    assert statuses == {
+        ("copied", None),
+        *{
+            "partition.metadata": [("warning", "topic-id")],
+            "leader-epoch-checkpoint": [],
+            log_name(0): [("lost", "unreadable")],
+        }[name],
+    }
+    assert native_log.verify(tmp_path / "copy", exclude_topics="__cluster_metadata").to_pylist() == []
 
 
 def test_segments_that_a_broker_merges_meanwhile_are_found_again(
