@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from native_log.config import InvalidConfigError, LogConfig
     from native_log.erasure import ERASURE_SCHEMA, erase
     from native_log.internal_topics.schemas import (
+        CLUSTER_METADATA_SCHEMA,
         CONSUMER_OFFSETS_SCHEMA,
         GROUPS_SCHEMA,
         LAG_SCHEMA,
@@ -76,6 +77,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BATCH_SCHEMA",
+    "CLUSTER_METADATA_SCHEMA",
     "CONSUMER_OFFSETS_SCHEMA",
     "DELETION_SCHEMA",
     "ERASURE_SCHEMA",
@@ -154,6 +156,7 @@ __all__ = [
 _MODULES = {
     "BATCH_SCHEMA": "native_log.records",
     "Compression": "native_log.arguments",
+    "CLUSTER_METADATA_SCHEMA": "native_log.internal_topics.schemas",
     "CONSUMER_OFFSETS_SCHEMA": "native_log.internal_topics.schemas",
     "DELETION_SCHEMA": "native_log.retention",
     "DamagedRange": "native_log.segment.damage",

@@ -84,6 +84,9 @@ KAFKALOG_OPTIONS = {
         "false",
         "whether `view=consumer_offsets` and `transaction_state` show all records, instead of the newest",
     ),
+    "asOfOffset": Option(
+        "", "the offset of the metadata log before which `view=cluster_metadata` shows the state"
+    ),
     "offsets.retention.minutes": Option(
         "10080",
         "when committed offsets expire: the broker's setting, for `view=consumer_offsets` and `view=lag`",

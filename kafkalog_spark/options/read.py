@@ -65,7 +65,7 @@ class ReadOptions:
         max_records_per_partition, max_bytes_per_partition: limits of one Spark partition, so of one task.
         columns: their names; None: the default columns of the view.
         view: "records", "latest", or a name in VIEWS or INTERNAL_VIEWS.
-        history, offsets_retention_minutes: see INTERNAL_VIEWS.
+        history, as_of_offset, offsets_retention_minutes: see INTERNAL_VIEWS.
         max_batch_bytes: a larger batch is treated as damaged.
     """
 
@@ -85,6 +85,7 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     view: str
     history: bool
+    as_of_offset: int | None
     offsets_retention_minutes: int
     include_internal: bool
     include_deleted: bool
@@ -127,6 +128,7 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
         columns=raw.names("columns"),
         view=_parse_view(raw),
         history=raw.boolean("history", False),
+        as_of_offset=raw.long("asOfOffset"),
         offsets_retention_minutes=raw.positive("offsets.retention.minutes", 32) or DEFAULT_RETENTION_MINUTES,
         include_internal=raw.boolean("includeInternal", False),
         include_deleted=raw.boolean("includeDeleted", False),
@@ -233,6 +235,8 @@ def _check_internal_view(raw: RawOptions, view: str) -> None:
     if raw.boolean("history", False) and not INTERNAL_VIEWS[view].has_history:
         able = [name for name, each in INTERNAL_VIEWS.items() if each.has_history]
         raise OptionError(f"history: expected view={' or '.join(able)}, found view={view}; remove history")
+    if raw.get("asOfOffset") is not None and not INTERNAL_VIEWS[view].has_as_of_offset:
+        raise OptionError(f"asOfOffset: expected view=cluster_metadata, found view={view}; remove asOfOffset")
 
 
 def _check_trigger_limits(raw: RawOptions) -> None:

@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from native_log.checkpoints.names import (
+    METADATA_TOPIC,
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 from native_log.internal_topics import schemas
 
 if TYPE_CHECKING:
@@ -30,6 +35,7 @@ class InternalScan:
         read_mode: what to do about damage and data loss.
         history: show all records.
         retention: decides which offsets are expired.
+        as_of_offset: the offset of __cluster_metadata to stop at, exclusive; None: its end.
         end_offsets: the high watermarks of partitions, by topic and partition, if the view needs them.
         topic_names: the names of topics by id, if the view needs them.
     """
@@ -37,6 +43,7 @@ class InternalScan:
     read_mode: ReadMode
     history: bool
     retention: OffsetRetention
+    as_of_offset: int | None = None
     end_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     topic_names: Mapping[str, str] = field(default_factory=dict)
 
@@ -50,6 +57,7 @@ class InternalView:
         schema: all columns.
         batches: returns the rows of one partition, as batches of `schema`.
         has_history: whether the view can show all records.
+        has_as_of_offset: whether the view can show the state at an offset.
         needs_end_offsets: whether `batches` needs the ends of all logs.
         needs_topic_names: whether `batches` needs the names of topics by id.
     """
@@ -58,6 +66,7 @@ class InternalView:
     schema: pa.Schema
     batches: Callable[[PartitionLog, InternalScan], Iterator[pa.RecordBatch]]
     has_history: bool = False
+    has_as_of_offset: bool = False
     needs_end_offsets: bool = False
     needs_topic_names: bool = False
 
@@ -92,6 +101,12 @@ def _transaction_state(log: PartitionLog, scan: InternalScan) -> Iterator[pa.Rec
     return tables.transaction_state(log, scan.read_mode, history=scan.history)
 
 
+def _cluster_metadata(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
+    from native_log.internal_topics import tables
+
+    return tables.cluster_metadata(log, scan.read_mode, scan.as_of_offset)
+
+
 INTERNAL_VIEWS = {
     "consumer_offsets": InternalView(
         OFFSETS_TOPIC, schemas.CONSUMER_OFFSETS_SCHEMA, _consumer_offsets, has_history=True
@@ -103,6 +118,9 @@ INTERNAL_VIEWS = {
     ),
     "transaction_state": InternalView(
         TRANSACTIONS_TOPIC, schemas.TRANSACTION_STATE_SCHEMA, _transaction_state, has_history=True
+    ),
+    "cluster_metadata": InternalView(
+        METADATA_TOPIC, schemas.CLUSTER_METADATA_SCHEMA, _cluster_metadata, has_as_of_offset=True
     ),
 }
 """The views of internal topics by name."""

@@ -63,6 +63,7 @@ class InternalViewReader(DataSourceReader):
             ),
             options.history,
             offset_retention(None, options.offsets_retention_minutes),
+            options.as_of_offset,
             end_offsets(log_dir, options.mode) if self._view.needs_end_offsets else {},
             topic_names(log_dir) if self._view.needs_topic_names else {},
         )

@@ -10,6 +10,8 @@
 | groups | groups and their members |
 | share_groups | what share groups have consumed |
 | transaction_state | transactional ids |
+| cluster_metadata, cluster_image | the metadata of the cluster |
+| metadata_log | read the records of the cluster metadata |
 | schemas, tables | the columns of the tables, and the tables of one partition |
 
 Modules named after a table contain its schema and the decoding of records into rows, without I/O. The records

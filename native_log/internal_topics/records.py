@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from native_log.log import LogRange, PartitionLog
     from native_log.log.reading.latest import ReadMode
 
-_COLUMNS = ("offset", "timestamp", "key", "value")
+RECORD_FIELDS = ("offset", "timestamp", "key", "value")
 _ROWS = 8192
 """About how many rows a batch of a table has."""
 _LAST_US = 2**63 - 1
@@ -76,28 +76,28 @@ def latest_records(
     """
     prefixes = pa.array([kind.to_bytes(_TYPE_BYTES) for kind in except_types], pa.binary())
     latest = visible_range(log).latest(
-        _COLUMNS,
+        RECORD_FIELDS,
         mode=read_mode.mode,
         check_crcs=read_mode.check_crcs,
         fail_on_data_loss=read_mode.fail_on_data_loss,
     )
     for batch in latest:
         types = pc.binary_slice(batch.column("key"), 0, _TYPE_BYTES)
-        yield from _records(batch.filter(pc.invert(pc.is_in(types, prefixes))) if len(prefixes) else batch)
+        yield from records_of(batch.filter(pc.invert(pc.is_in(types, prefixes))) if len(prefixes) else batch)
 
 
 def all_records(log: PartitionLog, read_mode: ReadMode) -> Iterator[Record]:
     """Read all records up to the high watermark, those of aborted and open transactions too."""
     batches = log.range().read(
-        (*_COLUMNS, "producerId", "isTransactional"),
+        (*RECORD_FIELDS, "producerId", "isTransactional"),
         mode=read_mode.mode,
         check_crcs=read_mode.check_crcs,
         fail_on_data_loss=read_mode.fail_on_data_loss,
     )
-    return (record for batch in batches for record in _records(batch))
+    return (record for batch in batches for record in records_of(batch))
 
 
-def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+def records_of(batch: pa.RecordBatch) -> Iterator[Record]:
     columns = [
         (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
         for column in batch.columns

@@ -212,3 +212,71 @@ inclusive. `topic` is null if the log directories do not say which topic has the
 groups are in GROUPS_SCHEMA.
 
 The last columns are those of CONSUMER_OFFSETS_SCHEMA, for the newest record of the row."""
+
+_INTEGERS = _list(pa.int32())
+
+CLUSTER_METADATA_SCHEMA = pa.schema(
+    [
+        ("type", pa.string()),
+        ("topic", pa.string()),
+        ("topicId", pa.string()),
+        ("partition", pa.int32()),
+        ("leader", pa.int32()),
+        ("leaderEpoch", pa.int32()),
+        ("partitionEpoch", pa.int32()),
+        ("replicas", _INTEGERS),
+        ("isr", _INTEGERS),
+        ("addingReplicas", _INTEGERS),
+        ("removingReplicas", _INTEGERS),
+        ("eligibleLeaderReplicas", _INTEGERS),
+        ("lastKnownElr", _INTEGERS),
+        ("leaderRecoveryState", pa.string()),
+        ("directories", _STRINGS),
+        ("resourceType", pa.string()),
+        ("resourceName", pa.string()),
+        ("name", pa.string()),
+        ("value", pa.string()),
+        ("text", pa.string()),
+        ("nodeId", pa.int32()),
+        ("brokerEpoch", pa.int64()),
+        ("incarnationId", pa.string()),
+        ("rack", pa.string()),
+        ("isFenced", pa.bool_()),
+        ("inControlledShutdown", pa.bool_()),
+        (
+            "endPoints",
+            _list(
+                pa.struct(
+                    [
+                        ("name", pa.string()),
+                        ("host", pa.string()),
+                        ("port", pa.int32()),
+                        ("securityProtocol", pa.string()),
+                    ]
+                )
+            ),
+        ),
+        (
+            "features",
+            _list(pa.struct([("name", pa.string()), ("minVersion", pa.int32()), ("maxVersion", pa.int32())])),
+        ),
+        *RECORD_COLUMNS,
+    ]
+)
+"""One row for each thing in __cluster_metadata. `type` says what it is and which columns it has:
+
+- "topic": `topic`, `topicId`;
+- "partition": these, and the columns up to `directories`, the ids of log directories by replica;
+- "config": `resourceType`, `resourceName`, the `name` and `value` of the setting; for a topic also `topic`;
+- "acl": `resourceType`, `resourceName`, `name` (its id), and `text` as kafka-acls shows it;
+- "feature": `name`, and the level as `value`;
+- "broker" and "controller": the columns from `nodeId` on; of brokers `directories` are their log directories;
+- "quota": `name`, `value`, and the entity as `text`;
+- "scramCredential": the user as `resourceName`, the mechanism as `name`, the iterations as `value`;
+- "delegationToken": `name` (its id) and `text`;
+- "producerIds": the next producer id as `value`;
+- "zkMigration": the state as `value`;
+- null: a record that cannot be decoded.
+
+The last columns are those of CONSUMER_OFFSETS_SCHEMA, for the last record that changed the row. They are null
+if that was before the snapshot that was read."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from native_log.errors import LogTruncatedError
+from native_log.internal_topics.cluster_metadata import metadata_rows
 from native_log.internal_topics.consumer_offsets import all_commits, latest_commits
 from native_log.internal_topics.group import collect_groups
 from native_log.internal_topics.groups import group_rows
 from native_log.internal_topics.lag import add_lag
+from native_log.internal_topics.metadata_log import SNAPSHOT_SUFFIX, metadata_records
 from native_log.internal_topics.records import all_records, latest_records, to_batches
 from native_log.internal_topics.schemas import (
+    CLUSTER_METADATA_SCHEMA,
     CONSUMER_OFFSETS_SCHEMA,
     GROUPS_SCHEMA,
     LAG_SCHEMA,
@@ -123,6 +127,29 @@ def share_groups(
     """
     rows = share_state_rows(all_records(log, read_mode), log.partition, topic_names)
     return to_batches(rows, SHARE_GROUPS_SCHEMA)
+
+
+def cluster_metadata(
+    log: PartitionLog, read_mode: ReadMode, as_of_offset: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the metadata of the cluster in the partition of __cluster_metadata, as CLUSTER_METADATA_SCHEMA.
+
+    Args:
+        log: the partition.
+        read_mode: what to do about damage.
+        as_of_offset: ignore records from this offset on. None: the end of the log.
+    """
+    try:
+        rows = _metadata_rows(log, read_mode, as_of_offset)
+    except (FileNotFoundError, LogTruncatedError):  # a running controller wrote a snapshot meanwhile
+        rows = _metadata_rows(log.reopen(), read_mode, as_of_offset)
+    return to_batches(rows, CLUSTER_METADATA_SCHEMA)
+
+
+def _metadata_rows(log: PartitionLog, read_mode: ReadMode, as_of_offset: int | None) -> list[dict[str, Any]]:
+    found = metadata_records(log, as_of_offset, read_mode.mode)
+    records = ((path.name.endswith(SNAPSHOT_SUFFIX), record) for path, record in found)
+    return list(metadata_rows(records, log.partition))
 
 
 def _latest(log: PartitionLog, read_mode: ReadMode, retention: OffsetRetention) -> Iterator[dict[str, Any]]:

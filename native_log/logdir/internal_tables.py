@@ -7,7 +7,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from native_log.arguments import integer, optional_integer
-from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from native_log.checkpoints.names import (
+    METADATA_TOPIC,
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 from native_log.errors import KafkaLogError
 from native_log.system import current_ms
 
@@ -155,6 +160,33 @@ class InternalTables(ABC):
             TRANSACTIONS_TOPIC,
             schemas.TRANSACTION_STATE_SCHEMA,
             lambda log: tables.transaction_state(log, read_mode, history=history),
+        )
+
+    def cluster_metadata(
+        self, *, as_of_offset: int | None = None, mode: Mode = "failFast"
+    ) -> pa.RecordBatchReader:
+        """Return the metadata of the cluster, as CLUSTER_METADATA_SCHEMA, from __cluster_metadata.
+
+        The last snapshot (`.checkpoint` file) is read, and the log after it. The log is read to its end,
+        because it is not stored up to which offset the quorum has committed it.
+
+        Args:
+            as_of_offset: the state before this offset, as a snapshot up to this offset would have it. By
+                default the end of the log.
+            mode: see `consumer_offsets`. A damaged snapshot is an error with any mode.
+
+        Raises:
+            OffsetOutOfRangeError: `as_of_offset` is outside the log.
+            KafkaLogError: a part of the log is missing; and as `consumer_offsets`.
+        """
+        from native_log.internal_topics import schemas, tables
+
+        read_mode = tables.read_mode_of(mode)
+        end_offset = optional_integer("as_of_offset", as_of_offset)
+        return self._table(
+            METADATA_TOPIC,
+            schemas.CLUSTER_METADATA_SCHEMA,
+            lambda log: tables.cluster_metadata(log, read_mode, end_offset),
         )
 
     def _table(

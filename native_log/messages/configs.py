@@ -6,15 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from native_log.messages.cluster_metadata import RECORDS
-from native_log.messages.reading import Buffer, MessageError, read_frame, read_message
+from native_log.messages.metadata_records import MetadataRecords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TOPIC_RECORD, _CONFIG_RECORD, _REMOVE_TOPIC_RECORD = 2, 4, 9
-_BEGIN_TRANSACTION, _END_TRANSACTION, _ABORT_TRANSACTION = 23, 24, 25
-_READ = {_TOPIC_RECORD, _CONFIG_RECORD, _REMOVE_TOPIC_RECORD}
+_READ = (_TOPIC_RECORD, _CONFIG_RECORD, _REMOVE_TOPIC_RECORD)
 
 _TOPIC, _BROKER = 2, 4
 """Types of resources that have a configuration (Kafka: ConfigResource.Type)."""
@@ -36,35 +34,16 @@ class ConfigsImage:
     topics: Configs = field(default_factory=dict)
     brokers: Configs = field(default_factory=dict)
     _topics_by_id: dict[str, str] = field(default_factory=dict)
-    _transaction: list[tuple[int, dict[str, Any]]] | None = None
+    _records: MetadataRecords[None] = field(default_factory=lambda: MetadataRecords(_READ, skips_others=True))
 
     def apply(self, value: bytes) -> None:
-        """Apply a record. Those of a transaction (KIP-868) take effect when it ends, if it is not aborted.
+        """Apply a record. Those of a transaction take effect when it ends.
 
         Raises:
             MessageError: the record cannot be decoded, or its version is unknown.
         """
-        buffer = Buffer(value)
-        api_key, version = read_frame(buffer)
-        if api_key == _BEGIN_TRANSACTION:
-            self._transaction = []
-        elif api_key == _ABORT_TRANSACTION:
-            self._transaction = None
-        elif api_key == _END_TRANSACTION:
-            for record in self._transaction or ():
-                self._replay(*record)
-            self._transaction = None
-        elif api_key in _READ:
-            message = RECORDS[api_key]
-            if version not in message.versions:
-                raise MessageError(
-                    f"expected version {message.versions.last} of {message.name}, found {version}"
-                )
-            data = read_message(message, version, buffer)
-            if self._transaction is None:
-                self._replay(api_key, data)
-            else:
-                self._transaction.append((api_key, data))
+        for record in self._records.decode(value, None):
+            self._replay(record.api_key, record.data)
 
     def broker_config(self, node_id: int | None) -> Mapping[str, str]:
         """Return the dynamic configuration of a broker, which overrides the default of all."""

@@ -21,7 +21,10 @@ import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
+import org.apache.kafka.clients.admin.ScramCredentialInfo;
+import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
+import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -31,9 +34,18 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.resource.PatternType;
+import org.apache.kafka.common.resource.ResourcePattern;
+import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -84,6 +96,9 @@ public final class Client {
             case "delete_offsets" -> deleteOffsets(request);
             case "upgrade" -> upgrade(request);
             case "share" -> share(request);
+            case "allow" -> allow(request);
+            case "limit" -> limit(request);
+            case "set_password" -> setPassword(request);
             default -> throw new IllegalArgumentException(request.toString());
         };
     }
@@ -281,6 +296,33 @@ public final class Client {
     private JsonNode upgrade(JsonNode request) throws Exception {
         FeatureUpdate update = new FeatureUpdate((short) request.get("level").asInt(), FeatureUpdate.UpgradeType.UPGRADE);
         admin.updateFeatures(Map.of(request.get("feature").asText(), update), new UpdateFeaturesOptions()).all().get();
+        return JSON.createObjectNode();
+    }
+
+    private JsonNode allow(JsonNode request) throws Exception {
+        ResourcePattern topics = new ResourcePattern(ResourceType.TOPIC, request.get("prefix").asText(), PatternType.PREFIXED);
+        AclOperation operation = AclOperation.fromString(request.get("operation").asText());
+        String principal = request.get("principal").asText();
+        AccessControlEntry entry = new AccessControlEntry(principal, "*", operation, AclPermissionType.ALLOW);
+        admin.createAcls(List.of(new AclBinding(topics, entry))).all().get();
+        return JSON.createObjectNode();
+    }
+
+    private JsonNode limit(JsonNode request) throws Exception {
+        Map<String, String> names = new HashMap<>();
+        names.put(ClientQuotaEntity.USER, request.get("user").asText());
+        names.put(ClientQuotaEntity.CLIENT_ID, request.get("client_id").isNull() ? null : request.get("client_id").asText());
+        ClientQuotaAlteration.Op change =
+            new ClientQuotaAlteration.Op(request.get("quota").asText(), request.get("value").asDouble());
+        ClientQuotaEntity entity = new ClientQuotaEntity(names);
+        admin.alterClientQuotas(List.of(new ClientQuotaAlteration(entity, List.of(change)))).all().get();
+        return JSON.createObjectNode();
+    }
+
+    private JsonNode setPassword(JsonNode request) throws Exception {
+        ScramCredentialInfo credential = new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192);
+        String user = request.get("user").asText();
+        admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(user, credential, "secret"))).all().get();
         return JSON.createObjectNode();
     }
 

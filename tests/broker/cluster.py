@@ -14,7 +14,7 @@ from benchmarks.jvm import KAFKA, JavaError, Jvm
 from .class_sharing import OPTIONS, broker_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -62,9 +62,16 @@ class Consumed(NamedTuple):
 class Cluster:
     """A broker with one log directory, and a Java client. Both start with the first request."""
 
-    def __init__(self, log_dir: Path, class_path: str, kafka: Path = KAFKA) -> None:
+    def __init__(
+        self,
+        log_dir: Path,
+        class_path: str,
+        kafka: Path = KAFKA,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.log_dir = log_dir
-        self.broker = Broker(log_dir, SHORT_INTERVALS, options=broker_options(kafka), kafka=kafka)
+        every = SHORT_INTERVALS | dict(settings or {})
+        self.broker = Broker(log_dir, every, options=broker_options(kafka), kafka=kafka)
         self._class_path = class_path
         self._client: Jvm | None = None
 
@@ -191,6 +198,18 @@ class Cluster:
     def upgrade(self, feature: str, level: int) -> None:
         """Set the level of a feature, as kafka-features does."""
         self._ask("upgrade", feature=feature, level=level)
+
+    def allow(self, principal: str, operation: str, topic_prefix: str) -> None:
+        """Create an ACL for topics with this prefix."""
+        self._ask("allow", principal=principal, operation=operation, prefix=topic_prefix)
+
+    def limit(self, user: str, client_id: str | None, quota: str, value: float) -> None:
+        """Set a quota of a user and a client id; None: the default of the user's clients."""
+        self._ask("limit", user=user, client_id=client_id, quota=quota, value=value)
+
+    def set_password(self, user: str) -> None:
+        """Create a SCRAM-SHA-256 credential with 8192 iterations."""
+        self._ask("set_password", user=user)
 
     def share(self, group: str, topic: str, count: int) -> None:
         """Read `count` records with a consumer of a share group.

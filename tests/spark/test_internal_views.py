@@ -8,7 +8,7 @@ import pytest
 from conftest import GOLDEN
 from markdown_blocks import ROOT
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kafkalog_spark import KafkaLogDataSource
 from kafkalog_spark.errors import OptionError
@@ -58,7 +58,7 @@ def test_lag(spark: SparkSession) -> None:
     assert shown == _sorted(table.read_all().select(list(shown[0])).to_pylist())
 
 
-@pytest.mark.parametrize("name", ["groups", "transaction_state"])
+@pytest.mark.parametrize("name", ["groups", "transaction_state", "cluster_metadata"])
 def test_other_views(spark: SparkSession, name: str) -> None:
     frame = spark.read.format("kafkalog").option("view", name).load(SAMPLE)
     table = getattr(LogDir(SAMPLE), name)().read_all()
@@ -67,6 +67,16 @@ def test_other_views(spark: SparkSession, name: str) -> None:
     shown = [row.asDict(recursive=True) for row in frame.select(names).collect()]
     assert _sorted(shown) == _sorted(table.select(names).to_pylist())
     assert shown
+
+
+@pytest.mark.parametrize("offset", [64, 70])
+def test_cluster_metadata_as_of_an_offset(offset: int) -> None:
+    options = {"path": DATA, "view": "cluster_metadata", "asOfOffset": str(offset)}
+    schema = StructType([StructField("topic", StringType()), StructField("partition", IntegerType())])
+    reader = KafkaLogDataSource(CaseInsensitiveDict(options)).reader(schema)
+    shown = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+    table = LogDir(DATA).cluster_metadata(as_of_offset=offset).read_all()
+    assert shown == table.select(["topic", "partition"]).to_pylist()
 
 
 @pytest.mark.parametrize("name", INTERNAL_VIEWS)

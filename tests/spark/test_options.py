@@ -38,6 +38,7 @@ def test_defaults() -> None:
         columns=None,
         view="records",
         history=False,
+        as_of_offset=None,
         offsets_retention_minutes=10_080,
         include_internal=False,
         include_deleted=False,
@@ -315,6 +316,7 @@ def test_choices() -> None:
             {"view": "lag", "history": "true"},
             "expected view=consumer_offsets or transaction_state, found view=lag",
         ),
+        ({"view": "lag", "asOfOffset": "5"}, "asOfOffset: expected view=cluster_metadata, found view=lag"),
         ({"view": "lag", "endingTimestamp": "5", "startingOffsets": "latest"}, "cannot start at latest"),
     ],
 )

@@ -1,0 +1,92 @@
+"""Read the records of the cluster metadata: a snapshot, and the log after it (Kafka: MetadataLoader)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from native_log.errors import CorruptRecordError, KafkaLogError
+from native_log.internal_topics.records import RECORD_FIELDS, records_of
+from native_log.records import DecodeOptions, decode_file
+from native_log.storage import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from native_log.arguments import Mode
+    from native_log.internal_topics.records import Record
+    from native_log.log import PartitionLog
+
+SNAPSHOT_SUFFIX = ".checkpoint"
+_SNAPSHOT = re.compile(rf"([0-9]{{20}})-([0-9]{{10}})\{SNAPSHOT_SUFFIX}")
+_SNAPSHOT_FOOTER = b"\0\0\0\4"
+"""The key of a snapshot's last control record: version and type."""
+
+_OPTIONS = DecodeOptions(max_bytes=4 << 20, control=True)
+
+
+def metadata_records(
+    log: PartitionLog, end_offset: int | None = None, mode: Mode = "failFast"
+) -> Iterator[tuple[Path, Record]]:
+    """Yield the records of the last snapshot, and those after it, each with the path that it comes from.
+
+    The path is that of the snapshot, or of the partition directory. The offset of a record in a snapshot is
+    its place in the snapshot.
+
+    Args:
+        log: the partition of __cluster_metadata.
+        end_offset: the offset in the log to stop at, exclusive. None: all records.
+        mode: what to do about damaged bytes of the log. A damaged snapshot is always an error.
+
+    Raises:
+        CorruptRecordError: a file is damaged.
+        OffsetOutOfRangeError: `end_offset` is outside the log.
+        KafkaLogError: a part of the log is missing.
+    """
+    directory = Path(log.path)
+    found = (_SNAPSHOT.fullmatch(entry.name) for entry in directory.iterdir())
+    snapshots = {(int(match[1]), int(match[2])): match[0] for match in found if match}
+    start, epoch = max(
+        (key for key in snapshots if end_offset is None or key[0] <= end_offset), default=(0, 0)
+    )
+    path = directory / snapshots[start, epoch] if (start, epoch) in snapshots else None
+    if path is not None:
+        for batch in _snapshot_batches(path):
+            for record in records_of(batch):
+                yield path, record
+        if start == end_offset:
+            return
+    if end_offset is not None:
+        log.check_offset(end_offset)
+    if start < log.log_start_offset:
+        raise KafkaLogError(
+            f"expected a snapshot up to the log start offset {log.log_start_offset}, found "
+            f"{'none' if path is None else f'one up to {start}'}; restore the .checkpoint files",
+            path=directory,
+        )
+    if start < (log.log_end_offset if end_offset is None else end_offset):
+        for batch in log.read(start, end_offset, columns=list(RECORD_FIELDS), mode=mode):
+            for record in records_of(batch):
+                yield directory, record
+
+
+def _snapshot_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the data records of a snapshot. Raises CorruptRecordError, also if its end is missing."""
+    position, last_key = 0, None
+    with DataFile(str(path)) as file:
+        while position < file.size_bytes:
+            decoded = decode_file(file.fileno(), position, file.size_bytes, list(RECORD_FIELDS), _OPTIONS)
+            keys = decoded.batch.column("key")
+            yield decoded.batch.filter(keys.is_null())  # only control records have keys
+            position, last_key = decoded.position, keys[-1].as_py() if len(keys) else last_key
+            if decoded.status in ("damaged", "partial", "zeros"):
+                break
+        if position < file.size_bytes or last_key != _SNAPSHOT_FOOTER:
+            raise CorruptRecordError(
+                "expected a complete snapshot of the cluster metadata, found a damaged one; restore the file",
+                path=path,
+                position=position,
+            )
