@@ -162,3 +162,18 @@ def test_arrow_records_go_to_the_partitions_of_their_keys(tmp_path: Path) -> Non
         moved = [keys[-1]] if number == 0 and keys[-1] not in mine else []
         expected = [key for key in mine if key != keys[-1] or number == 0] + moved + [b"x"] * (number == 2)
         assert values(tmp_path / "logs", partition=number)[len(mine) :] == expected
+
+
+def test_sequences_continue_those_of_a_snapshot(tmp_path: Path) -> None:
+    """The log forgets what it knew of the producer, and reads it from its snapshot."""
+    logdir = LogDir.create(tmp_path / "logs")
+    with KafkaLogProducer(logdir, linger_ms=0) as producer:
+        for number in range(3):
+            assert producer.send("t", b"v").get(10).offset == number
+            logdir.close()
+            assert (tmp_path / "logs" / "t-0" / f"{number + 1:020}.snapshot").exists()
+    batches = [
+        row for batch in LogDir(tmp_path / "logs").partition("t", 0).batches() for row in batch.to_pylist()
+    ]
+    assert [row["baseSequence"] for row in batches] == [0, 1, 2]
+    assert len({row["producerId"] for row in batches}) == 1
