@@ -59,8 +59,7 @@ class Tally:
     """Count records by their outcome.
 
     Args:
-        skips: whether to report and skip a line for which the line itself is the reason that it cannot be
-            written. Otherwise it ends the work, as other errors always do.
+        skipped_errors: errors of a line that is reported and skipped. Others end the work.
 
     Attributes:
         written, failed, skipped: numbers of records.
@@ -70,9 +69,10 @@ class Tally:
         is_uncommitted: whether the records belong to a transaction that is not committed.
     """
 
-    def __init__(self, *, skips: bool) -> None:
-        self._skips = skips
+    def __init__(self, skipped_errors: tuple[type[Exception], ...] = ()) -> None:
+        self._skipped_errors = skipped_errors
         self._guard = threading.Lock()
+        self._sending_thread = threading.get_ident()
         self.written = self.failed = self.skipped = 0
         self.partitions: set[tuple[str, int]] = set()
         self.error: LineError | None = None
@@ -90,19 +90,22 @@ class Tally:
             self.fail(name, number, error)
 
     def fail(self, name: str, number: int, error: Exception) -> None:
-        """Note that a line was not written. Lines are numbered from 1. Any thread may call this."""
+        """Note that a line was not written. Lines are numbered from 1. Any thread may call this.
+
+        An error on the thread that sends belongs to its line. In a transaction, the producer may have
+        reported it for earlier lines before, which are aborted because of it.
+        """
         line_error = LineError(f"{name}, line {number}: {error_message(error)}")
         exit_code = DATA_ERROR
-        is_line_error = isinstance(error, _LINE_ERRORS)
-        if isinstance(error, KafkaLogError | OSError) and not is_line_error:
+        if isinstance(error, KafkaLogError | OSError) and not isinstance(error, _LINE_ERRORS):
             exit_code = exit_code_of(error)
         with self._guard:
-            if is_line_error and self._skips:
+            if isinstance(error, self._skipped_errors):
                 self.skipped += 1
                 print_error(line_error)
                 return
             self.failed += 1
-            if self.error is None:
+            if self.error is None or threading.get_ident() == self._sending_thread:
                 self.error, self.exit_code = line_error, exit_code
 
     def __str__(self) -> str:
@@ -121,6 +124,15 @@ _LINE_ERRORS = (
     *(InvalidTopicError, UnknownTopicOrPartitionError),
 )
 """Errors whose reason is a line. Other lines can be written nevertheless."""
+
+
+def skipped_errors(mode: str, config: ProducerConfig) -> tuple[type[Exception], ...]:
+    """Return the errors of lines to skip. A record that is too large aborts a transaction in any mode."""
+    if mode == "failFast":
+        return ()
+    return tuple(
+        error for error in _LINE_ERRORS if config.transactional_id is None or error is not RecordTooLargeError
+    )
 
 
 class Production:

@@ -46,6 +46,11 @@ def test_topics_are_those_of_the_directory_given(command: str) -> None:
     assert values(command, "/nowhere/at-all", "-t", incomplete="e") == []
 
 
+def test_produce_completes_one_topic_and_input_files() -> None:
+    assert values("produce", DATA, "-t", incomplete="e") == ["events"]
+    assert completed("produce", DATA, "-i", incomplete="/va") == [("file", "/va")]
+
+
 def test_partitions_are_those_of_the_topics_given() -> None:
     assert values("cat", DATA, "-t", "events", "-p") == ["0", "1", "2"]
     assert values("cat", DATA, "-t", "state", "-p") == ["0"]

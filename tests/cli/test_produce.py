@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,9 @@ from conftest import GOLDEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from native_log import LogDir
+from native_log import LogDir, RecordTooLargeError
 from native_log.cli.app import kafkalog
+from native_log.cli.production import Tally
 from native_log.producer import KafkaLogProducer
 
 if TYPE_CHECKING:
@@ -308,6 +310,16 @@ class TestErrors:
         assert values(tmp_path) == [b"a"]
 
 
+def test_an_error_is_that_of_the_line_that_could_not_be_sent() -> None:
+    error = RecordTooLargeError("too large")
+    tally = Tally()
+    thread = threading.Thread(target=tally.complete, args=("in.txt", 1, None, error))
+    thread.start()
+    thread.join()
+    tally.complete("in.txt", 2, None, error)
+    assert (str(tally.error), tally.failed) == ("in.txt, line 2: too large", 2)
+
+
 class TestTransactions:
     OPTIONS = ("-t", "t", "-X", "transactional.id=copy", "-X", "linger.ms=0")
 
@@ -329,6 +341,15 @@ class TestTransactions:
         assert (values(tmp_path), self.committed(tmp_path)) == ([b"a"], [])
         produce(tmp_path, "b\n", *self.OPTIONS)
         assert self.committed(tmp_path) == [b"b"]
+
+    def test_malformed_lines_are_skipped_but_not_records_that_are_too_large(self, tmp_path: Path) -> None:
+        options = (*self.OPTIONS, "-f", "json", "--mode", "dropMalformed", "-X", "max.request.size=200")
+        result = run("produce", tmp_path, *options, text='{"value":1}\n{"value":"a"}\n')
+        assert (result.exit_code, self.committed(tmp_path)) == (0, [b"a"])
+        result = run("produce", tmp_path, *options, text=f'{{"value":"b"}}\n{{"value":"{"x" * 300}"}}\n')
+        assert (result.exit_code, self.committed(tmp_path)) == (1, [b"a"])
+        assert "stdin, line 2: The message is" in result.stderr
+        assert result.stdout.endswith(" failed, not committed\n")
 
     def test_a_signal_aborts(self, tmp_path: Path) -> None:
         pipe = Pipe([b"a\n"], lambda: signal.raise_signal(signal.SIGINT))

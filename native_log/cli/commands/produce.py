@@ -140,7 +140,7 @@ def produce(
     With -X transactional.id=ID, the records are one transaction, which an error or a signal aborts. It must
     end within transaction.timeout.ms.
     """
-    from native_log.cli.production import STDIN, Production, Tally, open_or_create
+    from native_log.cli.production import STDIN, Production, Tally, open_or_create, skipped_errors
     from native_log.cli.runner import print_error
     from native_log.cli.stop_signals import StopSignals
     from native_log.producer import KafkaLogProducer
@@ -153,7 +153,7 @@ def produce(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     counts = {name: len(numbers) for name, numbers in log_dir.topics().items()}
-    tally = Tally(skips=mode == "dropMalformed")
+    tally = Tally(skipped_errors(mode, config))
     with StopSignals() as signals:
         production = Production(
             KafkaLogProducer(log_dir, settings), config, line_format, counts, tally, signals
