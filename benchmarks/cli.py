@@ -13,6 +13,7 @@ from benchmarks import (
     kernel,
     latency,
     memory,
+    producer,
     profiles,
     report,
     spark,
@@ -29,7 +30,7 @@ from benchmarks.timing import Measurement
 from native_log.records import IMPLEMENTATION
 
 MANY_PARTITIONS = 10_000
-STAGES = ("kernel", "spark", "stream", "latency", "memory", "write", "clean")
+STAGES = ("kernel", "spark", "stream", "latency", "memory", "write", "producer", "clean")
 
 
 @click.group(invoke_without_command=True)
@@ -108,6 +109,7 @@ def _run_stage(
             lambda: write.measure(corpus, scale, runs, conf),
             lambda: housekeeping.measure_commits(scale, min(runs, 3)),
         ],
+        "producer": [lambda: producer.measure(corpus, scale, runs)],
         "clean": [
             lambda: compaction_parts.measure(corpora.make(scale, compaction.TOPICS), runs),
             lambda: compaction.measure(corpora.make(scale, compaction.TOPICS), min(runs, 3), conf),

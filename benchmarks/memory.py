@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 KIB = 1024
+MIB = 1024 * KIB
 
 
 @dataclass(frozen=True, slots=True)

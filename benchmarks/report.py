@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from benchmarks.memory import Growth
+from benchmarks.memory import MIB, Growth
+from benchmarks.producer import STALLED, stalled_limit_mib
 from benchmarks.results import Results
 from benchmarks.targets import LIMITS, TARGETS, UNLIMITED, WORKER_LIMIT_MIB, Target
 from benchmarks.timing import Measurement, find
-
-MIB = 1024 * 1024
 
 
 def render(stages: dict[str, Results]) -> str:
@@ -61,6 +60,11 @@ def _target_lines(measurements: list[Measurement], growths: list[Growth]) -> Ite
         work, mib = f"memory above the start, at worst: {worst.contender}", worst.grown_bytes / MIB
         verdict = _verdict(mib <= WORKER_LIMIT_MIB)
         yield _line(work, worst.corpus, f"{mib:.0f} MiB", "", "", f"{WORKER_LIMIT_MIB} MiB", verdict)
+    for growth in growths:
+        if growth.contender == STALLED:
+            mib, limit_mib = growth.grown_bytes / MIB, stalled_limit_mib(growth)
+            work, verdict = f"memory above the start: {growth.contender}", _verdict(mib <= limit_mib)
+            yield _line(work, growth.corpus, f"{mib:.0f} MiB", "", "", f"{limit_mib:.0f} MiB", verdict)
 
 
 def _pairs(measurements: list[Measurement], target: Target) -> Iterator[tuple[Measurement, Measurement]]:

@@ -18,7 +18,7 @@ from benchmarks.memory import Growth
 from benchmarks.paths import ROOT
 from benchmarks.timing import Measurement
 
-PACKAGES = ("pyspark", "pyarrow", "aiokafka", "kafka-python")
+PACKAGES = ("pyspark", "pyarrow", "aiokafka", "kafka-python", "confluent-kafka")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from benchmarks import compaction, kernel, latency, sinks, streams, write
+from benchmarks import compaction, kernel, latency, producer, sinks, streams, write
 from benchmarks.corpus import COMPACT, GIANT
 
 JAVA = ("Java MemoryRecords", "Java FileRecords")
 SOURCE, TUNED, CEILING = "Spark's kafka source", "Spark's kafka source, tuned", "ceiling"
 WORKER_LIMIT_MIB = 256
-# The limit does not apply to compaction, whose memory is set by log.cleaner.dedupe.buffer.size.
-UNLIMITED = "kafkalog_spark.compact"
+# The limit applies neither to compaction, whose memory is set by log.cleaner.dedupe.buffer.size, nor to
+# producers, whose memory is set by buffer.memory.
+UNLIMITED = ("kafkalog_spark.compact", producer.STALLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,16 @@ TARGETS = (
         for target in (
             Target(sinks.work(2), codec, "kafkalog", (sinks.SINK,), 4),
             Target(sinks.work(2), codec, "kafkalog", (sinks.BATCHED_SINK,), 2.5),
+        )
+    ),
+    *(
+        target
+        for codec in producer.CODECS
+        for target in (
+            Target(producer.ONE_BY_ONE, codec, producer.KAFKALOG, (producer.KAFKA_PYTHON,), 5),
+            Target(producer.ONE_BY_ONE, codec, producer.KAFKALOG, (producer.CONFLUENT,), 1),
+            Target(producer.SEND, codec, producer.KAFKALOG, (producer.CONFLUENT,), 1),
+            Target(producer.BATCHES, codec, producer.SEND_BATCH, (producer.KERNEL,), 0.7),
         )
     ),
     Target(streams.DRAIN, streams.TOPIC, streams.KAFKALOG, (streams.KAFKA,), 3),
