@@ -70,6 +70,12 @@ def jars(pom: Path) -> Path:
     return folder
 
 
+def spark_kafka_source() -> list[str]:
+    """Return the jars of Spark's Kafka source and sink that pyspark does not include."""
+    prefixes = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
+    return [str(jar) for jar in jars(SPARK_KAFKA_SOURCE).glob("*.jar") if jar.name.startswith(prefixes)]
+
+
 def is_fetched(pom: Path) -> bool:
     return _folder(pom).is_dir()
 

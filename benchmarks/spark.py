@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.broker import Broker
 from benchmarks.corpus import Corpus, warm
-from benchmarks.jvm import SPARK_KAFKA_SOURCE, jars
+from benchmarks.jvm import spark_kafka_source
 from benchmarks.memory import Growth
 from benchmarks.timing import Measurement
 
@@ -26,7 +26,7 @@ def measure(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Meas
                 "cores": cores,
                 "runs": runs,
                 "bootstrap": broker.bootstrap,
-                "jars": connector(),
+                "jars": spark_kafka_source(),
                 "log_dir": str(corpus.log_dir),
                 "topics": {
                     topic: {"rows": corpus.records[topic], "size_bytes": corpus.size_bytes(topic)}
@@ -55,9 +55,3 @@ def run_in_session(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-
-
-def connector() -> list[str]:
-    """Return the jars of Spark's Kafka source and sink that pyspark does not include."""
-    prefixes = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons-pool2")
-    return [str(jar) for jar in jars(SPARK_KAFKA_SOURCE).glob("*.jar") if jar.name.startswith(prefixes)]

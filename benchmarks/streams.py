@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import many_partitions
 from benchmarks.broker import Broker
 from benchmarks.corpus import Corpus, warm
+from benchmarks.jvm import spark_kafka_source
 from benchmarks.memory import Growth, own_peak, reset_own_peak
-from benchmarks.spark import connector, run_in_session
+from benchmarks.spark import run_in_session
 from benchmarks.timing import Measurement, Pass, measure_in_turn
 
 CORES = 2
@@ -35,7 +36,7 @@ def measure(corpus: Corpus, scale: float, runs: int, conf: Mapping[str, str]) ->
     request: dict[str, Any] = {
         "cores": CORES,
         "runs": runs,
-        "jars": connector(),
+        "jars": spark_kafka_source(),
         "log_dir": str(corpus.log_dir),
         "rows": corpus.records[TOPIC],
         "size_bytes": corpus.size_bytes(TOPIC),

@@ -11,9 +11,9 @@ from typing_extensions import Buffer
 
 from benchmarks.broker import Broker
 from benchmarks.corpus import CODECS, KIB, Corpus
-from benchmarks.jvm import Jvm, compile_java
+from benchmarks.jvm import Jvm, compile_java, spark_kafka_source
 from benchmarks.paths import HERE, scratch
-from benchmarks.spark import connector, run_in_session
+from benchmarks.spark import run_in_session
 from benchmarks.timing import Measurement, Pass, measure_in_turn
 from native_log import LogDir
 from native_log.records import EncodeOptions, encode
@@ -101,7 +101,7 @@ def _measure_sinks(rows: int, runs: int, conf: Mapping[str, str]) -> Iterator[Me
                 "runs": runs,
                 "rows": rows,
                 "bootstrap": broker.bootstrap,
-                "jars": connector(),
+                "jars": spark_kafka_source(),
                 "folder": str(folder / "kafkalog"),
                 "conf": dict(conf),
             }
