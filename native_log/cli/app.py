@@ -10,6 +10,7 @@ from native_log.cli.commands.compact import compact
 from native_log.cli.commands.delete_records import delete_records
 from native_log.cli.commands.dump_log import dump_log
 from native_log.cli.commands.erase import erase
+from native_log.cli.commands.groups import groups
 from native_log.cli.commands.ls import ls
 from native_log.cli.commands.produce import produce
 from native_log.cli.commands.recover import recover
@@ -62,7 +63,7 @@ def kafkalog(ctx: click.Context) -> None:
 
 
 for _command in (
-    *(ls, cat, dump_log, verify, recover, reindex, salvage),
+    *(ls, cat, groups, dump_log, verify, recover, reindex, salvage),
     *(produce, retain, compact, delete_records, erase),
 ):
     kafkalog.add_command(_command)

@@ -1,0 +1,73 @@
+"""`kafkalog groups`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from click.testing import CliRunner
+from markdown_blocks import ROOT
+
+from native_log.cli.app import kafkalog
+from tests.internal_topics.support import InternalTopic, commit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+SAMPLE = ROOT / "examples/kafka-logs"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(kafkalog, ["groups", *(str(argument) for argument in arguments)])
+
+
+def output(*arguments: object) -> str:
+    result = run(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return str(result.stdout)
+
+
+def test_all_groups() -> None:
+    assert [line.split() for line in output(SAMPLE).splitlines()] == [
+        ["GROUP", "TYPE", "STATE", "MEMBERS", "PARTITIONS", "LAG"],
+        ["audit", "consumer", "Stable", "1", "1", "85"],
+        ["billing", "classic", "Stable", "2", "2", "330"],
+        ["nightly-report", "classic", "Empty", "0", "2", "380"],
+    ]
+
+
+def test_the_description_of_groups() -> None:
+    billing, audit = output(SAMPLE, "--group", "billing", "-g", "audit").split("\n\n")[::-1]
+    head, _, first, second = billing.splitlines()
+    assert head == "billing  (classic group, Stable, range, generation 2, 2 members)"
+    assert first.split()[:5] == ["orders", "0", "260", "284", "24"]
+    assert first.split()[7:9] == ["billing-1", "/127.0.0.1"]
+    assert second.split()[:5] == ["orders", "1", "10", "316", "306"]
+    assert audit.startswith("audit  (consumer group, Stable, epoch 1, 1 member)")
+
+
+def test_json() -> None:
+    document = json.loads(output(SAMPLE, "--json", "-g", "audit"))
+    (group,) = document["groups"]
+    assert (group["group"], group["type"], document["undecodable"]) == ("audit", "consumer", 0)
+    (member,), (offset,) = group["members"], group["offsets"]
+    assert member["assignment"][0]["topic"] == offset["topic"] == "payments"
+    assert (offset["offset"], offset["lag"], type(offset["commitTimestamp"])) == (41, 85, int)
+
+
+def test_a_group_that_is_not_there() -> None:
+    result = run(SAMPLE, "--group", "none")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "there is no group none" in result.stderr
+
+
+def test_records_that_cannot_be_decoded_are_reported(tmp_path: Path) -> None:
+    topic = InternalTopic(tmp_path / "logs")
+    topic.append(commit(1, group="g\x1b[2J"), (b"\x7f\xff", b""))
+    result = run(tmp_path / "logs")
+    assert result.exit_code == 1
+    assert "__consumer_offsets-0, offset 1: unknown record type 32767" in result.stderr
+    assert "\x1b" not in result.stdout
+    assert "g\\x1b[2J" in result.stdout
