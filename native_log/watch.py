@@ -111,7 +111,7 @@ class DirectoryWatch:
         if descriptor is not None:
             poll.register(descriptor, select.POLLIN)
         ready = poll.poll(max(0.0, end - self._clock()) * 1000)
-        return any(found == descriptor for found, _ in ready)
+        return any(number == descriptor for number, _ in ready)
 
 
 class _Inotify:

@@ -28,25 +28,25 @@ def open_descriptors() -> set[str]:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[DirectoryWatch]:
-    with DirectoryWatch(NEVER_MS) as found:
-        assert found.add([str(tmp_path)])
-        yield found
+    with DirectoryWatch(NEVER_MS) as watching:
+        assert watching.add([str(tmp_path)])
+        yield watching
 
 
 def test_changes_are_reported_by_directory(watched: DirectoryWatch, tmp_path: Path) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.mkdir()
+    first, other = tmp_path / "one", tmp_path / "other"
+    first.mkdir()
     other.mkdir()
-    assert watched.add([str(tmp_path), str(one), str(other)])
-    assert not watched.add([str(one)])
+    assert watched.add([str(tmp_path), str(first), str(other)])
+    assert not watched.add([str(first)])
     assert watched.wait() == {str(tmp_path)}
-    (one / "file").write_bytes(b"1")
-    assert watched.wait() == {str(one)}
-    with open(one / "file", "ab", buffering=0) as file:
+    (first / "file").write_bytes(b"1")
+    assert watched.wait() == {str(first)}
+    with open(first / "file", "ab", buffering=0) as file:
         file.write(b"2")
-        assert watched.wait() == {str(one)}
-    (one / "file").rename(other / "file")
-    assert watched.wait() == {str(one), str(other)}
+        assert watched.wait() == {str(first)}
+    (first / "file").rename(other / "file")
+    assert watched.wait() == {str(first), str(other)}
     os.truncate(other / "file", 0)
     assert watched.wait() == {str(other)}
     (other / "file").unlink()
@@ -79,33 +79,33 @@ def test_a_missing_directory_is_not_watched(watched: DirectoryWatch, tmp_path: P
 def test_after_the_interval_any_directory_may_have_changed(tmp_path: Path) -> None:
     """Even if others change all the time."""
     now = 0.0
-    with DirectoryWatch(1000, clock=lambda: now) as found:
-        found.add([str(tmp_path)])
+    with DirectoryWatch(1000, clock=lambda: now) as watching:
+        watching.add([str(tmp_path)])
         for second in (0.3, 0.6, 0.9):
             (tmp_path / "file").write_bytes(b"")
             now = second
-            assert found.wait() == {str(tmp_path)}
+            assert watching.wait() == {str(tmp_path)}
         now = 1.0
-        assert found.wait() is None
+        assert watching.wait() is None
         (tmp_path / "file").write_bytes(b"")
-        assert found.wait() == {str(tmp_path)}
+        assert watching.wait() == {str(tmp_path)}
 
 
 def test_without_inotify(tmp_path: Path) -> None:
     now = 0.0
-    with DirectoryWatch(1000, inotify=False, clock=lambda: now) as found:
-        assert not found.add([str(tmp_path)])
-        assert found.wait(timeout_ms=0) == set()
+    with DirectoryWatch(1000, inotify=False, clock=lambda: now) as watching:
+        assert not watching.add([str(tmp_path)])
+        assert watching.wait(timeout_ms=0) == set()
         now = 1.0
-        assert found.wait() is None
+        assert watching.wait() is None
 
 
 @pytest.mark.parametrize("inotify", [False, True])
 def test_another_thread_wakes_it(inotify: bool) -> None:
-    with DirectoryWatch(NEVER_MS, inotify=inotify) as found:
-        threading.Thread(target=found.wake).start()
-        assert found.wait() == set()
-        assert found.wait() == set(), "it does not wait any more"
+    with DirectoryWatch(NEVER_MS, inotify=inotify) as watching:
+        threading.Thread(target=watching.wake).start()
+        assert watching.wait() == set()
+        assert watching.wait() == set(), "it does not wait any more"
 
 
 def test_too_many_changes(watched: DirectoryWatch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_too_many_changes(watched: DirectoryWatch, monkeypatch: pytest.MonkeyPat
 
 
 def test_too_many_directories(watched: DirectoryWatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others are found by polling."""
+    """The others are watching by polling."""
 
     class Full:
         def inotify_add_watch(self, *_: object) -> int:
@@ -145,13 +145,13 @@ def test_a_system_without_inotify(broken: str, tmp_path: Path, monkeypatch: pyte
                 return -1
 
     monkeypatch.setattr(watch.ctypes, "CDLL", lambda *_, **__: Library())
-    with DirectoryWatch(1) as found:
-        assert not found.add([str(tmp_path)])
-        assert found.wait() is None
+    with DirectoryWatch(1) as watching:
+        assert not watching.add([str(tmp_path)])
+        assert watching.wait() is None
 
 
 def test_descriptors_are_closed(tmp_path: Path) -> None:
     before = open_descriptors()
-    with DirectoryWatch(NEVER_MS) as found:
-        found.add([str(tmp_path)])
+    with DirectoryWatch(NEVER_MS) as watching:
+        watching.add([str(tmp_path)])
     assert open_descriptors() == before

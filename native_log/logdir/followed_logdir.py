@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from native_log.arguments import HighWatermark, IsolationLevel
     from native_log.log.reading.log_range import ReadArguments
     from native_log.logdir.discovery import PartitionDir
-    from native_log.logdir.found_partitions import PartitionKey
+    from native_log.logdir.partition_candidates import PartitionKey
 
 logger = logging.getLogger(__name__)
 
@@ -102,8 +102,8 @@ class FollowedLogDir:
 
     def new_directories(self) -> list[str]:
         """See FollowedLogs."""
-        found, self._new_directories = self._new_directories, []
-        return found
+        directories, self._new_directories = self._new_directories, []
+        return directories
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See FollowedLogs."""

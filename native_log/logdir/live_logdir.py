@@ -11,8 +11,13 @@ from native_log.errors import UnknownTopicOrPartitionError
 from native_log.log.live.live_files import UNCHANGED
 from native_log.log.live.live_log import LiveLog
 from native_log.logdir.discovery import find_partitions, local_paths
-from native_log.logdir.found_partitions import FoundPartitions, PartitionKey, choose, log_end_offset_of
 from native_log.logdir.live_directory import LiveDirectory
+from native_log.logdir.partition_candidates import (
+    PartitionCandidates,
+    PartitionKey,
+    choose,
+    log_end_offset_of,
+)
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import file_version
 
@@ -87,7 +92,7 @@ class LiveLogDir:
         self._given: dict[Path, Discovery] = {}
         self._discoveries: dict[Path, Discovery] = {}
         self._directories: dict[Path, LiveDirectory] = {}
-        self._found = FoundPartitions({}, (), ())
+        self._candidates = PartitionCandidates({}, (), ())
         self._partitions: dict[PartitionKey, PartitionDir] = {}
         self._logs: dict[PartitionKey, _OpenLog] = {}
         self._discover()
@@ -126,7 +131,7 @@ class LiveLogDir:
         if known is None:
             if key not in self._partitions:
                 raise UnknownTopicOrPartitionError(
-                    self._found.unknown_message(topic, partition, self.topics()),
+                    self._candidates.unknown_message(topic, partition, self.topics()),
                     path=", ".join(map(str, self.paths)),
                 )
             known = self._logs[key] = self._open(self._partitions[key])
@@ -193,33 +198,33 @@ class LiveLogDir:
             before, is_stale = self._discoveries.get(path), path not in self._versions
             version = None
             if before is None:
-                found = self._given[path] = find_partitions(path)
+                discovery = self._given[path] = find_partitions(path)
             elif before.is_partition:
-                found = replace(before, partitions=self._given[path].partitions if path.is_dir() else ())
+                discovery = replace(before, partitions=self._given[path].partitions if path.is_dir() else ())
             else:
                 now_ns = self._now_ns()
                 version = file_version(path.stat(), now_ns)
                 if version is not None and version == self._versions.get(path):
                     continue
-                found = find_partitions(path, before)
+                discovery = find_partitions(path, before)
             self._versions[path] = version
-            if is_stale or found != before:
-                self._discoveries[path] = found
+            if is_stale or discovery != before:
+                self._discoveries[path] = discovery
                 is_changed = True
         return is_changed
 
     def _select(self) -> None:
         """Choose the directories to read, and give up the logs of others."""
         states = {path: directory.state for path, directory in self._directories.items()}
-        before = self._found.candidates
-        self._found = FoundPartitions.of(
+        before = self._candidates.candidates
+        self._candidates = PartitionCandidates.of(
             self._discoveries.values(), states, include_deleted=self._include_deleted
         )
         partitions = {
             key: self._partitions[key]
             if key in self._partitions and before.get(key) == candidates
             else choose(candidates, self._log_end_offset)
-            for key, candidates in sorted(self._found.candidates.items())
+            for key, candidates in sorted(self._candidates.candidates.items())
         }
         if partitions == self._partitions:
             return

@@ -34,10 +34,10 @@ from native_log.logdir.create import (
 from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import PartitionDir, find_partitions, local_paths
 from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
-from native_log.logdir.found_partitions import FoundPartitions, log_end_offset_of
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
+from native_log.logdir.partition_candidates import PartitionCandidates, log_end_offset_of
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 
 if TYPE_CHECKING:
@@ -108,11 +108,13 @@ class LogDir(InternalTables):
         for discovery in discoveries:
             if discovery.log_dir not in self._directories:
                 self._directories[discovery.log_dir] = DirectoryState.read(discovery.log_dir)
-        self._found = FoundPartitions.of(discoveries, self._directories, include_deleted=include_deleted)
-        if not self._found.candidates and not allow_empty:
-            raise EmptyLogDirError(self._found.empty_message, path=", ".join(map(str, self.paths)))
+        self._candidates = PartitionCandidates.of(
+            discoveries, self._directories, include_deleted=include_deleted
+        )
+        if not self._candidates.candidates and not allow_empty:
+            raise EmptyLogDirError(self._candidates.empty_message, path=", ".join(map(str, self.paths)))
         self._warn_of_several_clusters()
-        self._partitions = self._found.choose(self._log_end_offset)
+        self._partitions = self._candidates.choose(self._log_end_offset)
 
     @classmethod
     def create(
@@ -361,7 +363,7 @@ class LogDir(InternalTables):
         return lambda topic, _: topic in wanted
 
     def _unknown(self, topic: str, partition: int) -> UnknownTopicOrPartitionError:
-        message = self._found.unknown_message(topic, partition, self.topics())
+        message = self._candidates.unknown_message(topic, partition, self.topics())
         return UnknownTopicOrPartitionError(message, path=", ".join(map(str, self.paths)))
 
     def _live(self) -> LiveLogDir:

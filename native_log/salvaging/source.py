@@ -29,8 +29,8 @@ from native_log.errors import (
 )
 from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import find_partitions
-from native_log.logdir.found_partitions import FoundPartitions, choose, log_end_offset_of
 from native_log.logdir.known_topics import KnownTopics
+from native_log.logdir.partition_candidates import PartitionCandidates, choose, log_end_offset_of
 from native_log.policies import TopicFacts
 from native_log.salvaging.accounting import explain_gaps
 from native_log.salvaging.partition import SourceLog
@@ -94,7 +94,7 @@ def open_source(
     for discovery in discoveries:
         if discovery.log_dir not in states:
             states[discovery.log_dir] = _read_state(discovery.log_dir, findings)
-    found = FoundPartitions.of(discoveries, states, include_deleted=include_deleted)
+    found = PartitionCandidates.of(discoveries, states, include_deleted=include_deleted)
 
     def log_end_offset(directory: PartitionDir) -> int:
         try:
@@ -134,7 +134,7 @@ def open_source(
 
 
 def _select(
-    found: FoundPartitions, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
+    found: PartitionCandidates, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
 ) -> set[tuple[str, int]]:
     existing = {topic for topic, _ in found.candidates}
     wanted = existing if topics is None else topic_names(topics)

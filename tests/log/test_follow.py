@@ -89,7 +89,7 @@ class TestRecords:
             lambda: None,
             lambda: (append(directory, 15, batch(15)), append(directory, 18, batch(18))),
         )
-        arrived = [offsets([one]) for one in follow(PartitionLog.open(directory), *steps)]
+        arrived = [offsets([records]) for records in follow(PartitionLog.open(directory), *steps)]
         assert arrived == [[6, 7, 8], [9, 10, 11], [12, 13, 14], [15, 16, 17], [18, 19, 20]]
 
     @pytest.mark.parametrize(("start", "first"), [(None, 6), (0, 0), (4, 4), (6, 6)])
@@ -123,7 +123,7 @@ class TestRecords:
             lambda: append(directory, 0, marker(16, 2, ABORT)),
         )
         follower = follow(PartitionLog.open(directory), *steps, isolation_level="read_committed")
-        arrived = [offsets([one]) for one in follower]
+        arrived = [offsets([records]) for records in follower]
         assert arrived == [[6, 7, 8], [12, 13, 14]]
 
     def test_damaged_records(self, directory: Path) -> None:
@@ -237,8 +237,8 @@ class TestEnd:
     def test_stop_after_a_batch(self, directory: Path) -> None:
         arrived = []
         with PartitionLog.open(directory).follow(0, ["offset"], max_rows=1, first_rows=1) as follower:
-            for one in follower:
-                arrived += offsets([one])
+            for records in follower:
+                arrived += offsets([records])
                 follower.stop()
         assert arrived == [0, 1, 2]
         assert list(follower) == []
@@ -334,8 +334,8 @@ def test_a_writer_in_another_thread(tmp_path: Path, waiting: str, monkeypatch: p
     ) as follower:
         writer = threading.Thread(target=write)
         writer.start()
-        for one in follower:
-            arrived += one.column(0).to_pylist()
+        for records in follower:
+            arrived += records.column(0).to_pylist()
             if len(arrived) >= total:
                 follower.stop()
         writer.join()

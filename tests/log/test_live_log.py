@@ -324,12 +324,12 @@ entries_of_a_log = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max
 
 def epochs_of(pairs: list[tuple[int, int]]) -> tuple[list[EpochEntry], list[int]]:
     """Return entries, and the epoch of each offset, for (growth of the epoch, number of records)."""
-    found, epochs, epoch = [], [], 0
+    entries, epochs, epoch = [], [], 0
     for growth, count in pairs:
         epoch += growth
-        found.append(EpochEntry(epoch, len(epochs)))
+        entries.append(EpochEntry(epoch, len(epochs)))
         epochs += [epoch] * count
-    return found, epochs
+    return entries, epochs
 
 
 class TestDivergence:
@@ -359,8 +359,8 @@ class TestDivergence:
                 for offset in range(position)
                 if old_epochs[offset] != [*new_epochs, *[-1] * 99][offset]
             ]
-            found = diverged(position, old_epochs[position - 1], new, len(new_epochs), read_entries=old)
-            assert found == (changed[0] if changed else None)
+            offset = diverged(position, old_epochs[position - 1], new, len(new_epochs), read_entries=old)
+            assert offset == (changed[0] if changed else None)
 
     def test_without_epochs_only_the_end_counts(self) -> None:
         assert diverged(10, None, [], 10) is None

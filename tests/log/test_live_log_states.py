@@ -110,16 +110,16 @@ class LiveLogMachine(RuleBasedStateMachine):
 
     def open_transactions(self, end: int) -> dict[int, int]:
         """Return the first offsets of transactions that are open at an offset, by producer."""
-        found: dict[int, int] = {}
+        first_offsets: dict[int, int] = {}
         for segment in self.segments:
             for batch in segment.batches:
                 if batch.producer_id is None or batch.first >= end:
                     continue
                 if batch.is_marker:
-                    found.pop(batch.producer_id, None)
+                    first_offsets.pop(batch.producer_id, None)
                 else:
-                    found.setdefault(batch.producer_id, batch.first)
-        return found
+                    first_offsets.setdefault(batch.producer_id, batch.first)
+        return first_offsets
 
     @property
     def first_undecided(self) -> int:
@@ -337,11 +337,11 @@ class LiveLogMachine(RuleBasedStateMachine):
         self.position = max(self.position, live.local_log_start_offset)
         if is_committed:
             end = live.last_stable_offset
-            found, expected = (
+            read, expected = (
                 rows(log.range(None, end, isolation_level="read_committed").read(["offset", "value"]))
                 for log in (live, fresh)
             )
-            assert found == expected
+            assert read == expected
         end = self.position + (live.high_watermark - self.position) * share // 4
         if end > self.position:
             read = rows(live.range(self.position, end).read(["offset", "value"]))

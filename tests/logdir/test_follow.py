@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
 
 def records(batches: Iterable[pa.RecordBatch]) -> list[str]:
     """Return topic-partition:offset for each row."""
-    return ["{topic}-{partition}:{offset}".format(**row) for one in batches for row in one.to_pylist()]
+    return ["{topic}-{partition}:{offset}".format(**row) for batch_ in batches for row in batch_.to_pylist()]
 
 
 def scripted(follower: LogFollower, *steps: Callable[[], object]) -> list[str]:
@@ -183,8 +183,8 @@ def test_writers_and_new_topics_in_another_thread(
     with log_dir.follow(columns=COLUMNS, poll_interval_ms=interval, timeout_ms=60_000) as follower:
         writer = threading.Thread(target=write)
         writer.start()
-        for one in follower:
-            for row in one.to_pylist():
+        for arrived_batch in follower:
+            for row in arrived_batch.to_pylist():
                 arrived.setdefault(row["topic"], []).append(row["offset"])
             if sum(map(len, arrived.values())) >= expected:
                 follower.stop()

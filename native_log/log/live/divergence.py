@@ -38,12 +38,12 @@ def diverged(
         An offset below `position`. If the log has lost the epoch of the record altogether, and `read_entries`
         are not given, the records may be different from a lower offset on.
     """
-    found = log_end_offset if log_end_offset < position else None
+    shorter = log_end_offset if log_end_offset < position else None
     if position == 0 or epoch_at_position is None:
-        return found
+        return shorter
     end = end_offset_for_epoch(entries, epoch_at_position, log_end_offset)
     if end is None or (end.end_offset >= position and end.epoch >= epoch_at_position):
-        return found
+        return shorter
     offsets = [end.end_offset, position - 1, log_end_offset]
     if end.epoch < epoch_at_position:
         # Both have the epoch `end.epoch`, but not the same part of it (KIP-279).

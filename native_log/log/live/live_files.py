@@ -258,14 +258,14 @@ class LiveFiles:
         epoch = self._marks.epoch_before(old_end, self.leader_epochs)
         # An end below the old one is noticed without epochs.
         end = max(tail.next_offset, old_end)
-        found = diverged(old_end, epoch, epochs, end, read_entries=self.leader_epochs)
+        offset = diverged(old_end, epoch, epochs, end, read_entries=self.leader_epochs)
         # A broker appends to a truncated log with a new epoch. If there is none, the log is only shorter. If
         # epochs are unknown, or it is longer again without a new one, other files and batches must tell.
-        if rewritten is not None and (not epochs or tail.next_offset >= old_end or found is not None):
-            found = max(found or 0, rewritten, self._marks.last_unchanged(listing.segments) or 0)
+        if rewritten is not None and (not epochs or tail.next_offset >= old_end or offset is not None):
+            offset = max(offset or 0, rewritten, self._marks.last_unchanged(listing.segments) or 0)
         if tail.next_offset < old_end:
-            found = tail.next_offset if found is None else min(found, tail.next_offset)
-        return found
+            offset = tail.next_offset if offset is None else min(offset, tail.next_offset)
+        return offset
 
     def _set(
         self, listing: LogListing, tail: Tail, truncated_to: int | None, *marks: TailMark | None

@@ -157,8 +157,8 @@ class FollowedLog:
 
     def new_directories(self) -> list[str]:
         """See FollowedLogs."""
-        found, self._new_directories = self._new_directories, []
-        return found
+        directories, self._new_directories = self._new_directories, []
+        return directories
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See FollowedLogs."""

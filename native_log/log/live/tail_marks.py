@@ -97,14 +97,14 @@ class TailMarks:
             before, now: the segments when the log was last listed, and now.
         """
         files = {file_id(segment): segment for segment in now}
-        found = []
+        rewritten = []
         for old, following in pairwise(before):
             new = files.get(file_id(old))
             if new is not None and new.size_bytes != old.size_bytes and file_id(following) not in files:
-                found.append(old.base_offset)
+                rewritten.append(old.base_offset)
         if before and file_id(before[-1]) not in files:
-            found += [mark.file[0] for mark in self._marks if _is_in_one_of(mark, files) is False]
-        return found
+            rewritten += [mark.file[0] for mark in self._marks if _is_in_one_of(mark, files) is False]
+        return rewritten
 
     def last_unchanged(self, segments: Sequence[LogSegment]) -> int | None:
         """Return the highest offset up to which (exclusive) the files have the batches that were seen."""

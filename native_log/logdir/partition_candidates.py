@@ -27,7 +27,7 @@ PartitionKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPartitions:
+class PartitionCandidates:
     """The partition directories in one or several log directories.
 
     Attributes:
@@ -47,7 +47,7 @@ class FoundPartitions:
         states: Mapping[Path, DirectoryState],
         *,
         include_deleted: bool,
-    ) -> FoundPartitions:
+    ) -> PartitionCandidates:
         """Sort out what was found. Partitions that an unfinished write creates do not exist yet.
 
         Args:
