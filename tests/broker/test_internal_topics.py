@@ -24,10 +24,9 @@ TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TOPIC = "followed"
 
 
-@pytest.fixture(scope="module")
-def cluster(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Start a broker with groups of all kinds."""
-    cluster = Cluster(tmp_path_factory.mktemp("groups") / "logs", class_path)
+@pytest.fixture(scope="module", autouse=True)
+def groups(cluster: Cluster) -> Iterator[None]:
+    """Let groups of all kinds use the broker."""
     cluster.create(TOPIC, partitions=3)
     cluster.send(TOPIC, 100)
     cluster.join("classic", TOPIC, 30)
@@ -44,8 +43,9 @@ def cluster(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     cluster.commit_offset("after", TOPIC, 0, 77)  # after an open transaction
     cluster.upgrade("share.version", 1)
     cluster.share("sharing", TOPIC, 30)
-    yield cluster
-    cluster.stop()
+    yield
+    cluster.leave("classic")
+    cluster.leave("modern")
 
 
 def read_table(table: pa.RecordBatchReader) -> list[dict[str, Any]]:
@@ -158,7 +158,8 @@ def test_transactions_are_those_of_kafka_transactions(cluster: Cluster) -> None:
     expected = {tuple(line.split("\t")[at].strip() for at in (0, 2, 3)) for line in output.splitlines()[1:]}
     rows = read_table(LogDir(cluster.log_dir).transaction_state())
     assert {(row["transactionalId"], str(row["producerId"]), row["state"]) for row in rows} == expected
-    (ongoing,) = [row for row in rows if row["state"] == "Ongoing"]
+    (ongoing,) = [row for row in rows if row["transactionalId"] == "u"]
+    assert ongoing["state"] == "Ongoing"
     assert ongoing["partitions"] == [{"topic": "__consumer_offsets", "partitions": [0]}]
     assert ongoing["transactionTimeoutMs"] == 900_000
     states = [row["state"] for row in read_table(LogDir(cluster.log_dir).transaction_state(history=True))]
