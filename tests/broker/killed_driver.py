@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +31,9 @@ class Driver:
     """
 
     def __init__(self, command: Sequence[str], cwd: Path, output: Path) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(cwd)}
+        self._jvm: Process | None = None
+        self._mark = uuid.uuid4().hex
+        environment = {**os.environ, "PYTHONPATH": str(cwd), "KAFKALOG_DRIVER": self._mark}
         with output.open("ab") as file:
             self._process = subprocess.Popen(
                 command, cwd=cwd, env=environment, stdout=file, stderr=file, start_new_session=True
@@ -43,21 +46,30 @@ class Driver:
         """Wait until the driver ends and return its exit code. Raises subprocess.TimeoutExpired."""
         return self._process.wait(seconds)
 
+    def find_jvm(self) -> None:
+        """Find the JVM, so that it can be killed at once. It takes milliseconds to look at all processes.
+
+        Call this when the driver runs a query: the script that starts a driver runs another JVM before.
+        """
+        if self._jvm is None:
+            self._jvm = next((process for process in self._processes() if process.name == "java"), None)
+
     def workers(self) -> list[Process]:
-        """Return the Python processes that the JVM started, and the daemon that forks them."""
+        """Return the Python processes that the JVM started, and the daemons that fork them, by age."""
         processes = self._processes()
         jvms = {process.pid for process in processes if process.name == "java"}
         daemons = {process.pid for process in processes if process.parent in jvms}
-        return [p for p in processes if p.pid in daemons or p.parent in daemons]
+        return sorted(p for p in processes if p.pid in daemons or p.parent in daemons)
 
     def kill_jvm(self) -> None:
         """Kill the JVM. The Python processes end by themselves, some of them later."""
-        for process in self._processes():
-            if process.name == "java":
-                kill(process)
+        self.find_jvm()
+        if self._jvm is not None and self._jvm == self._process_of(self._jvm.pid):
+            kill(self._jvm)
 
     def kill(self) -> None:
-        """Kill all processes, and wait until they have ended."""
+        """Kill all processes, the JVM first, and wait until they have ended."""
+        self.kill_jvm()
         while processes := self._processes():
             for process in processes:
                 kill(process)
@@ -67,19 +79,25 @@ class Driver:
 
     def _processes(self) -> list[Process]:
         """Return the processes of the driver's session. Python workers have their own process groups."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdecimal():
-                continue
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:  # it has ended meanwhile
-                continue
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+        return [process for pid in pids if (process := self._process_of(pid)) is not None]
+
+    def _process_of(self, pid: int) -> Process | None:
+        """Return a process of the driver; None if it has ended, or is not one.
+
+        The number of a session that has ended may be used again, so it is not enough to look at that.
+        """
+        folder = Path(f"/proc/{pid}")
+        try:
+            stat = (folder / "stat").read_text()
             state, parent, _, session, *_ = stat[stat.rindex(")") + 2 :].split()
-            if int(session) == self._process.pid and state not in "ZX":
-                name = stat[stat.index("(") + 1 : stat.rindex(")")]
-                found.append(Process(int(entry.name), int(parent), name))
-        return found
+            if int(session) != self._process.pid or state in "ZX":
+                return None
+            if f"KAFKALOG_DRIVER={self._mark}".encode() not in (folder / "environ").read_bytes():
+                return None
+        except OSError:
+            return None
+        return Process(pid, int(parent), stat[stat.index("(") + 1 : stat.rindex(")")])
 
 
 def kill(process: Process) -> None:

@@ -155,12 +155,14 @@ class Killer:
         for number in range(kills):
             driver = driver or self._start(self._copy, complete=False)
             step, changes = self._rng.choice([*_steps(self._copy)]), self._rng.randint(1, 3)
-            delay, only_jvm = self._rng.random() * 0.03, self._rng.random() < 0.3
+            delay, only_jvm = self._rng.choice([0, self._rng.random() * 0.03]), self._rng.random() < 0.3
+            takes_newest = self._rng.random() < 0.5  # it may run the sink's commit
             self._wait_for(driver, step, changes)
             time.sleep(delay)
             if (kills - 1 - number) % 3:
                 what = "worker"
-                kill(self._rng.choice(driver.workers()))
+                workers = driver.workers()
+                kill(workers[-1] if takes_newest else self._rng.choice(workers))
             else:
                 what = "JVM" if only_jvm else "driver"
                 driver.kill_jvm() if only_jvm else driver.kill()
@@ -192,8 +194,10 @@ class Killer:
             assert driver.is_running()
             assert time.monotonic() < deadline, f"expected a change of {path}, found none"
             now = _version(path)
-            changes -= now != version
-            version = now
+            if now != version:
+                version, changes = now, changes - 1
+                if changes:
+                    driver.find_jvm()
 
 
 def _steps(copy: StreamCopy) -> dict[str, Path]:
