@@ -3,7 +3,10 @@
 | module | contents |
 |---|---|
 | logdir | LogDir: the partitions in one or several log directories |
+| live_logdir, live_directory | LiveLogDir: log directories that are kept up to date |
+| followed_logdir | follow partitions: those that exist, and those that appear later |
 | discovery | find partition directories |
+| partition_candidates | select the directories to read, if several contain the same partition |
 | directory_state | the state of one log directory: checkpoints, lock, clean shutdown |
 | create | create log directories, topics and partitions |
 | known_topics, cluster_metadata | the stored configurations of topics |

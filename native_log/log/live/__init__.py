@@ -7,4 +7,6 @@
 | divergence | find the offset from which a log was truncated and written again |
 | tail_marks | remember the last batches that were seen, to notice that a file was rewritten |
 | stable_offset | the last stable offset, from the batch headers that are new |
+| log_follower | LogFollower: an iterator of record batches as they arrive |
+| partition_follower | a position in a live log: what is new, and what was lost |
 """
