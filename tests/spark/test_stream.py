@@ -1,11 +1,9 @@
-"""Streaming reads through Spark: rows, columns, progress, tables, Spark Connect."""
+"""Streaming reads through Spark: rows, columns, progress, tables. See test_ways_in for Spark Connect."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,29 +134,3 @@ def test_table(spark: SparkSession, stream: Stream) -> None:
         assert stream.rows().count() == 440
     finally:
         spark.sql("DROP TABLE followed")
-
-
-CONNECT = """
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
-df = (spark.readStream.format("kafkalog").option("subscribe", "txn").option("startingOffsets", "earliest")
-      .load({data!r}))
-query = (df.writeStream.format("parquet").option("checkpointLocation", "checkpoint")
-         .trigger(availableNow=True).start("rows"))
-query.awaitTermination()
-print("rows", spark.read.parquet("rows").count())
-spark.stop()
-"""
-
-
-@pytest.mark.connect
-def test_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc_status")
-    run = subprocess.run(
-        [sys.executable, "-c", CONNECT.format(data=DATA)],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        cwd=tmp_path,
-    )
-    assert "rows 137" in run.stdout, run.stderr[-2000:]

@@ -101,7 +101,11 @@ assert spark.read.format("kafkalog").load({data!r}).count() == 2783
 from kafkalog_spark import KafkaLogDataSource
 spark.dataSource.register(KafkaLogDataSource)
 df = spark.read.format("kafkalog").option("subscribe", "txn").schema("offset bigint").load({data!r})
-print("rows", df.count())
+stream = (spark.readStream.format("kafkalog").option("subscribe", "plain")
+          .option("startingOffsets", "earliest").load({data!r}))
+(stream.writeStream.format("parquet").option("checkpointLocation", "checkpoint")
+ .trigger(availableNow=True).start("rows").awaitTermination())
+print("rows", df.count(), spark.read.parquet("rows").count())
 spark.stop()
 """
 
@@ -117,7 +121,7 @@ def test_spark_connect(tmp_path: Path) -> None:
         [sys.executable, "-c", CONNECT.format(data=DATA)],
         capture_output=True,
         text=True,
-        timeout=250,
+        timeout=500,
         cwd=tmp_path,
     )
-    assert "rows 137" in run.stdout, run.stderr[-2000:]
+    assert "rows 137 440" in run.stdout, run.stderr[-2000:]
