@@ -36,6 +36,9 @@ def pytest_report_header() -> str:
     return f"kafkalog: record formats run on the {IMPLEMENTATION}"
 
 
+# Spark's JVMs live for seconds or minutes here: to compile less saves more than it costs.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # No test cuts the power, and what a killed process wrote outlives it: there is no need to wait for the disk.
 os.fsync = lambda _: None  # type: ignore[assignment, misc]
 
