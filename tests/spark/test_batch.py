@@ -314,13 +314,6 @@ def test_option_errors_with_a_schema(spark: SparkSession) -> None:
         spark.read.format("kafkalog").schema("offset bigint").option("minPartitions", "x").load(DATA).count()
 
 
-@pytest.mark.spark
-def test_streaming_reads_are_not_supported_yet(spark: SparkSession, tmp_path: Path) -> None:
-    stream = spark.readStream.format("kafkalog").load(DATA).writeStream.format("noop")
-    with pytest.raises(Exception, match="cannot be read as a stream yet"):
-        stream.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
-
-
 def test_defaults_are_the_columns_of_the_kafka_source() -> None:
     assert [column.split("`")[1] for column in source().schema().split(", ")] == list(KAFKA_COLUMNS)
 
