@@ -59,8 +59,13 @@ def image(log_dir: Path) -> dict[str, str]:
     log = log_dir / f"__cluster_metadata-0/{0:020}.log"
     main = ("org.apache.kafka.shell.MetadataShell", "--snapshot", str(log))
     command = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{jars(SHELL)}/*", *main]
-    process = subprocess.run([*command, "tree", "/image"], capture_output=True, text=True, check=True)
-    return dict(_files(process.stdout))
+    # On a busy machine the shell may print the image before it has loaded the log.
+    for _ in range(20):
+        process = subprocess.run([*command, "tree", "/image"], capture_output=True, text=True, check=True)
+        files = dict(_files(process.stdout))
+        if not files["provenance"].startswith("offset -1,"):
+            return files
+    raise AssertionError(f"kafka-metadata-shell did not load {log}")
 
 
 def _files(tree: str) -> Iterator[tuple[str, str]]:
