@@ -96,13 +96,14 @@ class Partitioner:
         chunk_bytes = max(self._chunk_bytes, -(-records.num_rows // self._partitions) * row_bytes)
         start = 0
         while start < records.num_rows:
+            # The chunks of earlier records may have been larger.
+            if self._filled_bytes >= chunk_bytes:
+                self._filled_bytes = 0
+                self._next_partition = (self._next_partition + 1) % self._partitions
             count = min(records.num_rows - start, -(-(chunk_bytes - self._filled_bytes) // row_bytes))
             yield self._next_partition, (records.slice(start, count), None)
             start += count
             self._filled_bytes += count * row_bytes
-            if self._filled_bytes >= chunk_bytes:
-                self._filled_bytes = 0
-                self._next_partition = (self._next_partition + 1) % self._partitions
 
     def _check_partitions(self, explicit: pa.Array) -> None:
         bounds = pc.min_max(explicit).as_py()

@@ -66,6 +66,16 @@ def test_records_without_a_key_change_partition_with_each_batch(rows: int, parts
     assert max(sizes.values()) - min(sizes.values()) <= 20
 
 
+@given(st.lists(st.integers(0, 300), max_size=10), st.integers(1, 4), st.integers(1, 500))
+def test_each_record_without_a_key_gets_one_partition(
+    sizes: list[int], partitions: int, batch_size: int
+) -> None:
+    splitter = partitioner(partitions, batch_size)
+    for rows in sizes:
+        result = split(splitter, None, None, rows)
+        assert sorted(row for part in result.values() for row in part) == list(range(rows))
+
+
 def test_few_records_without_a_key_go_to_one_partition() -> None:
     shared = partitioner(4, batch_size=1000)
     assert len({partition for _ in range(10) for partition in split(shared, None, None, 5)}) == 1
