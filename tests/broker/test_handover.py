@@ -63,7 +63,9 @@ def consumed(cluster: Cluster, topic: str, partitions: int = 1) -> Rows:
 def backup(cluster: Cluster, topic: str, end: int, path: Path) -> str:
     """Copy the directory of the running broker, when it has checkpointed the end of partition 0."""
     cluster.log_up_to(topic, end)
-    return str(shutil.copytree(cluster.log_dir, path, ignore=shutil.ignore_patterns("*-delete")))
+    # The broker renames `.tmp` files and removes `.deleted` ones while they are copied.
+    short_lived = shutil.ignore_patterns("*-delete", "*.tmp", "*.deleted")
+    return str(shutil.copytree(cluster.log_dir, path, ignore=short_lived))
 
 
 def progress(query: Any, number: int) -> dict[str, Any]:
