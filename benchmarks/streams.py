@@ -16,10 +16,13 @@ from benchmarks.jvm import spark_kafka_source
 from benchmarks.memory import Growth, own_peak, reset_own_peak
 from benchmarks.spark import run_in_session
 from benchmarks.timing import Measurement, Pass, measure_in_turn
+from benchmarks.toy import ToySource
 
 CORES = 2
 TOPIC = "small100-none"
 KAFKALOG, KAFKA, BATCH, FILES = "kafkalog", "Spark's kafka source", "batch read", "list and stat"
+STARTED = "kafkalog, from the first trigger"
+CEILING = "ceiling"
 DRAIN = f"stream with 1 M records per trigger, local[{CORES}]"
 DRAIN_ALL = f"stream without limits, local[{CORES}]"
 P50, P99 = "delay from append to foreachBatch, median", "delay from append to foreachBatch, 99th percentile"
@@ -63,10 +66,16 @@ def drain(spark: SparkSession, request: dict[str, Any]) -> list[Measurement]:
         reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", request["bootstrap"])
         return reader.options(**options).load()
 
-    def streamed(load: Callable[..., DataFrame], **limits: object) -> Callable[[], Pass]:
+    def ceiling(**options: object) -> DataFrame:
+        reader = spark.readStream.format("toy").options(rows=request["rows"], partitions=2 * CORES)
+        return reader.options(**options).load()
+
+    def streamed(
+        load: Callable[..., DataFrame], *, with_start: bool = True, **limits: object
+    ) -> Callable[[], Pass]:
         def run() -> Pass:
             frame = load(subscribe=TOPIC, startingOffsets="earliest", **limits)
-            return Pass(_run_available_now(frame))
+            return _run_available_now(frame, with_start)
 
         return run
 
@@ -76,9 +85,19 @@ def drain(spark: SparkSession, request: dict[str, Any]) -> list[Measurement]:
         return Pass(request["rows"])
 
     limit = {"maxOffsetsPerTrigger": request["records_per_trigger"]}
+    spark.dataSource.register(ToySource)
     work = {
-        DRAIN: {KAFKALOG: streamed(kafkalog, **limit), KAFKA: streamed(kafka, **limit)},
-        DRAIN_ALL: {KAFKALOG: streamed(kafkalog), BATCH: batch},
+        DRAIN: {
+            KAFKALOG: streamed(kafkalog, **limit),
+            KAFKA: streamed(kafka, **limit),
+            CEILING: streamed(ceiling, **limit),
+        },
+        DRAIN_ALL: {
+            KAFKALOG: streamed(kafkalog),
+            STARTED: streamed(kafkalog, with_start=False),
+            BATCH: batch,
+            CEILING: streamed(ceiling),
+        },
     }
     return [
         measurement
@@ -95,13 +114,22 @@ def drain(spark: SparkSession, request: dict[str, Any]) -> list[Measurement]:
     ]
 
 
-def _run_available_now(frame: DataFrame) -> int:
-    """Write a stream to noop until its end, and return the number of rows."""
+def _run_available_now(frame: DataFrame, with_start: bool) -> Pass:
+    """Write a stream to noop until its end.
+
+    Spark starts a Python interpreter for each query with a Python data source. The time includes it only
+    if `with_start` is set.
+    """
     with TemporaryDirectory() as checkpoint:
+        started = time.perf_counter()
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        return sum(progress.numInputRows for progress in query.recentProgress)
+        seconds = time.perf_counter() - started
+        progress = query.recentProgress
+    if not with_start:
+        seconds = sum(trigger.durationMs["triggerExecution"] for trigger in progress) / 1000
+    return Pass(sum(trigger.numInputRows for trigger in progress), seconds)
 
 
 def delay(spark: SparkSession, request: dict[str, Any]) -> list[Measurement]:

@@ -87,7 +87,9 @@ TARGETS = (
         )
     ),
     Target(streams.DRAIN, streams.TOPIC, streams.KAFKALOG, (streams.KAFKA,), 3),
+    Target(streams.DRAIN, streams.TOPIC, streams.KAFKALOG, (streams.CEILING,), 0.9),
     Target(streams.DRAIN_ALL, streams.TOPIC, streams.KAFKALOG, (streams.BATCH,), 0.85),
+    Target(streams.DRAIN_ALL, streams.TOPIC, streams.STARTED, (streams.BATCH,), 0.85),
     Target(streams.P50, "delay", streams.KAFKALOG, (streams.KAFKA,), 1 / 1.5),
     Target(streams.P99, "delay", streams.KAFKALOG, (streams.KAFKA,), 1 / 1.5),
     Target(streams.IDLE, None, streams.KAFKALOG, (streams.FILES,), 0.5),

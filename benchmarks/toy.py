@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +10,12 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceWriter,
     InputPartition,
     WriterCommitMessage,
 )
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 ROWS_PER_BATCH = 50_000
@@ -34,22 +37,62 @@ class ToySource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         return ToyReader(schema.names, int(self.options["rows"]), int(self.options["partitions"]))
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        rows = int(self.options["rows"])
+        limit = int(self.options.get("maxOffsetsPerTrigger", rows))
+        return ToyStreamReader(schema.names, rows, int(self.options["partitions"]), limit)
+
 
 class ToyReader(DataSourceReader):
     def __init__(self, columns: list[str], rows: int, partitions: int) -> None:
         self._columns = columns
-        self._rows = rows // partitions
+        self._rows = rows
         self._partitions = partitions
 
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(number) for number in range(self._partitions)]
+        return _splits(self._rows, self._partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        batch = _batch(self._columns)
-        left = self._rows
-        while left > 0:
-            yield batch.slice(0, min(left, ROWS_PER_BATCH))
-            left -= ROWS_PER_BATCH
+        return _batches(self._columns, partition.value)
+
+
+class ToyStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, columns: list[str], rows: int, partitions: int, limit: int) -> None:
+        self._columns = columns
+        self._rows = rows
+        self._partitions = partitions
+        self._limit = limit
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"offset": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        from pyspark.sql.streaming.datasource import ReadMaxRows
+
+        return ReadMaxRows(self._limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Do nothing: no rows are added."""
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        return {"offset": min(start["offset"] + self._limit, self._rows)}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return _splits(end["offset"] - start["offset"], self._partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _batches(self._columns, partition.value)
+
+
+def _splits(rows: int, partitions: int) -> list[InputPartition]:
+    """Return splits whose value is their number of rows."""
+    return [InputPartition(rows // partitions) for _ in range(partitions)]
+
+
+def _batches(columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    batch = _batch(columns)
+    for start in range(0, rows, ROWS_PER_BATCH):
+        yield batch.slice(0, min(rows - start, ROWS_PER_BATCH))
 
 
 def _batch(columns: list[str]) -> pa.RecordBatch:
