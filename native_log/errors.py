@@ -5,6 +5,12 @@ I/O errors are not wrapped: they are Python's FileNotFoundError, PermissionError
 
 from __future__ import annotations
 
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 class KafkaLogError(Exception):
     """A Kafka log is invalid, or an operation on it is.
@@ -94,7 +100,21 @@ class LogNeedsRecoveryError(KafkaLogError):
 
 
 class InvalidRecordError(KafkaLogError):
-    """A broker would reject these records or batches (Kafka: InvalidRecordException)."""
+    """A broker would reject these records or batches (Kafka: InvalidRecordException).
+
+    Attributes:
+        record_errors: for batches of a producer that contain invalid records: what is wrong with each of
+            these records, by their index (KIP-467). Otherwise empty.
+    """
+
+    record_errors: Mapping[int, str] = MappingProxyType({})
+
+
+class InvalidBatchError(KafkaLogError):
+    """A valid record was not written, because other records of its batch are invalid. Send it again.
+
+    Kafka's producer raises a KafkaException (KIP-467).
+    """
 
 
 class InvalidTimestampError(InvalidRecordError):

@@ -17,6 +17,7 @@ from native_log.cli.progress import show_progress
 from native_log.cli.record_lines import MalformedLineError
 from native_log.cli.runner import DATA_ERROR, exit_code_of, print_error
 from native_log.errors import (
+    InvalidBatchError,
     InvalidTopicError,
     KafkaLogError,
     NotALogDirError,
@@ -76,6 +77,7 @@ class Tally:
         self.written = self.failed = self.skipped = 0
         self.partitions: set[tuple[str, int]] = set()
         self.error: LineError | None = None
+        self._cause: Exception | None = None
         self.exit_code = 0
         self.is_uncommitted = False
 
@@ -105,8 +107,10 @@ class Tally:
                 print_error(line_error)
                 return
             self.failed += 1
-            if self.error is None or threading.get_ident() == self._sending_thread:
-                self.error, self.exit_code = line_error, exit_code
+            # The invalid line of a batch says more than the valid lines before it.
+            is_first = self.error is None or isinstance(self._cause, InvalidBatchError)
+            if is_first or threading.get_ident() == self._sending_thread:
+                self.error, self.exit_code, self._cause = line_error, exit_code, error
 
     def __str__(self) -> str:
         parts = [f"{count(self.written, 'record')} written to {count(len(self.partitions), 'partition')}"]

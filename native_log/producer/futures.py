@@ -7,10 +7,10 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from native_log.errors import KafkaTimeoutError
+from native_log.errors import InvalidBatchError, InvalidRecordError, KafkaTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +92,33 @@ class BatchResult:
                     self._event.set()
         return self._event.wait(timeout)
 
+    def error_of(self, index: int) -> Exception | None:
+        """Return why a record was not written (Kafka: Sender.failBatch, KIP-467).
+
+        If the log has named the invalid records of the batch, the others get an error that says so.
+        """
+        error = self.error
+        if not isinstance(error, InvalidRecordError) or not error.record_errors:
+            return error
+        problem = error.record_errors.get(index)
+        if problem is None:
+            return InvalidBatchError(
+                "Failed to append record because it was part of a batch which had one more more invalid "
+                "records",
+                path=error.path,
+            )
+        kind = type(error) if len(error.record_errors) == 1 else InvalidRecordError
+        return kind(problem, path=error.path)
+
+    def after_splits(self, record_count: int) -> Iterator[tuple[BatchResult, int]]:
+        """Yield the results that apply to the records of a batch, in order, with their numbers of records."""
+        if not self.parts:
+            yield self, record_count
+            return
+        ends = [*(first for first, _ in self.parts[1:]), record_count]
+        for (first, part), end in zip(self.parts, ends, strict=True):
+            yield from part.after_splits(end - first)
+
     def of_record(self, index: int) -> tuple[BatchResult, int]:
         """Return the result that applies to a record, and the index of the record there."""
         for first, part in reversed(self.parts):
@@ -164,7 +191,8 @@ class RecordFuture:
     @property
     def exception(self) -> Exception | None:
         """Why the record was not written; None if it was, or may still be."""
-        return self.batch.result.of_record(self.index)[0].error
+        result, index = self.batch.result.of_record(self.index)
+        return result.error_of(index)
 
     @property
     def value(self) -> RecordMetadata | None:

@@ -123,7 +123,21 @@ class LogDirectories:
 
 def _open_or_create(paths: PathLike | Iterable[PathLike]) -> LogDir:
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    for path in map(Path, listed):
-        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-            LogDir.create(path)
+    missing = [path for path in map(Path, listed) if _is_empty(path)]
+    if listed and len(missing) == len(listed):
+        return LogDir.create(listed)
+    if missing:
+        # All log directories of a broker have the same ids.
+        others = LogDir([path for path in listed if Path(path) not in missing], allow_empty=True)
+        known = [state.meta_properties for state in others.directories if state.meta_properties is not None]
+        ids = known[0] if known else None
+        LogDir.create(
+            missing,
+            cluster_id=None if ids is None else ids.cluster_id,
+            node_id=None if ids is None else ids.node_id,
+        )
     return LogDir(listed, allow_empty=True)
+
+
+def _is_empty(path: Path) -> bool:
+    return not path.exists() or (path.is_dir() and not any(path.iterdir()))

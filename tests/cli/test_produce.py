@@ -299,6 +299,13 @@ class TestErrors:
         assert "stdin, line 1: " in line
         assert "expected a key, because the topic is compacted" in line
 
+    def test_the_line_of_an_invalid_record_is_named(self, tmp_path: Path) -> None:
+        options = ("-t", "t", "-f", "json", "-X", "cleanup.policy=compact", "-X", "linger.ms=10000")
+        result = run("produce", tmp_path, *options, text='{"key":"k","value":"a"}\n{"value":"b"}\n')
+        assert (result.exit_code, result.stdout) == (1, "0 records written to 0 partitions, 2 lines failed\n")
+        assert "stdin, line 2: " in result.stderr
+        assert "expected a key, because the topic is compacted" in result.stderr
+
     def test_a_broker_that_runs(self, tmp_path: Path) -> None:
         produce(tmp_path, "a\n", "-t", "t")
         with held_lock(tmp_path) as pid:

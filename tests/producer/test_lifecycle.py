@@ -15,6 +15,9 @@ import pytest
 from native_log import LogDir
 from native_log.errors import (
     BufferExhaustedError,
+    InvalidBatchError,
+    InvalidRecordError,
+    InvalidTimestampError,
     InvalidTopicError,
     KafkaLogError,
     LogDirInUseError,
@@ -22,6 +25,7 @@ from native_log.errors import (
 )
 from native_log.log import PartitionLog
 from native_log.producer import KafkaLogProducer, ProducerRecord, RecordFuture, RecordMetadata
+from native_log.system import current_ms
 from tests.broker_lock import held_lock
 
 if TYPE_CHECKING:
@@ -332,12 +336,47 @@ def test_the_topic_decides_on_codec_and_time(tmp_path: Path) -> None:
 
 def test_a_record_that_the_topic_rejects(tmp_path: Path) -> None:
     with KafkaLogProducer(tmp_path / "logs", cleanup_policy="compact", linger_ms=100_000) as producer:
-        futures = [producer.send("t", b"v", key=key) for key in (b"k", None)]
+        notes: list[Any] = []
+        futures = [
+            producer.send("t", b"v", key=key, callback=lambda _, error: notes.append(type(error)))
+            for key in (b"k", None, b"k")
+        ]
         producer.flush()
+        assert notes == [InvalidBatchError, InvalidRecordError, InvalidBatchError]
         assert "expected a key, because the topic is compacted" in str(futures[1].exception)
+        with pytest.raises(InvalidBatchError, match="part of a batch which had one more more invalid"):
+            futures[2].get()
         assert producer.send("t", b"v", key=b"k")
         producer.flush()
     assert values(tmp_path / "logs") == [b"v"]
+
+
+def test_several_records_that_the_topic_rejects(tmp_path: Path) -> None:
+    """As in Kafka, the kind of error is exact for a single record only (Sender.failBatch)."""
+    far, now = 2**50, current_ms()
+    with KafkaLogProducer(tmp_path / "logs", num_partitions=2, linger_ms=100_000) as producer:
+        for partition, times in enumerate([(far, now, far), (now, far)]):
+            futures = [
+                producer.send("t", b"v", partition=partition, timestamp_ms=time_ms) for time_ms in times
+            ]
+            producer.flush()
+            kind = InvalidRecordError if partition == 0 else InvalidTimestampError
+            expected = [InvalidBatchError if time_ms == now else kind for time_ms in times]
+            assert [type(future.exception) for future in futures] == expected
+            assert f"found {far}" in str(futures[-1].exception)
+            assert "t-" in str(futures[-1].exception)
+
+
+def test_new_log_directories_are_of_one_broker(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("one", "two")]
+    KafkaLogProducer(paths).close()
+    paths += [tmp_path / "three"]
+    paths[2].mkdir()
+    with KafkaLogProducer(paths, num_partitions=3) as producer:
+        producer.send("t", b"v").get(SECONDS)
+    states = LogDir(paths).directories
+    assert len({state.meta_properties.cluster_id for state in states if state.meta_properties}) == 1
+    assert [len(LogDir(path).partitions()) for path in paths] == [1, 1, 1]
 
 
 def test_topics_over_several_directories(tmp_path: Path) -> None:

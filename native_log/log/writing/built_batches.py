@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.errors import InvalidRecordError
+from native_log.errors import InvalidRecordError, InvalidTimestampError
 from native_log.log.writing.sequences import check_producer
 from native_log.log.writing.validation import (
     LOG_APPEND_TIME,
+    MISSING_KEY,
     check_sizes,
-    check_timestamps,
+    timestamp_problem,
     timestamp_range,
 )
-from native_log.records import encode_builders
+from native_log.records import DecodeOptions, EncodeOptions, decode, encode_builders
 from native_log.segment.scan import int32s
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from native_log.log.writing.record_encoding import RecordEncoder
     from native_log.records import BatchBuilder
 
+_NO_TIMESTAMP = -1
+_ANY_TIMESTAMP = -(2**63), 2**63 - 1
+
 
 def encode_built(
     builders: Sequence[BatchBuilder], encoder: RecordEncoder, context: AppendContext
@@ -33,8 +37,7 @@ def encode_built(
 
     Raises the errors of PartitionLog.append.
     """
-    _check_keys(builders, context)
-    _check_timestamps(builders, context)
+    _check_records(builders, context)
     check_producer(
         context.producers,
         encoder.producer_id,
@@ -55,22 +58,43 @@ def encode_built(
     return encoded.data, batches
 
 
-def _check_keys(builders: Sequence[BatchBuilder], context: AppendContext) -> None:
-    if not context.config.is_compacted:
-        return
-    for index, builder in enumerate(builders):
-        if builder.first_null_key >= 0:
-            raise InvalidRecordError(
-                f"batch {index}, record {builder.first_null_key}: expected a key, because the topic is "
-                "compacted (cleanup.policy), found null; add a key, or leave the record out",
-                path=context.path,
-            )
+def decode_built(builder: BatchBuilder, columns: Sequence[str]) -> pa.RecordBatch:
+    """Return columns of RECORD_SCHEMA for the records in a builder."""
+    encoded = encode_builders([builder], EncodeOptions())
+    return decode(encoded.data, columns, DecodeOptions(check_crcs=False)).batch
 
 
-def _check_timestamps(builders: Sequence[BatchBuilder], context: AppendContext) -> None:
+def _check_records(builders: Sequence[BatchBuilder], context: AppendContext) -> None:
+    """Raise InvalidRecordError or InvalidTimestampError if a record has no key or an invalid timestamp.
+
+    As a broker does, it names all invalid records (Kafka: LogValidator.processRecordErrors).
+    """
+    needs_key = context.config.is_compacted
+    valid = timestamp_range(context.config, context.now_ms)
     if context.config.message_timestamp_type == LOG_APPEND_TIME:
-        return
-    times = [time for builder in builders for time in (builder.min_timestamp, builder.max_timestamp)]
-    earliest, latest = timestamp_range(context.config, context.now_ms)
-    if min(times) < earliest or max(times) > latest:
-        check_timestamps(pa.array(times, pa.int64()), context.config, context.now_ms, context.path)
+        valid = _ANY_TIMESTAMP
+    problems: dict[int, str] = {}
+    has_invalid_time, row = False, 0
+    for builder in builders:
+        times_valid = valid[0] <= builder.min_timestamp and builder.max_timestamp <= valid[1]
+        if not times_valid or (needs_key and builder.first_null_key >= 0):
+            records = decode_built(builder, ["key", "timestamp"])
+            times = records.column("timestamp").cast(pa.int64()).to_pylist()
+            keys = records.column("key").is_valid().to_pylist()
+            for index, (time_us, has_key) in enumerate(zip(times, keys, strict=True), row):
+                time_ms = _NO_TIMESTAMP if time_us is None else time_us // 1000
+                if needs_key and not has_key:
+                    problems[index] = MISSING_KEY
+                elif not valid[0] <= time_ms <= valid[1] and time_ms != _NO_TIMESTAMP:
+                    problems[index] = timestamp_problem(time_ms, valid, context.now_ms)
+                    has_invalid_time = True
+        row += builder.record_count
+    if problems:
+        first = min(problems)
+        error = (InvalidTimestampError if has_invalid_time else InvalidRecordError)(
+            f"expected valid records, found {len(problems)} of {row} that are not; first, record {first}: "
+            f"{problems[first]}",
+            path=context.path,
+        )
+        error.record_errors = problems
+        raise error

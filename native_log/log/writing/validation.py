@@ -25,6 +25,10 @@ LOG_APPEND_TIME = "LogAppendTime"
 _COLUMNS = ("key", "value", "headers", "timestamp", "topic", "partition")
 _PANDAS_INDEX = "__index_level_"
 _SIMILARITY = 0.6
+MISSING_KEY = (
+    "expected a key, because the topic is compacted (cleanup.policy), found null; add a key, or leave the "
+    "record out"
+)
 
 
 def check_columns(names: Sequence[str]) -> None:
@@ -84,11 +88,7 @@ def check_records(
         if "key" in names:
             missing = pc.index(column("key").is_null(), True).as_py()
         if missing >= 0:
-            raise InvalidRecordError(
-                f"row {first_row + missing}: expected a key, because the topic is compacted "
-                "(cleanup.policy), found null; add a key, or leave the record out",
-                path=path,
-            )
+            raise InvalidRecordError(f"row {first_row + missing}: {MISSING_KEY}", path=path)
     if "timestamp" in names and config.message_timestamp_type != LOG_APPEND_TIME:
         check_timestamps(column("timestamp"), config, now_ms, path, first_row)
 
@@ -97,6 +97,16 @@ def timestamp_range(config: LogConfig, now_ms: int) -> tuple[int, int]:
     """Return the earliest and the latest valid timestamp, both inclusive, in epoch ms. -1 is valid too."""
     earliest = max(0, now_ms - config.message_timestamp_before_max_ms)
     return earliest, now_ms + config.message_timestamp_after_max_ms
+
+
+def timestamp_problem(timestamp_ms: int, valid: tuple[int, int], now_ms: int) -> str:
+    """Describe a timestamp outside of `valid`, the result of `timestamp_range`."""
+    earliest, latest = valid
+    limit = "after" if timestamp_ms > latest else "before"
+    return (
+        f"expected a timestamp from {earliest} to {latest} ms (now is {now_ms}, see "
+        f"message.timestamp.{limit}.max.ms), found {timestamp_ms}; is it in the right unit?"
+    )
 
 
 def check_timestamps(
@@ -123,12 +133,8 @@ def check_timestamps(
     for row, value in enumerate(values.to_pylist(), first_row):
         ms = -1 if value is None else value * factor // divisor
         if ms != -1 and not earliest <= ms <= latest:
-            limit = "after" if ms > latest else "before"
-            raise InvalidTimestampError(
-                f"row {row}: expected a timestamp from {earliest} to {latest} ms (now is {now_ms}, see "
-                f"message.timestamp.{limit}.max.ms), found {ms}; is it in the right unit?",
-                path=path,
-            )
+            problem = timestamp_problem(ms, (earliest, latest), now_ms)
+            raise InvalidTimestampError(f"row {row}: {problem}", path=path)
 
 
 def check_sizes(sizes: Sequence[int], config: LogConfig, path: object) -> None:
