@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, ProducerClosedError
 from native_log.producer.backoff import ExponentialBackoff
-from native_log.producer.batch import ProducerBatch, TopicPartition
+from native_log.producer.batch import ProducerBatch
 from native_log.producer.block import RecordBlock
 from native_log.producer.buffer_pool import BufferPool
 from native_log.producer.compression_ratio import CompressionRatios
+from native_log.producer.node_latencies import NodeLatencies
 from native_log.producer.partitioners import BuiltInPartitioner
-from native_log.producer.record_size import BATCH_OVERHEAD, max_size
+from native_log.producer.record_size import BATCH_OVERHEAD, MAX_RECORD_OVERHEAD, max_size
+from native_log.producer.topic_queues import NO_BATCH, TopicQueues
 from native_log.records import BatchBuilder
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Iterable, Sequence
 
+    from native_log.producer.batch import TopicPartition
     from native_log.producer.clock import Clock
     from native_log.producer.futures import RecordFuture, RecordMetadata
     from native_log.producer.record_size import Header
@@ -28,34 +31,9 @@ if TYPE_CHECKING:
     from native_log.producer.settings import ProducerConfig
 
 NO_DEADLINE = 2**63 - 1
-UNKNOWN_PARTITION = -1
 _MAX_BLOCK_REQUEST_BYTES = 16 << 20
 """Blocks of Arrow records are encoded and written together up to this size: one is encoded while another one
 is written."""
-
-
-@dataclass(slots=True)
-class TopicQueues:
-    """The queues of a topic.
-
-    Attributes:
-        topic: its name.
-        partitioner: chooses the partition of records without one.
-        queues: the batches of each partition, the oldest first.
-        nodes: the log directory of each partition.
-        default_partition: for records without one; UNKNOWN_PARTITION: the partitioner chooses it.
-        used: the partitions that have had batches.
-        last_used_ms: when the last batch was created.
-    """
-
-    topic: str
-    partitioner: BuiltInPartitioner
-    queues: list[deque[ProducerBatch]]
-    targets: list[TopicPartition]
-    nodes: list[str]
-    default_partition: int = UNKNOWN_PARTITION
-    used: set[int] = field(default_factory=set)
-    last_used_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +47,6 @@ class Readiness:
 
     nodes: set[str]
     next_check_ms: int
-
-
-@dataclass(slots=True)
-class _NodeLatency:
-    """When a node last had ready batches, and when it last accepted some."""
-
-    ready_ms: int
-    drain_ms: int
 
 
 class RecordAccumulator:
@@ -109,17 +79,18 @@ class RecordAccumulator:
         self.backoff = ExponentialBackoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._linger_ms = min(config.linger_ms, 2**31 - 1)
         self._delivery_timeout_ms = config.delivery_timeout_ms
+        # A record that fits into a batch of this size is smaller than max.request.size.
+        self._max_open_bytes = min(config.max_request_size, config.buffer_memory) - MAX_RECORD_OVERHEAD
         self._is_compressed = config.compression_type != "none"
         self._is_adaptive = (
             config.partitioner_class is None and config.partitioner_adaptive_partitioning_enable
         )
-        self._availability_timeout_ms = config.partitioner_availability_timeout_ms
+        self.latencies = NodeLatencies(config.partitioner_availability_timeout_ms)
         self._clock = clock
         self._sequences = sequences
         self._draw = draw
         self._topics: dict[str, TopicQueues] = {}
         self._drain_indexes: dict[str, int] = {}
-        self._latencies: dict[str, _NodeLatency] = {}
         self._flushes = 0
         self._is_closed = False
         self.is_completing = False
@@ -136,13 +107,8 @@ class RecordAccumulator:
             queues = self._topics.get(topic)
             if queues is None:
                 partitioner = BuiltInPartitioner(self.batch_size, len(nodes), self._draw)
-                queues = self._topics[topic] = TopicQueues(topic, partitioner, [], [], [])
-            for partition in range(len(queues.queues), len(nodes)):
-                queues.queues.append(deque())
-                queues.targets.append(TopicPartition(topic, partition))
-            queues.nodes = list(nodes)
-            queues.default_partition = UNKNOWN_PARTITION if len(nodes) > 1 else 0
-            queues.partitioner.update_partitions(len(nodes))
+                queues = self._topics[topic] = TopicQueues(topic, partitioner, self._max_open_bytes)
+            queues.place(nodes)
             return queues
 
     def append(
@@ -176,26 +142,23 @@ class RecordAccumulator:
 
         Raises BufferExhaustedError, ProducerClosedError.
         """
-        if partition >= 0:
-            # Most records take this short path; the long one would do the same.
-            with self.lock:
-                queue = topic.queues[partition]
-                if queue and not self._is_closed:
-                    appended = queue[-1].append(value, key, headers, timestamp_ms, callback)
-                    if appended[0] is not None:
-                        return appended
-        return self._append(
-            topic,
-            partition,
-            value,
-            key,
-            headers,
-            timestamp_ms,
-            callback,
-            now_ms,
-            max_block_ms,
-            abort_on_new_batch,
-        )
+        with self.lock:
+            batch = topic.open[partition] if partition >= 0 else topic.sticky
+            appended = batch.append(value, key, headers, timestamp_ms, callback)
+            if appended[0] is not None:
+                return appended
+            return self._append(
+                topic,
+                partition,
+                value,
+                key,
+                headers,
+                timestamp_ms,
+                callback,
+                now_ms,
+                max_block_ms,
+                abort_on_new_batch,
+            )
 
     def _append(
         self,
@@ -212,48 +175,47 @@ class RecordAccumulator:
     ) -> tuple[RecordFuture | None, bool]:
         builder: BatchBuilder | None = None
         size_bytes = 0
-        with self.lock:
-            try:
-                while True:
-                    if self._is_closed:
-                        raise ProducerClosedError("Producer closed while send in progress")
-                    chosen = partition if partition >= 0 else self._choose(topic)
-                    queue = topic.queues[chosen]
-                    if queue:
-                        batch = queue[-1]
-                        before = batch.builder.estimated_bytes
-                        future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
-                        if future is not None:
-                            if partition < 0:
-                                topic.partitioner.update(batch.builder.estimated_bytes - before, is_full)
-                            return future, is_full
-                        self._close_batch(batch)
-                        if partition < 0 and self._choose(topic) != chosen:
-                            continue
-                    if abort_on_new_batch:
-                        return None, False
-                    if builder is None:
-                        size_bytes = max(self.batch_size, max_size(key, value, headers or ()))
-                        builder = self.pool.allocate(size_bytes, max_block_ms)
-                        now_ms = self._clock.now_ms()
-                        continue  # the lock was released meanwhile
-                    builder.clear(size_bytes, self.ratios.get(topic.topic) if self._is_compressed else None)
-                    batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
+        is_sticky = partition < 0
+        try:
+            while True:
+                if self._is_closed:
+                    raise ProducerClosedError("Producer closed while send in progress")
+                if is_sticky:
+                    topic.count_sticky()
+                chosen = topic.choose() if is_sticky else partition
+                queue = topic.queues[chosen]
+                if queue:
+                    batch = queue[-1]
+                    before = batch.builder.estimated_bytes
                     future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
-                    builder = None
-                    self._enqueue(topic, batch, now_ms)
-                    if partition < 0:
-                        topic.partitioner.update(batch.builder.estimated_bytes, is_full)
-                    return future, True
-            finally:
-                if builder is not None:  # it was not needed
-                    self.pool.deallocate(builder, size_bytes)
+                    if future is not None:
+                        topic.note_append(batch, before, is_sticky=is_sticky)
+                        return future, is_full
+                    self._close_batch(batch)
+                    if is_sticky and topic.choose() != chosen:
+                        continue
+                if abort_on_new_batch:
+                    return None, False
+                if builder is None:
+                    size_bytes = max(self.batch_size, max_size(key, value, headers or ()))
+                    builder = self.pool.allocate(size_bytes, max_block_ms)
+                    now_ms = self._clock.now_ms()
+                    continue  # the lock was released meanwhile
+                ratio = self.ratios.get(topic.topic) if self._is_compressed else None
+                batch = ProducerBatch(
+                    topic.targets[chosen], builder.renew(size_bytes, ratio), now_ms, size_bytes
+                )
+                builder = None
+                future, _ = batch.append(value, key, headers, timestamp_ms, callback)
+                self._enqueue(topic, batch, now_ms)
+                topic.note_append(batch, 0, is_sticky=is_sticky)
+                return future, True
+        finally:
+            if builder is not None:  # it was not needed
+                self.pool.deallocate(builder, size_bytes)
 
     def _enqueue(self, topic: TopicQueues, batch: ProducerBatch, now_ms: int) -> None:
-        partition = batch.target.partition
-        topic.queues[partition].append(batch)
-        topic.used.add(partition)
-        topic.last_used_ms = now_ms
+        topic.add(batch, now_ms)
         self.incomplete[batch] = None
 
     def append_block(
@@ -280,21 +242,12 @@ class RecordAccumulator:
         Its records are in memory without compression. If they take more than was allocated for the batch, the
         rest is taken from the pool now, even if there is less, so that later batches wait for it.
         """
-        if not batch.is_closed:
-            batch.is_closed = True
+        if not batch.builder.is_closed:
+            batch.builder.close()
+            self._topics[batch.target.topic].note_closed(batch)
             if batch.buffer_bytes:
                 batch.extra_bytes = max(0, batch.builder.plain_bytes - batch.buffer_bytes)
                 self.pool.unpooled_bytes -= batch.extra_bytes
-
-    @staticmethod
-    def _choose(topic: TopicQueues) -> int:
-        """Return the partition of a record that has none."""
-        chosen = topic.partitioner.current()
-        queue = topic.queues[chosen]
-        if not queue or queue[-1].is_full:
-            topic.partitioner.update(0, True)  # a switch may have waited for the batch to become full
-            return topic.partitioner.current()
-        return chosen
 
     def ready(self, now_ms: int) -> Readiness:
         """Return the log directories for which batches are ready, and when to check again.
@@ -315,7 +268,7 @@ class RecordAccumulator:
                 available: list[int] = []
                 for partition, queue in enumerate(topic.queues):
                     node = topic.nodes[partition]
-                    if not self._is_unavailable(node):
+                    if not self.latencies.is_unavailable(node):
                         sizes.append(len(queue))
                         available.append(partition)
                     if not queue or topic.targets[partition] in self.muted:
@@ -400,7 +353,7 @@ class RecordAccumulator:
                 for queue in topic.queues:
                     while queue and queue[0].is_expired(self._delivery_timeout_ms, now_ms):
                         batch = queue.popleft()
-                        batch.is_closed = True
+                        self._close_batch(batch)
                         batches.append(batch)
                     if queue:
                         next_expiry_ms = min(next_expiry_ms, queue[0].created_ms + self._delivery_timeout_ms)
@@ -429,7 +382,7 @@ class RecordAccumulator:
         with self.lock:
             if is_attempt:
                 batch.put_back(now_ms)
-            self._insert(batch)
+            self._topics[batch.target.topic].put_back(batch)
 
     def split_and_requeue(self, batch: ProducerBatch, now_ms: int) -> int:
         """Divide a batch that is too large, and queue its parts. Return how many there are.
@@ -444,22 +397,8 @@ class RecordAccumulator:
             for part in reversed(parts):
                 part.last_attempt_ms = now_ms - self._linger_ms
                 self.incomplete[part] = None
-                self._insert(part)
+                self._topics[batch.target.topic].put_back(part)
             return len(parts)
-
-    def _insert(self, batch: ProducerBatch) -> None:
-        topic = self._topics[batch.target.topic]
-        queue = topic.queues[batch.target.partition]
-        before = []
-        while (
-            batch.has_sequence
-            and queue
-            and queue[0].has_sequence
-            and _precedes(queue[0].base_sequence, batch.base_sequence)
-        ):
-            before.append(queue.popleft())
-        queue.appendleft(batch)
-        queue.extendleft(reversed(before))
 
     def deallocate(self, batch: ProducerBatch) -> None:
         """Forget a batch that is done, and release its memory."""
@@ -470,26 +409,13 @@ class RecordAccumulator:
         self.incomplete.pop(batch, None)
         if batch.buffer_bytes:
             size_bytes, batch.buffer_bytes = batch.buffer_bytes, 0
-            builder, batch.builder = batch.builder, BatchBuilder(0)
+            builder, batch.builder = batch.builder, NO_BATCH.builder
             self.pool.unpooled_bytes += batch.extra_bytes
             batch.extra_bytes = 0
             if isinstance(builder, RecordBlock):
                 self.pool.release(size_bytes)
             else:
                 self.pool.deallocate(builder, size_bytes)
-
-    def note_latency(self, node: str, now_ms: int, *, can_drain: bool) -> None:
-        """Note that a node has ready batches, and whether it accepts them (KIP-794)."""
-        if self._availability_timeout_ms <= 0:
-            return
-        latency = self._latencies.setdefault(node, _NodeLatency(now_ms, now_ms))
-        latency.ready_ms = now_ms
-        if can_drain:
-            latency.drain_ms = now_ms
-
-    def _is_unavailable(self, node: str) -> bool:
-        latency = self._latencies.get(node)
-        return latency is not None and latency.ready_ms - latency.drain_ms > self._availability_timeout_ms
 
     def mute(self, target: TopicPartition) -> None:
         """Drain no batches of a partition until `unmute`."""
@@ -539,7 +465,7 @@ class RecordAccumulator:
             batches = [batch for batch in self.incomplete if is_taken(batch)]
             for batch in batches:
                 del self.incomplete[batch]
-                batch.is_closed = True
+                self._close_batch(batch)
                 queue = self._topics[batch.target.topic].queues[batch.target.partition]
                 if batch in queue:
                     queue.remove(batch)
@@ -549,9 +475,6 @@ class RecordAccumulator:
         """Accept no more records, and make all batches ready. Threads that wait for memory get an error."""
         with self.lock:
             self._is_closed = True
+            for topic in self._topics.values():
+                topic.close()
             self.pool.close()
-
-
-def _precedes(sequence: int, other: int) -> bool:
-    """Return whether a sequence comes before another one. After 2^31 - 1 follows 0."""
-    return 0 < (other - sequence) % 2**31 < 2**30

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from native_log.log.writing.built_batches import decode_built
 from native_log.producer.block import RecordBlock
 from native_log.producer.futures import (
     NO_OFFSET,
@@ -18,7 +20,6 @@ from native_log.producer.futures import (
     run_callback,
 )
 from native_log.producer.record_size import max_size
-from native_log.records import DecodeOptions, EncodeOptions, decode, encode_builders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +55,6 @@ class ProducerBatch:
         producer_id, producer_epoch, base_sequence, is_transactional: set when the batch is drained.
         buffer_bytes, extra_bytes: taken from the buffer pool when the batch was created and closed.
         is_split: whether the batch is a part of a batch that was too large.
-        is_closed: whether the batch takes no more records.
     """
 
     __slots__ = (
@@ -66,7 +66,6 @@ class ProducerBatch:
         "created_ms",
         "drained_ms",
         "extra_bytes",
-        "is_closed",
         "is_split",
         "is_transactional",
         "last_attempt_ms",
@@ -98,7 +97,6 @@ class ProducerBatch:
         self.buffer_bytes = buffer_bytes
         self.extra_bytes = 0
         self.is_split = is_split
-        self.is_closed = False
         self._callbacks: list[tuple[Callable[..., object], RecordFuture]] = []
 
     @property
@@ -114,12 +112,12 @@ class ProducerBatch:
     @property
     def is_full(self) -> bool:
         """Whether the batch takes no more records."""
-        return self.is_closed or self.builder.is_full
+        return self.builder.is_closed or self.builder.is_full
 
     @property
     def can_be_split(self) -> bool:
         """Whether the batch may be divided if it is too large."""
-        return self.record_count > 1 and not isinstance(self.builder, RecordBlock)
+        return self.record_count > 1
 
     @property
     def has_sequence(self) -> bool:
@@ -140,8 +138,6 @@ class ProducerBatch:
         callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
     ) -> tuple[RecordFuture | None, bool]:
         """Append a record. Return its future, or None if there is no room; and whether the batch is full."""
-        if self.is_closed:
-            return None, True
         count = self.builder.append(value, key, headers, timestamp_ms)
         if not count:
             return None, True
@@ -200,7 +196,8 @@ class ProducerBatch:
         """Divide the records into batches of about `batch_size` bytes (Kafka: ProducerBatch.split).
 
         If this batch is itself a part, the parts have at most half of its records: the log accepts less than
-        `batch_size`, so that a division by size would not make the parts smaller (KAFKA-8350).
+        `batch_size`, so that a division by size would not make the parts smaller (KAFKA-8350). So it is with
+        Arrow records, which were encoded as batches of `batch_size`.
 
         The result of this batch is set when those of all parts are set.
 
@@ -208,17 +205,14 @@ class ProducerBatch:
             new_builder: returns a builder with a limit in bytes.
             batch_size: the limit, unless a single record needs more.
         """
-        assert not isinstance(self.builder, RecordBlock)
-        max_records = (self.record_count + 1) // 2 if self.is_split else self.record_count
-        parts: list[ProducerBatch] = []
-        starts: list[int] = []
-        for index, (value, key, headers, timestamp) in enumerate(_records(self.builder)):
-            is_full = not parts or parts[-1].record_count == max_records
-            if is_full or not parts[-1].builder.append(value, key, headers, timestamp):
-                limit = max(batch_size, max_size(key, value, headers))
-                parts.append(ProducerBatch(self.target, new_builder(limit), self.created_ms, is_split=True))
-                starts.append(index)
-                parts[-1].builder.append(value, key, headers, timestamp)
+        builders: Sequence[BatchBuilder | RecordBlock]
+        if isinstance(self.builder, RecordBlock):
+            builders = self.builder.halve()
+        else:
+            max_records = (self.record_count + 1) // 2 if self.is_split else self.record_count
+            builders = _divide(self.builder, new_builder, batch_size, max_records)
+        parts = [ProducerBatch(self.target, builder, self.created_ms, is_split=True) for builder in builders]
+        starts = accumulate((part.record_count for part in parts[:-1]), initial=0)
         unfinished = len(parts)
 
         def finish(_: RecordMetadata | None, __: Exception | None) -> None:
@@ -230,7 +224,7 @@ class ProducerBatch:
         self.result.parts = [(start, part.result) for start, part in zip(starts, parts, strict=True)]
         sequence = self.base_sequence
         for part in parts:
-            part.is_closed = True
+            part.builder.close()
             part.attempts = self.attempts
             part.last_attempt_ms = self.last_attempt_ms
             part._callbacks.append((finish, new_future(part, 0, NO_TIMESTAMP, -1, -1)))
@@ -245,14 +239,25 @@ class ProducerBatch:
         return f"ProducerBatch({self.target}, {self.record_count} records)"
 
 
+def _divide(
+    builder: BatchBuilder, new_builder: Callable[[int], BatchBuilder], batch_size: int, max_records: int
+) -> list[BatchBuilder]:
+    """Return builders with the records of `builder`. See ProducerBatch.split."""
+    builders: list[BatchBuilder] = []
+    for value, key, headers, timestamp in _records(builder):
+        is_full = not builders or builders[-1].record_count == max_records
+        if is_full or not builders[-1].append(value, key, headers, timestamp):
+            builders.append(new_builder(max(batch_size, max_size(key, value, headers))))
+            builders[-1].append(value, key, headers, timestamp)
+    return builders
+
+
 def _records(
     builder: BatchBuilder,
 ) -> Iterator[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]]:
     """Yield value, key, headers and timestamp of each record."""
-    encoded = encode_builders([builder], EncodeOptions())
-    columns = ["value", "key", "headers", "timestamp"]
-    records = decode(encoded.data, columns, DecodeOptions(check_crcs=False)).batch
-    values, keys, headers = (records.column(name).to_pylist() for name in columns[:3])
+    records = decode_built(builder, ["value", "key", "headers", "timestamp"])
+    values, keys, headers = (records.column(name).to_pylist() for name in ("value", "key", "headers"))
     times = records.column("timestamp").cast(pa.int64()).to_pylist()
     for value, key, pairs, time_us in zip(values, keys, headers, times, strict=True):
         names = [(header["key"], header["value"]) for header in pairs or ()]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from native_log.errors import KafkaTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
@@ -22,21 +22,31 @@ class RecordBlock:
     Attributes:
         records: the records.
         record_count: how many there are.
-        plain_bytes, estimated_bytes: their size in memory.
+        is_full, is_closed: True.
+        plain_bytes, estimated_bytes, limit_bytes: their size in memory.
     """
 
-    is_full = True
+    is_full = is_closed = True
 
-    __slots__ = ("estimated_bytes", "plain_bytes", "record_count", "records")
+    __slots__ = ("estimated_bytes", "limit_bytes", "plain_bytes", "record_count", "records")
 
     def __init__(self, records: pa.RecordBatch, size_bytes: int) -> None:
         self.records = records
         self.record_count: int = records.num_rows
-        self.plain_bytes = self.estimated_bytes = size_bytes
+        self.plain_bytes = self.estimated_bytes = self.limit_bytes = size_bytes
 
     def append(self, *_: object) -> int:
         """Return 0, because a block takes no more records."""
         return 0
+
+    def halve(self) -> list[RecordBlock]:
+        """Return two blocks with the records of this one, which has at least two."""
+        count = (self.record_count + 1) // 2
+        size_bytes = (self.plain_bytes + 1) // 2
+        return [RecordBlock(self.records.slice(start, count), size_bytes) for start in (0, count)]
+
+    def close(self) -> None:
+        """Do nothing, because a block is always closed."""
 
 
 class BlockMetadata(NamedTuple):
@@ -73,26 +83,17 @@ class BlockFuture:
             KafkaTimeoutError: the records were not written in time. They may be written later.
             KafkaLogError, OSError: why a part was not written. Other parts may have been.
         """
-        for batch in self._batches:
+        parts = []
+        for batch, count in zip(self._batches, self._counts, strict=True):
             if not batch.result.wait(timeout):
                 raise KafkaTimeoutError(f"Timeout after waiting for {timeout} s.")
-            if batch.result.error is not None:
-                raise batch.result.error
-        return [
-            BlockMetadata(*batch.target, batch.result.base_offset, count)
-            for batch, count in zip(self._batches, self._counts, strict=True)
-        ]
+            for result, record_count in batch.result.after_splits(count):
+                if result.error is not None:
+                    raise result.error
+                parts.append(BlockMetadata(result.topic, result.partition, result.base_offset, record_count))
+        return parts
 
     @property
     def is_done(self) -> bool:
         """Whether all records were written or have failed."""
         return all(batch.is_done for batch in self._batches)
-
-
-def slice_block(records: pa.RecordBatch, max_bytes: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield parts of about `max_bytes` with their sizes in bytes, each with one record at least."""
-    row_bytes = max(1, -(-records.nbytes // max(1, records.num_rows)))
-    rows = max(1, max_bytes // row_bytes)
-    for start in range(0, records.num_rows, rows):
-        part = records.slice(start, rows)
-        yield part, min(row_bytes * part.num_rows, max_bytes)

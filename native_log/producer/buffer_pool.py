@@ -95,8 +95,7 @@ class BufferPool:
             size_bytes: the limit with which it was allocated.
         """
         if size_bytes == self.poolable_bytes:
-            builder.clear(size_bytes, None)
-            self._free.append(builder)
+            self._free.append(builder.renew(size_bytes, None))
             size_bytes = 0
         self.release(size_bytes)
 

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -37,8 +37,7 @@ _FAILURES = (KafkaLogError, OSError, ValueError)
 _FORCED_CLOSE_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchToAppend:
+class BatchToAppend(NamedTuple):
     """A batch with the producer fields that it had when its request was made."""
 
     batch: ProducerBatch
@@ -68,8 +67,7 @@ class BatchToAppend:
         return self.base_sequence < 0 or self.base_sequence == following
 
 
-@dataclass(frozen=True, slots=True)
-class BatchResponse:
+class BatchResponse(NamedTuple):
     """What became of a batch.
 
     Attributes:
@@ -94,7 +92,7 @@ class BatchResponse:
         return self.is_attempted and self.error is None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ProduceRequest:
     """Batches for one log directory.
 
@@ -102,12 +100,14 @@ class ProduceRequest:
         node: the log directory.
         batches: the batches, those of a partition in order.
         created_ms: when the request was made.
+        oldest_ms: when the first of the batches was created.
         responses: one for each batch, set by the client.
     """
 
     node: str
     batches: list[BatchToAppend]
     created_ms: int
+    oldest_ms: int
     responses: list[BatchResponse] = field(default_factory=list)
 
 
@@ -235,16 +235,27 @@ class LogDirClient:
         return log
 
     def _run(self, queue: SimpleQueue[ProduceRequest | None]) -> None:
-        while (request := queue.get()) is not None:
-            if self._is_forced:
+        is_open = True
+        while is_open:
+            # Requests that wait are executed together: fewer, larger appends are quicker.
+            taken = [queue.get()]
+            while not queue.empty():
+                taken.append(queue.get())
+            requests = [request for request in taken if request is not None]
+            is_open = len(requests) == len(taken)
+            if not requests or self._is_forced:
                 continue
+            batches = [batch for request in requests for batch in request.batches]
             try:
-                request.responses = list(self._execute(request.batches))
+                responses = list(self._execute(batches))
             except Exception as error:  # a defect must not leave records without a result
                 logger.exception("a request of a producer failed")
-                request.responses = [BatchResponse(batch, error=error) for batch in request.batches]
+                responses = [BatchResponse(batch, error=error) for batch in batches]
+            by_batch = {id(response.batch): response for response in responses}
+            for request in requests:
+                request.responses = [by_batch[id(batch)] for batch in request.batches]
             with self._changed:
-                self._done.append(request)
+                self._done.extend(requests)
                 self._changed.notify()
 
     def _execute(self, batches: Sequence[BatchToAppend]) -> Iterator[BatchResponse]:

@@ -9,7 +9,7 @@ from native_log.errors import KafkaLogError, KafkaTimeoutError, ProducerClosedEr
 from native_log.producer.backoff import ExponentialBackoff
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from native_log.producer.clock import Clock
     from native_log.producer.settings import ProducerConfig
@@ -126,6 +126,56 @@ class Metadata:
                 if left_ms <= 0:
                     raise KafkaTimeoutError(f"Failed to update metadata after {timeout_ms} ms.")
                 self._clock.wait(self._changed, left_ms)
+
+    def await_topic(
+        self,
+        topic: str,
+        partition: int | None,
+        now_ms: int,
+        max_block_ms: float,
+        wakeup: Callable[[], None],
+    ) -> tuple[str, ...]:
+        """Wait until a topic is found (Kafka: KafkaProducer.waitOnMetadata).
+
+        Args:
+            topic: the topic.
+            partition: the topic must have this partition; None: any.
+            now_ms: the current time.
+            max_block_ms: how long to wait at most.
+            wakeup: wakes the sender.
+
+        Returns:
+            The log directory of each partition.
+
+        Raises:
+            KafkaTimeoutError: the topic, or the partition, was not found in time.
+            ProducerClosedError: the producer was closed.
+            KafkaLogError, ValueError: another attempt would not find the topic.
+        """
+        started_ms = now_ms
+        self.use(topic, now_ms)
+        nodes = self.nodes(topic)
+        while nodes is None or (partition is not None and partition >= len(nodes)):
+            version = self.request_update()
+            wakeup()
+            left_ms = max_block_ms - (now_ms - started_ms)
+            try:
+                self.await_update(version, max(left_ms, 0))
+            except KafkaTimeoutError:
+                missing = f"Topic {topic} not present"
+                if nodes is not None:
+                    missing = (
+                        f"Partition {partition} of topic {topic} with partition count {len(nodes)} is not "
+                        "present"
+                    )
+                raise KafkaTimeoutError(f"{missing} in metadata after {max_block_ms} ms.") from self.error(
+                    topic
+                )
+            self.raise_fatal(topic)
+            now_ms = self._clock.now_ms()
+            self.use(topic, now_ms)
+            nodes = self.nodes(topic)
+        return nodes
 
     def error(self, topic: str) -> Exception | None:
         """Return why a topic was not found in the last update."""

@@ -177,6 +177,10 @@ class BuiltInPartitioner:
             self._current = self._next()
             self._produced_bytes = 0
 
+    def keeps(self, partition: int, appended_bytes: int) -> bool:
+        """Return whether `partition` stays current for this many bytes more, while a batch is not full."""
+        return partition == self._current and self._produced_bytes + appended_bytes <= 2 * self._batch_size
+
     def update_partitions(self, partitions: int) -> None:
         """Set the number of partitions, which may have grown."""
         self._partitions = partitions

@@ -10,8 +10,6 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import pyarrow as pa
-
 from native_log.errors import (
     InvalidTxnStateError,
     KafkaLogError,
@@ -21,8 +19,9 @@ from native_log.errors import (
     SerializationError,
 )
 from native_log.log.writing.validation import check_columns
-from native_log.producer.accumulator import UNKNOWN_PARTITION, RecordAccumulator
-from native_log.producer.block import BlockFuture, RecordBlock, slice_block
+from native_log.producer.accumulator import RecordAccumulator
+from native_log.producer.block import BlockFuture
+from native_log.producer.block_division import BlockDivision
 from native_log.producer.client import LogDirClient
 from native_log.producer.clock import SystemClock
 from native_log.producer.coordinator import TransactionCoordinator
@@ -38,27 +37,29 @@ from native_log.producer.interceptors import Interceptors
 from native_log.producer.log_directories import LogDirectories
 from native_log.producer.metadata import Metadata
 from native_log.producer.metrics import ProducerMetrics
-from native_log.producer.partitioners import RoundRobinPartitioner, custom_partitioner
+from native_log.producer.partition_choice import PartitionChoice
 from native_log.producer.producer_ids import random_producer_id
 from native_log.producer.record import ProducerRecord
-from native_log.producer.record_size import MAX_OVERHEAD, MAX_VARINT_BYTES, max_size
+from native_log.producer.record_size import max_size
 from native_log.producer.sender import Sender
 from native_log.producer.sequences import ProducerSequences
 from native_log.producer.serializers import Serializer, to_bytes
 from native_log.producer.settings import ProducerConfig
+from native_log.producer.topic_queues import UNKNOWN_PARTITION
 from native_log.producer.transactions import TransactionManager
-from native_log.publish.partitioning import Partitioner as ColumnPartitioner
 from native_log.records import partition_of_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
+    import pyarrow as pa
+
     from native_log.arguments import PathLike
     from native_log.logdir import LogDir
-    from native_log.producer.accumulator import TopicQueues
     from native_log.producer.record_size import Header
+    from native_log.producer.topic_queues import TopicQueues
 
 logger = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class KafkaLogProducer:
         self._interceptors = Interceptors(config.interceptor_classes)
         self._key_serializer = Serializer(config.key_serializer, "key")
         self._value_serializer = Serializer(config.value_serializer, "value")
-        self._partitioner = custom_partitioner(config.partitioner_class)
+        self._choice = PartitionChoice(config)
         self._ignores_keys = config.partitioner_ignore_keys
         self._max_record_bytes = min(config.max_request_size, config.buffer_memory)
         self._max_block_ms = config.max_block_ms
@@ -132,17 +133,17 @@ class KafkaLogProducer:
             self._transactions,
         )
         self._topics: dict[str, TopicQueues] = {}
-        self._splitters: dict[tuple[str, int], ColumnPartitioner] = {}
+        self._plain_topics: dict[str, TopicQueues] = {}
+        """The same, if a record needs no more than to be appended to a batch."""
+        self._blocks = BlockDivision(config, self._max_record_bytes, round_robin=self._choice.is_round_robin)
         self._is_customized = bool(
             self._interceptors
             or self._transactions
-            or self._partitioner
+            or self._choice.is_custom
             or self._key_serializer.is_custom
             or self._value_serializer.is_custom
         )
-        self._certain_bytes = self._max_record_bytes - MAX_OVERHEAD - 2 * MAX_VARINT_BYTES - 1
         self._now_ms = self._clock.now_ms
-        self._append = self._accumulator.append
         self._wakeup = self._sender.wakeup
         self._is_forked = False
         self._is_closed = False
@@ -189,36 +190,37 @@ class KafkaLogProducer:
             SerializationError: a key or value cannot be converted.
             TypeError, ValueError: an invalid argument.
         """
-        queues = self._topics.get(topic)
-        if queues is None or self._is_customized or partition is not None or headers is not None:
+        queues = self._plain_topics.get(topic)
+        if queues is None or headers is not None or partition is not None or callback is not None:
             return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
-        # Most records take this short path; the long one would do the same.
-        now_ms = self._now_ms()
-        size = 0
-        if value is not None:
-            if value.__class__ is not bytes:
-                value = to_bytes(value, "value")
-            size = len(value)
-        chosen = queues.default_partition
-        if key is not None:
+        # Most records take this short path; the long one would do the same. See TopicQueues.
+        if value.__class__ is not bytes and value is not None:
+            value = to_bytes(value, "value")
+        if key is None:
+            batch = queues.sticky
+        else:
             if key.__class__ is not bytes:
                 key = to_bytes(key, "key")
-            size += len(key)
-            if not self._ignores_keys:
-                chosen = partition_of_key(key, len(queues.queues))
-        if timestamp_ms is None:
-            timestamp_ms = now_ms
-        if size > self._certain_bytes or timestamp_ms < 0:
-            return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
-        try:
-            future, must_wake = self._append(
-                queues, chosen, value, key, None, timestamp_ms, callback, now_ms, self._max_block_ms
+            batch = (
+                queues.sticky if self._ignores_keys else queues.open[partition_of_key(key, len(queues.open))]
             )
-        except KafkaTimeoutError as error:
-            return self._failed(topic, chosen, error, callback)
-        if must_wake:
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        elif timestamp_ms < 0:
+            return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
+        count = batch.builder.append(value, key, None, timestamp_ms)
+        if not count:
+            return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
+        if count < 0:
             self._wakeup()
-        return future  # type: ignore[return-value]  # None occurs with a custom partitioner only
+            count = -count
+        future = RecordFuture()  # not new_future, because a call would take as long as the rest
+        future.batch = batch
+        future.index = count - 1
+        future.timestamp = timestamp_ms
+        future.key_size = -1 if key is None else len(key)
+        future.value_size = -1 if value is None else len(value)
+        return future
 
     def send_batch(
         self, topic: str, records: pa.RecordBatch | pa.Table, *, partition: int | None = None
@@ -248,38 +250,12 @@ class KafkaLogProducer:
         now_ms = self._clock.now_ms()
         queues = self._topics.get(topic) or self._wait_for_topic(topic, partition, now_ms)
         batches, counts = [], []
-        for number, part in self._split(queues, records, partition):
-            for block, size_bytes in slice_block(part, self._max_record_bytes):
-                left_ms = max(0, self._max_block_ms - (self._clock.now_ms() - now_ms))
-                queued = RecordBlock(block, size_bytes)
-                batches.append(self._accumulator.append_block(queues, number, queued, now_ms, left_ms))
-                counts.append(block.num_rows)
-                self._wakeup()
+        for number, block in self._blocks.divide(topic, len(queues.queues), records, partition):
+            left_ms = max(0, self._max_block_ms - (self._clock.now_ms() - now_ms))
+            batches.append(self._accumulator.append_block(queues, number, block, now_ms, left_ms))
+            counts.append(block.record_count)
+            self._wakeup()
         return BlockFuture(batches, counts)
-
-    def _split(
-        self, queues: TopicQueues, records: pa.RecordBatch | pa.Table, partition: int | None
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        count = len(queues.queues)
-        splitter = self._splitters.get((queues.topic, count))
-        if splitter is None:
-            splitter = self._splitters[queues.topic, count] = ColumnPartitioner(
-                queues.topic,
-                count,
-                self._config.batch_size,
-                ignore_keys=self._ignores_keys,
-                round_robin=isinstance(self._partitioner, RoundRobinPartitioner),
-            )
-        for batch in records.to_batches() if isinstance(records, pa.Table) else [records]:
-            explicit = None
-            if partition is not None:
-                explicit = pa.repeat(pa.scalar(partition, pa.int32()), batch.num_rows)
-            elif "partition" in batch.schema.names:
-                explicit = batch.column("partition").cast(pa.int32())
-            for number, (rows, selected) in splitter.split(batch, explicit):
-                part = rows if selected is None else rows.take(selected)
-                names = [name for name in part.schema.names if name != "partition"]
-                yield number, part if explicit is None else part.select(names)
 
     def _send_any(
         self,
@@ -356,26 +332,19 @@ class KafkaLogProducer:
             size = max_size(key_bytes, value_bytes, headers or ())
             if size > self._max_record_bytes:
                 raise self._too_large(size)
-            chosen = self._choose(queues, key, key_bytes, value, value_bytes, partition)
-            is_custom = self._partitioner is not None and partition is None
+            chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
+            is_custom = self._choice.is_custom and partition is None
             future, must_wake = self._accumulator.append(
                 queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, now_ms, max_block_ms,
                 abort_on_new_batch=is_custom,
             )  # fmt: skip
             if future is None:
-                self._on_new_batch(queues, chosen)
-                chosen = self._choose(queues, key, key_bytes, value, value_bytes, partition)
+                self._choice.note_new_batch(queues, chosen)
+                chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
                 future, must_wake = self._accumulator.append(
-                    queues,
-                    chosen,
-                    value_bytes,
-                    key_bytes,
-                    headers,
-                    timestamp_ms,
-                    callback,
-                    now_ms,
+                    queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, now_ms,
                     max_block_ms,
-                )
+                )  # fmt: skip
                 assert future is not None
         except (ProducerClosedError, SerializationError):
             raise
@@ -401,41 +370,6 @@ class KafkaLogProducer:
             run_callback(callback, future)
         return future
 
-    def _choose(
-        self,
-        queues: TopicQueues,
-        key: Any,
-        key_bytes: bytes | None,
-        value: Any,
-        value_bytes: bytes | None,
-        partition: int | None,
-    ) -> int:
-        count = len(queues.queues)
-        if partition is not None:
-            if partition < 0:
-                raise ValueError(
-                    f"Invalid partition: {partition}. Partition number should always be non-negative or null."
-                )
-            return partition
-        if self._partitioner is not None:
-            chosen = self._partitioner.partition(
-                queues.topic, key, key_bytes, value, value_bytes, range(count)
-            )
-            if not 0 <= chosen < count:
-                raise ValueError(
-                    f"The partitioner generated an invalid partition number: {chosen}. Partition number "
-                    f"should always be non-negative and below {count}."
-                )
-            return chosen
-        if key_bytes is not None and not self._ignores_keys:
-            return partition_of_key(key_bytes, count)
-        return queues.default_partition
-
-    def _on_new_batch(self, queues: TopicQueues, previous: int) -> None:
-        on_new_batch = getattr(self._partitioner, "on_new_batch", None)
-        if on_new_batch is not None:
-            on_new_batch(queues.topic, range(len(queues.queues)), previous)
-
     def _too_large(self, size: int) -> RecordTooLargeError:
         limit, name = self._config.max_request_size, "max.request.size"
         if size <= limit:
@@ -446,35 +380,15 @@ class KafkaLogProducer:
         )
 
     def _wait_for_topic(self, topic: str, partition: int | None, now_ms: int) -> TopicQueues:
-        """Wait until the topic is found, for at most max.block.ms (Kafka: KafkaProducer.waitOnMetadata)."""
+        """Return the queues of a topic. Wait until it is found, for at most max.block.ms."""
         if not isinstance(topic, str):
             raise TypeError(f"topic: expected a str, found {topic!r}")
-        metadata, started_ms = self._metadata, now_ms
-        metadata.use(topic, now_ms)
-        nodes = metadata.nodes(topic)
-        while nodes is None or (partition is not None and partition >= len(nodes)):
-            version = metadata.request_update()
-            self._sender.wakeup()
-            left_ms = self._max_block_ms - (now_ms - started_ms)
-            try:
-                metadata.await_update(version, max(left_ms, 0))
-            except KafkaTimeoutError:
-                raise self._missing(topic, partition, nodes) from metadata.error(topic)
-            metadata.raise_fatal(topic)
-            now_ms = self._clock.now_ms()
-            metadata.use(topic, now_ms)
-            nodes = metadata.nodes(topic)
+        nodes = self._metadata.await_topic(topic, partition, now_ms, self._max_block_ms, self._wakeup)
         queues = self._accumulator.topic(topic, nodes)
         self._topics[topic] = queues
+        if not self._is_customized:
+            self._plain_topics[topic] = queues
         return queues
-
-    def _missing(self, topic: str, partition: int | None, nodes: Sequence[str] | None) -> KafkaTimeoutError:
-        missing = f"Topic {topic} not present"
-        if nodes is not None:
-            missing = (
-                f"Partition {partition} of topic {topic} with partition count {len(nodes)} is not present"
-            )
-        return KafkaTimeoutError(f"{missing} in metadata after {self._max_block_ms} ms.")
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all records that were sent before this call are written or have failed.
@@ -522,7 +436,8 @@ class KafkaLogProducer:
             raise ValueError("The timeout cannot be negative.")
         if self._is_forked:
             return
-        self._topics.clear()  # so that `send` takes the path that checks whether the producer is closed
+        self._topics.clear()
+        self._plain_topics.clear()  # so that `send` takes the path that checks whether the producer is closed
         is_callback = threading.current_thread() is self._thread
         if is_callback and timeout != 0:
             logger.warning(
@@ -541,10 +456,8 @@ class KafkaLogProducer:
             if self._transactions is not None:
                 self._transactions.close()
             self._interceptors.close()
-            for owned in (self._key_serializer, self._value_serializer, self._partitioner):
-                close = getattr(owned, "close", None)
-                if callable(close):
-                    close()
+            for owned in (self._key_serializer, self._value_serializer, self._choice):
+                owned.close()
             if self._sender.close_error is not None:
                 raise self._sender.close_error
 
@@ -674,6 +587,7 @@ class KafkaLogProducer:
         """Make the copy of this producer in a forked process unusable."""
         self._is_forked = True
         self._topics.clear()
+        self._plain_topics.clear()
         self._sender.abandon()
         error = ProducerClosedError("the record belongs to the process from which this one was forked")
         for batch in self._accumulator.incomplete:

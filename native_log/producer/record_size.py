@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 BATCH_OVERHEAD = 61
 """Bytes of a batch header."""
-MAX_OVERHEAD = BATCH_OVERHEAD + 21
-"""Size of a batch header, plus the maximum size of a record without key, value, headers and their lengths
-(Kafka: DefaultRecordBatch.RECORD_BATCH_OVERHEAD, DefaultRecord.MAX_RECORD_OVERHEAD)."""
-MAX_VARINT_BYTES = 5
-"""The most bytes of a length."""
+MAX_RECORD_OVERHEAD = 21
+"""Maximum size of a record without key, value, headers and their lengths (Kafka:
+DefaultRecord.MAX_RECORD_OVERHEAD)."""
+MAX_OVERHEAD = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD
+"""Size of a batch header, plus MAX_RECORD_OVERHEAD."""
 
 Header = tuple[str, bytes | None]
 

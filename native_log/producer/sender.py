@@ -76,7 +76,7 @@ class Sender:
         self._acks = config.acks
         self._delivery_timeout_ms = config.delivery_timeout_ms
         self._is_order_guaranteed = config.max_in_flight_requests_per_connection == 1
-        self._in_flight: dict[ProducerBatch, None] = {}
+        self._in_flight: list[ProduceRequest] = []
         self.close_error: Exception | None = None
         """Why a log could not be closed."""
         self._is_running = True
@@ -150,8 +150,7 @@ class Sender:
         timeout_ms = self._progress_transaction(now_ms)
         timeout_ms = min(timeout_ms, self.send_batches(now_ms))
         timeout_ms = min(timeout_ms, self._metadata.next_update_ms(now_ms))
-        for request in self._client.poll(timeout_ms):
-            self.handle(request)
+        self.handle(self._client.poll(timeout_ms))
 
     def _progress_transaction(self, now_ms: int) -> int:
         """End the transaction if it is time. Return after how many ms it may be."""
@@ -190,7 +189,7 @@ class Sender:
         nodes: set[str] = set()
         for node in readiness.nodes:
             can_drain = self._client.is_ready(node)
-            self._accumulator.note_latency(node, now_ms, can_drain=can_drain)
+            self._accumulator.latencies.note(node, now_ms, can_drain=can_drain)
             if can_drain:
                 nodes.add(node)
         drained = self._accumulator.drain(nodes, self._max_request_bytes, now_ms)
@@ -213,22 +212,32 @@ class Sender:
                 return
         records = 0
         for batch in batches:
-            self._in_flight[batch] = None
             if self._is_order_guaranteed:
                 self._accumulator.mute(batch.target)
             records += batch.record_count
             self._metrics.queue_time.record(now_ms - batch.created_ms)
         self._metrics.records_per_request.record(records)
-        self._client.send(ProduceRequest(node, [BatchToAppend.of(batch) for batch in batches], now_ms))
+        oldest_ms = min(batch.created_ms for batch in batches)
+        request = ProduceRequest(node, [BatchToAppend.of(batch) for batch in batches], now_ms, oldest_ms)
+        self._in_flight.append(request)
+        self._client.send(request)
 
     def _fail_expired(self, now_ms: int) -> int:
         """Fail the batches that are too old. Return when the next one expires, in epoch ms."""
         expired, next_expiry_ms = self._accumulator.expired(now_ms)
         for batch in expired:
             self._fail(batch, self._expiry_error(batch, now_ms))
-        for batch in self._in_flight:
-            if batch.is_done:
-                continue
+        for request in self._in_flight:
+            oldest_ms = request.oldest_ms
+            if oldest_ms + self._delivery_timeout_ms <= now_ms:
+                oldest_ms = self._fail_expired_in_flight(request, now_ms)
+            next_expiry_ms = min(next_expiry_ms, oldest_ms + self._delivery_timeout_ms)
+        return next_expiry_ms
+
+    def _fail_expired_in_flight(self, request: ProduceRequest, now_ms: int) -> int:
+        """Fail the batches that are too old. Return when the first of the others was created."""
+        oldest_ms = now_ms
+        for batch in (each.batch for each in request.batches if not each.batch.is_done):
             if batch.is_expired(self._delivery_timeout_ms, now_ms):
                 # A thread is appending it, so its memory and sequences stay in use until the response.
                 self._metrics.records_failed += batch.record_count
@@ -237,8 +246,8 @@ class Sender:
                     self._transactions.note_failure(error)
                 batch.fail(error)
             else:
-                next_expiry_ms = min(next_expiry_ms, batch.created_ms + self._delivery_timeout_ms)
-        return next_expiry_ms
+                oldest_ms = min(oldest_ms, batch.created_ms)
+        return oldest_ms
 
     @staticmethod
     def _expiry_error(batch: ProducerBatch, now_ms: int) -> KafkaTimeoutError:
@@ -248,18 +257,21 @@ class Sender:
             f"passed since batch creation{reason}"
         )
 
-    def handle(self, request: ProduceRequest) -> None:
-        """Complete, retry, split or fail the batches of a request."""
+    def handle(self, requests: Sequence[ProduceRequest]) -> None:
+        """Complete, retry, split or fail the batches of requests."""
         now_ms = self._clock.now_ms()
-        self._metrics.request_latency.record(now_ms - request.created_ms)
-        for response in request.responses:
-            self._in_flight.pop(response.batch.batch, None)
+        responses: list[BatchResponse] = []
+        for request in requests:
+            self._in_flight.remove(request)
+            self._metrics.request_latency.record(now_ms - request.created_ms)
+            responses += request.responses
+        for response in responses:
             if self._is_order_guaranteed:
                 self._accumulator.unmute(response.batch.batch.target)
             if response.is_written:
                 self._complete(response)
         # The last batch is put back first, so that the queue has them in their order again.
-        for response in reversed(request.responses):
+        for response in reversed(responses):
             batch = response.batch.batch
             if response.is_written:
                 continue

@@ -51,7 +51,9 @@ class ProducerSequences:
         """Give the next sequences to a batch that has none."""
         if not self.is_idempotent or batch.has_sequence:
             return
-        entry = self._partitions.setdefault(batch.target, _PartitionSequences())
+        entry = self._partitions.get(batch.target)
+        if entry is None:
+            entry = self._partitions[batch.target] = _PartitionSequences()
         batch.producer_id, batch.producer_epoch = self.producer_id, self.producer_epoch
         batch.is_transactional = self.is_transactional
         batch.base_sequence = entry.next_sequence

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from native_log.errors import BufferExhaustedError, ProducerClosedError
-from native_log.producer.accumulator import NO_DEADLINE, UNKNOWN_PARTITION
+from native_log.producer.accumulator import NO_DEADLINE
 from native_log.producer.block import RecordBlock
+from native_log.producer.topic_queues import NO_BATCH, UNKNOWN_PARTITION
 
 from .support import Pipeline
 
@@ -219,10 +220,53 @@ def test_partitions_of_unavailable_nodes_are_not_chosen() -> None:
     pipeline.append(b"", 0)
     pipeline.append(b"", 1)
     now = pipeline.clock.now
-    accumulator.note_latency("d", now, can_drain=True)
-    accumulator.note_latency("d", now + 51, can_drain=False)
-    accumulator.note_latency("e", now + 51, can_drain=True)
+    accumulator.latencies.note("d", now, can_drain=True)
+    accumulator.latencies.note("d", now + 51, can_drain=False)
+    accumulator.latencies.note("e", now + 51, can_drain=True)
     accumulator.ready(now + 51)
     for _ in range(40):
         pipeline.append(b"", UNKNOWN_PARTITION)
     assert [sum(batch.record_count for batch in queue) for queue in pipeline.topic.queues] == [1, 41]
+
+
+def test_batches_are_open_until_they_are_drained() -> None:
+    pipeline = Pipeline(2, **LINGER)
+    topic, accumulator = pipeline.topic, pipeline.accumulator
+    assert (topic.open, topic.sticky) == ([NO_BATCH, NO_BATCH], NO_BATCH)
+    pipeline.append(b"", 1)
+    pipeline.append(b"", UNKNOWN_PARTITION)
+    batches = [queue[-1] for queue in topic.queues]
+    assert (topic.open, topic.sticky) == ([NO_BATCH, batches[1]], batches[0])
+    assert topic.sticky.builder.append(b"", None, None, 1) == 2
+    accumulator.drain(["d"], 10**6, pipeline.clock.now)
+    assert (topic.open, topic.sticky) == ([NO_BATCH, NO_BATCH], NO_BATCH)
+    assert [batch.builder.append(b"", None, None, 1) for batch in batches] == [0, 0]
+    assert [batch.record_count for batch in batches] == [2, 1]
+
+
+@pytest.mark.parametrize("settings", [{"max_request_size": 220}, {"buffer_memory": 220}])
+def test_no_batch_is_open_that_could_take_a_record_larger_than_a_request(settings: dict[str, Any]) -> None:
+    pipeline = Pipeline(**LINGER, **settings)
+    pipeline.append(b"")
+    assert (pipeline.topic.open, pipeline.topic.sticky) == ([NO_BATCH], NO_BATCH)
+
+
+def test_bytes_that_are_appended_to_the_sticky_batch_count_for_the_partitioner() -> None:
+    pipeline = Pipeline(2, **LINGER)
+    pipeline.draws = [0, 1]
+    partitions = []
+    for _ in range(3):  # The first batch has less than batch.size bytes, so the second one follows it.
+        partitions.append(pipeline.append(b"", UNKNOWN_PARTITION).batch.result.partition)
+        while pipeline.topic.sticky.builder.append(b"", None, None, pipeline.clock.now):
+            pass
+    assert partitions == [0, 0, 1]
+
+
+def test_records_with_keys_do_not_count_for_the_partitioner() -> None:
+    pipeline = Pipeline(2, **LINGER)
+    pipeline.draws = [0, 1]
+    pipeline.append(b"", UNKNOWN_PARTITION)
+    for _ in range(15):
+        pipeline.append(b"", 0)
+    pipeline.accumulator.drain(["d"], 10**6, pipeline.clock.now)
+    assert pipeline.append(b"", UNKNOWN_PARTITION).batch.result.partition == 0

@@ -31,7 +31,9 @@ def test_builders_of_the_usual_size_are_reused() -> None:
     builder.append(b"v" * 50, None, None, 1)
     pool.deallocate(builder, 30)
     assert (pool.available_bytes, pool.unpooled_bytes) == (100, 70)
-    assert pool.allocate(30, 0) is builder
+    assert builder.is_closed
+    reused = pool.allocate(30, 0)
+    assert (reused.record_count, reused.limit_bytes) == (0, 30)
     assert builder.record_count == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -162,6 +162,20 @@ def test_arrow_records_go_to_the_partitions_of_their_keys(tmp_path: Path) -> Non
         moved = [keys[-1]] if number == 0 and keys[-1] not in mine else []
         expected = [key for key in mine if key != keys[-1] or number == 0] + moved + [b"x"] * (number == 2)
         assert values(tmp_path / "logs", partition=number)[len(mine) :] == expected
+
+
+def test_arrow_records_that_make_too_large_batches_are_split(tmp_path: Path) -> None:
+    records = pa.table({"value": [b"%050d" % number for number in range(100)]})
+    settings: dict[str, Any] = {"batch_size": 20_000, "max_message_bytes": 1000}
+    with KafkaLogProducer(tmp_path / "logs", **settings) as producer:
+        parts = producer.send_batch("t", records).get(10)
+        with pytest.raises(RecordTooLargeError):
+            producer.send_batch("t", pa.table({"value": [b"1", b"2" * 1000]})).get(10)
+        assert producer.metrics()["buffer-available-bytes"] == 32 << 20
+    assert [part.base_offset for part in parts] == [0, 13, 25, 38, 50, 63, 75, 88]
+    assert values(tmp_path / "logs") == [*records["value"].to_pylist(), b"1"]
+    for batches in LogDir(tmp_path / "logs").partition("t", 0).batches():
+        assert batches["baseSequence"].to_pylist() == batches["baseOffset"].to_pylist()
 
 
 def test_sequences_continue_those_of_a_snapshot(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -77,11 +78,20 @@ def test_the_kernel_builds_as_the_reference(records: list[Any], limit: int, rati
     assert bytes(encoded[0].data) == bytes(encoded[1].data)
 
 
-def test_a_cleared_builder_is_like_a_new_one(impl: Any) -> None:
+def test_a_closed_builder_takes_no_records(impl: Any) -> None:
     builder = impl.BatchBuilder(100)
-    assert builder.append(b"v" * 500, None, [("h", None)], 5) == -1 and builder.is_full
-    assert builder.append(b"", None, None, 5) == 0
-    builder.clear(200, 0.5)
+    assert builder.append(b"v", None, None, 5) == 1 and not builder.is_closed
+    builder.close()
+    assert builder.append(b"v", None, [("h", None)], 5) == 0 and builder.append(b"v", None, None, 5) == 0
+    assert builder.is_closed and builder.record_count == 1 and not builder.is_full
+
+
+def test_a_renewed_builder_is_like_a_new_one(impl: Any) -> None:
+    old = impl.BatchBuilder(100)
+    assert old.append(b"v" * 500, None, [("h", None)], 5) == -1 and old.is_full
+    assert old.append(b"", None, None, 5) == 0
+    builder = old.renew(200, 0.5)
+    assert old.append(b"", None, None, 5) == 0 and (old.record_count, old.plain_bytes) == (0, 0)
     assert (builder.record_count, builder.limit_bytes, builder.first_null_key) == (0, 200, -1)
     assert builder.append(b"v", b"k", (), 7) == 1 and not builder.is_full
     fresh = impl.BatchBuilder(200, 0.5)
@@ -89,6 +99,19 @@ def test_a_cleared_builder_is_like_a_new_one(impl: Any) -> None:
     first, second = (bytes(impl.encode_builders([one], EncodeOptions()).data) for one in (builder, fresh))
     assert first == second
     assert (builder.min_timestamp, builder.max_timestamp) == (7, 7)
+
+
+@needs_kernel
+def test_an_append_while_another_thread_encodes_is_rejected_without_an_error() -> None:
+    builder = KERNEL.BatchBuilder(1 << 30)
+    builder.append(b"v" * 1_000_000, None, None, 1)
+    counts = []
+    with ThreadPoolExecutor() as pool:
+        encoded = pool.submit(KERNEL.encode_builders, [builder], EncodeOptions(compression="gzip"))
+        while not encoded.done():
+            counts.append(builder.append(b"v", None, None, 1))
+    appended = [count for count in counts if count]
+    assert appended == list(range(2, len(appended) + 2))
 
 
 def test_a_batch_that_is_too_large_is_rejected(impl: Any) -> None:

@@ -25,7 +25,7 @@ impl BatchBuilder {
     }
 
     fn append(
-        &mut self,
+        this: &Bound<'_, Self>,
         value: Option<&Bound<'_, PyBytes>>,
         key: Option<&Bound<'_, PyBytes>>,
         headers: Option<&Bound<'_, PyAny>>,
@@ -33,16 +33,25 @@ impl BatchBuilder {
     ) -> PyResult<i64> {
         let (value, key) = (value.map(|value| value.as_bytes()), key.map(|key| key.as_bytes()));
         let Some(headers) = headers else {
-            return Ok(self.appended(value, key, &[], timestamp_ms));
+            return Ok(appended(this, value, key, &[], timestamp_ms));
         };
         let pairs = headers.try_iter()?.collect::<PyResult<Vec<_>>>()?;
         let owned = pairs.iter().map(header).collect::<PyResult<Vec<_>>>()?;
         let named = owned.iter().map(|(name, value)| (name.as_bytes(), value.as_ref().map(|value| value.as_bytes())));
-        Ok(self.appended(value, key, &named.collect::<Vec<_>>(), timestamp_ms))
+        Ok(appended(this, value, key, &named.collect::<Vec<_>>(), timestamp_ms))
     }
 
-    fn clear(&mut self, limit_bytes: usize, estimated_ratio: Option<f32>) {
-        self.builder.clear(limit_bytes, estimated_ratio);
+    fn close(&mut self) {
+        self.builder.closed = true;
+    }
+
+    fn renew(&mut self, limit_bytes: usize, estimated_ratio: Option<f32>) -> Self {
+        BatchBuilder { builder: self.builder.renew(limit_bytes, estimated_ratio) }
+    }
+
+    #[getter]
+    fn is_closed(&self) -> bool {
+        self.builder.closed
     }
 
     #[getter]
@@ -86,21 +95,23 @@ impl BatchBuilder {
     }
 }
 
-impl BatchBuilder {
-    /// Appends a record. Returns the number of records, negated if the batch is full then, or 0 if it does not fit.
-    fn appended(
-        &mut self,
-        value: Option<&[u8]>,
-        key: Option<&[u8]>,
-        headers: &[RecordHeader<'_>],
-        timestamp_ms: i64,
-    ) -> i64 {
-        if !self.builder.append(value, key, headers, timestamp_ms) {
-            return 0;
-        }
-        let rows = self.builder.rows as i64;
-        if self.builder.is_full() { -rows } else { rows }
+/// Appends a record. Returns the number of records, negated if the batch is full then, or 0 if it does not fit.
+fn appended(
+    this: &Bound<'_, BatchBuilder>,
+    value: Option<&[u8]>,
+    key: Option<&[u8]>,
+    headers: &[RecordHeader<'_>],
+    timestamp_ms: i64,
+) -> i64 {
+    let Ok(mut this) = this.try_borrow_mut() else {
+        return 0; // another thread encodes the batch, so it is closed
+    };
+    let builder = &mut this.builder;
+    if !builder.append(value, key, headers, timestamp_ms) {
+        return 0;
     }
+    let rows = builder.rows as i64;
+    if builder.is_full() { -rows } else { rows }
 }
 
 /// Name and value of a header, which is a pair in Python.

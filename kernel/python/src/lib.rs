@@ -29,7 +29,7 @@ use crate::options::{DecodeOptions, selection};
 use crate::results::{decoded, scanned};
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 16;
+const API_VERSION: u32 = 17;
 
 #[pymodule]
 mod _kernel {

@@ -23,29 +23,36 @@ pub struct Builder {
     pub min_timestamp: i64,
     pub max_timestamp: i64,
     pub first_null_key: Option<usize>,
+    /// A closed batch takes no more records.
+    pub closed: bool,
 }
 
 impl Builder {
     pub fn new(limit: usize, ratio: Option<f32>) -> Self {
+        Builder::with_memory(limit, ratio, Vec::with_capacity(capacity(limit)))
+    }
+
+    fn with_memory(limit: usize, ratio: Option<f32>, records: Vec<u8>) -> Self {
         Builder {
             limit,
             ratio: ratio.map(Ratio),
-            records: Vec::with_capacity(capacity(limit)),
+            records,
             rows: 0,
             base_timestamp: NO_TIMESTAMP,
             min_timestamp: NO_TIMESTAMP,
             max_timestamp: NO_TIMESTAMP,
             first_null_key: None,
+            closed: false,
         }
     }
 
-    /// Removes all records, and memory above the limit.
-    pub fn clear(&mut self, limit: usize, ratio: Option<f32>) {
+    /// Returns an empty builder with the memory of this one, but none above the limit. This one is empty and closed then.
+    pub fn renew(&mut self, limit: usize, ratio: Option<f32>) -> Self {
         let mut records = std::mem::take(&mut self.records);
         records.clear();
         records.shrink_to(capacity(limit));
-        *self = Builder { records, ..Builder::new(0, ratio) };
-        self.limit = limit;
+        *self = Builder { closed: true, ..Builder::with_memory(self.limit, None, Vec::new()) };
+        Builder::with_memory(limit, ratio, records)
     }
 
     /// The size of the records before compression.
@@ -64,7 +71,7 @@ impl Builder {
         self.rows > 0 && self.estimated_bytes() >= self.limit
     }
 
-    /// Appends a record unless it does not fit. The first record always fits.
+    /// Appends a record unless it does not fit or the batch is closed. The first record always fits.
     pub fn append(
         &mut self,
         value: Option<&[u8]>,
@@ -86,7 +93,7 @@ impl Builder {
         let record_bytes = bytes_of(body_bytes as i64) + body_bytes;
         let is_first = self.rows == 0;
         let fits = self.estimated_bytes() + record_bytes <= self.limit && self.rows < MOST;
-        if !is_first && (!fits || self.records.len() + record_bytes > MOST_PLAIN) {
+        if self.closed || !is_first && (!fits || self.records.len() + record_bytes > MOST_PLAIN) {
             return false;
         }
         if self.records.capacity() - self.records.len() < record_bytes {
@@ -177,7 +184,9 @@ mod tests {
         assert!(builder.append(Some(&[0; 200]), None, &[], 5));
         assert!(builder.is_full());
         assert!(!builder.append(None, None, &[], 5));
-        builder.clear(V2_HEADER + 2 * 7, None);
+        let mut old = builder;
+        builder = old.renew(V2_HEADER + 2 * 7, None);
+        assert!(!old.append(None, None, &[], 5));
         assert!(builder.append(None, None, &[], 5));
         assert!(!builder.is_full());
         assert!(builder.append(None, Some(b""), &[], 4));

@@ -34,6 +34,7 @@ class BatchBuilder:
         plain_bytes: the size of the records before compression, without the header.
         min_timestamp, max_timestamp: of the records, epoch ms; -1 if there is none.
         first_null_key: the index of the first record without a key; -1 if there is none.
+        is_closed: whether `close` was called.
     """
 
     def __init__(self, limit_bytes: int, estimated_ratio: float | None = None) -> None:
@@ -44,6 +45,7 @@ class BatchBuilder:
         self.record_count = 0
         self.min_timestamp = self.max_timestamp = _NO_TIMESTAMP
         self.first_null_key = -1
+        self.is_closed = False
 
     @property
     def plain_bytes(self) -> int:
@@ -66,12 +68,16 @@ class BatchBuilder:
         headers: Sequence[tuple[str, bytes | None]] | None,
         timestamp_ms: int,
     ) -> int:
-        """Append a record unless it does not fit.
+        """Append a record unless it does not fit or the batch is closed.
+
+        In the kernel, the call is atomic: it does not release the GIL.
 
         Returns:
-            The number of records, negated if the batch is full now; 0: the record does not fit. One number
-            says all because a producer calls this for each record.
+            The number of records, negated if the batch is full now; 0: the record was not appended. One
+            number says all because a producer calls this for each record.
         """
+        if self.is_closed:
+            return 0
         if not self.record_count:
             self._base_timestamp = timestamp_ms
         names = [(name.encode(), content) for name, content in headers or ()]
@@ -87,9 +93,16 @@ class BatchBuilder:
         self.record_count += 1
         return -self.record_count if self.is_full else self.record_count
 
-    def clear(self, limit_bytes: int, estimated_ratio: float | None) -> None:
-        """Remove all records, to use the builder for another batch."""
-        BatchBuilder.__init__(self, limit_bytes, estimated_ratio)
+    def close(self) -> None:
+        """Take no more records, even if there is room."""
+        self.is_closed = True
+
+    def renew(self, limit_bytes: int, estimated_ratio: float | None) -> BatchBuilder:
+        """Return an empty builder for another batch, with the memory of this one, which is empty and closed
+        from now on."""
+        BatchBuilder.__init__(self, self.limit_bytes)
+        self.close()
+        return BatchBuilder(limit_bytes, estimated_ratio)
 
     def _encode(self, options: EncodeOptions, base_offset: int, base_sequence: int) -> bytes:
         """Return the batch. The builder does not change, so that it can be encoded again."""
