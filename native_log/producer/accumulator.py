@@ -146,6 +146,8 @@ class RecordAccumulator:
             batch = topic.open[partition] if partition >= 0 else topic.sticky
             appended = batch.append(value, key, headers, timestamp_ms, callback)
             if appended[0] is not None:
+                if appended[1] and partition < 0:
+                    topic.count_sticky(is_full=True)
                 return appended
             return self._append(
                 topic,
@@ -217,6 +219,12 @@ class RecordAccumulator:
     def _enqueue(self, topic: TopicQueues, batch: ProducerBatch, now_ms: int) -> None:
         topic.add(batch, now_ms)
         self.incomplete[batch] = None
+
+    def note_full(self, topic: TopicQueues) -> None:
+        """Let the partitioner go on if an append without the lock has filled the sticky batch."""
+        with self.lock:
+            if topic.sticky.is_full:
+                topic.count_sticky(is_full=True)
 
     def append_block(
         self, topic: TopicQueues, partition: int, block: RecordBlock, now_ms: int, max_block_ms: float

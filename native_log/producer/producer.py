@@ -212,6 +212,7 @@ class KafkaLogProducer:
         if not count:
             return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
         if count < 0:
+            self._accumulator.note_full(queues)
             self._wakeup()
             count = -count
         future = RecordFuture()  # not new_future, because a call would take as long as the rest

@@ -123,6 +123,8 @@ class TopicQueues:
         partition, after = batch.target.partition, batch.builder.estimated_bytes
         if is_sticky:
             self.partitioner.update(after - before, batch.is_full)
+        elif self.sticky is batch:
+            self._sticky_bytes += after - before
         if batch.is_full or batch.builder.limit_bytes > self._max_open_bytes:
             return
         if is_sticky:
@@ -131,17 +133,18 @@ class TopicQueues:
                 self.sticky, self._sticky_bytes = batch, after
         elif self.default_partition == partition:
             self.open[partition] = self.sticky = batch
-        elif self.sticky is batch:
-            self._sticky_bytes += after - before
-        else:
+        elif self.sticky is not batch:
             self.open[partition] = batch
 
-    def count_sticky(self) -> None:
-        """Let the partitioner count what was appended to the sticky batch, which is sticky no longer."""
+    def count_sticky(self, *, is_full: bool = False) -> None:
+        """Let the partitioner count what was appended to the sticky batch, which is sticky no longer.
+
+        Args:
+            is_full: whether these records have filled the batch.
+        """
         batch, self.sticky = self.sticky, NO_BATCH
         if batch is not NO_BATCH:
-            appended_bytes = batch.builder.estimated_bytes - self._sticky_bytes
-            self.partitioner.update(appended_bytes, batch.builder.is_full)
+            self.partitioner.update(batch.builder.estimated_bytes - self._sticky_bytes, is_full)
 
     def note_closed(self, batch: ProducerBatch) -> None:
         """Forget that a batch was open. Call this after it was closed, and before its records are removed."""
