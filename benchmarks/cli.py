@@ -18,6 +18,7 @@ from benchmarks import (
     report,
     spark,
     streams,
+    tools,
     write,
 )
 from benchmarks import corpus as corpora
@@ -30,7 +31,7 @@ from benchmarks.timing import Measurement
 from native_log.records import IMPLEMENTATION
 
 MANY_PARTITIONS = 10_000
-STAGES = ("kernel", "spark", "stream", "latency", "memory", "write", "producer", "clean")
+STAGES = ("kernel", "spark", "stream", "latency", "memory", "write", "producer", "clean", "tools")
 
 
 @click.group(invoke_without_command=True)
@@ -59,9 +60,9 @@ def main(
         os.environ["KAFKALOG_BENCH_NO_WAIT"] = "1"
     settings = dict(setting.split("=", 1) for setting in conf)
     folder = RESULTS if scale == 1 else scratch() / f"results-{scale:g}"
-    corpus = corpora.make(scale)
     for stage in stages or STAGES:
         click.echo(f"== {stage}")
+        corpus = corpora.make(scale, tools.CORPUS) if stage == "tools" else corpora.make(scale)
         measurements: list[Measurement] = []
         growths: list[Growth] = []
         for result in _run_stage(stage, corpus, scale, runs, settings):
@@ -115,6 +116,7 @@ def _run_stage(
             lambda: compaction.measure(corpora.make(scale, compaction.TOPICS), min(runs, 3), conf),
             lambda: housekeeping.measure_retention(corpus, many, min(runs, 3), conf),
         ],
+        "tools": [lambda: tools.measure(corpus, min(runs, 3), conf)],
     }
     for step in steps[stage]:
         yield from step()

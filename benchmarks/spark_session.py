@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from benchmarks import compaction, sinks, streams
+from benchmarks import compaction, sinks, streams, tools
 from benchmarks.memory import Growth, own_peak, peaks, reset_own_peak, reset_peaks
 from benchmarks.paths import ROOT
 from benchmarks.timing import Pass, measure_in_turn
@@ -200,6 +200,13 @@ def measure_stream_delay(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     spark.stop()
 
 
+def measure_latest(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Find the newest record of each key."""
+    spark = session(request["cores"], request["conf"], request["jars"])
+    yield from map(asdict, tools.latest(spark, request))
+    spark.stop()
+
+
 def measure_compaction(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Compact a new copy of the same partitions in each run.
 
@@ -305,6 +312,7 @@ BENCHMARKS = {
     "sinks": measure_sinks,
     "streams": measure_streams,
     "stream_delay": measure_stream_delay,
+    "latest": measure_latest,
     "compaction": measure_compaction,
     "retention": measure_retention,
     "repeat": repeat_read,

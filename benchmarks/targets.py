@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from benchmarks import compaction, kernel, latency, producer, sinks, streams, write
+from benchmarks import compaction, kernel, latency, producer, sinks, streams, tools, write
 from benchmarks.corpus import COMPACT, GIANT
 
 JAVA = ("Java MemoryRecords", "Java FileRecords")
@@ -93,6 +93,11 @@ TARGETS = (
     Target(streams.P50, "delay", streams.KAFKALOG, (streams.KAFKA,), 1 / 1.5),
     Target(streams.P99, "delay", streams.KAFKALOG, (streams.KAFKA,), 1 / 1.5),
     Target(streams.IDLE, None, streams.KAFKALOG, (streams.FILES,), 0.5),
+    Target(tools.DUMP, None, tools.KAFKALOG, (tools.DUMP_TOOL,), 20),
+    Target(tools.VERIFY, None, tools.KAFKALOG, (tools.READ,), 0.7),
+    Target(tools.RECOVER, None, tools.RECOVERY, (tools.BROKER,), 3),
+    Target(tools.RECOVER, None, tools.REINDEX, (tools.BROKER,), 3),
+    Target(tools.LATEST, None, tools.KAFKALOG, (tools.WINDOW,), 10),
     *(
         Target(compaction.work(topic), topic.name, "native_log.compact", (compaction.LOG_CLEANER,), ratio)
         for topic, ratio in zip(COMPACT, (10, 8, 8, 8), strict=True)
