@@ -95,7 +95,7 @@ fuzz: ## fuzz the kernel with libFuzzer and AddressSanitizer, FUZZ_SECONDS=60 fo
 # libzstd) or reads files, which Miri cannot do; and tests of millions of steps, which would take hours.
 MIRI_TESTS := codec::lz4_block::tests::matches_reach codec::snappy_block::tests::lengths codec::snappy_write:: pool:: \
   compaction::packs:: compaction::short_keys::tests::keys_of_any_length compaction::swiss_table:: \
-  compaction::tests::a_log_without_compression
+  compaction::tests::a_log_without_compression text::writer::
 
 miri: ## run unit tests of the kernel's unsafe code under Miri
 	@if cargo +nightly miri --version >/dev/null 2>&1; then \

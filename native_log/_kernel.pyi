@@ -10,8 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from native_log.records.compaction import MapProgress, Rewritten
-from native_log.records.options import DecodeOptions, EncodeOptions, InputOptions, RewriteOptions
-from native_log.records.schema import Decoded, OffsetOrder, Scanned
+from native_log.records.options import (
+    DecodeOptions,
+    EncodeOptions,
+    InputOptions,
+    RewriteOptions,
+    TextOptions,
+)
+from native_log.records.schema import Decoded, Formatted, OffsetOrder, Scanned
 
 API_VERSION: int
 
@@ -66,6 +72,10 @@ def find_batch(
     max_offset: int = ...,
     max_batch_bytes: int = 0,
 ) -> int | None: ...
+def find_invalid_records(
+    buffer: Buffer, *, previous: int, base_position: int = 0, max_batch_bytes: int = ...
+) -> int | None: ...
+def format_batches(buffer: Buffer, options: TextOptions, *, base_position: int = 0) -> Formatted: ...
 def encode(
     parts: Sequence[tuple[object, Buffer | None]],
     options: EncodeOptions,

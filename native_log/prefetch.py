@@ -1,14 +1,17 @@
-"""Produce the next item of an iterator in a thread while the caller works on the current one."""
+"""Produce the next items of an iterator in threads while the caller works on the current one."""
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def prefetch(items: Iterator[T]) -> Iterator[T]:
@@ -18,3 +21,21 @@ def prefetch(items: Iterator[T]) -> Iterator[T]:
         while (item := following.result()) is not None:
             following = thread.submit(next, items, None)
             yield item
+
+
+def map_ahead(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
+    """Yield the result of `function` for each item, in order.
+
+    `threads` threads work on the following items meanwhile: on no more than two for each thread.
+    """
+    pool = ThreadPoolExecutor(threads, "kafkalog-ahead")
+    results: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            results.append(pool.submit(function, item))
+            if len(results) > 2 * threads:
+                yield results.popleft().result()
+        while results:
+            yield results.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

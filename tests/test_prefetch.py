@@ -1,4 +1,4 @@
-"""prefetch produces the next item while the caller works on one."""
+"""The next items are produced while the caller works on one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from native_log.prefetch import prefetch
+from native_log.prefetch import map_ahead, prefetch
 
 
 def test_yields_the_same_items_and_is_one_ahead() -> None:
@@ -46,3 +46,33 @@ def test_leaves_no_thread_when_closed_early() -> None:
     assert [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-prefetch")]
     prefetched.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-prefetch")]
+
+
+def test_map_ahead_yields_results_in_order_and_takes_few_items_ahead() -> None:
+    taken: list[int] = []
+    first = threading.Event()
+
+    def items():
+        for number in range(20):
+            taken.append(number)
+            yield number
+
+    def work(number: int) -> int:
+        if number == 0:
+            assert first.wait(10)  # until another thread has worked on the second item
+        else:
+            first.set()
+        return number * 2
+
+    for number, result in enumerate(map_ahead(work, items(), 2)):
+        assert result == number * 2
+        assert len(taken) <= number + 5
+    assert taken == list(range(20))
+
+
+def test_map_ahead_raises_an_error_in_place_of_its_result() -> None:
+    results = map_ahead(lambda number: 6 // number, [3, 2, 0, 1], 2)
+    assert [next(results), next(results)] == [2, 3]
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kafkalog-ahead")]

@@ -8,16 +8,13 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from native_log.errors import CorruptIndexError
 from native_log.log.epoch_check import EpochCheck
 from native_log.log.log_files import indexes_without_log
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
-from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
+from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode, find_invalid_records
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import (
     INDEX,
@@ -28,10 +25,12 @@ from native_log.segment.files import (
 from native_log.segment.indexing import ORDER
 from native_log.segment.rebuild import read_all_batches
 from native_log.segment.scan import int32s, int64s
-from native_log.storage import read_file
+from native_log.storage import Window, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
 
     from native_log.log import PartitionLog
     from native_log.segment.damage import DamagedRange
@@ -79,7 +78,7 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
             states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
         check = _SegmentCheck(segment, states, epochs, advice, below, advance)
-        read_all_batches(segment, check.take, check.take_damage)
+        read_all_batches(segment, check.window, check.take, check.take_damage)
         is_written = is_last and log.checkpoints.live
         yield from sorted((*check.problems, *check.check_damage(is_last, is_written)), key=_position)
         if not is_written:
@@ -113,6 +112,7 @@ class _SegmentCheck:
             batch.
         damaged: the byte ranges without valid batches.
         aborted: the transactions whose ABORT marker is in the segment.
+        window: has the bytes of the batches that were read last.
     """
 
     segment: LogSegment
@@ -128,25 +128,28 @@ class _SegmentCheck:
     timestamps_ms: list[int] = field(default_factory=list)
     damaged: list[DamagedRange] = field(default_factory=list)
     aborted: list[AbortedTxn] = field(default_factory=list)
+    window: Window = field(default_factory=Window)
 
     def take(self, file: DataFile, batches: pa.RecordBatch) -> None:
         """Check the next valid batches of the segment."""
         positions, sizes = int64s(batches, "position").tolist(), int32s(batches, "sizeInBytes").tolist()
         bases, lasts = batches.column("baseOffset").to_pylist(), int64s(batches, "lastOffset").tolist()
-        data = read_batch(file, positions[0], positions[-1] + sizes[-1] - positions[0])
-        all_valid = _have_valid_records(data, batches, [self.previous, *lasts[:-1]])
+        end = positions[-1] + sizes[-1]
+        data = self.window.at(file, positions[0], end, end - positions[0])
+        invalid = find_invalid_records(
+            data, previous=self.previous, max_batch_bytes=_DECODE_OPTIONS.max_batch_bytes
+        )
         for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
             first = last if base is None else base
             at = position - positions[0]
             least = self.previous + 1 if base is None else base
-            problem = None if all_valid else _records_problem(data[at : at + size], least, last)
+            problem = None if invalid is None else _records_problem(data[at : at + size], least, last)
             self.previous = last
             if problem is not None:
                 self.problems.append(
                     Problem("records", file.path, position, first, problem, _SERVED.format(size))
                 )
         self.problems += self.epochs.take(file.path, batches)
-        end = positions[-1] + sizes[-1]
         self.advance(end - self.position)
         self.position = end
         self.positions += positions
@@ -275,28 +278,6 @@ def _extent(damaged: DamagedRange) -> str:
     if first is None or following <= first:
         return f"{size}, cannot be read; no offset is missing"
     return f"{size}, with offsets {first} to {following - 1}, cannot be read"
-
-
-def _have_valid_records(data: memoryview, batches: pa.RecordBatch, last_offsets_before: list[int]) -> bool:
-    """Return whether the records of all batches can be decoded, and their offsets increase.
-
-    Args:
-        data: the bytes of the batches.
-        batches: their headers.
-        last_offsets_before: for each batch, the last offset of the batch before it.
-    """
-    position = int64s(batches, "position")[0]
-    decoded = decode(data, ["offset", "position"], _DECODE_OPTIONS, base_position=position)
-    if decoded.status != "end":
-        return False
-    offsets, positions = decoded.batch.column("offset"), decoded.batch.column("position")
-    batch_indexes = pc.index_in(positions, batches.column("position"))
-    after_previous = pc.greater(offsets, pa.array(last_offsets_before, pa.int64()).take(batch_indexes))
-    from_base = pc.greater_equal(offsets, batches.column("baseOffset").take(batch_indexes))
-    up_to_last = pc.less_equal(offsets, batches.column("lastOffset").take(batch_indexes))
-    increase = pc.greater(offsets[1:], offsets[:-1])
-    conditions = (after_previous, from_base, up_to_last, increase)
-    return all(pc.all(condition, min_count=0).as_py() is not False for condition in conditions)
 
 
 def _records_problem(batch: memoryview, least: int, last_offset: int) -> str | None:

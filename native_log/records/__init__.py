@@ -11,6 +11,8 @@ of falling back.
 - `decode(buffer, columns, options)`: the records, with only the requested columns.
 - `decode_file(descriptor, ...)`: the same for a range of an open file.
 - `find_batch(buffer, start)`: where the next whole batch begins after damaged bytes.
+- `find_invalid_records(buffer)`: the first batch whose records are invalid.
+- `format_batches(buffer, options)`: batches and records as kafka-dump-log prints them.
 - `encode(records, options)`: Arrow records, or some of their rows, as batches sized like those of Kafka's
   producer.
 - `BatchBuilder`, `encode_builders(builders, options)`: batches built record by record.
@@ -36,7 +38,7 @@ from native_log.records.compaction import MapProgress, RewriteStats, Rewritten, 
 from native_log.records.control import encode_marker
 from native_log.records.encode import Encoded
 from native_log.records.loading import KernelNotFoundError
-from native_log.records.options import DecodeOptions, EncodeOptions, InputOptions, RewriteOptions
+from native_log.records.options import DecodeOptions, EncodeOptions, InputOptions, RewriteOptions, TextOptions
 from native_log.records.schema import (
     BATCH_SCHEMA,
     CORRUPT_RECORD,
@@ -45,6 +47,7 @@ from native_log.records.schema import (
     RECORD_SCHEMA,
     Damage,
     Decoded,
+    Formatted,
     OffsetOrder,
     Scanned,
 )
@@ -69,6 +72,8 @@ if _wanted != "reference":
             encode,
             encode_builders,
             find_batch,
+            find_invalid_records,
+            format_batches,
             merge,
             murmur2,
             partition_of_key,
@@ -102,6 +107,8 @@ if IMPLEMENTATION == "reference":
         encode,
         encode_builders,
         find_batch,
+        find_invalid_records,
+        format_batches,
         merge,
         murmur2,
         partition_of_key,
@@ -128,6 +135,7 @@ __all__ = [
     "Decoded",
     "EncodeOptions",
     "Encoded",
+    "Formatted",
     "InputOptions",
     "KeyBuckets",
     "MapProgress",
@@ -138,6 +146,7 @@ __all__ = [
     "Rewritten",
     "Scanned",
     "Survivors",
+    "TextOptions",
     "Verdict",
     "deal",
     "decode",
@@ -146,6 +155,8 @@ __all__ = [
     "encode_builders",
     "encode_marker",
     "find_batch",
+    "find_invalid_records",
+    "format_batches",
     "merge",
     "murmur2",
     "partition_of_key",

@@ -62,6 +62,21 @@ class DecodeOptions(InputOptions):
 
 
 @dataclass(frozen=True, slots=True)
+class TextOptions:
+    """Options of `format_batches`."""
+
+    records: bool = True
+    """Print a line for each record, not only for each batch (Kafka: --deep-iteration)."""
+    record_metadata: bool = True
+    """Print offset, timestamp, sizes, sequence number and header names of records (Kafka: the opposite of
+    --skip-record-metadata)."""
+    contents: bool = True
+    """Print keys and values (Kafka: --print-data-log)."""
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    """As in InputOptions."""
+
+
+@dataclass(frozen=True, slots=True)
 class EncodeOptions:
     """Options of `encode`.
 

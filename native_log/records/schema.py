@@ -161,3 +161,23 @@ class Scanned:
     next_offset: int | None
     needed_bytes: int
     damage: Damage | None
+
+
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """Result of one call of `format_batches`. The fields after `gaps` are those of Decoded, except that with
+    the status "limit" a batch follows that is not printed: of magic 0 or 1, or a control batch."""
+
+    text: memoryview
+    """Lines in UTF-8."""
+    first_offset: int | None
+    """Of the first record; None if no records were printed."""
+    last_offset: int | None
+    """Of the last record."""
+    gaps: list[tuple[int, int]]
+    """The offsets of consecutive records between which there is a gap."""
+    status: str
+    position: int
+    next_offset: int | None
+    needed_bytes: int
+    damage: Damage | None

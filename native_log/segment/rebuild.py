@@ -141,6 +141,7 @@ def rebuild(
 
 def read_all_batches(
     segment: LogSegment,
+    window: Window,
     on_batches: Callable[[DataFile, pa.RecordBatch], None],
     on_damage: Callable[[DamagedRange], None],
 ) -> None:
@@ -149,6 +150,7 @@ def read_all_batches(
     In contrast to `rebuild`, a batch whose offsets do not follow those before it is damaged.
 
     Args:
+        window: reads the file. When `on_batches` is called, it has the bytes of these batches.
         on_batches: called with the file and valid batches (BATCH_SCHEMA), in order.
         on_damage: called with the damaged ranges before, between and after them.
     """
@@ -157,7 +159,7 @@ def read_all_batches(
         order = OffsetOrder(base, segment.end_offset, file.fileno())
         while position < file.size_bytes:
             damage = None
-            for scanned in _scan(file, position, order):
+            for scanned in _scan(file, position, order, window):
                 batches, damage = _valid_batches(scanned.batches, base)
                 if batches.num_rows:
                     on_batches(file, batches)
@@ -183,20 +185,20 @@ def _empty_segment(segment: LogSegment, damage: Damage, out_of_order: Damage | N
 def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Scanned]:
     """Scan all batches, in any order of offsets. The first one out of order is the damage of one Scanned."""
     order: OffsetOrder | None = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
-    position = 0
+    position, window = 0, Window()
     while True:
-        for scanned in _scan(file, position, order):
+        for scanned in _scan(file, position, order, window):
             yield scanned
         if scanned.damage is None or scanned.damage.kind != ORDER:
             return
         position, order = scanned.position, None
 
 
-def _scan(file: DataFile, position: int, order: OffsetOrder | None) -> Iterator[Scanned]:
+def _scan(file: DataFile, position: int, order: OffsetOrder | None, window: Window) -> Iterator[Scanned]:
     end = file.size_bytes
     while True:
         for scanned in scan_file(
-            file, position, end, Window(), check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES, order=order
+            file, position, end, window, check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES, order=order
         ):
             newer = None
             if scanned.damage is not None and scanned.damage.kind == "magic":

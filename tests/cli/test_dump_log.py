@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from array import array
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ from click.testing import CliRunner
 from conftest import GOLDEN
 
 from native_log.cli.app import kafkalog
+from native_log.cli.dump_log import log_file
 from native_log.cli.dump_log.control_records import format_control_record
 from native_log.records import EncodeOptions, encode
 from tests.log.support import batch
+from tests.records.build import marker, message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,6 +197,44 @@ def test_records_before_damage_are_printed(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-1].startswith("baseOffset: 0 lastOffset: 2")
     assert f"{path}, position {len(batch(0))}" in result.stderr
+
+
+def test_ranges_of_a_file_are_printed_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads format many ranges; batches that are formatted one by one, and gaps, are between them."""
+    parts = []
+    for offset in range(0, 4000, 40):
+        parts += [batch(offset, 3), message(1, offset + 3), batch(offset + 4, 30), marker(offset + 35, 7)]
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join(parts))
+    together = run("--print-data-log", path)
+    monkeypatch.setattr(log_file, "_RANGE_BYTES", 1000)
+    divided = run("--print-data-log", path)
+    assert (divided.stdout, divided.stderr) == (together.stdout, together.stderr)
+    records = [line for line in divided.stdout.splitlines() if line.startswith("| offset: ")]
+    offsets = [int(line.split()[2]) for line in records]
+    starts = range(0, 4000, 40)
+    assert offsets == [start + number for start in starts for number in (*range(34), 35)]
+    gaps = [pair for start in starts for pair in ((start + 33, start + 35), (start + 35, start + 40))][:-1]
+    assert divided.stderr.splitlines() == [
+        f"Non-consecutive offsets in {path}",
+        *(f"  {before} is followed by {after}" for before, after in reversed(gaps)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("positions", "end", "ranges"),
+    [
+        ([], 0, []),
+        ([0], 5, [(0, 5)]),
+        ([0], 50, [(0, 50)]),
+        ([7, 10, 13], 17, [(7, 17)]),
+        ([0, 4, 8, 12], 16, [(0, 8), (8, 16)]),
+        ([0, 5, 10, 40, 41], 42, [(0, 10), (10, 40), (40, 42)]),
+        ([0, 20, 40], 60, [(0, 20), (20, 40), (40, 60)]),
+    ],
+)
+def test_divide(positions: list[int], end: int, ranges: list[tuple[int, int]]) -> None:
+    assert list(log_file.divide(memoryview(array("q", positions)), end, 10)) == ranges
 
 
 TAIL = (0).to_bytes(8, "big")

@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from native_log.records import DecodeOptions, EncodeOptions, RewriteOptions, reference
+from native_log.records import DecodeOptions, EncodeOptions, RewriteOptions, TextOptions, reference
 
 from .keywords import with_keywords
 
@@ -26,6 +26,7 @@ OPTIONS = {
     "decode": DecodeOptions,
     "decode_file": DecodeOptions,
     "encode": EncodeOptions,
+    "format_batches": TextOptions,
     "rewrite": RewriteOptions,
     "rewrite_file": RewriteOptions,
 }

@@ -2,6 +2,7 @@
 //! does not read itself (every other shape, and damage) it leaves to the careful reader in `v2`.
 
 use crate::header::V2Header;
+use crate::record::Record;
 use crate::selection::OffsetRange;
 use crate::varint::{unzigzag_i32, unzigzag_i64};
 
@@ -50,6 +51,25 @@ impl CommonRecord {
     #[inline(always)]
     pub fn timestamp_delta(&self) -> i64 {
         self.timestamp_delta
+    }
+
+    /// The fields of the record.
+    ///
+    /// # Safety
+    /// The bytes of the batch, whose header this is, live as long as the result.
+    #[inline(always)]
+    pub unsafe fn record<'a>(&self, header: &V2Header) -> Record<'a> {
+        // SAFETY: key and value are parts of the batch.
+        let bytes = |start: *const u8, bytes: i32| unsafe {
+            usize::try_from(bytes).ok().map(|bytes| std::slice::from_raw_parts(start, bytes))
+        };
+        Record {
+            key: bytes(self.key, self.key_bytes),
+            value: bytes(self.value, self.value_bytes),
+            offset: self.offset,
+            timestamp_ms: header.timestamp_of(self.timestamp_delta),
+            sequence: header.sequence(self.offset_delta),
+        }
     }
 
     /// The address of the key and its length, which is negative for null.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 
 use crate::chunk::Chunk;
-use crate::codec::{Codec, Decompressor, SLACK, with_decompressor};
+use crate::codec::{Decompressor, SLACK, with_decompressor};
 use crate::damage::{Damage, Fault};
 use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy;
@@ -231,14 +231,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         if without_rows {
             return Ok(Used::Skipped { next_offset });
         }
-        let (readable, section_bytes) = match header.codec() {
-            Codec::None => (&rest[V2_HEADER..], total - V2_HEADER),
-            codec => {
-                let input = &batch[V2_HEADER..];
-                let readable = self.decompressor.decompress(codec, 2, input, options.max_batch_bytes)?;
-                (readable, readable.len() - SLACK)
-            }
-        };
+        let (readable, section_bytes) = v2::section(&header, rest, total, self.decompressor, options.max_batch_bytes)?;
         check_room(self.sink, header.record_count, section_bytes, options)?;
         v2::read_records(&header, readable, section_bytes, self.wanted, self.sink)?;
         self.sink.end_batch(BatchValues {

@@ -175,6 +175,16 @@ impl V2Header {
         self.attributes & DELETE_HORIZON != 0
     }
 
+    /// Timestamp of the record with this timestamp delta, in epoch ms.
+    #[inline(always)]
+    pub fn timestamp_of(&self, timestamp_delta: i64) -> i64 {
+        match self.log_append_time() {
+            true => self.max_timestamp,
+            // This holds with a delete horizon too: deltas are relative to the value of that field.
+            false => self.base_timestamp.wrapping_add(timestamp_delta),
+        }
+    }
+
     /// Sequence number of the record with this offset delta, or -1 if the batch has no sequence numbers.
     pub fn sequence(&self, offset_delta: i32) -> i32 {
         if self.base_sequence < 0 {

@@ -6,8 +6,10 @@
 //! |---|---|
 //! | [`decode`] | buffer -> the records of its batches, appended to a [`sink`] |
 //! | [`scan`] | buffer -> one row a batch, from the headers alone |
+//! | [`check`] | whether the records of batches are valid |
 //! | [`find`] | where the next whole batch begins after damaged bytes |
 //! | [`patch`](mod@patch) | set the offsets and the leader epoch of batches in place |
+//! | [`text`] | buffer -> the lines that kafka-dump-log prints of its batches and records |
 //! | [`partitioner`] | the partition of a key |
 //! | [`compaction`] | keys and their newest offsets, and batches without the other records |
 //! | [`header`] | the prefix that all formats share, and the headers of v2 batches and v0/v1 messages |
@@ -16,6 +18,7 @@
 //! | [`legacy`] | messages and wrappers of v0 and v1 |
 //! | [`selection`] | which records are wanted |
 //! | [`order`] | whether batches come in the order of their offsets |
+//! | [`java_utf8`](mod@java_utf8) | text as Java decodes it |
 //! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |
 //! | [`write`](mod@write) | headers of batches, messages and wrappers |
 //! | [`status`], [`damage`] | where and why a call stopped |
@@ -26,6 +29,7 @@
 //! allocated or read by it, and bad input is a [`damage::Fault`], never a panic.
 
 pub mod big_endian;
+pub mod check;
 mod chunk;
 pub mod codec;
 pub mod common_records;
@@ -37,6 +41,7 @@ pub mod damage;
 pub mod decode;
 pub mod find;
 pub mod header;
+pub mod java_utf8;
 pub mod legacy;
 pub mod memory;
 pub mod order;
@@ -47,6 +52,7 @@ pub mod scan;
 pub mod selection;
 pub mod sink;
 pub mod status;
+pub mod text;
 pub mod v2;
 pub mod varint;
 pub mod write;

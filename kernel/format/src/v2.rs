@@ -3,9 +3,10 @@
 //! Two readers read this format. The careful one, here, reads every legal shape and says what is wrong with an illegal
 //! one. The fast one, in `common_records`, reads the shape that nearly every record has.
 
+use crate::codec::{Codec, Decompressor, SLACK};
 use crate::common_records::CommonRecords;
 use crate::damage::Fault;
-use crate::header::V2Header;
+use crate::header::{V2_HEADER, V2Header};
 use crate::record::{Record, RecordHeader};
 use crate::selection::OffsetRange;
 use crate::sink::RecordSink;
@@ -46,6 +47,25 @@ pub fn read_records<S: RecordSink>(
     match records.left_bytes() {
         0 => Ok(()),
         left => Err(Fault::records(format!("{left} bytes are left after the {count} records the header counts"))),
+    }
+}
+
+/// The records of a batch, decompressed: bytes that begin with them, and their size. Bytes that mean nothing may follow.
+///
+/// `batch` begins with the batch, which has `total` bytes.
+pub fn section<'a>(
+    header: &V2Header,
+    batch: &'a [u8],
+    total: usize,
+    decompressor: &'a mut Decompressor,
+    max_batch_bytes: usize,
+) -> Result<(&'a [u8], usize), Fault> {
+    match header.codec() {
+        Codec::None => Ok((&batch[V2_HEADER..], total - V2_HEADER)),
+        codec => {
+            let readable = decompressor.decompress(codec, 2, &batch[V2_HEADER..total], max_batch_bytes)?;
+            Ok((readable, readable.len() - SLACK))
+        }
     }
 }
 
@@ -111,11 +131,7 @@ pub(crate) fn parse<'a>(
         key,
         value,
         offset: batch.base_offset.wrapping_add(i64::from(offset_delta)),
-        timestamp_ms: match batch.log_append_time() {
-            true => batch.max_timestamp,
-            // This holds with a delete horizon too: deltas are relative to the value of that field.
-            false => batch.base_timestamp.wrapping_add(timestamp_delta),
-        },
+        timestamp_ms: batch.timestamp_of(timestamp_delta),
         sequence: batch.sequence(offset_delta),
     })
 }

@@ -4,12 +4,14 @@ use arrow_array::Array;
 use kafka_log_arrow::batch_columns::batch_columns;
 use kafka_log_arrow::columns::{Column, Constants};
 use kafka_log_arrow::decode::decode;
+use kafka_log_format::check::find_invalid_records;
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::header::MAGIC_END;
 use kafka_log_format::scan::scan;
 use kafka_log_format::selection::Selection;
 use kafka_log_format::status::Status;
+use kafka_log_format::text::{self, format_batches};
 
 use super::sealed::sealed;
 
@@ -56,6 +58,9 @@ pub fn run(data: &[u8]) {
     scanned(&buffer, check_crcs);
     decoded(&buffer, options, limit.into());
     found(&buffer, start.into(), usize::from(max_batch) << 8);
+    printed(&buffer, check_crcs, control);
+    let invalid = find_invalid_records(&buffer, -1, MAX_BATCH_BYTES);
+    assert!(invalid.is_none_or(|at| at < buffer.len()));
 }
 
 /// Rows lie one behind the other, and where they end, the scan does.
@@ -115,6 +120,21 @@ fn decoded(buffer: &[u8], mut options: Options, max_rows: usize) {
         }
         at = next;
     }
+}
+
+/// The text is UTF-8. Without records, it has a line for each batch.
+fn printed(buffer: &[u8], record_metadata: bool, contents: bool) {
+    let options = text::Options { records: true, record_metadata, contents, max_batch_bytes: MAX_BATCH_BYTES };
+    let (lines, stopped) = format_batches(buffer, BASE_POSITION, &options, Vec::new());
+    assert_eq!(stopped.status == Status::Damaged, stopped.damage.is_some());
+    assert_eq!(lines.first_offset.is_some(), lines.last_offset.is_some());
+    String::from_utf8(lines.text).unwrap();
+    let (batches, all) =
+        format_batches(buffer, BASE_POSITION, &text::Options { records: false, ..options }, Vec::new());
+    assert!(all.position >= stopped.position);
+    let end = (all.position - BASE_POSITION) as usize;
+    let (rows, _) = scan(&buffer[..end], BASE_POSITION, false, MAX_BATCH_BYTES, None);
+    assert_eq!(String::from_utf8(batches.text).unwrap().lines().count(), rows.len());
 }
 
 /// Each batch found begins in the buffer, where or behind where the search began.

@@ -8,6 +8,7 @@ mod encode;
 mod headers;
 mod options;
 mod results;
+mod text;
 
 use arrow_schema::ArrowError;
 use pyo3::buffer::PyBuffer;
@@ -17,6 +18,7 @@ use pyo3::prelude::*;
 use kafka_log_arrow::batch_columns::batch_columns;
 use kafka_log_arrow::columns::{Column, Constants, RecordColumns};
 use kafka_log_arrow::decode::{decode, decode_file};
+use kafka_log_format::check::find_invalid_records;
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::scan::{scan, scan_headers};
@@ -29,7 +31,7 @@ use crate::options::{DecodeOptions, selection};
 use crate::results::{decoded, scanned};
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 17;
+const API_VERSION: u32 = 18;
 
 #[pymodule]
 mod _kernel {
@@ -48,6 +50,8 @@ mod _kernel {
     use crate::convert::ArrowBatch;
     #[pymodule_export]
     use crate::headers::BatchHeaders;
+    #[pymodule_export]
+    use crate::text::format_batches;
 
     #[pymodule_export]
     use crate::encode::{deal, encode, murmur2, partition_of_key, patch, write_prefixes};
@@ -154,6 +158,21 @@ mod _kernel {
         let bytes = bytes_of(&buffer)?;
         let start = usize::try_from(start).unwrap_or(0);
         let found = py.detach(|| super::find_batch(bytes, start, min_offset, max_offset, max_batch_bytes));
+        Ok(found.map(|index| base_position.saturating_add(index as i64)))
+    }
+
+    /// See native_log.records.reference.find_invalid_records.
+    #[pyfunction]
+    #[pyo3(signature = (buffer, *, previous, base_position = 0, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
+    fn find_invalid_records(
+        py: Python<'_>,
+        buffer: PyBuffer<u8>,
+        previous: i64,
+        base_position: i64,
+        max_batch_bytes: usize,
+    ) -> PyResult<Option<i64>> {
+        let bytes = bytes_of(&buffer)?;
+        let found = py.detach(|| super::find_invalid_records(bytes, previous, max_batch_bytes));
         Ok(found.map(|index| base_position.saturating_add(index as i64)))
     }
 }

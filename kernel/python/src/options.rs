@@ -37,6 +37,14 @@ pub struct DecodeOptions {
 }
 
 #[derive(FromPyObject)]
+pub struct TextOptions {
+    pub records: bool,
+    pub record_metadata: bool,
+    pub contents: bool,
+    pub max_batch_bytes: usize,
+}
+
+#[derive(FromPyObject)]
 pub struct EncodeOptions {
     pub magic: i8,
     pub compression: String,

@@ -9,6 +9,7 @@ use kafka_log_format::compaction::keys::Progress;
 use kafka_log_format::compaction::options::Stats;
 use kafka_log_format::damage::Damage;
 use kafka_log_format::status::Stopped;
+use kafka_log_format::text::Lines;
 
 use crate::bytes::Bytes;
 use crate::convert::ArrowBatch;
@@ -35,6 +36,7 @@ impl Imported {
 
 static RECORD_BATCH: Imported = Imported::new("pyarrow", "record_batch");
 static DAMAGE: Imported = Imported::new(SCHEMA, "Damage");
+static FORMATTED: Imported = Imported::new(SCHEMA, "Formatted");
 static DECODED: Imported = Imported::new(SCHEMA, "Decoded");
 static SCANNED: Imported = Imported::new(SCHEMA, "Scanned");
 static MAP_PROGRESS: Imported = Imported::new(COMPACTION, "MapProgress");
@@ -69,6 +71,15 @@ pub fn map_progress(py: Python<'_>, progress: Progress) -> Object<'_> {
     let damage = self::damage(py, damage)?;
     let fields = (status.name(), position, next_offset, needed_bytes, damage, records, null_keys);
     MAP_PROGRESS.get(py)?.call1(fields)
+}
+
+pub fn formatted(py: Python<'_>, lines: Lines, stopped: Stopped) -> Object<'_> {
+    let Lines { text, first_offset, last_offset, gaps } = lines;
+    let text = PyMemoryView::from(Bound::new(py, Bytes::new(text))?.as_any())?;
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    let damage = self::damage(py, damage)?;
+    let fields = (text, first_offset, last_offset, gaps, status.name(), position, next_offset, needed_bytes, damage);
+    FORMATTED.get(py)?.call1(fields)
 }
 
 pub fn rewritten(py: Python<'_>, data: Bytes, batches: ArrowBatch, stopped: Stopped, stats: Stats) -> Object<'_> {

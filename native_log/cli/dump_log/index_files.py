@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from native_log.errors import CorruptIndexError
-from native_log.log.producers.producer_state import parse_snapshot
 from native_log.records import DecodeOptions, decode
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import INDEX, LOG
@@ -125,6 +123,8 @@ def dump_transaction_index(path: str) -> None:
 
 def dump_snapshot(path: str) -> None:
     """Print the producers of a .snapshot."""
+    from native_log.log.producers.producer_state import parse_snapshot  # imports all that reads logs
+
     for producer in parse_snapshot(read_file(path)):
         first = f"OptionalLong[{producer.current_txn_first_offset}]"
         text = (
@@ -185,6 +185,8 @@ class _Batches:
                     data = file.read(self.positions[number], self.sizes[number])
                 options = DecodeOptions(control=True, check_crcs=False)
                 times = decode(data, ["timestamp"], options).batch.column(0)
+                import pyarrow.compute as pc  # slow to import
+
                 largest = pc.max(times.cast(pa.int64())).as_py()
                 return last, -1 if largest is None else largest // 1000
         return -1, -1

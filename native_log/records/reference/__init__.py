@@ -5,7 +5,8 @@ Read it in this order:
 - `entry`: the batch header, what all formats share, and the checks of a header;
 - `record_batch` (magic 2) and `legacy` (magic 0 and 1): the records in a batch;
 - `codec`: the framing of compressed records;
-- `scan`, `decode`, `find`: the functions that read;
+- `scan`, `decode`, `find`, `check`: the functions that read;
+- `format`: batches and records as lines of text;
 - `encode`, `patch`, `partitioner`: the functions that write;
 - `compaction`: the record-level part of compaction.
 
@@ -15,6 +16,7 @@ stricter than the format, a comment says which of them this reader follows.
 
 from __future__ import annotations
 
+from native_log.records.reference.check import find_invalid_records
 from native_log.records.reference.compaction import (
     BatchHeaders,
     KeyBuckets,
@@ -28,6 +30,7 @@ from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.encode.builder import BatchBuilder, encode_builders
 from native_log.records.reference.find import find_batch
+from native_log.records.reference.format import format_batches
 from native_log.records.reference.partitioner import deal, murmur2, partition_of_key, partition_of_keys
 from native_log.records.reference.patch import patch, write_prefixes
 from native_log.records.reference.scan import scan, scan_headers
@@ -44,6 +47,8 @@ __all__ = [
     "encode",
     "encode_builders",
     "find_batch",
+    "find_invalid_records",
+    "format_batches",
     "merge",
     "murmur2",
     "partition_of_key",

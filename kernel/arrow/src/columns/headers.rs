@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, BinaryArray, ListArray, StringArray, StructArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
+use kafka_log_format::java_utf8::java_utf8;
 use kafka_log_format::record::RecordHeader;
 
 use super::binary::MAX_BYTES;
@@ -36,7 +37,7 @@ impl HeadersColumn {
                 None => self.value_validity.set_null(self.value_ends.len()),
             }
             self.value_ends.push(self.values.len() as i32);
-            push_java_utf8(&mut self.names, name);
+            self.names.push_str(&java_utf8(name));
             self.name_ends.push(self.names.len() as i32);
         }
         self.ends.push(self.name_ends.len() as i32);
@@ -84,28 +85,6 @@ impl HeadersColumn {
             Arc::new(ListArray::new(element(), offsets(self.ends), Arc::new(entries), self.validity.finish(rows)))
         }
     }
-}
-
-/// Appends what Java's `new String(bytes, UTF_8)` returns: bytes that are not UTF-8 become U+FFFD. Java and Rust replace them
-/// by the same number of U+FFFD, except encoded surrogates: Java replaces each by one.
-fn push_java_utf8(names: &mut String, bytes: &[u8]) {
-    if let Ok(name) = std::str::from_utf8(bytes) {
-        names.push_str(name);
-        return;
-    }
-    let is_surrogate = |at: usize| bytes[at] == 0xed && matches!(bytes.get(at + 1), Some(0xa0..=0xbf));
-    let (mut from, mut at) = (0, 0);
-    while at < bytes.len() {
-        if is_surrogate(at) {
-            names.push_str(&String::from_utf8_lossy(&bytes[from..at]));
-            names.push('\u{fffd}');
-            at += 2 + usize::from(matches!(bytes.get(at + 2), Some(0x80..=0xbf)));
-            from = at;
-        } else {
-            at += 1;
-        }
-    }
-    names.push_str(&String::from_utf8_lossy(&bytes[from..]));
 }
 
 /// The Arrow offsets for these ends.
