@@ -186,7 +186,7 @@ class RecordAccumulator:
                     topic.count_sticky()
                 chosen = topic.choose() if is_sticky else partition
                 queue = topic.queues[chosen]
-                if queue:
+                if queue and not queue[-1].builder.is_closed:
                     batch = queue[-1]
                     before = batch.builder.estimated_bytes
                     future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
@@ -367,17 +367,17 @@ class RecordAccumulator:
                         next_expiry_ms = min(next_expiry_ms, queue[0].created_ms + self._delivery_timeout_ms)
         return batches, next_expiry_ms
 
-    def observe_size(self, batch: ProducerBatch, size_bytes: int) -> None:
-        """Update the estimated compression ratio of a topic after a batch was written.
+    def observe_sizes(self, sizes: Iterable[tuple[ProducerBatch, int]]) -> None:
+        """Update the estimated compression ratios after batches were written.
 
         Args:
-            batch: the batch.
-            size_bytes: its size as written; 0: unknown.
+            sizes: the batches, with their sizes as written.
         """
-        if self._is_compressed and size_bytes:
-            observed = (size_bytes - BATCH_OVERHEAD) / max(1, batch.builder.plain_bytes)
+        if self._is_compressed:
             with self.lock:
-                self.ratios.observe(batch.target.topic, observed)
+                for batch, size_bytes in sizes:
+                    observed = (size_bytes - BATCH_OVERHEAD) / max(1, batch.builder.plain_bytes)
+                    self.ratios.observe(batch.target.topic, observed)
 
     def requeue(self, batch: ProducerBatch, now_ms: int, *, is_attempt: bool = True) -> None:
         """Put a batch back, before the batches with higher sequences.

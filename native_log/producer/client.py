@@ -56,12 +56,11 @@ class BatchToAppend(NamedTuple):
     def follows(self, before: BatchToAppend) -> bool:
         """Return whether this batch may be encoded together with the one before it."""
         builder, other = self.batch.builder, before.batch.builder
-        if isinstance(builder, RecordBlock):
-            if not isinstance(other, RecordBlock) or builder.records.schema != other.records.schema:
+        if isinstance(builder, RecordBlock) or isinstance(other, RecordBlock):
+            are_blocks = isinstance(builder, RecordBlock) and isinstance(other, RecordBlock)
+            if not are_blocks or builder.records.schema != other.records.schema:
                 return False
-        elif isinstance(other, RecordBlock):
-            return False
-        if (self.producer_id, self.producer_epoch) != (before.producer_id, before.producer_epoch):
+        if self.producer_id != before.producer_id or self.producer_epoch != before.producer_epoch:
             return False
         following = (before.base_sequence + before.batch.record_count) % 2**31
         return self.base_sequence < 0 or self.base_sequence == following

@@ -13,10 +13,11 @@ class _Sensor:
     total: float = 0.0
     maximum: float = 0.0
 
-    def record(self, value: float) -> None:
-        self.count += 1
-        self.total += value
-        self.maximum = max(self.maximum, value)
+    def record(self, *values: float) -> None:
+        if values:
+            self.count += len(values)
+            self.total += sum(values)
+            self.maximum = max(self.maximum, *values)
 
     @property
     def average(self) -> float:

@@ -40,7 +40,7 @@ from native_log.producer.metrics import ProducerMetrics
 from native_log.producer.partition_choice import PartitionChoice
 from native_log.producer.producer_ids import random_producer_id
 from native_log.producer.record import ProducerRecord
-from native_log.producer.record_size import max_size
+from native_log.producer.record_size import MAX_OVERHEAD, MAX_VARINT_BYTES, max_size
 from native_log.producer.sender import Sender
 from native_log.producer.sequences import ProducerSequences
 from native_log.producer.serializers import Serializer, to_bytes
@@ -106,6 +106,8 @@ class KafkaLogProducer:
         self._choice = PartitionChoice(config)
         self._ignores_keys = config.partitioner_ignore_keys
         self._max_record_bytes = min(config.max_request_size, config.buffer_memory)
+        # Without headers, so many bytes of key and value are never too large.
+        self._certain_bytes = self._max_record_bytes - MAX_OVERHEAD - 2 * MAX_VARINT_BYTES - 1
         self._max_block_ms = config.max_block_ms
         self._metrics = ProducerMetrics()
         self._sequences = ProducerSequences()
@@ -330,9 +332,10 @@ class KafkaLogProducer:
                 raise ValueError(
                     f"Invalid timestamp: {timestamp_ms}. Timestamp should always be non-negative or null."
                 )
-            size = max_size(key_bytes, value_bytes, headers or ())
-            if size > self._max_record_bytes:
-                raise self._too_large(size)
+            if headers or len(key_bytes or b"") + len(value_bytes or b"") > self._certain_bytes:
+                size = max_size(key_bytes, value_bytes, headers or ())
+                if size > self._max_record_bytes:
+                    raise self._too_large(size)
             chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
             is_custom = self._choice.is_custom and partition is None
             future, must_wake = self._accumulator.append(

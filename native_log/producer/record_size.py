@@ -17,6 +17,8 @@ MAX_RECORD_OVERHEAD = 21
 DefaultRecord.MAX_RECORD_OVERHEAD)."""
 MAX_OVERHEAD = BATCH_OVERHEAD + MAX_RECORD_OVERHEAD
 """Size of a batch header, plus MAX_RECORD_OVERHEAD."""
+MAX_VARINT_BYTES = 5
+"""The most bytes of a length."""
 
 Header = tuple[str, bytes | None]
 

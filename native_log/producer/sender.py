@@ -210,13 +210,11 @@ class Sender:
                 for batch in batches:
                     self._fail(batch, error)
                 return
-        records = 0
-        for batch in batches:
-            if self._is_order_guaranteed:
+        if self._is_order_guaranteed:
+            for batch in batches:
                 self._accumulator.mute(batch.target)
-            records += batch.record_count
-            self._metrics.queue_time.record(now_ms - batch.created_ms)
-        self._metrics.records_per_request.record(records)
+        self._metrics.queue_time.record(*(now_ms - batch.created_ms for batch in batches))
+        self._metrics.records_per_request.record(sum(batch.record_count for batch in batches))
         oldest_ms = min(batch.created_ms for batch in batches)
         request = ProduceRequest(node, [BatchToAppend.of(batch) for batch in batches], now_ms, oldest_ms)
         self._in_flight.append(request)
@@ -265,11 +263,13 @@ class Sender:
             self._in_flight.remove(request)
             self._metrics.request_latency.record(now_ms - request.created_ms)
             responses += request.responses
-        for response in responses:
-            if self._is_order_guaranteed:
+        if self._is_order_guaranteed:
+            for response in responses:
                 self._accumulator.unmute(response.batch.batch.target)
-            if response.is_written:
-                self._complete(response)
+        written = [response for response in responses if response.is_written]
+        self._note_sizes(written)
+        for response in written:
+            self._complete(response)
         # The last batch is put back first, so that the queue has them in their order again.
         for response in reversed(responses):
             batch = response.batch.batch
@@ -283,17 +283,19 @@ class Sender:
             else:
                 self._retry_or_fail(response, response.error, now_ms)
 
+    def _note_sizes(self, written: list[BatchResponse]) -> None:
+        sized = [(response.batch.batch, response.size_bytes) for response in written if response.size_bytes]
+        self._accumulator.observe_sizes(sized)
+        self._metrics.batch_size.record(*(size_bytes for _, size_bytes in sized))
+        self._metrics.compression_rate.record(
+            *(size_bytes / (BATCH_OVERHEAD + batch.builder.plain_bytes) for batch, size_bytes in sized)
+        )
+
     def _complete(self, response: BatchResponse) -> None:
         batch = response.batch.batch
         self._sequences.remove(batch)
-        self._accumulator.observe_size(batch, response.size_bytes)
         offset = NO_OFFSET if self._acks == "0" else response.base_offset
         self._metrics.records_sent += batch.record_count
-        if response.size_bytes:
-            self._metrics.batch_size.record(response.size_bytes)
-            self._metrics.compression_rate.record(
-                response.size_bytes / (BATCH_OVERHEAD + batch.builder.plain_bytes)
-            )
         batch.complete(offset, response.log_append_time_ms, None)
         self._accumulator.deallocate(batch)
 
