@@ -15,7 +15,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format docs install kernel java bench fuzz miri clean
+.PHONY: help demo check test lint format docs install kernel wheel java bench fuzz miri clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -67,6 +67,34 @@ $(STAMP): pyproject.toml setup.py $(KERNEL_SOURCES)
 kernel: ## build the compiled kernel again, in place
 	KAFKALOG_REQUIRE_KERNEL=1 $(BIN)/python -m pip install --quiet --no-deps -e .
 
+# Machines to build wheels for, and the oldest glibc that the wheels work with.
+MACHINES ?= x86_64 aarch64
+GLIBC := 2.17
+
+wheel: $(VENV)/.wheel ## build an sdist, and wheels for MACHINES="x86_64 aarch64", into dist/, and check them
+	rm -rf dist
+	$(BIN)/python -m build --quiet --sdist --outdir dist .
+	$(MAKE) $(MACHINES:%=wheel-%)
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents --ignore W009 dist/*.whl
+	KAFKALOG_DIST=dist $(BIN)/python -m pytest tests/wheels $(PYTEST_ARGS)
+
+# Each wheel is built from the sdist. Zig as the linker can link against old versions of glibc and for other machines.
+wheel-%: export CARGO := $(abspath $(BIN))/cargo-zigbuild
+wheel-%: export CARGO_BUILD_TARGET = $*-unknown-linux-gnu.$(GLIBC)
+wheel-%: export CARGO_TARGET_DIR := $(abspath $(KERNEL)/target)
+wheel-%: export PYO3_CROSS_PYTHON_VERSION := 3.11
+wheel-%: export KAFKALOG_REQUIRE_KERNEL := 1
+wheel-%:
+	! command -v rustup >/dev/null || rustup target add $*-unknown-linux-gnu
+	CARGO_ZIGBUILD_ZIG_PATH=$$($(BIN)/python -c 'import ziglang; print(ziglang.__path__[0] + "/zig")') \
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-cache-dir --wheel-dir dist \
+	  -C--build-option=--plat-name=manylinux_$(subst .,_,$(GLIBC))_$* dist/*.tar.gz
+
+$(VENV)/.wheel: $(STAMP)
+	KAFKALOG_REQUIRE_KERNEL=0 $(BIN)/python -m pip install --quiet -e '.[wheel]'
+	touch $@
+
 java:
 	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p'); \
 	test "$${version:-0}" -ge 17 || { \
@@ -105,4 +133,4 @@ miri: ## run unit tests of the kernel's unsafe code under Miri
 	fi
 
 clean: ## remove the environment and what was built
-	rm -rf $(VENV) build site *.egg-info native_log/_kernel*.so $(KERNEL)/target $(KERNEL)/fuzz/target
+	rm -rf $(VENV) build dist site *.egg-info native_log/_kernel*.so $(KERNEL)/target $(KERNEL)/fuzz/target

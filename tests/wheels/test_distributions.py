@@ -1,0 +1,185 @@
+"""The wheel and the sdist: what they contain, and that they work where nothing else is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log import LogDir
+
+from .distributions import (
+    DIST,
+    NO_CARGO,
+    PACKAGES,
+    ROOT,
+    Environment,
+    build_sdist,
+    build_wheel,
+    wheel_for_this_machine,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Submit = Callable[..., tuple[int, list[list[str]], str]]
+
+LOGS = ROOT / "examples" / "kafka-logs"
+READ = """
+import sys, native_log, native_log.records as records
+batches = native_log.LogDir(sys.argv[1]).partition("payments", 0).read(columns=["offset", "value"])
+print(records.IMPLEMENTATION, native_log.__file__, batches.read_all().num_rows)
+"""
+COUNT = """
+import json, sys
+from pyspark.sql import SparkSession
+
+def where(batches):
+    import native_log, pyarrow as pa
+    from native_log.records import IMPLEMENTATION
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"kernel": [IMPLEMENTATION], "file": [native_log.__file__]})
+
+spark = SparkSession.builder.getOrCreate()
+if "register" in sys.argv:
+    from kafkalog_spark import KafkaLogDataSource
+    spark.dataSource.register(KafkaLogDataSource)
+rows = spark.read.format("kafkalog").option("subscribe", "payments").load(sys.argv[1]).count()
+places = spark.range(0, 4, 1, 4).mapInArrow(where, "kernel string, file string").collect()
+print("result", json.dumps([rows, sorted({tuple(place) for place in places})]))
+spark.stop()
+"""
+
+
+def sources(*patterns: str, below: tuple[str, ...] = PACKAGES) -> set[str]:
+    files = (file for name in below for pattern in patterns for file in (ROOT / name).rglob(pattern))
+    return {str(file.relative_to(ROOT)) for file in files}
+
+
+def payments() -> int:
+    return LogDir(LOGS).partition("payments", 0).read().read_all().num_rows
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return wheel_for_this_machine(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with the wheel, its dependencies, and pandas. A cluster brings pyspark."""
+    return Environment.create(tmp_path_factory.mktemp("installed") / "env", str(wheel), "pandas>=2.2,<3")
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return next((ROOT / DIST).glob("*.tar.gz")) if DIST else build_sdist(tmp_path_factory.mktemp("sdist"))
+
+
+def test_the_wheel_contains_the_packages_and_the_kernel(wheel: Path) -> None:
+    assert re.fullmatch(r"kafkalog_spark-[\d.]+-cp311-abi3-\w+\.whl", wheel.name)
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert names == sources("*.py", "*.pyi", "py.typed") | {"native_log/_kernel.abi3.so"}
+
+
+def test_the_wheel_works_alone(installed: Environment, tmp_path: Path) -> None:
+    command = (str(installed.python), "-c", READ, str(LOGS))
+    kernel, file, rows = installed.run(*command, cwd=tmp_path, KAFKALOG_KERNEL="required").stdout.split()
+    assert (kernel, int(rows)) == ("kernel", payments())
+    assert Path(file).is_relative_to(installed.path)
+
+
+def test_the_sdist_contains_all_sources(sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (unpacked,) = tmp_path.iterdir()
+    files = {str(file.relative_to(unpacked)) for file in unpacked.rglob("*") if file.is_file()}
+    crates = tuple(f"kernel/{crate}" for crate in ("format", "arrow", "python"))
+    assert sources("*.py", "*.pyi", "py.typed") | sources("*.rs", "Cargo.toml", below=crates) <= files
+
+
+def test_the_sdist_installs_without_cargo(sdist: Path, tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path, sdist, CARGO=NO_CARGO, KAFKALOG_REQUIRE_KERNEL="")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert sources("*.py") <= set(zipfile.ZipFile(wheel).namelist())
+
+
+@pytest.mark.skipif(DIST is None, reason="only `make wheel` builds wheels for an old glibc")
+def test_wheels_work_with_an_old_glibc() -> None:
+    wheels = list((ROOT / str(DIST)).glob("*.whl"))
+    assert wheels
+    for wheel in wheels:
+        command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert f'"{wheel.stem.rpartition("-")[2]}"' in shown.partition("following platform tag:")[2]
+
+
+@pytest.fixture
+def submit(tmp_path: Path) -> Submit:
+    """Run COUNT with spark-submit on a cluster of two executors. Each has Python workers of its own.
+
+    Returns the number of records, where the workers found native_log, and what all processes logged.
+    """
+    import pyspark
+
+    home = tmp_path / "spark"
+    home.mkdir()  # executors write to the directory `work` of Spark's home
+    for name in ("bin", "jars", "python"):
+        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
+    job = tmp_path / "job.py"
+    job.write_text(COUNT)
+
+    def run(environment: Environment, *options: str, argument: str = "") -> tuple[int, list[list[str]], str]:
+        finished = environment.run(
+            *(str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"),
+            *("--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"),
+            *("--conf", f"spark.executor.extraJavaOptions={os.environ['SPARK_SUBMIT_OPTS']}"),
+            *(*options, str(job), str(LOGS), argument),
+            cwd=tmp_path,
+            SPARK_LOCAL_IP="127.0.0.1",
+            SPARK_LOCAL_HOSTNAME="127.0.0.1",
+            SPARK_HOME=str(home),
+            PYSPARK_PYTHON=str(environment.python),
+            PYSPARK_DRIVER_PYTHON=str(environment.python),
+        )
+        rows, places = json.loads(finished.stdout.partition("result ")[2])
+        logged = [file.read_text() for file in (home / "work").rglob("stderr")]
+        return rows, places, "".join([finished.stderr, *logged])
+
+    return run
+
+
+@pytest.mark.spark
+def test_a_cluster_with_the_wheel_installed(installed: Environment, submit: Submit) -> None:
+    rows, places, _ = submit(installed)
+    ((kernel, file),) = places
+    assert (rows, kernel) == (payments(), "kernel")
+    assert Path(file).is_relative_to(installed.path)
+
+
+@pytest.mark.spark
+def test_py_files_with_a_zip(installed: Environment, wheel: Path, tmp_path: Path, submit: Submit) -> None:
+    """Spark does not discover the format there. Once registered, it runs in plain Python, and says so."""
+    archive = tmp_path / "kafkalog.zip"
+    archive.write_bytes(wheel.read_bytes())
+    environment = installed.copy_without_kafkalog(tmp_path / "env")
+    rows, places, logged = submit(environment, "--py-files", str(archive), argument="register")
+    assert (rows, places) == (payments(), [["reference", "./kafkalog.zip/native_log/__init__.py"]])
+    assert "native_log was imported from an archive (./kafkalog.zip/native_log)" in logged
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(DIST is None, reason="`make wheel` runs it")
+def test_py_files_with_a_wheel(installed: Environment, wheel: Path, tmp_path: Path, submit: Submit) -> None:
+    """Spark puts .zip files on the path of its Python workers, but no wheels."""
+    environment = installed.copy_without_kafkalog(tmp_path / "env")
+    with pytest.raises(AssertionError, match="ModuleNotFoundError: No module named 'kafkalog_spark'"):
+        submit(environment, "--py-files", str(wheel), argument="register")
