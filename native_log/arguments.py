@@ -14,6 +14,7 @@ HighWatermark = Literal["auto", "ignore", "checkpoint"]
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 Mode = Literal["failFast", "dropMalformed", "permissive"]
 Origin = Literal["client", "coordinator", "replication"]
+Replicas = Literal["longest", "merge"]
 
 
 def integer(name: str, value: SupportsIndex) -> int:

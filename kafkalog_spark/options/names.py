@@ -94,6 +94,11 @@ KAFKALOG_OPTIONS = {
     "includeInternal": Option("false", "whether to read internal topics (`__consumer_offsets`, …), too"),
     "includeDeleted": Option("false", "whether to read `-delete` and `-stray` directories, too"),
     "highWatermark": Option("auto", "how the [end of a log](#where-a-log-ends) is determined"),
+    "replicas": Option(
+        "longest",
+        "what is read if several paths contain the same partition: `longest`, the copy with the greatest end "
+        "offset, or `merge`, [all copies as one log](replicas.md)",
+    ),
     "maxBatchBytes": Option(
         "256m", "a batch whose size, as stored or decompressed, exceeds this counts as damaged"
     ),

@@ -39,7 +39,7 @@ from native_log.internal_topics.offset_expiration import DEFAULT_RETENTION_MINUT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from native_log.arguments import HighWatermark, IsolationLevel, Mode
+    from native_log.arguments import HighWatermark, IsolationLevel, Mode, Replicas
 
 
 _EARLIEST = Earliest()
@@ -67,6 +67,7 @@ class ReadOptions:
         view: "records", "latest", or a name in VIEWS or INTERNAL_VIEWS.
         history, as_of_offset, offsets_retention_minutes: see INTERNAL_VIEWS.
         max_batch_bytes: a larger batch is treated as damaged.
+        replicas: what is read if several paths contain the same partition: see LogDir.
     """
 
     paths: tuple[str, ...]
@@ -91,6 +92,7 @@ class ReadOptions:
     include_deleted: bool
     high_watermark: HighWatermark
     max_batch_bytes: int
+    replicas: Replicas
 
 
 def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLIEST) -> ReadOptions:
@@ -134,10 +136,13 @@ def parse_read_options(options: Mapping[str, str], default_start: Limit = _EARLI
         include_deleted=raw.boolean("includeDeleted", False),
         high_watermark=raw.choice("highWatermark", "auto", "ignore", "checkpoint"),
         max_batch_bytes=raw.size_bytes("maxBatchBytes", 256 << 20),
+        replicas=raw.choice("replicas", "longest", "merge"),
     )
     check_limits(start, end)
     if parsed.view != "records" or any(raw.get(name) is not None for name in ENDING_OPTIONS):
         check_batch_start(start)
+    if parsed.replicas == "merge" and parsed.view == "segments":
+        raise OptionError("view=segments shows the files of one copy; remove replicas=merge")
     _check_trigger_limits(raw)
     return parsed
 

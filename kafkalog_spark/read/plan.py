@@ -51,6 +51,7 @@ def open_log_dir(options: ReadOptions, *, allow_empty: bool = False) -> LogDir:
         high_watermark=options.high_watermark,
         max_batch_bytes=options.max_batch_bytes,
         allow_empty=allow_empty,
+        replicas=options.replicas,
     )
 
 

@@ -15,6 +15,7 @@ from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.config import LogConfig
 from native_log.errors import OffsetOutOfRangeError
 from native_log.log.listing import LogListing, list_with_tail
+from native_log.log.reading.offset_lookup import locate
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.segment.lookup import SegmentLookup
 from native_log.storage import Window
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from native_log.log.reading.location_cache import LocationCache
+    from native_log.log.replicas.merged_source import MergedSource
+    from native_log.log.segment_slices import SegmentId, SegmentSlice
     from native_log.log.tail import Tail
     from native_log.records import Scanned
     from native_log.segment.damage import DamagedRange
@@ -58,7 +61,10 @@ class LocalLog:
             while a broker has the directory open, else the log end offset, as after a restart of the broker.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
         locations: remembers where offsets were found; None: nothing is remembered.
+        merged: the copies from which the log is merged; None: it is in one directory.
     """
+
+    merged: MergedSource | None = None
 
     def __init__(
         self,
@@ -270,6 +276,13 @@ class LocalLog:
                     position, on_damage, next_offset=next_offset, check_crcs=check_crcs
                 ):
                     yield segment, scanned
+
+    def locate(self, start: int, end: int) -> tuple[tuple[SegmentSlice, ...], tuple[SegmentId, ...]]:
+        """Return the slices with the records from `start` to before `end`, and LogRange.earlier.
+
+        Raises OffsetOutOfRangeError.
+        """
+        return locate(self, start, end)
 
     def reopen(self) -> Self:
         """Open the log again, to see its current state."""

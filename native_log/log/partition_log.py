@@ -22,7 +22,6 @@ from native_log.log.local_log import LocalLog
 from native_log.log.producers.transactions import all_transactions, last_stable_offset, transactions_table
 from native_log.log.reading.log_range import LogRange
 from native_log.log.reading.log_scan import LogScan
-from native_log.log.reading.offset_lookup import locate
 from native_log.log.reading.reader import check_mode, record_schema
 from native_log.log.tail import Tail
 from native_log.records import RECORD_SCHEMA
@@ -127,7 +126,7 @@ class PartitionLog(LocalLog):
             # Retention may have moved the start of a log that was opened again.
             start = log.local_log_start_offset if start_offset is None else start_offset
             end = max(start, last)
-            slices, earlier = locate(log, start, end)
+            slices, earlier = log.locate(start, end)
             return LogRange(
                 str(self.path),
                 self.topic,
@@ -138,6 +137,7 @@ class PartitionLog(LocalLog):
                 slices,
                 self.max_batch_bytes,
                 earlier,
+                log.merged,
             )
 
         return self._retry(locate_range)

@@ -11,6 +11,7 @@ from native_log.segment.segment import LogSegment
 
 if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel
+    from native_log.log.replicas.merged_source import MergedSource
     from native_log.storage import DataFile
 
 SegmentId = tuple[int, int, int]
@@ -36,6 +37,8 @@ class SegmentSlice:
             bound, so that no record is filtered out by its offset.
         next_offset, end_offset: no batch in the slice begins below next_offset or reaches end_offset (see
             OffsetOrder).
+        directory: the partition directory; None: that of the range. The slices of a merged log are in
+            several directories.
     """
 
     segment: str
@@ -49,6 +52,7 @@ class SegmentSlice:
     max_offset: int | None
     next_offset: int
     end_offset: int
+    directory: str | None = None
 
     @classmethod
     def of(
@@ -100,7 +104,17 @@ class SegmentSlice:
             self.max_offset,
             self.next_offset,
             self.end_offset,
+            self.directory,
         )
+
+    @property
+    def first_offset(self) -> int:
+        """A lower bound of the offsets in the slice. Slices before it in a range have lower offsets."""
+        return max(self.base_offset, self.min_offset or 0, self.next_offset)
+
+    def path_in(self, directory: str) -> str:
+        """Return the path of the file, in `directory` unless the slice has a directory of its own."""
+        return f"{self.directory or directory}/{self.segment}"
 
     def check_file(self, file: DataFile) -> None:
         """Raise LogTruncatedError if `file` is not the file that the slice was planned on."""
@@ -112,12 +126,15 @@ class SegmentSlice:
             )
 
     def to_segment(self, directory: str) -> LogSegment:
-        """Return the segment in `directory`, with the names that its index files have if they exist."""
+        """Return the segment in `directory`, with the names that its index files have if they exist.
+
+        If the slice has a directory of its own, the segment is in that one.
+        """
         index, time_index, transaction_index = (
             self.segment.replace(".log", suffix) for suffix in (".index", ".timeindex", ".txnindex")
         )
         return LogSegment(
-            directory,
+            self.directory or directory,
             self.base_offset,
             self.segment,
             self.segment_bytes,
@@ -148,6 +165,7 @@ class SlicedRange:
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
         earlier: the last segments before that of the first slice, at most EARLIER_SEGMENTS. If a segment has
             disappeared, they show whether it was merged into an earlier one, or lost.
+        merged: the whole merged log, if the range is one of a merged log.
     """
 
     path: str
@@ -159,6 +177,7 @@ class SlicedRange:
     slices: tuple[SegmentSlice, ...]
     max_batch_bytes: int
     earlier: tuple[SegmentId, ...] = ()
+    merged: MergedSource | None = None
 
     @property
     def size_bytes(self) -> int:

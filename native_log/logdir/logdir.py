@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from native_log.arguments import HighWatermark, PathLike, integer, text, topic_names
+from native_log.arguments import HighWatermark, PathLike, Replicas, integer, text, topic_names
 from native_log.checkpoints.names import INTERNAL_TOPICS, PartitionKind
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
@@ -37,7 +37,12 @@ from native_log.logdir.followed_logdir import FollowedLogDir, follow_partition
 from native_log.logdir.internal_tables import InternalTables
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.live_logdir import LiveLogDir
-from native_log.logdir.partition_candidates import PartitionCandidates, log_end_offset_of
+from native_log.logdir.partition_candidates import (
+    PartitionCandidates,
+    PartitionKey,
+    copies_among,
+    log_end_offset_of,
+)
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 
 if TYPE_CHECKING:
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
     from native_log.arguments import IsolationLevel
     from native_log.checkpoints.meta_properties import MetaProperties
     from native_log.log.reading.log_range import ReadArguments
+    from native_log.log.replicas.merged_source import MergedSource
     from native_log.policies import TopicFacts
 
 logger = logging.getLogger(__name__)
@@ -60,7 +66,7 @@ class LogDir(InternalTables):
     Logs are opened by `partition()` only.
 
     - A `-future` directory (a partition that moves to another log directory) is read only by its own path.
-    - If a partition has two directories, the one with the greater log end offset is read, with a warning.
+    - If a partition has several directories, `replicas` says what is read.
     - Files that are not Kafka's are ignored. Directories that are not Kafka's are skipped with a warning.
 
     Args:
@@ -75,12 +81,14 @@ class LogDir(InternalTables):
             "ignore": always at the log end offset.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
         allow_empty: raise no error if there is no partition to read, so that topics can be created.
+        replicas: what is read if several directories contain the same partition. "longest": the one with the
+            greatest log end offset, with a warning. "merge": all of them, as one log: see `partition`.
 
     Raises:
         FileNotFoundError, PermissionError: a path does not exist, or must not be read.
         NotALogDirError: a path is neither a log directory nor a partition directory.
         EmptyLogDirError: none of the log directories contains a partition to read.
-        ValueError: an unknown high_watermark.
+        ValueError: an unknown high_watermark or replicas.
         TypeError: a path is not a str or os.PathLike.
     """
 
@@ -92,7 +100,10 @@ class LogDir(InternalTables):
         high_watermark: HighWatermark = "auto",
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         allow_empty: bool = False,
+        replicas: Replicas = "longest",
     ) -> None:
+        if replicas not in get_args(Replicas):
+            raise ValueError(f"replicas: expected longest or merge, found {replicas!r}")
         if high_watermark not in get_args(HighWatermark):
             raise ValueError(f"high_watermark: expected auto, ignore or checkpoint, found {high_watermark!r}")
         self.paths = local_paths(path, more_paths)
@@ -114,7 +125,14 @@ class LogDir(InternalTables):
         if not self._candidates.candidates and not allow_empty:
             raise EmptyLogDirError(self._candidates.empty_message, path=", ".join(map(str, self.paths)))
         self._warn_of_several_clusters()
-        self._partitions = self._candidates.choose(self._log_end_offset)
+        self._copies: dict[PartitionKey, list[PartitionDir]] = {}
+        self._merged: dict[PartitionKey, MergedSource] = {}
+        if replicas == "merge":
+            candidates = self._candidates.candidates
+            self._copies = {key: copies_among(candidates[key]) for key in sorted(candidates)}
+            self._partitions = {key: copies[0] for key, copies in self._copies.items()}
+        else:
+            self._partitions = self._candidates.choose(self._log_end_offset)
 
     @classmethod
     def create(
@@ -256,6 +274,12 @@ class LogDir(InternalTables):
     ) -> PartitionLog:
         """Open the log of one partition.
 
+        With replicas="merge", several copies of the partition are read as one log, which cannot be appended
+        to or followed. The copy with the highest leader epoch, and among several the longest one, leads.
+        Other copies count up to the offset where their leader epochs differ (KIP-101, KIP-279). They supply
+        batches that are damaged in the leading copy, and earlier records that it no longer has. To find
+        damage, the first call for a partition reads all its copies.
+
         Args:
             topic, partition: the partition.
             config: settings for appending, by Kafka's names: {"segment.bytes": 1048576}. See LogConfig. They
@@ -264,6 +288,7 @@ class LogDir(InternalTables):
 
         Raises:
             UnknownTopicOrPartitionError; InvalidConfigError; TypeError.
+            KafkaLogError: with replicas="merge", copies have different topic ids.
         """
         text("topic", topic)
         partition = integer("partition", partition)
@@ -271,7 +296,43 @@ class LogDir(InternalTables):
             directory = self._partitions[topic, partition]
         except KeyError:
             raise self._unknown(topic, partition) from None
+        if len(self._copies.get(directory.key, ())) > 1:
+            return self._open_merged(directory.key)
         return self._open(directory, config).owned_by(self)
+
+    def copies(self, topic: str, partition: int) -> list[PartitionDir]:
+        """Return the directories that contain a partition; with replicas="longest", the one that is read.
+
+        Raises UnknownTopicOrPartitionError.
+        """
+        if (topic, partition) not in self._partitions:
+            raise self._unknown(topic, partition)
+        return self._copies.get((topic, partition)) or [self._partitions[topic, partition]]
+
+    def open_copy(self, directory: PartitionDir) -> PartitionLog:
+        """Open the log in one of `copies`. Raises KafkaLogError, OSError."""
+        return self._open(directory)
+
+    def _open_merged(self, key: PartitionKey) -> PartitionLog:
+        from native_log.log.replicas.merge import merge
+        from native_log.log.replicas.merged_log import MergedLog
+
+        if key not in self._merged:
+            logs: list[PartitionLog] = []
+            ends: list[int | None] = []
+            for directory in self._copies[key]:
+                try:
+                    log = self._open(directory)
+                except KafkaLogError as error:
+                    logger.warning("%s; this copy is not merged", error)
+                    continue
+                unfinished = self._directories[directory.path.parent].unfinished
+                logs.append(log)
+                ends.append(None if unfinished is None else unfinished.log_end_offset(directory.path.name))
+            if not logs:
+                return self._open(self._copies[key][0])  # raises its error
+            self._merged[key] = merge(logs, ends)
+        return MergedLog.of(self._merged[key], *key, self._max_batch_bytes)
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
         LogConfig.parse(config or {})
@@ -338,6 +399,7 @@ class LogDir(InternalTables):
                 partition was removed (with `fail_on_data_loss`).
             OffsetOutOfRangeError, LogTruncatedError, CorruptRecordError, ValueError, TypeError: see
                 PartitionLog.follow.
+            KafkaLogError: replicas="merge", and a partition has several copies.
         """
         live = self._live()
         select = topics if callable(topics) else self._selector(topics, live.topics())
@@ -367,6 +429,12 @@ class LogDir(InternalTables):
         return UnknownTopicOrPartitionError(message, path=", ".join(map(str, self.paths)))
 
     def _live(self) -> LiveLogDir:
+        if any(len(copies) > 1 for copies in self._copies.values()):
+            raise KafkaLogError(
+                'expected replicas="longest", found "merge": several copies cannot be followed as one log; '
+                "open the directories of one broker",
+                path=", ".join(map(str, self.paths)),
+            )
         return LiveLogDir(
             self.paths,
             include_deleted=self._include_deleted,

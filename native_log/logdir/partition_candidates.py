@@ -105,16 +105,7 @@ def choose(
     candidates: tuple[PartitionDir, ...], log_end_offset: Callable[[PartitionDir], int]
 ) -> PartitionDir:
     """Return the directory to read, if several contain the same partition."""
-    if len(candidates) == 1:
-        return candidates[0]
-    kinds = list(PartitionKind)
-    first_kind = min((directory.kind for directory in candidates), key=kinds.index)
-    by_path = {
-        os.path.realpath(directory.path): directory
-        for directory in reversed(candidates)
-        if directory.kind is first_kind
-    }
-    equals = list(reversed(by_path.values()))
+    equals = copies_among(candidates)
     if len(equals) == 1:
         return equals[0]
     ends = {directory: log_end_offset(directory) for directory in equals}
@@ -129,6 +120,24 @@ def choose(
         *(chosen.topic, chosen.partition, len(equals), chosen.path, ends[chosen], " or ".join(others)),
     )
     return chosen
+
+
+def copies_among(candidates: tuple[PartitionDir, ...]) -> list[PartitionDir]:
+    """Return the directories that are copies of each other.
+
+    A `-delete` or `-stray` directory is no copy of a normal one. A directory that was given by two paths
+    counts once.
+    """
+    if len(candidates) == 1:
+        return list(candidates)
+    kinds = list(PartitionKind)
+    first_kind = min((directory.kind for directory in candidates), key=kinds.index)
+    by_path = {
+        os.path.realpath(directory.path): directory
+        for directory in reversed(candidates)
+        if directory.kind is first_kind
+    }
+    return list(reversed(by_path.values()))
 
 
 def log_end_offset_of(

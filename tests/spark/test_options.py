@@ -44,6 +44,7 @@ def test_defaults() -> None:
         include_deleted=False,
         high_watermark="auto",
         max_batch_bytes=256 * 1024 * 1024,
+        replicas="longest",
     )
 
 

@@ -108,7 +108,7 @@ class Reader:
         Args:
             later: the slices after it.
         """
-        with DataFile(f"{self._range.path}/{segment_slice.segment}") as file:
+        with DataFile(segment_slice.path_in(self._range.path)) as file:
             segment_slice.check_file(file)
             order = segment_slice.order(file)
             cursor = BatchCursor(file, segment_slice.start_position, segment_slice.end_position, order)
@@ -190,9 +190,12 @@ class Reader:
     def _relocate(self, error: FileNotFoundError | LogTruncatedError) -> tuple[SegmentSlice, ...]:
         """Locate the rest of the range after a file was removed, replaced or truncated during the read.
 
-        Raises LogTruncatedError or FileNotFoundError if records were lost, with `fail_on_data_loss`.
+        Raises LogTruncatedError or FileNotFoundError if records were lost, with `fail_on_data_loss`; and
+        `error` itself for a merged log, because another plan might read other copies.
         """
         range = self._range
+        if range.merged is not None:
+            raise error
         start, end = max(self._next_offset, range.start_offset), range.end_offset
         log = self._open_log()
         loss: Exception | None = None
@@ -258,9 +261,13 @@ class Reader:
         }
 
     def _open_log(self) -> LocalLog:
+        range = self._range
+        if range.merged is not None:
+            from native_log.log.replicas.merged_log import MergedLog
+
+            return MergedLog.of(range.merged, range.topic, range.partition, range.max_batch_bytes)
         from native_log.log.local_log import LocalLog
 
-        range = self._range
         return LocalLog.open(
             range.path, topic=range.topic, partition=range.partition, max_batch_bytes=range.max_batch_bytes
         )

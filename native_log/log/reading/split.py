@@ -66,11 +66,11 @@ def first_batches(range: Range, max_bytes: int) -> Range:
             boundary = lookup.find_boundary_before(part.start_position + left)
             if boundary is None or boundary.position <= part.start_position:
                 if index:
-                    return replace(range, end_offset=part.base_offset, slices=range.slices[:index])
+                    return replace(range, end_offset=part.first_offset, slices=range.slices[:index])
                 boundary = lookup.find_boundary(part.start_position + 1)
             if boundary is None or boundary.position >= part.end_position:
                 following = range.slices[index + 1 : index + 2]
-                end_offset = following[0].base_offset if following else range.end_offset
+                end_offset = following[0].first_offset if following else range.end_offset
                 return replace(range, end_offset=end_offset, slices=range.slices[: index + 1])
             cut = replace(part, end_position=boundary.position)
             return replace(range, end_offset=boundary.offset, slices=(*range.slices[:index], cut))
@@ -89,12 +89,15 @@ class _Lookups(ExitStack):
         super().__init__()
         self._range = range
         self._window = Window()
-        self._by_segment: dict[str, SegmentLookup] = {}
+        self._by_file: dict[str, SegmentLookup] = {}
 
     def of(self, segment_slice: SegmentSlice) -> SegmentLookup:
-        if segment_slice.segment not in self._by_segment:
+        path = segment_slice.path_in(self._range.path)
+        if path not in self._by_file:
             end = max(
-                other.end_position for other in self._range.slices if other.segment == segment_slice.segment
+                other.end_position
+                for other in self._range.slices
+                if other.segment == segment_slice.segment and other.directory == segment_slice.directory
             )
             lookup = SegmentLookup(
                 segment_slice.to_segment(self._range.path),
@@ -102,8 +105,8 @@ class _Lookups(ExitStack):
                 self._window,
                 max_batch_bytes=self._range.max_batch_bytes,
             )
-            self._by_segment[segment_slice.segment] = self.enter_context(lookup)
-        return self._by_segment[segment_slice.segment]
+            self._by_file[path] = self.enter_context(lookup)
+        return self._by_file[path]
 
 
 def _cut_at_byte(slices: list[SegmentSlice], size_bytes: int, lookups: _Lookups) -> tuple[int, Cut] | None:
@@ -122,14 +125,14 @@ def _cut_at_byte(slices: list[SegmentSlice], size_bytes: int, lookups: _Lookups)
         boundary = lookups.of(segment_slice).find_boundary(segment_slice.start_position + size_bytes)
     elif index > 0:
         boundary = BatchBoundary(
-            segment_slice.start_position, segment_slice.base_offset, segment_slice.next_offset
+            segment_slice.start_position, segment_slice.first_offset, segment_slice.next_offset
         )
     if boundary is not None and boundary.position < segment_slice.end_position:
         at, next_offset = boundary.position, boundary.next_offset
         location = OffsetLocation(at, at, False, next_offset, next_offset)
         return boundary.offset, _cut(slices, index, location, 0)
     if index + 1 < len(slices):  # no boundary in this slice: cut after it
-        return slices[index + 1].base_offset, (slices[: index + 1], slices[index + 1 :])
+        return slices[index + 1].first_offset, (slices[: index + 1], slices[index + 1 :])
     return None
 
 
@@ -138,13 +141,16 @@ def _cut_at_offset(slices: list[SegmentSlice], offset: int, lookups: _Lookups) -
 
     A batch with offsets on both sides belongs to both. Each side has only its own records.
     """
-    candidates = [index for index, segment_slice in enumerate(slices) if segment_slice.base_offset <= offset]
+    candidates = [index for index, segment_slice in enumerate(slices) if segment_slice.first_offset <= offset]
     if not candidates:
         return [], slices
-    segment = slices[candidates[-1]].segment
-    location = lookups.of(slices[candidates[-1]]).find_offset(offset)
+    last = slices[candidates[-1]]
+    file = last.directory, last.segment
+    location = lookups.of(last).find_offset(offset)
     for index in candidates:
-        if slices[index].segment == segment and location.position < slices[index].end_position:
+        segment_slice = slices[index]
+        in_file = (segment_slice.directory, segment_slice.segment) == file
+        if in_file and location.position < segment_slice.end_position:
             return _cut(slices, index, location, offset)
     return slices[: candidates[-1] + 1], slices[candidates[-1] + 1 :]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from native_log.log.local_log import LocalLog
+    from native_log.log.segment_slices import SegmentSlice
     from native_log.segment.damage import DamagedRange
 
 _MAX_MS = (2**63 - 1) // 1000
@@ -34,33 +34,33 @@ def offset_for_timestamp(
         on_damage: called with damaged ranges, which are skipped.
     """
     window, record_window = Window(), Window()
-    bases = [segment.base_offset for segment in log.segments]
-    for segment in log.segments[max(0, bisect_right(bases, log.local_log_start_offset) - 1) :]:
-        end = log.end_position(segment)
-        if end == 0:
-            continue
-        with SegmentLookup(segment, end, window, max_batch_bytes=log.max_batch_bytes) as lookup:
-            start = lookup.find_timestamp(timestamp_ms)
-            if log.local_log_start_offset > segment.base_offset:
-                start = max(start, lookup.find_offset(log.local_log_start_offset).position)
+    for part in log.locate(log.local_log_start_offset, log.log_end_offset)[0]:
+        segment = part.to_segment(str(log.path))
+        with SegmentLookup(segment, part.end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
+            start = max(part.start_position, lookup.find_timestamp(timestamp_ms))
             for scanned in lookup.batches(start, on_damage):
                 late = pc.greater_equal(scanned.batches.column("maxTimestamp"), pa.scalar(timestamp_ms))
                 for index in pc.indices_nonzero(late).to_pylist():
                     batch = row(scanned.batches, index)
                     stop = batch["position"] + batch["sizeInBytes"]
                     view = record_window.at(lookup.file, batch["position"], stop, batch["sizeInBytes"])
-                    offset = _first_in_batch(log, view, batch["position"], timestamp_ms)
+                    offset = _first_in_batch(log, part, view, batch["position"], timestamp_ms)
                     if offset is not None:
                         return offset
     return None
 
 
-def _first_in_batch(log: LocalLog, batch: memoryview, position: int, timestamp_ms: int) -> int | None:
+def _first_in_batch(
+    log: LocalLog, part: SegmentSlice, batch: memoryview, position: int, timestamp_ms: int
+) -> int | None:
     records = decode(
         batch,
         ["offset", "timestamp"],
         DecodeOptions(
-            start_offset=log.local_log_start_offset, control=True, max_batch_bytes=log.max_batch_bytes
+            start_offset=max(part.min_offset or 0, log.local_log_start_offset),
+            end_offset=part.max_offset,
+            control=True,
+            max_batch_bytes=log.max_batch_bytes,
         ),
         base_position=position,
     )

@@ -1,0 +1,97 @@
+"""Write copies of the partition t-0, and damage them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
+from tests.log.support import write_log
+from tests.records.build import T0, Rec, v2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+
+RECORDS = 3
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of three records; the timestamp of each is its offset after T0."""
+
+    offset: int
+    epoch: int = 0
+    tag: str = ""
+
+    @property
+    def values(self) -> list[bytes]:
+        return [f"{self.tag}{self.offset + i}".encode().rjust(30, b".") for i in range(RECORDS)]
+
+    @property
+    def data(self) -> bytes:
+        records = [Rec(b"k", v, timestamp=T0 + self.offset + i) for i, v in enumerate(self.values)]
+        return v2(records, self.offset, leader_epoch=self.epoch, base_timestamp=T0)
+
+    @property
+    def rows(self) -> list[tuple[int, bytes]]:
+        return [(self.offset + i, value) for i, value in enumerate(self.values)]
+
+
+def batches(first: int, last: int, epoch: int = 0, tag: str = "") -> list[Batch]:
+    """Return the batches with numbers from `first` to before `last`."""
+    return [Batch(number * RECORDS, epoch, tag) for number in range(first, last)]
+
+
+def write_copy(
+    log_dir: Path,
+    log: Sequence[Batch],
+    *,
+    rolls: Iterable[int] = (),
+    high_watermark: int | None = None,
+    log_start_offset: int | None = None,
+) -> Path:
+    """Write the partition t-0 of a log directory. A segment begins at each offset of `rolls`."""
+    bases = sorted({log[0].offset, *(offset for offset in rolls if offset > log[0].offset)})
+    segments: dict[int, list[bytes]] = {base: [] for base in bases}
+    for batch in log:
+        segments[max(base for base in bases if base <= batch.offset)].append(batch.data)
+    directory = write_log(log_dir / "t-0", segments)
+    epochs: dict[int, int] = {}
+    for batch in log:
+        epochs.setdefault(batch.epoch, batch.offset)
+    write_leader_epochs(directory, [EpochEntry(epoch, start) for epoch, start in epochs.items()])
+    for name, offset in (
+        ("replication-offset-checkpoint", high_watermark),
+        ("log-start-offset-checkpoint", log_start_offset),
+    ):
+        if offset is not None:
+            (log_dir / name).write_text(f"0\n1\nt 0 {offset}\n")
+    (log_dir / "meta.properties").write_text("version=1\nbroker.id=1\n")
+    return directory
+
+
+def damage(directory: Path, batch: Batch, at: int = 70) -> tuple[Path, int]:
+    """Change a byte of a batch. Return the file, and the position of the batch."""
+    for path in directory.glob("*.log"):
+        data = bytearray(path.read_bytes())
+        position = data.find(batch.data)
+        if position >= 0:
+            data[position + at] ^= 0x55
+            path.write_bytes(data)
+            return path, position
+    raise AssertionError(batch)
+
+
+def rows(source: Iterable[pa.RecordBatch]) -> list[tuple[int, bytes]]:
+    return [
+        row
+        for batch in source
+        for row in zip(batch.column("offset").to_pylist(), batch.column("value").to_pylist(), strict=True)
+    ]
+
+
+def rows_of(log: Iterable[Batch]) -> list[tuple[int, bytes]]:
+    return [row for batch in log for row in batch.rows]

@@ -1,0 +1,238 @@
+"""Read several copies of a log as one log."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from native_log import CorruptRecordError, KafkaLogError, LogDir, LogTruncatedError, PartitionLog
+from native_log.log.replicas.merged_log import MergedLog
+from native_log.segment.files import file_name
+from tests.log.support import write_log
+from tests.records.build import ABORT, COMMIT, T0, TRANSACTIONAL, Rec, marker, v2
+
+from .copies import RECORDS, Batch, batches, damage, rows, rows_of, write_copy
+
+DAMAGED_BYTE = st.integers(8, 80).filter(lambda at: not 12 <= at < 16)
+"""A byte of a batch, but not of its leader epoch: that has no checksum."""
+
+
+def merged(*log_dirs: Path, **options: Any) -> PartitionLog:
+    return LogDir(log_dirs, replicas="merge", **options).partition("t", 0)
+
+
+def test_a_divergent_tail_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    shared = batches(0, 8)
+    write_copy(tmp_path / "a", [*shared, *batches(8, 20, tag="lost")])
+    leader = [*shared, *batches(8, 11, epoch=1)]
+    write_copy(tmp_path / "b", leader)
+    log = merged(tmp_path / "a", tmp_path / "b")
+    assert isinstance(log, MergedLog)
+    assert rows(log.read()) == rows_of(leader)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 33, 33)
+    assert f"{tmp_path / 'a' / 't-0'}: offsets 24 to 59 are left out" in caplog.text
+
+
+def test_damaged_batches_are_read_from_another_copy(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = batches(0, 20)
+    first = write_copy(tmp_path / "a", whole, rolls=[30])
+    second = write_copy(tmp_path / "b", whole[:18], rolls=[21])
+    damage(first, whole[4])
+    damage(first, whole[9], at=8)  # the size of the last batch of a segment
+    damage(second, whole[12])
+    log = merged(tmp_path / "a", tmp_path / "b")
+    assert rows(log.read()) == rows_of(whole)
+    assert "damaged bytes are read from other copies: 2 range(s)" in caplog.text
+    assert rows(log.read(13, 31)) == rows_of(whole)[13:31]
+
+
+def test_a_batch_that_is_damaged_in_all_copies_is_an_error_with_its_place(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    directories = [write_copy(tmp_path / name, whole) for name in "ab"]
+    places = [damage(directory, whole[7]) for directory in directories]
+    damage(directories[0], whole[9])
+    log = merged(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(CorruptRecordError) as raised:
+        log.read().read_all()
+    assert (Path(str(raised.value.path)), raised.value.position) == places[0]
+    assert raised.value.offset == 21
+    reported: list[Any] = []
+    kept = rows(log.read(mode="dropMalformed", on_damage=reported.append))
+    assert kept == rows_of([*whole[:7], *whole[8:]])
+    assert [(each.offset, each.next_offset) for each in reported] == [(21, 24)]
+
+
+def test_records_that_only_an_older_snapshot_has_are_read(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    write_copy(tmp_path / "snapshot", whole[:12], rolls=[15])
+    write_copy(tmp_path / "now", whole[8:], rolls=[45])
+    log = merged(tmp_path / "snapshot", tmp_path / "now")
+    assert rows(log.read()) == rows_of(whole)
+    assert log.offset_for_timestamp(T0 + 10) == 10
+    assert log.offset_for_timestamp(T0 + 50) == 50
+    assert log.offset_for_timestamp(T0 + 60) is None
+
+
+def test_deleted_records_are_not_read(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    write_copy(tmp_path / "snapshot", whole[:12])
+    write_copy(tmp_path / "now", whole, log_start_offset=22)
+    log = merged(tmp_path / "snapshot", tmp_path / "now")
+    assert log.log_start_offset == 22
+    assert rows(log.read()) == rows_of(whole)[22:]
+
+
+def test_a_copy_that_does_not_connect_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    whole = batches(0, 20)
+    write_copy(tmp_path / "snapshot", whole[:5])
+    write_copy(tmp_path / "now", whole[8:])
+    log = merged(tmp_path / "snapshot", tmp_path / "now")
+    assert rows(log.read()) == rows_of(whole[8:])
+    assert "no copy has those between them and 24" in caplog.text
+
+
+def test_the_high_watermark_of_any_copy_counts(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    write_copy(tmp_path / "a", whole, high_watermark=30)
+    write_copy(tmp_path / "b", whole[:15], high_watermark=42)
+    assert merged(tmp_path / "a", tmp_path / "b").high_watermark == 60
+    log = merged(tmp_path / "a", tmp_path / "b", high_watermark="checkpoint")
+    assert log.high_watermark == 42
+    assert rows(log.read()) == rows_of(whole)[:42]
+
+
+def test_aborted_transactions_are_found_in_the_merged_log(tmp_path: Path) -> None:
+    def transaction(offset: int, producer: int, epoch: int = 0) -> bytes:
+        values = [Rec(b"k", str(offset + i).encode()) for i in range(RECORDS)]
+        return v2(values, offset, attributes=TRANSACTIONAL, producer_id=producer, leader_epoch=epoch)
+
+    def end(offset: int, producer: int, kind: int, epoch: int = 0) -> bytes:
+        data = marker(offset, producer, kind)
+        return data[:12] + epoch.to_bytes(4, "big") + data[16:]  # no checksum covers the leader epoch
+
+    shared = [transaction(0, 1), transaction(3, 2), Batch(6).data]
+    ending = [end(9, 1, ABORT, 1), end(10, 2, COMMIT, 1), Batch(11, 1).data]
+    directory = write_log(tmp_path / "a" / "t-0", {0: [*shared, *ending]})
+    # The divergent end of the other copy would decide otherwise. It also has the marker undamaged.
+    write_log(tmp_path / "b" / "t-0", {0: [*shared, end(9, 2, ABORT), end(10, 1, COMMIT)]})
+    write_log(tmp_path / "c" / "t-0", {0: [*shared, *ending[:1]]})
+    log = merged(tmp_path / "a", tmp_path / "b", tmp_path / "c")
+    expected = [*range(3, 9), *range(11, 14)]
+    for _ in range(2):
+        for size in (1, 10_000):
+            located = log.range(isolation_level="read_committed")
+            parts = [pickle.loads(pickle.dumps(part)) for part in located.split(size)]
+            found = [o for part in parts for each in part.read() for o in each.column("offset").to_pylist()]
+            assert found == expected
+        states = [row["state"] for row in log.transactions().to_pylist()]
+        assert states == ["aborted", "committed"]
+        path = next(directory.glob("*.log"))  # now with a damaged marker
+        data = bytearray(path.read_bytes())
+        data[data.find(ending[0]) + 45] ^= 1
+        path.write_bytes(data)
+        log = merged(tmp_path / "a", tmp_path / "b", tmp_path / "c")
+
+
+@pytest.mark.parametrize("wrong", [0, 5, 19])
+def test_a_copy_does_not_lead_because_of_a_wrong_leader_epoch(tmp_path: Path, wrong: int) -> None:
+    whole = batches(0, 20)
+    directory = write_copy(tmp_path / "a", whole)
+    write_copy(tmp_path / "b", [*whole, *batches(20, 22)])
+    damage(directory, whole[wrong], at=13)
+    assert rows(merged(tmp_path / "a", tmp_path / "b").read()) == rows_of(batches(0, 22))
+
+
+def test_a_merged_log_is_only_read(tmp_path: Path) -> None:
+    for name in "ab":
+        write_copy(tmp_path / name, batches(0, 3))
+    log = merged(tmp_path / "a", tmp_path / "b")
+    for change in (lambda: log.append(None), log.follow):  # type: ignore[arg-type]
+        with pytest.raises(KafkaLogError, match="merged from 2 copies"):
+            change()
+
+
+def test_copies_of_another_topic_are_rejected(tmp_path: Path) -> None:
+    for name, topic_id in (("a", "AAAAAAAAAAAAAAAAAAAAAQ"), ("b", "AAAAAAAAAAAAAAAAAAAAAg")):
+        directory = write_copy(tmp_path / name, batches(0, 3))
+        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+    with pytest.raises(KafkaLogError, match="expected copies of one topic"):
+        merged(tmp_path / "a", tmp_path / "b")
+
+
+def test_a_partition_with_one_copy_is_opened_as_usual(tmp_path: Path) -> None:
+    write_copy(tmp_path / "a", batches(0, 3))
+    assert not isinstance(merged(tmp_path / "a"), MergedLog)
+    assert not isinstance(merged(tmp_path / "a", tmp_path / "a"), MergedLog)
+
+
+def test_an_unknown_value_of_replicas_is_rejected(tmp_path: Path) -> None:
+    write_copy(tmp_path / "a", batches(0, 3))
+    with pytest.raises(ValueError, match="expected longest or merge"):
+        LogDir(tmp_path / "a", replicas="join")  # type: ignore[arg-type]
+
+
+def test_a_file_that_was_replaced_since_the_plan_is_an_error(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    directories = [write_copy(tmp_path / name, whole) for name in "ab"]
+    damage(directories[0], whole[5])
+    located = merged(tmp_path / "a", tmp_path / "b").range()
+    log = directories[0] / file_name(0, "log")
+    (directories[0] / "new").write_bytes(log.read_bytes() + whole[0].data)
+    (directories[0] / "new").replace(log)
+    with pytest.raises(LogTruncatedError):
+        list(located.read())
+    assert located.merged is not None
+    with pytest.raises(LogTruncatedError, match="open the log directories again"):
+        MergedLog.of(located.merged, "t", 0)
+
+
+@given(st.data())
+def test_reads_of_a_merged_log_are_those_of_the_whole_log(data: st.DataObject) -> None:
+    """Each batch is undamaged in one copy at least. Copies begin, end and roll at different offsets."""
+    count = data.draw(st.integers(1, 25))
+    epoch_starts = sorted(data.draw(st.lists(st.integers(0, count), max_size=3)))
+    whole = [
+        Batch(number * RECORDS, sum(start <= number for start in epoch_starts)) for number in range(count)
+    ]
+    copies = data.draw(st.integers(2, 4))
+    owners = [data.draw(st.integers(0, copies - 1)) for _ in whole]
+    with tempfile.TemporaryDirectory() as temporary:
+        paths = [Path(temporary, str(copy)) for copy in range(copies)]
+        for copy, path in enumerate(paths):
+            own = [number for number, owner in enumerate(owners) if owner == copy] or [0]
+            first = data.draw(st.integers(0, own[0])) if copy else 0
+            last = data.draw(st.integers(own[-1] + 1, count)) if copy else count
+            rolls = data.draw(st.lists(st.sampled_from(whole), max_size=3))
+            directory = write_copy(path, whole[first:last], rolls=[batch.offset for batch in rolls])
+            wrong = data.draw(st.sets(st.integers(first, last - 1), max_size=5))
+            for number in wrong - set(own):
+                damage(directory, whole[number], data.draw(DAMAGED_BYTE))
+        log = merged(*data.draw(st.permutations(paths)))
+        expected = rows_of(whole)
+        assert rows(log.read()) == expected
+        end = count * RECORDS
+        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, end)] * 2)))
+        assert rows(log.read(start, stop)) == expected[start:stop]
+        located = log.range(start, stop)
+        for parts in (
+            located.split(data.draw(st.integers(1, 2000))),
+            located.split_at(data.draw(st.lists(st.integers(0, end), max_size=5))),
+        ):
+            assert [rows(part.read()) for part in parts] == [
+                expected[part.start_offset : part.end_offset] for part in parts
+            ]
+            assert [part.end_offset for part in parts[:-1]] == [part.start_offset for part in parts[1:]]
+        time = data.draw(st.integers(0, end))
+        assert log.offset_for_timestamp(T0 + time) == (time if time < end else None)
+        headers = [
+            offset for each in log.batches(check_crcs=True) for offset in each["baseOffset"].to_pylist()
+        ]
+        assert headers == [batch.offset for batch in whole]
+        shutil.rmtree(paths[0])

@@ -1,0 +1,186 @@
+"""Which copy is read for which offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from native_log.checkpoints.leader_epochs import EpochEntry
+from native_log.log.replicas.history import EpochRun, History, agreed_end, history
+from native_log.log.replicas.plan import CopySpan, CopyState, OffsetSpan, plan_merge
+
+from .replication import Partition, Replica
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REPLICA = st.integers(0, 2)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("produce"), st.integers(1, 4)),
+        st.tuples(st.just("fetch"), REPLICA, st.integers(0, 5)),
+        st.tuples(st.just("fetch"), REPLICA, st.just(100)),
+        st.tuples(st.just("elect"), REPLICA),
+        st.tuples(st.just("fall_behind"), REPLICA),
+        st.tuples(st.just("retain"), REPLICA, st.integers(1, 3)),
+        st.tuples(st.just("snapshot"), REPLICA),
+    ),
+    max_size=60,
+)
+DAMAGE = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 30), st.integers(1, 6)), max_size=6)
+
+
+def run(steps: Sequence[tuple[Any, ...]]) -> tuple[Partition, list[Replica]]:
+    """Return the partition after the steps, and all copies: snapshots and the replicas."""
+    partition = Partition(3)
+    snapshots = []
+    for name, *arguments in steps:
+        result = getattr(partition, name)(*arguments)
+        if name == "snapshot":
+            snapshots.append(result)
+    return partition, [*snapshots, *partition.replicas]
+
+
+def merged_records(copies: Sequence[Replica], spans: Sequence[CopySpan]) -> dict[int, Any]:
+    return {
+        offset: copies[span.copy].record(offset)
+        for span in spans
+        for offset in range(span.start_offset, span.end_offset)
+    }
+
+
+@given(STEPS, st.data())
+def test_the_merged_log_has_all_committed_records_and_is_the_leaders(steps: Any, data: st.DataObject) -> None:
+    partition, everything = run(steps)
+    chosen = data.draw(st.lists(st.sampled_from(range(len(everything))), min_size=1, unique=True))
+    copies = [everything[index] for index in chosen]
+    plan = plan_merge([copy.state() for copy in copies])
+    merged = merged_records(copies, plan.spans)
+    assert sum(span.end_offset - span.start_offset for span in plan.spans) == len(merged)
+    assert list(merged) == list(range(plan.log_start_offset, plan.log_end_offset))
+    leader = copies[plan.leader]
+    for offset in range(leader.start, leader.end):
+        assert merged[offset] == leader.record(offset)
+    assert plan.log_end_offset == leader.end
+    for copy in copies:
+        assert copy.high_watermark <= plan.log_end_offset
+        for offset in range(plan.log_start_offset, copy.high_watermark):
+            assert merged[offset] == partition.committed[offset]
+    assert plan.high_watermark == max(copy.high_watermark for copy in copies)
+    for index, copy in enumerate(copies):
+        if index not in plan.unconnected and copy.records and copy.start < plan.agreed_ends[index]:
+            assert plan.log_start_offset <= copy.start
+
+
+@given(STEPS)
+def test_a_copy_agrees_up_to_where_its_records_differ(steps: Any) -> None:
+    _, copies = run(steps)
+    plan = plan_merge([copy.state() for copy in copies])
+    leader = copies[plan.leader]
+    for copy, agreed in zip(copies, plan.agreed_ends, strict=True):
+        for offset in range(max(copy.start, leader.start), min(copy.end, leader.end)):
+            assert (copy.record(offset) == leader.record(offset)) == (offset < agreed)
+
+
+@given(STEPS, DAMAGE)
+def test_damaged_offsets_are_read_from_an_undamaged_copy_if_there_is_one(steps: Any, damage: Any) -> None:
+    _, copies = run(steps)
+    damaged: list[set[int]] = [set() for _ in copies]
+    for index, offset, count in damage:
+        copy = copies[index % len(copies)]
+        damaged[index % len(copies)] |= set(range(offset, offset + count)) & set(range(copy.start, copy.end))
+    states = [
+        copy.state(tuple(OffsetSpan(offset, offset + 1) for offset in sorted(lost)))
+        for copy, lost in zip(copies, damaged, strict=True)
+    ]
+    intact = plan_merge([copy.state() for copy in copies])
+    plan = plan_merge(states)
+    assert (plan.log_start_offset, plan.log_end_offset) == (intact.log_start_offset, intact.log_end_offset)
+    assert merged_records(copies, plan.spans) == merged_records(copies, intact.spans)
+    for span in plan.spans:
+        for offset in range(span.start_offset, span.end_offset):
+            if offset in damaged[span.copy]:
+                for index, copy in enumerate(copies):
+                    has_it = copy.start <= offset < plan.agreed_ends[index]
+                    assert not has_it or offset in damaged[index]
+
+
+def state(*epochs: tuple[int, int], start: int = 0, end: int, **others: Any) -> CopyState:
+    entries = tuple(EpochEntry(epoch, offset) for epoch, offset in epochs)
+    return CopyState(History(entries, end), start, end, **others)
+
+
+def test_the_highest_epoch_leads_even_if_another_copy_is_longer() -> None:
+    plan = plan_merge([state((0, 0), end=100), state((0, 0), (1, 80), end=90)])
+    assert (plan.leader, plan.agreed_ends, plan.log_end_offset) == (1, (80, 90), 90)
+    assert plan.spans == (CopySpan(0, 90, 1),)
+
+
+def test_an_elected_leader_without_records_leads() -> None:
+    elected = history([EpochRun(0, 0, 89, 9)], (EpochEntry(0, 0), EpochEntry(1, 90)), 90)
+    plan = plan_merge([state((0, 0), end=100), CopyState(elected, 0, 90)])
+    assert (plan.leader, plan.agreed_ends, plan.log_end_offset) == (1, (90, 90), 90)
+
+
+def test_earlier_records_of_an_older_copy_are_read_if_they_connect() -> None:
+    leader, older = state((2, 50), start=50, end=100), state((1, 0), (2, 40), end=60)
+    assert plan_merge([leader, older]).spans == (CopySpan(0, 50, 1), CopySpan(50, 100, 0))
+    apart = plan_merge([leader, state((1, 0), (2, 30), end=40)])
+    assert (apart.spans, apart.unconnected, apart.log_start_offset) == ((CopySpan(50, 100, 0),), (1,), 50)
+
+
+@pytest.mark.parametrize(("high_watermark", "start"), [(50, 0), (49, 50), (None, 50)])
+def test_without_a_common_epoch_only_committed_records_count(high_watermark: int | None, start: int) -> None:
+    older = state((1, 0), end=60, high_watermark=high_watermark)
+    assert plan_merge([state((2, 50), start=50, end=100), older]).log_start_offset == start
+
+
+def test_deleted_records_stay_deleted() -> None:
+    plan = plan_merge([state((0, 0), end=100, log_start_offset=30), state((0, 0), end=90)])
+    assert (plan.log_start_offset, plan.spans) == (30, (CopySpan(30, 100, 0),))
+    emptied = plan_merge([state((0, 0), end=100, log_start_offset=100), state((0, 0), end=90)])
+    assert (emptied.log_start_offset, emptied.log_end_offset, emptied.spans) == (100, 100, ())
+
+
+def test_the_high_watermark_counts_only_up_to_where_a_copy_agrees() -> None:
+    diverged = state((0, 0), end=100, high_watermark=95)
+    plan = plan_merge([state((0, 0), (1, 80), end=90, high_watermark=70), diverged])
+    assert plan.high_watermark == 80
+
+
+def test_a_leader_that_lost_its_end_is_completed() -> None:
+    lost = history([EpochRun(0, 0, 59, 6)], (EpochEntry(0, 0), EpochEntry(1, 80)), 60)
+    plan = plan_merge([CopyState(lost, 0, 60), state((0, 0), end=100)])
+    assert plan.spans == (CopySpan(0, 60, 0), CopySpan(60, 80, 1))
+
+
+@pytest.mark.parametrize(
+    ("runs", "checkpoint", "expected"),
+    [
+        ([(0, 0, 9, 5), (2, 10, 19, 5)], [], [(0, 0), (2, 10)]),
+        ([(0, 0, 9, 5), (2, 14, 19, 5)], [(0, 0), (1, 10), (2, 12)], [(0, 0), (1, 10), (2, 12)]),
+        ([(0, 0, 9, 5), (2, 10, 19, 5)], [(0, 0), (2, 5)], [(0, 0), (2, 10)]),
+        ([(0, 0, 9, 5)], [(0, 0), (3, 5)], [(0, 0)]),
+        ([(0, 0, 9, 5)], [(0, 0), (3, 10)], [(0, 0), (3, 10)]),
+        ([(1, 0, 9, 5), (9, 10, 11, 1), (1, 12, 19, 5)], [], [(1, 0)]),
+        ([(1, 0, 9, 5), (0, 10, 11, 1), (1, 12, 19, 5)], [], [(1, 0)]),
+        ([(1, 0, 9, 5), (9, 10, 11, 1)], [(1, 0)], [(1, 0)]),
+        ([(1, 0, 9, 5), (4, 10, 10, 1), (5, 11, 19, 5)], [(1, 0), (5, 10)], [(1, 0), (5, 10)]),
+        ([(1, 0, 9, 5), (9, 10, 11, 1)], [], [(1, 0), (9, 10)]),
+        ([(1, 0, 9, 5), (9, 10, 14, 2)], [(1, 0)], [(1, 0), (9, 10)]),
+        ([(-1, 0, 9, 5), (4, 10, 19, 5)], [(4, 10)], [(-1, 0), (4, 10)]),
+        ([], [], []),
+    ],
+)
+def test_the_history_of_a_copy(runs: Any, checkpoint: Any, expected: Any) -> None:
+    entries = [EpochEntry(*entry) for entry in checkpoint]
+    found = history([EpochRun(*run) for run in runs], entries, 20)
+    assert [(entry.epoch, entry.start_offset) for entry in found.entries] == expected
+
+
+def test_copies_without_epochs_agree_up_to_the_shorter_end() -> None:
+    legacy, shorter = (history([EpochRun(-1, 0, end - 1, 3)], (), end) for end in (100, 60))
+    assert agreed_end(legacy, shorter) == 60

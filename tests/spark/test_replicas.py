@@ -1,0 +1,85 @@
+"""The option `replicas`: several copies of a partition are read as one log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from kafkalog_spark.errors import OptionError
+from kafkalog_spark.options.read import parse_read_options
+from kafkalog_spark.options.stream import parse_stream_options
+from tests.log.replicas.copies import batches, damage, rows_of, write_copy
+from tests.log.support import write_log
+from tests.records.build import ABORT, T0, TRANSACTIONAL, Rec, marker, v2
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def load(spark: SparkSession, paths: list[Path], **options: Any) -> DataFrame:
+    return spark.read.format("kafkalog").options(replicas="merge", **options).load([str(p) for p in paths])
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> list[Path]:
+    """Write copies that diverge, begin at different offsets, and have different damage."""
+    shared = batches(0, 40)
+    paths = [tmp_path / name for name in ("leader", "diverged", "snapshot")]
+    whole = [*shared, *batches(40, 50, epoch=1)]
+    leader = write_copy(paths[0], whole[10:], rolls=[60, 90], high_watermark=140)
+    diverged = write_copy(paths[1], [*shared, *batches(40, 55, tag="lost")][5:], rolls=[66])
+    write_copy(paths[2], shared[:20])
+    damage(leader, whole[20])
+    damage(leader, whole[29], at=8)
+    damage(diverged, whole[33])
+    return paths
+
+
+def test_rows_are_those_of_one_whole_log(spark: SparkSession, copies: list[Path]) -> None:
+    expected = rows_of([*batches(0, 40), *batches(40, 50, epoch=1)])
+
+    def rows(**options: Any) -> list[tuple[int, bytes]]:
+        frame = load(spark, copies, **options).select("offset", "value")
+        return sorted((row.offset, bytes(row.value)) for row in frame.collect())
+
+    assert rows() == expected
+    assert rows(minPartitions=7, maxBytesPerPartition=2000) == expected
+    assert rows(maxRecordsPerPartition=11) == expected
+    assert rows(startingTimestamp=T0 + 70, endingOffsets='{"t":{"0":130}}') == expected[70:130]
+    assert rows(highWatermark="checkpoint") == expected[:140]
+    latest = load(spark, copies, view="latest").select("offset").collect()
+    assert [row.offset for row in latest] == [149]
+
+
+def test_views_show_the_merged_log(spark: SparkSession, copies: list[Path]) -> None:
+    (partition,) = load(spark, copies, view="partitions").collect()
+    assert (partition.logStartOffset, partition.logEndOffset) == (0, 150)
+    found = load(spark, copies, view="batches", columns="baseOffset,isValid")
+    assert [(row.baseOffset, row.isValid) for row in found.orderBy("baseOffset").collect()] == [
+        (offset, True) for offset in range(0, 150, 3)
+    ]
+
+
+def test_aborted_records_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    data = v2([Rec(b"k", b"v")] * 3, 0, attributes=TRANSACTIONAL, producer_id=7)
+    ending = [marker(3, 7, ABORT), *(batch.data for batch in batches(2, 4))]
+    write_log(tmp_path / "a" / "t-0", {0: [data], 3: ending[:1]})
+    write_log(tmp_path / "b" / "t-0", {0: [data], 3: ending})
+    committed = load(spark, [tmp_path / "a", tmp_path / "b"], **{"kafka.isolation.level": "read_committed"})
+    assert committed.agg(F.min("offset"), F.count("*")).first() == (6, 6)
+
+
+def test_a_stream_and_a_view_of_files_are_rejected() -> None:
+    options = {"path": "/p", "replicas": "merge"}
+    with pytest.raises(OptionError, match="cannot be read as a stream"):
+        parse_stream_options(options)
+    with pytest.raises(OptionError, match="view=segments shows the files of one copy"):
+        parse_read_options({**options, "view": "segments"})
+    with pytest.raises(OptionError, match="replicas"):
+        parse_read_options({**options, "replicas": "join"})
