@@ -41,7 +41,7 @@ from native_log.errors import (
 )
 
 if TYPE_CHECKING:
-    from native_log.arguments import Compression, HighWatermark, IsolationLevel, Mode, Origin
+    from native_log.arguments import Compression, HighWatermark, IsolationLevel, Mode, Origin, Replicas
     from native_log.checkpoints.leader_epochs import EpochEntry
     from native_log.compaction import STATISTICS_SCHEMA, compact
     from native_log.config import InvalidConfigError, LogConfig
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         PartitionDir,
         PartitionKind,
     )
+    from native_log.logdir.comparison import DIFFERENCE_SCHEMA, diff
     from native_log.logdir.recovery import RECOVERY_SCHEMA, PartitionRecovery, recover
     from native_log.logdir.reindexing import REINDEX_SCHEMA, PartitionReindexing, reindex
     from native_log.logdir.verification import PROBLEM_SCHEMA, verify
@@ -81,6 +82,7 @@ __all__ = [
     "CLUSTER_METADATA_SCHEMA",
     "CONSUMER_OFFSETS_SCHEMA",
     "DELETION_SCHEMA",
+    "DIFFERENCE_SCHEMA",
     "ERASURE_SCHEMA",
     "GROUPS_SCHEMA",
     "LAG_SCHEMA",
@@ -139,6 +141,7 @@ __all__ = [
     "ProducerClosedError",
     "ProducerFencedError",
     "RecordTooLargeError",
+    "Replicas",
     "SerializationError",
     "TopicExistsError",
     "TransactionAbortedError",
@@ -146,6 +149,7 @@ __all__ = [
     "__version__",
     "compact",
     "delete_records",
+    "diff",
     "erase",
     "recover",
     "reindex",
@@ -161,6 +165,7 @@ _MODULES = {
     "CLUSTER_METADATA_SCHEMA": "native_log.internal_topics.schemas",
     "CONSUMER_OFFSETS_SCHEMA": "native_log.internal_topics.schemas",
     "DELETION_SCHEMA": "native_log.retention",
+    "DIFFERENCE_SCHEMA": "native_log.logdir.comparison",
     "DamagedRange": "native_log.segment.damage",
     "ERASURE_SCHEMA": "native_log.erasure",
     "EpochEntry": "native_log.checkpoints.leader_epochs",
@@ -197,8 +202,10 @@ _MODULES = {
     "STATISTICS_SCHEMA": "native_log.compaction",
     "TRANSACTION_SCHEMA": "native_log.log.producers.transactions",
     "TRANSACTION_STATE_SCHEMA": "native_log.internal_topics.schemas",
+    "Replicas": "native_log.arguments",
     "compact": "native_log.compaction",
     "delete_records": "native_log.retention",
+    "diff": "native_log.logdir.comparison",
     "erase": "native_log.erasure",
     "recover": "native_log.logdir.recovery",
     "reindex": "native_log.logdir.reindexing",

@@ -8,6 +8,7 @@ import native_log
 from native_log.cli.commands.cat import cat
 from native_log.cli.commands.compact import compact
 from native_log.cli.commands.delete_records import delete_records
+from native_log.cli.commands.diff import diff
 from native_log.cli.commands.dump_log import dump_log
 from native_log.cli.commands.erase import erase
 from native_log.cli.commands.groups import groups
@@ -54,7 +55,8 @@ def kafkalog(ctx: click.Context) -> None:
     \b
     Exit codes:
       0  done, nothing wrong
-      1  damage was found, data would be truncated, a partition failed, or a record was not written
+      1  damage or differences were found, data would be truncated, a partition failed, or a record was not
+         written
       2  wrong usage, path or permission; the directory is in use
       3  the confirmation was declined; nothing changed
     """
@@ -63,7 +65,7 @@ def kafkalog(ctx: click.Context) -> None:
 
 
 for _command in (
-    *(ls, cat, groups, dump_log, verify, recover, reindex, salvage),
+    *(ls, cat, groups, dump_log, verify, diff, recover, reindex, salvage),
     *(produce, retain, compact, delete_records, erase),
 ):
     kafkalog.add_command(_command)

@@ -77,7 +77,7 @@ def verify(
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
     """
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
-    partitions = _select(log_dir, topics, exclude_topics)
+    partitions = select_partitions(log_dir, topics, exclude_topics)
     with ThreadPoolExecutor(threads or available_cores(), "log-verification") as pool:
         checked = pool.map(partial(check_partition, log_dir), partitions)
         rows = [
@@ -128,7 +128,7 @@ def problem_row(directory: PartitionDir, problem: Problem) -> dict[str, object]:
     }
 
 
-def _select(
+def select_partitions(
     log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
 ) -> list[PartitionDir]:
     wanted = None if topics is None else topic_names(topics)

@@ -25,7 +25,7 @@ from native_log.cli.times import TimeType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from native_log.arguments import IsolationLevel, Mode
+    from native_log.arguments import IsolationLevel, Mode, Replicas
     from native_log.cli.rendering import Rendering
 
 _FORMS = ("text", "json", "arrow")
@@ -67,6 +67,13 @@ class Form(click.ParamType[str]):
 @click.command(short_help="Print records as text, JSON or Arrow.")
 @log_dir_options
 @topics_options("all topics except internal ones")
+@click.option(
+    "--replicas",
+    type=click.Choice(["longest", "merge"], case_sensitive=False),
+    default="longest",
+    show_default=True,
+    help="If several PATHs contain the same partition: read the longest copy, or merge all copies.",
+)
 @click.option(
     "--partition",
     "-p",
@@ -160,6 +167,7 @@ def cat(
     exclude_topics: tuple[str, ...],
     high_watermark: Any,
     include_deleted: bool,
+    replicas: Replicas,
     partitions: tuple[tuple[range, ...], ...],
     offset: int | None,
     end_offset: int | None,
@@ -203,6 +211,8 @@ def cat(
         raise click.UsageError(f"expected --from before --until, found {from_ms} and {until_ms} in epoch ms")
     if follow and (end_offset is not None or until_ms is not None):
         raise click.UsageError("expected --follow without an end, found --end-offset or --until")
+    if follow and replicas == "merge":
+        raise click.UsageError("expected --follow with the directory of one copy, found --replicas merge")
     is_terminal = output.name == "-" and sys.stdout.isatty()
     if form["form"] == "arrow" and is_terminal:
         raise click.UsageError(
@@ -228,7 +238,7 @@ def cat(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
-    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark, replicas=replicas)
     numbers = list(chain.from_iterable(partitions))
     selected = filter_by_number(select_partitions(log_dir, topics, exclude_topics, internal=False), numbers)
     query = RecordQuery(offset, end_offset, tail, record_filter, isolation_level, mode)

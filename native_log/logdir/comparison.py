@@ -1,0 +1,216 @@
+"""Compare the copies of partitions in several log directories."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from native_log.errors import KafkaLogError, error_message
+from native_log.log.replicas.comparison import different_ranges
+from native_log.log.replicas.copies import inspect_copy
+from native_log.log.replicas.plan import plan_merge
+from native_log.logdir.logdir import LogDir
+from native_log.logdir.verification import select_partitions
+from native_log.segment.files import MAX_OFFSET
+from native_log.system import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from native_log.arguments import PathLike
+    from native_log.log import PartitionLog
+    from native_log.log.replicas.copies import InspectedCopy
+    from native_log.logdir.directory_state import DirectoryState
+    from native_log.logdir.discovery import PartitionDir
+
+DIFFERENCE_SCHEMA = pa.schema(
+    {
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "kind": pa.string(),
+        "path": pa.string(),
+        "otherPath": pa.string(),
+        "position": pa.int64(),
+        "firstOffset": pa.int64(),
+        "lastOffset": pa.int64(),
+        "difference": pa.string(),
+    }
+)
+"""One row for each difference, sorted by topic and partition.
+
+A copy is compared with the leading copy: the one with the highest leader epoch, or among several the longest.
+
+- `kind`: "missing" (a broker does not have the partition); "unreadable" (a copy cannot be opened);
+  "topic-id"; "log-start-offset", "log-end-offset"; "high-watermark" (of the checkpoints);
+  "leader-epochs" (the copy diverges from the leading one: a follower would truncate it); "damaged" (bytes
+  that are no valid batch); "records" (offsets with different records); "batches" (offsets with equal records
+  in different batches);
+- `path`: the partition directory; of "damaged" the file, of "missing" the log directory;
+- `otherPath`: the leading copy, if that is compared;
+- `position`: of "damaged", the first byte in the file;
+- `firstOffset`, `lastOffset`: the offsets concerned, both inclusive; null if there are none,
+  or if they are unknown;
+- `difference`: what was found, in words.
+"""
+_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A row of DIFFERENCE_SCHEMA without its partition."""
+
+    kind: str
+    path: str
+    other_path: str | None
+    difference: str
+    first_offset: int | None = None
+    last_offset: int | None = None
+    position: int | None = None
+
+
+def diff(
+    path: PathLike | Iterable[PathLike],
+    *more_paths: PathLike,
+    topics: str | Iterable[str] | None = None,
+    exclude_topics: str | Iterable[str] = (),
+    include_deleted: bool = False,
+) -> pa.RecordBatchReader:
+    """Compare the copies of partitions in log directories of several brokers, or snapshots of one.
+
+    All batches of all copies are read, and their checksums checked. Nothing is changed. Log directories of
+    one broker (with equal node ids and different directory ids) count as one. Logs are compared up to their
+    log end offsets, even while a broker writes to them.
+
+    Args:
+        path, more_paths: at least two log directories or partition directories.
+        topics: compare only these; None: all, internal ones included.
+        exclude_topics: do not compare these.
+        include_deleted: see LogDir.
+
+    Returns:
+        The differences as DIFFERENCE_SCHEMA. They are found while they are read.
+
+    Raises:
+        ValueError: fewer than two paths.
+        UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
+    """
+    log_dir = LogDir(
+        path, *more_paths, include_deleted=include_deleted, high_watermark="ignore", replicas="merge"
+    )
+    if len(log_dir.paths) < 2:
+        raise ValueError(f"path: expected at least two directories to compare, found {log_dir.paths[0]}")
+    selected = select_partitions(log_dir, topics, exclude_topics)
+    rows = (row for partition in selected for row in compare_partition(log_dir, partition))
+    batches = (
+        pa.RecordBatch.from_pylist(some, schema=DIFFERENCE_SCHEMA)
+        for some in iter(lambda: list(islice(rows, _ROWS)), [])
+    )
+    return pa.RecordBatchReader.from_batches(DIFFERENCE_SCHEMA, batches)
+
+
+def compare_partition(log_dir: LogDir, partition: PartitionDir) -> Iterator[dict[str, Any]]:
+    """Yield the differences between the copies of one partition, as rows of DIFFERENCE_SCHEMA."""
+    for each in _differences(log_dir, partition):
+        yield {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "kind": each.kind,
+            "path": each.path,
+            "otherPath": each.other_path,
+            "position": each.position,
+            "firstOffset": each.first_offset,
+            "lastOffset": each.last_offset,
+            "difference": each.difference,
+        }
+
+
+def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Difference]:
+    copies = log_dir.copies(partition.topic, partition.partition)
+    yield from _missing(log_dir, copies)
+    logs: list[PartitionLog] = []
+    for directory in copies:
+        try:
+            logs.append(log_dir.open_copy(directory))
+        except (KafkaLogError, OSError) as error:
+            yield Difference("unreadable", str(directory.path), None, error_message(error))
+    if not logs:
+        return
+    with ThreadPoolExecutor(min(available_cores(), len(logs)), "log-inspection") as pool:
+        inspected = list(pool.map(inspect_copy, logs))
+    plan = plan_merge([copy.state for copy in inspected])
+    leader = inspected[plan.leader]
+    for copy, agreed in zip(inspected, plan.agreed_ends, strict=True):
+        if copy is not leader:
+            yield from _compare(copy, leader, agreed)
+        for damage in copy.damaged:
+            lost = damage.lost
+            yield Difference(
+                "damaged",
+                damage.bytes.path,
+                None,
+                damage.bytes.reason,
+                lost.start_offset if lost.start_offset < lost.end_offset else None,
+                lost.end_offset - 1 if lost.start_offset < lost.end_offset < MAX_OFFSET else None,
+                damage.bytes.position,
+            )
+
+
+def _missing(log_dir: LogDir, copies: Sequence[PartitionDir]) -> Iterator[Difference]:
+    present = {directory.path.parent for directory in copies}
+    for broker in _brokers(log_dir.directories):
+        if present.isdisjoint(state.path for state in broker):
+            yield Difference("missing", str(broker[0].path), None, "the partition is missing")
+
+
+def _brokers(states: Sequence[DirectoryState]) -> list[list[DirectoryState]]:
+    """Group the log directories that are parts of one broker. Snapshots of one directory are not."""
+    groups: dict[object, list[DirectoryState]] = {}
+    for number, state in enumerate(states):
+        properties = state.meta_properties
+        key: object = number
+        if properties is not None and properties.directory_id is not None:
+            key = properties.cluster_id, properties.node_id
+            known = [each.meta_properties for each in groups.get(key, ())]
+            if any(each is not None and each.directory_id == properties.directory_id for each in known):
+                key = number
+        groups.setdefault(key, []).append(state)
+    return list(groups.values())
+
+
+def _compare(copy: InspectedCopy, leader: InspectedCopy, agreed: int) -> Iterator[Difference]:
+    ours, theirs = copy.log, leader.log
+    path, other = str(ours.path), str(theirs.path)
+    if ours.topic_id != theirs.topic_id and None not in (ours.topic_id, theirs.topic_id):
+        yield Difference("topic-id", path, other, f"{ours.topic_id}, in the leading copy {theirs.topic_id}")
+    for kind, own, expected in (
+        ("log-start-offset", ours.log_start_offset, theirs.log_start_offset),
+        ("log-end-offset", ours.log_end_offset, theirs.log_end_offset),
+        ("high-watermark", ours.checkpoints.high_watermark, theirs.checkpoints.high_watermark),
+    ):
+        if own != expected:
+            text = f"{_offset_text(own)}, in the leading copy {_offset_text(expected)}"
+            first = last = None
+            if own is not None and expected is not None:
+                first, last = min(own, expected), max(own, expected) - 1
+            yield Difference(kind, path, other, text, first, last)
+    if agreed < copy.state.end_offset:
+        first, last = agreed, copy.state.end_offset - 1
+        epochs = (
+            f"the last epoch is {copy.state.history.last_epoch}, in the leading copy "
+            f"{leader.state.history.last_epoch}"
+        )
+        yield Difference("leader-epochs", path, other, f"diverges at {agreed}: {epochs}", first, last)
+    start = max(copy.state.start_offset, leader.state.start_offset)
+    for each in different_ranges(copy, leader, start, min(agreed, leader.state.end_offset)):
+        kind, text = "records", "the records differ"
+        if each.has_equal_records:
+            kind, text = "batches", "equal records in different batches"
+        yield Difference(kind, path, other, text, each.first_offset, each.last_offset)
+
+
+def _offset_text(offset: int | None) -> str:
+    return "unknown" if offset is None else str(offset)
