@@ -58,8 +58,13 @@ class Broker:
         self._properties = log_dir.with_name(f"{log_dir.name}.properties")
 
     def start(self) -> None:
+        self.launch()
+        self.wait_until_started()
+
+    def launch(self) -> None:
+        """Start the process. It ends with the thread that calls this."""
         self.log_dir.mkdir(parents=True, exist_ok=True)
-        port, controller = _free_ports(2)
+        port, controller = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
         settings = SINGLE_NODE | {
             "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
@@ -76,7 +81,6 @@ class Broker:
             self._process = subprocess.Popen(
                 [*_end_with_parent(), *command], stdout=output, stderr=subprocess.STDOUT
             )
-        self._wait_until_started()
 
     def stop(self) -> None:
         """Stop cleanly: the broker flushes logs and writes producer snapshots and `.kafka_cleanshutdown`."""
@@ -94,7 +98,7 @@ class Broker:
         if self.more_log_dirs:
             self.run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties))
         else:
-            for name, data in _format_files(self._kafka).items():
+            for name, data in format_files(self._kafka).items():
                 (self.log_dir / name).write_bytes(data)
 
     def _terminate(self, signal_number: signal.Signals) -> None:
@@ -103,7 +107,7 @@ class Broker:
             self._process.wait(timeout=60)
             self._process = None
 
-    def _wait_until_started(self) -> None:
+    def wait_until_started(self) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -138,7 +142,7 @@ class Broker:
 
 
 @functools.cache
-def _format_files(kafka: Path) -> dict[str, bytes]:
+def format_files(kafka: Path) -> dict[str, bytes]:
     """Return the files that StorageTool writes to a new log directory. Running it takes a second or two."""
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder, "logs"), kafka=kafka)
@@ -159,7 +163,7 @@ def _end_with_parent() -> list[str]:
     return [setpriv, "--pdeathsig", "TERM"] if setpriv else []
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in servers]
     for server in servers:
