@@ -204,11 +204,10 @@ class RecordAccumulator:
                     now_ms = self._clock.now_ms()
                     continue  # the lock was released meanwhile
                 ratio = self.ratios.get(topic.topic) if self._is_compressed else None
-                batch = ProducerBatch(
-                    topic.targets[chosen], builder.renew(size_bytes, ratio), now_ms, size_bytes
-                )
-                builder = None
+                builder = builder.renew(size_bytes, ratio)
+                batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
                 future, _ = batch.append(value, key, headers, timestamp_ms, callback)
+                builder = None
                 self._enqueue(topic, batch, now_ms)
                 topic.note_append(batch, 0, is_sticky=is_sticky)
                 return future, True

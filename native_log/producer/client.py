@@ -57,8 +57,9 @@ class BatchToAppend(NamedTuple):
         """Return whether this batch may be encoded together with the one before it."""
         builder, other = self.batch.builder, before.batch.builder
         if isinstance(builder, RecordBlock) or isinstance(other, RecordBlock):
-            are_blocks = isinstance(builder, RecordBlock) and isinstance(other, RecordBlock)
-            if not are_blocks or builder.records.schema != other.records.schema:
+            if not (isinstance(builder, RecordBlock) and isinstance(other, RecordBlock)):
+                return False
+            if builder.records.schema != other.records.schema:
                 return False
         if self.producer_id != before.producer_id or self.producer_epoch != before.producer_epoch:
             return False

@@ -193,26 +193,24 @@ class KafkaLogProducer:
             TypeError, ValueError: an invalid argument.
         """
         queues = self._plain_topics.get(topic)
-        if queues is None or headers is not None or partition is not None or callback is not None:
+        is_valid_time = timestamp_ms is None or timestamp_ms >= 0
+        if queues is None or headers is not None or partition is not None or not is_valid_time:
             return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
         # Most records take this short path; the long one would do the same. See TopicQueues.
         if value.__class__ is not bytes and value is not None:
             value = to_bytes(value, "value")
-        if key is None:
-            batch = queues.sticky
-        else:
+        chosen, batch = queues.default_partition, queues.sticky
+        if key is not None:
             if key.__class__ is not bytes:
                 key = to_bytes(key, "key")
-            batch = (
-                queues.sticky if self._ignores_keys else queues.open[partition_of_key(key, len(queues.open))]
-            )
+            if not self._ignores_keys:
+                chosen = partition_of_key(key, len(queues.open))
+                batch = queues.open[chosen]
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()
-        elif timestamp_ms < 0:
-            return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
-        count = batch.builder.append(value, key, None, timestamp_ms)
+        count = 0 if callback is not None else batch.builder.append(value, key, None, timestamp_ms)
         if not count:
-            return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
+            return self._append(queues, chosen, value, key, timestamp_ms, callback)
         if count < 0:
             self._accumulator.note_full(queues)
             self._wakeup()
@@ -223,6 +221,38 @@ class KafkaLogProducer:
         future.timestamp = timestamp_ms
         future.key_size = -1 if key is None else len(key)
         future.value_size = -1 if value is None else len(value)
+        return future
+
+    def _append(
+        self,
+        queues: TopicQueues,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp_ms: int,
+        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+    ) -> RecordFuture:
+        """Append a record without headers, to a new batch if necessary."""
+        topic = queues.topic
+        if len(key or b"") + len(value or b"") > self._certain_bytes:
+            return self._send_any(topic, value, key, None, None, timestamp_ms, callback)
+        try:
+            future, must_wake = self._accumulator.append(
+                queues,
+                partition,
+                value,
+                key,
+                None,
+                timestamp_ms,
+                callback,
+                self._now_ms(),
+                self._max_block_ms,
+            )
+        except KafkaTimeoutError as error:
+            return self._failed(topic, partition, error, callback)
+        if must_wake:
+            self._wakeup()
+        assert future is not None
         return future
 
     def send_batch(

@@ -56,7 +56,7 @@ def stall(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     gate = threading.Event()
     append = PartitionLog.append_built
 
-    def stalled(self: PartitionLog, *arguments: Any, **named: Any) -> int:
+    def stalled(self: PartitionLog, *arguments: Any, **named: Any) -> tuple[int, list[int]]:
         gate.wait(SECONDS)
         return append(self, *arguments, **named)
 
