@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from native_log.logdir.reindexing import REINDEX_SCHEMA, PartitionReindexing, reindex
     from native_log.logdir.verification import PROBLEM_SCHEMA, verify
     from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA
+    from native_log.reporting import report
     from native_log.retention import DELETION_SCHEMA, RETENTION_SCHEMA, delete_records, retain
     from native_log.salvaging import SALVAGE_SCHEMA, salvage
     from native_log.segment.damage import DamagedRange
@@ -153,6 +154,7 @@ __all__ = [
     "erase",
     "recover",
     "reindex",
+    "report",
     "retain",
     "salvage",
     "verify",
@@ -209,6 +211,7 @@ _MODULES = {
     "erase": "native_log.erasure",
     "recover": "native_log.logdir.recovery",
     "reindex": "native_log.logdir.reindexing",
+    "report": "native_log.reporting",
     "retain": "native_log.retention",
     "salvage": "native_log.salvaging",
     "verify": "native_log.logdir.verification",

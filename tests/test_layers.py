@@ -20,8 +20,10 @@ KAFKALOG_SPARK = Path(kafkalog_spark.__file__).parent
 
 LAYERS = (
     *("errors", "arguments", "codecs", "system", "config", "prefetch", "progress", "watch"),
+    *("sizes", "times"),
     *("storage", "records", "segment", "checkpoints", "log", "messages", "policies", "internal_topics"),
     *("logdir", "retention", "compaction", "erasure", "salvaging", "publish", "producer"),
+    "reporting",
     *("settings_file", "cli"),
 )
 """Modules and packages of native_log. Each may import those before it, never those after it."""

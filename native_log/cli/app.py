@@ -16,6 +16,7 @@ from native_log.cli.commands.ls import ls
 from native_log.cli.commands.produce import produce
 from native_log.cli.commands.recover import recover
 from native_log.cli.commands.reindex import reindex
+from native_log.cli.commands.report import report
 from native_log.cli.commands.retain import retain
 from native_log.cli.commands.salvage import salvage
 from native_log.cli.commands.verify import verify
@@ -50,7 +51,7 @@ def kafkalog(ctx: click.Context) -> None:
 
     PATH is a log directory (one of a broker's log.dirs, a copy or a snapshot), or a single partition
     directory. Only produce, recover, reindex, retain, compact, delete-records and erase change files.
-    salvage writes a new directory.
+    salvage writes a new directory, report a page.
 
     \b
     Exit codes:
@@ -65,7 +66,7 @@ def kafkalog(ctx: click.Context) -> None:
 
 
 for _command in (
-    *(ls, cat, groups, dump_log, verify, diff, recover, reindex, salvage),
+    *(ls, report, cat, groups, dump_log, verify, diff, recover, reindex, salvage),
     *(produce, retain, compact, delete_records, erase),
 ):
     kafkalog.add_command(_command)

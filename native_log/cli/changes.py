@@ -13,11 +13,11 @@ import click
 from native_log.cli.options import EPOCH_MS, combine
 from native_log.cli.progress import report_progress
 from native_log.cli.runner import DATA_ERROR, DECLINED
-from native_log.cli.sizes import format_size
 from native_log.cli.tables import format_table, terminal_width
-from native_log.cli.times import format_time_ms
 from native_log.config import InvalidConfigError, unknown_settings
 from native_log.settings_file import merge_settings, parse_setting
+from native_log.sizes import format_size
+from native_log.times import format_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ import click
 from native_log.cli.escapes import printable
 from native_log.cli.runner import print_error
 from native_log.cli.tables import format_table
-from native_log.cli.times import format_time_ms
 from native_log.errors import CorruptRecordError
+from native_log.times import format_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from native_log.cli.progress import show_progress
 from native_log.cli.runner import exit_code_of, print_error
-from native_log.cli.sizes import format_size
 from native_log.cli.tables import format_table
 from native_log.cli.tail import windows_from_end
-from native_log.cli.times import format_time_ms
 from native_log.cli.topics import select_partitions
 from native_log.errors import KafkaLogError
 from native_log.logdir import PartitionKind
 from native_log.policies import describe_policy
+from native_log.sizes import format_size
+from native_log.times import format_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -19,8 +19,8 @@ from native_log.cli.escapes import (
     printable_column,
     scalar,
 )
-from native_log.cli.times import LATEST_MS, format_time_ms
 from native_log.records import CORRUPT_RECORD
+from native_log.times import LATEST_MS, format_time_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,25 +1,22 @@
-"""Parse times in ISO 8601, in epoch milliseconds or relative to now. Format times in ISO 8601."""
+"""Parse times in ISO 8601, in epoch milliseconds or relative to now."""
 
 from __future__ import annotations
 
 import logging
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import click
 
 from native_log.system import current_ms
+from native_log.times import EPOCH, MILLISECOND, format_time_ms
 
 logger = logging.getLogger(__name__)
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
-LATEST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _LIKELY_SECONDS = range(10**8, 10**11)
 """In milliseconds these numbers are times from 1970 to 1973, in seconds times after 1973."""
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_EARLIEST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 class TimeType(click.ParamType[int]):
@@ -60,17 +57,4 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     when = datetime.fromisoformat(text)
     if when.tzinfo is None:
         when = when.replace(tzinfo=UTC)
-    return -((_EPOCH - when) // _MILLISECOND)
-
-
-def format_time_ms(time_ms: int | None) -> str:
-    """Format a time as `2024-02-29T12:30:00.123Z`.
-
-    Return `-` for no time (None, or Kafka's -1), and the number for a time that Python has no date for.
-    """
-    if time_ms is None or time_ms == -1:
-        return "-"
-    if not _EARLIEST_MS <= time_ms <= LATEST_MS:
-        return str(time_ms)
-    when = _EPOCH + timedelta(milliseconds=time_ms)
-    return when.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return -((EPOCH - when) // MILLISECOND)

@@ -53,7 +53,7 @@ class IndexFile:
             return cls(layout, b"", 0, None)
         try:
             with DataFile(path) as file:
-                count = _filled_entries(file, layout.size)
+                count = filled_entries(file, layout.size)
                 return cls(layout, file.read(0, (count + 1) * layout.size), count, file.size_bytes)
         except FileNotFoundError:
             return cls(layout, b"", 0, None)
@@ -92,7 +92,7 @@ class IndexFile:
         return index_health(self.size_bytes, self.layout.size, valid_entries, rest)
 
 
-def _filled_entries(file: DataFile, entry_bytes: int) -> int:
+def filled_entries(file: DataFile, entry_bytes: int) -> int:
     """Return how many entries there are before the zeros of a preallocated file, by binary search."""
     entries = file.size_bytes // entry_bytes
 

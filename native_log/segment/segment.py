@@ -65,6 +65,13 @@ class LogSegment:
     def load_time_index(self) -> TimeIndex:
         return TimeIndex.load(self._path(self.time_index), self.base_offset)
 
+    def last_time_entry(self) -> tuple[int, int] | None:
+        """Return the last entry of the time index as (timestamp in ms, offset), without the others.
+
+        None: there is no entry, no file, or the file cannot be read.
+        """
+        return TimeIndex.last_entry(self._path(self.time_index), self.base_offset)
+
     def load_transaction_index(self) -> TransactionIndex:
         return TransactionIndex.load(self._path(self.transaction_index), self.base_offset)
 

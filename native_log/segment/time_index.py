@@ -6,7 +6,9 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from native_log.segment.entries import TIME_ENTRY, IndexFile
+from native_log.errors import LogTruncatedError
+from native_log.segment.entries import TIME_ENTRY, IndexFile, filled_entries
+from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from native_log.segment.health import IndexHealth
@@ -27,6 +29,30 @@ class TimeIndex:
     def load(cls, path: str | None, base_offset: int) -> TimeIndex:
         """Read the index at `path`. It is empty if `path` is None or the file does not exist."""
         return cls(base_offset, IndexFile.load(path, TIME_ENTRY))
+
+    @classmethod
+    def last_entry(cls, path: str | None, base_offset: int) -> tuple[int, int] | None:
+        """Return the last entry of the index at `path` as (timestamp in ms, offset), without the others.
+
+        None: there is no entry, no file, or the file cannot be read.
+        """
+        if path is None:
+            return None
+        try:
+            with DataFile(path) as file:
+                size = TIME_ENTRY.size
+                data = (
+                    file.read((file.size_bytes // size - 1) * size, size) if file.size_bytes >= size else b""
+                )
+                if not any(data):  # the rest of the file is preallocated
+                    count = filled_entries(file, size)
+                    data = file.read((count - 1) * size, size) if count else b""
+        except (LogTruncatedError, OSError):
+            return None
+        if not data:
+            return None
+        timestamp_ms, relative_offset = TIME_ENTRY.unpack(data)
+        return timestamp_ms, base_offset + relative_offset
 
     def __len__(self) -> int:
         return len(self.file)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from native_log.cli.times import format_time_ms, parse_time_ms
+from native_log.cli.times import parse_time_ms
+from native_log.times import format_time_ms
 
 
 @pytest.mark.parametrize(

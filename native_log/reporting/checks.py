@@ -1,0 +1,110 @@
+"""The parts of a report that read every byte: verification, and the dry run of a compaction."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from native_log.compaction import compact
+from native_log.logdir.verification import check_partition
+from native_log.progress import Progress
+from native_log.reporting.figures import CompactionFigures, Failure, ProblemKind
+from native_log.system import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from native_log.log.problems import Problem
+    from native_log.logdir import LogDir, PartitionDir
+
+    OnProgress = Callable[[int, int], None]
+
+EXAMPLES = 10
+"""How many problems of a kind are kept in words."""
+
+
+def verify_partitions(
+    log_dir: LogDir, partitions: Sequence[PartitionDir], on_progress: OnProgress
+) -> tuple[ProblemKind, ...]:
+    """Check all partitions, as `native_log.verify` does, and return their problems by kind."""
+    progress = Progress(on_progress, len(partitions))
+    kinds: dict[str, ProblemKind] = {}
+    with ThreadPoolExecutor(available_cores(), "log-verification") as pool:
+        try:
+            for problems in pool.map(partial(_check, log_dir, progress), partitions):
+                add_problems(kinds, problems)
+        finally:
+            progress.stop()  # in case of an interrupt
+            pool.shutdown(cancel_futures=True)
+    return tuple(kinds.values())
+
+
+def _check(log_dir: LogDir, progress: Progress, partition: PartitionDir) -> list[Problem]:
+    own = progress.partition()
+    try:
+        return check_partition(log_dir, partition, own.begin, own.add)
+    finally:
+        own.end()
+
+
+def add_problems(kinds: dict[str, ProblemKind], problems: Iterable[Problem]) -> None:
+    """Add the problems of a partition to those of the others, by kind."""
+    for problem in problems:
+        known = kinds.get(problem.kind, ProblemKind(problem.kind, 0, ()))
+        examples = known.examples if known.count >= EXAMPLES else (*known.examples, str(problem))
+        kinds[problem.kind] = ProblemKind(problem.kind, known.count + 1, examples)
+
+
+def try_compaction(
+    log_dir: LogDir,
+    topics: Collection[str] | None,
+    exclude_topics: Collection[str],
+    now_ms: int,
+    on_progress: OnProgress,
+) -> tuple[CompactionFigures, ...]:
+    """Make a dry run of a compaction of all logs with dirty records, and return its result by topic.
+
+    min.cleanable.dirty.ratio is 0, so logs count that a broker would not compact yet.
+
+    Args:
+        topics: the topics of the report; None: all. Only those that `kafkalog compact` compacts without being
+            asked by name are compacted.
+        exclude_topics: topics to leave out.
+    """
+    others = {directory.topic for directory in log_dir.partitions()} - set(topics or ()) if topics else set()
+    result = compact(
+        log_dir.paths,
+        None,
+        {"min.cleanable.dirty.ratio": 0},
+        now_ms,
+        dry_run=True,
+        exclude_topics=sorted({*exclude_topics, *others}),
+        on_progress=on_progress,
+    )
+    return compaction_figures(result.to_pylist())
+
+
+def compaction_figures(rows: Iterable[dict[str, Any]]) -> tuple[CompactionFigures, ...]:
+    """Return the rows (STATISTICS_SCHEMA) summed by topic. Skipped partitions are left out."""
+    by_topic: dict[str, CompactionFigures] = {}
+    for row in rows:
+        if row["status"] == "skipped":
+            continue
+        sum = by_topic.get(row["topic"], CompactionFigures(row["topic"]))
+        if row["status"] == "failed":
+            failure = Failure(f"{row['topic']}-{row['partition']}", row["reason"])
+            by_topic[row["topic"]] = replace(sum, failed=(*sum.failed, failure))
+            continue
+        by_topic[row["topic"]] = replace(
+            sum,
+            partitions=sum.partitions + 1,
+            bytes_before=sum.bytes_before + row["bytesBefore"],
+            bytes_after=sum.bytes_after + row["bytesAfter"],
+            records_before=sum.records_before + row["recordsBefore"],
+            records_after=sum.records_after + row["recordsAfter"],
+            tombstones=sum.tombstones + row["tombstonesKept"] + row["tombstonesDropped"],
+            null_keys=sum.null_keys + row["nullKeys"],
+        )
+    return tuple(by_topic.values())

@@ -1,0 +1,159 @@
+"""Read the internal topics: groups with their lag, and transactional ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from native_log.checkpoints.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from native_log.errors import KafkaLogError, error_message
+from native_log.internal_topics import tables
+from native_log.logdir.internal_tables import offset_retention, topic_names
+from native_log.reporting.figures import CoordinatorFigures, GroupFigures, TransactionalId
+from native_log.sizes import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+
+    from native_log.log import PartitionLog
+    from native_log.logdir import LogDir
+
+MAX_TOPIC_BYTES = 256 << 20
+"""Without `batches`, a larger internal topic is not read."""
+_ENDED = {"Empty", "CompleteCommit", "CompleteAbort", "Dead"}
+
+Offsets = tuple[int, int]
+"""The log start offset and the high watermark of a partition."""
+
+
+def read_coordinators(
+    log_dir: LogDir, offsets: Mapping[tuple[str, int], Offsets], *, all_batches: bool, now_ms: int
+) -> CoordinatorFigures:
+    """Read groups and transactional ids. Damaged bytes are skipped.
+
+    Args:
+        log_dir: the log directories.
+        offsets: of all partitions, by topic and partition.
+        all_batches: read the topics even if they are large.
+        now_ms: the time that decides which committed offsets are expired.
+    """
+    reading = _Reading(log_dir, offsets, now_ms)
+    figures = CoordinatorFigures()
+    unread = []
+    for topic, read in ((OFFSETS_TOPIC, reading.groups), (TRANSACTIONS_TOPIC, reading.transactional_ids)):
+        if topic not in log_dir.topics():
+            unread.append(f"{topic} is not in these directories.")
+            continue
+        try:
+            logs = [log_dir.partition(topic, partition) for partition in log_dir.topics()[topic]]
+            size_bytes = sum(log.size_bytes for log in logs)
+            if size_bytes > MAX_TOPIC_BYTES and not all_batches:
+                unread.append(
+                    f"{topic} has {format_size(size_bytes)}; it is read with the option --batches or --full."
+                )
+                continue
+            figures = read(figures, logs)
+        except (KafkaLogError, OSError) as error:
+            unread.append(f"{topic} cannot be read: {error_message(error)}")
+    return replace(figures, unread=tuple(unread), undecodable=len(reading.undecodable))
+
+
+class _Reading:
+    """One reading of the internal topics.
+
+    Attributes:
+        undecodable: partition and offset of records that cannot be decoded.
+    """
+
+    def __init__(self, log_dir: LogDir, offsets: Mapping[tuple[str, int], Offsets], now_ms: int) -> None:
+        self._log_dir = log_dir
+        self._offsets = offsets
+        self._mode = tables.read_mode_of("dropMalformed")
+        self._retention = offset_retention(now_ms, None)
+        self.undecodable: set[tuple[str, int, int]] = set()
+
+    def groups(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
+        names = topic_names(self._log_dir)
+        ends = {key: end for key, (_, end) in self._offsets.items()}
+        groups: dict[str, GroupFigures] = {}
+        for log in logs:
+            for row in self._rows(log, tables.groups(log, self._mode, names)):
+                groups[row["group"]] = GroupFigures(
+                    row["group"], row["type"], row["state"], len(row["members"] or ())
+                )
+            for row in self._rows(log, tables.lag(log, self._mode, self._retention, ends)):
+                group = groups.get(row["group"], GroupFigures(row["group"]))
+                groups[row["group"]] = add_commit(group, row, self._offsets)
+        return replace(figures, groups=tuple(groups[name] for name in sorted(groups)))
+
+    def transactional_ids(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
+        found = tuple(
+            TransactionalId(
+                row["transactionalId"],
+                row["producerId"],
+                row["state"],
+                _epoch_ms(row["startTimestamp"]),
+                row["transactionTimeoutMs"],
+                sum(len(entry["partitions"]) for entry in row["partitions"]),
+            )
+            for log in logs
+            for row in self._rows(log, tables.transaction_state(log, self._mode))
+            if row["state"] not in _ENDED
+        )
+        return replace(figures, transactional_ids=found)
+
+    def _rows(self, log: PartitionLog, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+        for batch in batches:
+            times = [name for name in batch.schema.names if name.endswith("Timestamp")]
+            for name in times:  # datetime does not cover all of them
+                index = batch.schema.get_field_index(name)
+                batch = batch.set_column(index, name, batch.column(index).cast("int64"))
+            unwanted = {"recordKey", "recordValue", "metadata"}
+            for row in batch.drop_columns(
+                [name for name in batch.schema.names if name in unwanted]
+            ).to_pylist():
+                if row["error"] is None:
+                    yield row
+                else:
+                    self.undecodable.add((log.topic, row["recordPartition"], row["recordOffset"]))
+
+
+def add_commit(
+    group: GroupFigures, row: Mapping[str, Any], offsets: Mapping[tuple[str, int], Offsets]
+) -> GroupFigures:
+    """Return the figures of a group with one more committed offset.
+
+    Args:
+        group: the figures so far.
+        row: a row of LAG_SCHEMA, with its timestamps in epoch us.
+        offsets: of all partitions, by topic and partition.
+    """
+    committed_ms = _epoch_ms(row["commitTimestamp"])
+    group = replace(
+        group,
+        partitions=group.partitions + 1,
+        expired=group.expired + (row["state"] == "expired"),
+        last_commit_ms=max(filter(None, (group.last_commit_ms, committed_ms)), default=None),
+    )
+    known = offsets.get((row["topic"], row["partition"]))
+    if known is None or row["offset"] is None:
+        return group
+    start, end = known
+    lag = max(0, end - row["offset"])
+    largest = group.largest_lag
+    if lag and (largest is None or lag > largest[0]):
+        largest = lag, f"{row['topic']}-{row['partition']}"
+    return replace(
+        group,
+        known=group.known + 1,
+        lag=group.lag + lag,
+        largest_lag=largest,
+        below_start=group.below_start + (row["offset"] < start),
+        beyond_end=group.beyond_end + (row["offset"] > end),
+    )
+
+
+def _epoch_ms(time_us: int | None) -> int | None:
+    return None if time_us is None else time_us // 1000

@@ -1,0 +1,92 @@
+"""Make a report about log directories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import native_log
+from native_log.arguments import optional_integer, topic_names
+from native_log.logdir import LogDir
+from native_log.reporting.figures import Extent
+from native_log.reporting.survey import survey
+from native_log.system import current_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from native_log.arguments import HighWatermark, PathLike
+    from native_log.reporting.figures import ReportFigures
+
+_LIBRARIES = ("jinja2", "markupsafe", "matplotlib")
+
+
+def report(
+    path: PathLike | Iterable[PathLike],
+    topics: str | Iterable[str] | None = None,
+    *,
+    exclude_topics: str | Iterable[str] = (),
+    include_deleted: bool = False,
+    high_watermark: HighWatermark = "auto",
+    batches: bool = False,
+    verify: bool = False,
+    compaction: bool = False,
+    now_ms: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> str:
+    """Return a report about log directories as one HTML page, which loads nothing and contains no records.
+
+    By default, only file names, sizes, checkpoints, the ends of indexes, a few batch headers of each
+    partition, samples of topics, and internal topics up to 256 MiB are read. The page states what was not
+    examined. No file is changed.
+
+    Args:
+        path: log directories, or single partition directories.
+        topics: report on these only; None: all, internal ones included.
+        exclude_topics: do not report on these.
+        include_deleted, high_watermark: see LogDir.
+        batches: read the headers of all batches, and internal topics of any size.
+        verify: check all batches, records, indexes and snapshots, as `native_log.verify` does.
+        compaction: find out what a compaction would free, by a dry run.
+        now_ms: the time from which ages are measured, in epoch ms; None: now.
+        on_progress: called with (steps done, total steps), from any thread.
+
+    Raises:
+        ModuleNotFoundError: Jinja2 or Matplotlib is not installed (the extra `kafkalog-spark[report]`).
+        UnknownTopicOrPartitionError: a topic does not exist.
+        FileNotFoundError, PermissionError, NotALogDirError, EmptyLogDirError: see LogDir.
+    """
+    render_page = _load_renderer()  # before the work: a library may be missing
+    now = optional_integer("now_ms", now_ms)
+    log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
+    wanted = None if topics is None else topic_names(topics)
+    excluded = topic_names(exclude_topics, "exclude_topics")
+    for topic in sorted(((wanted or set()) | excluded) - log_dir.topics().keys()):
+        log_dir.partition(topic, 0)  # raises an error that lists the known topics
+    partitions = [
+        directory
+        for directory in log_dir.partitions()
+        if directory.topic not in excluded and (wanted is None or directory.topic in wanted)
+    ]
+    figures = survey(
+        log_dir,
+        partitions,
+        Extent(batches, verify, compaction),
+        current_ms() if now is None else now,
+        topics=wanted,
+        exclude_topics=excluded,
+        on_progress=on_progress,
+    )
+    return render_page(figures, native_log.__version__)
+
+
+def _load_renderer() -> Callable[[ReportFigures, str], str]:
+    try:
+        from native_log.reporting.page import render_page
+    except ModuleNotFoundError as error:
+        if error.name not in _LIBRARIES:
+            raise
+        raise ModuleNotFoundError(
+            "a report needs Jinja2 and Matplotlib: pip install 'jinja2>=3.1' 'matplotlib>=3.8'",
+            name=error.name,
+        ) from None
+    return render_page

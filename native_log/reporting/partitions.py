@@ -1,0 +1,186 @@
+"""Look at a partition: its files, its checkpoints and a few of its batch headers."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from native_log.compaction.eligibility import SegmentSizes, cleanable_range
+from native_log.policies import describe_policy
+from native_log.reporting.batches import BatchPass, first_time_ms, last_time_ms
+from native_log.reporting.figures import PartitionFigures, SegmentFigures
+from native_log.reporting.transactions import describe_open_transactions, find_open_transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from native_log.log import PartitionLog
+    from native_log.policies import CompactionPolicy, TopicFacts
+    from native_log.segment.segment import LogSegment
+
+_INDEXES = 20_000
+_TRANSACTION_BYTES, _MIN_TRANSACTION_BYTES = 512 << 20, 64 << 10
+
+
+def look_at_partition(
+    log: PartitionLog,
+    facts: TopicFacts,
+    compaction: CompactionPolicy,
+    *,
+    limits: Limits | None,
+    now_ms: int,
+) -> PartitionFigures:
+    """Return the figures of a partition.
+
+    Args:
+        log: its log.
+        facts: what is known about the configuration of the topic.
+        compaction: whether and how the topic is compacted.
+        limits: how much of the log to read. Times come from the last entries of time indexes, and from the
+            first and the last batch. None: read the headers of all batches.
+        now_ms: the time from which ages are measured.
+
+    Raises:
+        KafkaLogError, OSError.
+    """
+    figures = PartitionFigures(
+        log.topic,
+        log.partition,
+        str(log.path.parent),
+        log.log_start_offset,
+        log.local_log_start_offset,
+        log.log_end_offset,
+        log.high_watermark,
+        log.size_bytes,
+        None,
+        None,
+        (),
+        policy=describe_policy(facts)[0],
+        missing_start=log.missing_start,
+        missing_end=log.missing_end,
+    )
+    figures = _with_all_batches(log, figures) if limits is None else _with_few_batches(log, figures, limits)
+    return figures if compaction.skipped is not None else _with_dirty_ratio(log, figures, compaction, now_ms)
+
+
+def _with_all_batches(log: PartitionLog, figures: PartitionFigures) -> PartitionFigures:
+    batches = BatchPass.over(log)
+    return replace(
+        figures,
+        first_timestamp_ms=batches.first_timestamp_ms,
+        last_timestamp_ms=batches.last_timestamp_ms,
+        segments=tuple(
+            SegmentFigures(segment.size_bytes, batches.largest_timestamps.get(segment.base_offset))
+            for segment in log.segments
+        ),
+        open_transactions=describe_open_transactions(log, batches.undecided),
+        codecs=batches.codecs,
+        damaged_ranges=batches.damaged_ranges,
+    )
+
+
+def _with_few_batches(log: PartitionLog, figures: PartitionFigures, limits: Limits) -> PartitionFigures:
+    last = last_time_ms(log)
+    chosen = every_nth(len(log.segments), limits.indexes)
+    times = [
+        _largest_timestamp_ms(segment) if index in chosen else None
+        for index, segment in enumerate(log.segments)
+    ]
+    if times and last is not None:
+        times[-1] = max(last, times[-1] or last)  # the index of the active segment ends before its end
+    return replace(
+        figures,
+        first_timestamp_ms=first_time_ms(log),
+        last_timestamp_ms=last,
+        segments=tuple(
+            SegmentFigures(segment.size_bytes, time)
+            for segment, time in zip(log.segments, with_next_times(times), strict=True)
+        ),
+        unread_indexes=len(times) - len(chosen),
+        open_transactions=find_open_transactions(log, limits.transaction_bytes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of one partition to read, so that many partitions take seconds.
+
+    Attributes:
+        indexes: the number of time indexes.
+        transaction_bytes: the size of an active segment that is read to find open transactions.
+    """
+
+    indexes: int
+    transaction_bytes: int
+
+    @classmethod
+    def for_partitions(cls, partitions: int) -> Self:
+        """Divide the effort among this number of partitions."""
+        share = max(1, partitions)
+        return cls(max(2, _INDEXES // share), max(_MIN_TRANSACTION_BYTES, _TRANSACTION_BYTES // share))
+
+
+def every_nth(count: int, at_most: int) -> range:
+    """Return at most `at_most` indexes below `count`, at equal distances. The last one is `count` - 1."""
+    step = -(-count // at_most) or 1
+    return range((count - 1) % step, count, step)
+
+
+def with_next_times(times: Sequence[int | None]) -> list[int | None]:
+    """Replace each unknown time by the next one that is known."""
+    known: list[int | None] = []
+    following = None
+    for time in reversed(times):
+        following = following if time is None else time
+        known.append(following)
+    return known[::-1]
+
+
+def _largest_timestamp_ms(segment: LogSegment) -> int | None:
+    """Return the timestamp of the last entry in the time index, if it is plausible."""
+    entry = segment.last_time_entry()
+    if entry is None or entry[0] < 0 or not segment.base_offset <= entry[1] < segment.end_offset:
+        return None
+    return entry[0]
+
+
+def _with_dirty_ratio(
+    log: PartitionLog, figures: PartitionFigures, policy: CompactionPolicy, now_ms: int
+) -> PartitionFigures:
+    sizes = [SegmentSizes(segment.base_offset, segment.size_bytes) for segment in log.segments]
+    if not sizes:
+        return replace(figures, is_compacted=True)
+    config = policy.config
+    largest = [
+        segment.mtime_ms if figure.last_timestamp_ms is None else figure.last_timestamp_ms
+        for segment, figure in zip(log.segments, figures.segments, strict=True)
+    ]
+    undecided = [transaction.first_offset for transaction in figures.open_transactions or ()]
+    cleanable = cleanable_range(
+        sizes,
+        checkpoint=log.checkpoints.first_dirty_offset,
+        log_start_offset=log.local_log_start_offset,
+        log_end_offset=log.log_end_offset,
+        last_stable_offset=min([log.high_watermark, *undecided]),
+        config=config,
+        now_ms=now_ms,
+        largest_timestamp_ms=largest.__getitem__,
+        first_timestamp_ms=lambda index: first_time_ms(log, index) or -1,
+    )
+    return replace(
+        figures,
+        is_compacted=True,
+        dirty_ratio=cleanable.dirty_ratio,
+        is_cleanable=cleanable.is_candidate(config),
+        cleanable_since_ms=_time_of(figures, sizes, cleanable.first_dirty_offset)
+        if cleanable.cleanable_bytes
+        else None,
+    )
+
+
+def _time_of(figures: PartitionFigures, sizes: Sequence[SegmentSizes], offset: int) -> int | None:
+    """Return the largest timestamp of the segment with `offset`."""
+    index = max(0, bisect_right([size.base_offset for size in sizes], offset) - 1)
+    return figures.segments[index].last_timestamp_ms

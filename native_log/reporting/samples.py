@@ -1,0 +1,117 @@
+"""Sample the codecs of topics, and how well the data is compressed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.errors import LogTruncatedError
+from native_log.records import DecodeOptions, decode, scan
+from native_log.reporting.batches import codec_figures
+from native_log.reporting.figures import CodecFigures, CodecSamples
+from native_log.storage import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+SAMPLE_BYTES = 64 << 10
+"""The size of one sample. A larger batch is read whole, up to _MAX_SAMPLE_BYTES."""
+PARTITIONS_PER_TOPIC = 3
+MAX_TOPICS = 300
+_MAX_SAMPLE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePlace:
+    """Where to take a sample: at the beginning of this .log file.
+
+    Attributes:
+        partition_bytes: the size of the partition.
+    """
+
+    topic: str
+    path: str
+    partition_bytes: int
+
+
+def choose_samples(candidates: Iterable[SamplePlace]) -> tuple[list[SamplePlace], int]:
+    """Choose the places of samples: some of the largest partitions of the largest topics.
+
+    Returns:
+        The places, and the number of topics that are left out.
+    """
+    by_topic: dict[str, list[SamplePlace]] = {}
+    for place in candidates:
+        by_topic.setdefault(place.topic, []).append(place)
+    topics = sorted(by_topic.values(), key=lambda places: -sum(place.partition_bytes for place in places))
+    chosen = [
+        place
+        for places in topics[:MAX_TOPICS]
+        for place in sorted(places, key=lambda place: -place.partition_bytes)[:PARTITIONS_PER_TOPIC]
+    ]
+    return chosen, len(topics) - len(topics[:MAX_TOPICS])
+
+
+def take_samples(candidates: Iterable[SamplePlace]) -> CodecSamples:
+    """Read and decode a few batches of each of the largest topics.
+
+    Files that cannot be read and damaged batches are left out.
+    """
+    places, left_out = choose_samples(candidates)
+    codecs: dict[tuple[str, str], CodecFigures] = {}
+    bytes_read = 0
+    for place in places:
+        data = _read_sample(place)
+        bytes_read += len(data)
+        for codec, figures in sample_figures(data).items():
+            key = place.topic, codec
+            codecs[key] = codecs.get(key, CodecFigures()) + figures
+    return CodecSamples(codecs, bytes_read, left_out)
+
+
+def sample_figures(data: bytes) -> Mapping[str, CodecFigures]:
+    """Return the codecs of the whole batches at the beginning of `data`, and the bytes of their records."""
+    scanned = scan(data)
+    decoded = decode(data[: scanned.position], ["compression", "key", "value", "headers"], DecodeOptions())
+    if decoded.status != "end":
+        return codec_figures(scanned.batches)
+    sizes: dict[str, int] = {}
+    table = pa.Table.from_batches([decoded.batch])
+    for codec in table.column("compression").unique().to_pylist():
+        sizes[codec] = _data_bytes(table.filter(pc.equal(table.column("compression"), codec)))
+    data_batches = scanned.batches.filter(pc.invert(scanned.batches.column("isControl")))
+    return {
+        codec: CodecFigures(
+            figures.batches,
+            figures.stored_bytes,
+            sizes.get(codec, 0),
+            figures.stored_bytes if codec in sizes else 0,
+        )
+        for codec, figures in codec_figures(data_batches).items()
+    }
+
+
+def _read_sample(place: SamplePlace) -> bytes:
+    try:
+        with DataFile(place.path) as file:
+            data = file.read(0, SAMPLE_BYTES)
+            scanned = scan(data)
+            if scanned.batches.num_rows == 0 and scanned.status == "partial":
+                data = file.read(0, min(scanned.needed_bytes, _MAX_SAMPLE_BYTES))
+            return data
+    except (LogTruncatedError, OSError):
+        return b""
+
+
+def _data_bytes(records: pa.Table) -> int:
+    headers = pc.list_flatten(records.column("headers").combine_chunks())
+    columns = [
+        records.column("key"),
+        records.column("value"),
+        pc.struct_field(headers, "key"),
+        pc.struct_field(headers, "value"),
+    ]
+    return sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in columns)

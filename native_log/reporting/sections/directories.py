@@ -1,0 +1,53 @@
+"""The log directories of the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from native_log.reporting.layout import Section, Table
+from native_log.reporting.sections.limits import MAX_ROWS, left_out
+from native_log.reporting.summaries import split_top
+from native_log.reporting.text import number
+from native_log.sizes import format_size
+
+if TYPE_CHECKING:
+    from native_log.reporting.figures import DirectoryFigures, ReportFigures
+
+
+def directory_section(figures: ReportFigures) -> Section:
+    partitions = Counter(partition.log_dir for partition in figures.partitions)
+    sizes: Counter[str] = Counter()
+    for partition in figures.partitions:
+        sizes[partition.log_dir] += partition.size_bytes
+    shown, others = split_top(figures.directories, MAX_ROWS)
+    return Section(
+        "directories",
+        "Log directories",
+        (),
+        (
+            Table(
+                "Log directories",
+                ("Path", "Cluster", "Node", "State", "Partitions", "Size"),
+                tuple(
+                    (
+                        directory.path,
+                        directory.cluster_id or "–",
+                        "–" if directory.node_id is None else str(directory.node_id),
+                        _state(directory),
+                        number(partitions[directory.path]),
+                        format_size(sizes[directory.path]),
+                    )
+                    for directory in shown
+                ),
+                frozenset({2, 4, 5}),
+                left_out(others, "directory"),
+            ),
+        ),
+    )
+
+
+def _state(directory: DirectoryFigures) -> str:
+    if directory.lock_holder is not None:
+        return f"in use by process {directory.lock_holder}" if directory.lock_holder else "in use"
+    return "cleanly shut down" if directory.clean_shutdown else "not cleanly shut down"

@@ -1,0 +1,81 @@
+"""How far groups are behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native_log.reporting.layout import Bars, Section, Series, Table
+from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
+from native_log.reporting.summaries import split_top
+from native_log.reporting.text import count, number, shortened, time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from native_log.reporting.figures import GroupFigures, ReportFigures
+
+
+def group_section(figures: ReportFigures) -> Section:
+    groups = figures.coordinators.groups
+    if groups is None:
+        return Section("groups", "Consumer lag", figures.coordinators.unread)
+    paragraphs = [
+        (
+            "Lag is the high watermark of a partition minus the committed offset, summed over the "
+            "partitions in these directories. A broker has only some groups and some partitions: a report "
+            "over the directories of all brokers is complete."
+        )
+    ]
+    elsewhere = sum(group.partitions - group.known for group in groups)
+    if elsewhere:
+        paragraphs.append(
+            f"{count(elsewhere, 'committed offset is', 'committed offsets are')} for partitions that are not "
+            "here, so their lag is unknown."
+        )
+    expired = sum(group.expired for group in groups)
+    if expired:
+        paragraphs.append(
+            f"{count(expired, 'committed offset has', 'committed offsets have')} expired by now, with the "
+            "default of offsets.retention.minutes (7 days). They are in the figures."
+        )
+    if not groups:
+        return Section("groups", "Consumer lag", ("There are no groups in __consumer_offsets.",))
+    ranked = sorted(groups, key=lambda group: (-group.lag, group.name))
+    behind = [group for group in ranked if group.lag]
+    parts = (*([_chart(behind)] if behind else ()), _table(ranked))
+    return Section("groups", "Consumer lag", tuple(paragraphs), parts)
+
+
+def _chart(groups: Sequence[GroupFigures]) -> Bars:
+    shown, others = split_top(groups, MAX_BARS)
+    title = "Lag by group, in offsets"
+    if others:
+        title += f" (the {len(shown)} of {count(len(groups), 'group')} with the greatest lag)"
+    labels = tuple(shortened(group.name, LABEL_LENGTH) for group in shown)
+    return Bars(title, labels, (Series("lag", tuple(group.lag for group in shown)),), "number")
+
+
+def _table(groups: Sequence[GroupFigures]) -> Table:
+    shown, others = split_top(groups, MAX_ROWS)
+    rows = []
+    for group in shown:
+        largest = "–" if group.largest_lag is None else "{:,} ({})".format(*group.largest_lag)
+        rows.append(
+            (
+                group.name,
+                group.type or "–",
+                group.state or "–",
+                number(group.members),
+                number(group.partitions),
+                number(group.lag) if group.known else "unknown",
+                largest,
+                time(group.last_commit_ms),
+            )
+        )
+    return Table(
+        f"{count(len(groups), 'group')}, the greatest lag first",
+        ("Group", "Type", "State", "Members", "Partitions", "Lag", "Largest lag", "Last commit"),
+        tuple(rows),
+        frozenset({3, 4, 5}),
+        left_out(others, "group"),
+    )

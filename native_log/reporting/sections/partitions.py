@@ -1,0 +1,98 @@
+"""The sizes of partitions, and how evenly topics are divided into them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native_log.reporting.layout import Histogram, Section, SizeRanges, Table
+from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
+from native_log.reporting.summaries import by_topic, size_classes, split_top
+from native_log.reporting.text import count, number, shortened
+from native_log.sizes import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from native_log.reporting.figures import PartitionFigures, ReportFigures
+    from native_log.reporting.summaries import TopicSummary
+
+
+def partition_section(figures: ReportFigures) -> Section:
+    partitions = figures.partitions
+    if not partitions:
+        return Section("partitions", "Partitions and skew", ("No partition could be opened.",))
+    topics = [topic for topic in by_topic(partitions) if len(topic.sizes) > 1 and topic.size_bytes]
+    empty = sum(partition.size_bytes == 0 for partition in partitions)
+    return Section(
+        "partitions",
+        "Partitions and skew",
+        (
+            "Skew is the size of a topic's largest partition divided by the mean size of its partitions.",
+            *([f"{count(empty, 'partition has', 'partitions have')} no data."] if empty else ()),
+        ),
+        (
+            _size_histogram(partitions),
+            *([_skew_chart(topics), _skew_table(topics)] if topics else ()),
+            _largest(partitions),
+        ),
+    )
+
+
+def _size_histogram(partitions: Sequence[PartitionFigures]) -> Histogram:
+    classes = size_classes(partition.size_bytes for partition in partitions)
+    labels = ("empty" if high == 1 else f"< {format_size(high)}" for _, high, _ in classes)
+    counts = tuple(number for *_, number in classes)
+    return Histogram("Number of partitions by size", tuple(labels), counts, "partitions")
+
+
+def _skew_chart(topics: Sequence[TopicSummary]) -> SizeRanges:
+    shown, _ = split_top(topics, MAX_BARS)
+    return SizeRanges(
+        "Smallest, median (dot) and largest partition of the largest topics",
+        tuple(shortened(topic.topic, LABEL_LENGTH) for topic in shown),
+        tuple((topic.sizes[0], topic.median_bytes, topic.sizes[-1]) for topic in shown),
+    )
+
+
+def _skew_table(topics: Sequence[TopicSummary]) -> Table:
+    ranked = sorted(topics, key=lambda topic: (-topic.skew, -topic.size_bytes))
+    shown, others = split_top(ranked, MAX_ROWS)
+    return Table(
+        "Topics by skew",
+        ("Topic", "Partitions", "Smallest", "Median", "Largest", "Skew"),
+        tuple(
+            (
+                topic.topic,
+                number(len(topic.sizes)),
+                format_size(topic.sizes[0]),
+                format_size(round(topic.median_bytes)),
+                format_size(topic.sizes[-1]),
+                f"{topic.skew:.1f}",
+            )
+            for topic in shown
+        ),
+        frozenset({1, 2, 3, 4, 5}),
+        left_out(others, "topic"),
+    )
+
+
+def _largest(partitions: Sequence[PartitionFigures]) -> Table:
+    ranked = sorted(partitions, key=lambda partition: (-partition.size_bytes, partition.name))
+    shown, others = split_top(ranked, MAX_ROWS)
+    return Table(
+        "Largest partitions",
+        ("Partition", "Size", "Segments", "Start offset", "End offset", "High watermark"),
+        tuple(
+            (
+                partition.name,
+                format_size(partition.size_bytes),
+                number(len(partition.segments)),
+                number(partition.local_log_start_offset),
+                number(partition.log_end_offset),
+                number(partition.high_watermark),
+            )
+            for partition in shown
+        ),
+        frozenset({1, 2, 3, 4, 5}),
+        left_out(others, "partition"),
+    )

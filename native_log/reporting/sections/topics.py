@@ -1,0 +1,85 @@
+"""The sizes of topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from native_log.reporting.layout import Bars, Section, Series, Table
+from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS
+from native_log.reporting.summaries import by_topic, split_top, time_range
+from native_log.reporting.text import count, number, percent, shortened, time
+from native_log.sizes import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from native_log.reporting.figures import ReportFigures
+    from native_log.reporting.summaries import TopicSummary
+
+_HEAD = (
+    "Topic",
+    "Partitions",
+    "Size",
+    "Share",
+    "Segments",
+    "Offsets",
+    "First record",
+    "Last record",
+    "Policy",
+)
+
+
+def topic_section(figures: ReportFigures) -> Section:
+    topics = by_topic(figures.partitions)
+    if not topics:
+        return Section("topics", "Topics by size", ("No partition could be opened.",))
+    return Section(
+        "topics",
+        "Topics by size",
+        (
+            (
+                "Sizes are those of .log files, without indexes. Offsets are those in local segments: "
+                "compaction and transactions leave gaps, so there may be fewer records. Times are UTC."
+            ),
+        ),
+        (_chart(topics), _table(topics, figures)),
+    )
+
+
+def _chart(topics: Sequence[TopicSummary]) -> Bars:
+    shown, others = split_top(topics, MAX_BARS)
+    title = f"The {len(shown)} largest of {count(len(topics), 'topic')}" if others else "Size by topic"
+    labels = tuple(shortened(topic.topic, LABEL_LENGTH) for topic in shown)
+    return Bars(title, labels, (Series("size", tuple(topic.size_bytes for topic in shown)),), "bytes")
+
+
+def _table(topics: Sequence[TopicSummary], figures: ReportFigures) -> Table:
+    shown, others = split_top(topics, MAX_ROWS)
+    total = sum(topic.size_bytes for topic in topics)
+    rows = [_row(topic.topic, [topic], total, topic.policy or "unknown") for topic in shown]
+    if others:
+        rows.append(_row(f"({count(len(others), 'other topic')})", others, total, ""))
+    first, last = time_range(figures.partitions)
+    return Table(
+        f"Topics: {count(len(topics), 'topic')}, {format_size(total)}, {time(first)} to {time(last)}",
+        _HEAD,
+        tuple(rows),
+        frozenset({1, 2, 3, 4, 5}),
+    )
+
+
+def _row(name: str, topics: Sequence[TopicSummary], total: int, policy: str) -> tuple[str, ...]:
+    size_bytes = sum(topic.size_bytes for topic in topics)
+    first = [topic.first_timestamp_ms for topic in topics if topic.first_timestamp_ms is not None]
+    last = [topic.last_timestamp_ms for topic in topics if topic.last_timestamp_ms is not None]
+    return (
+        name,
+        number(sum(len(topic.sizes) for topic in topics)),
+        format_size(size_bytes),
+        percent(size_bytes, total),
+        number(sum(topic.segments for topic in topics)),
+        number(sum(topic.offsets for topic in topics)),
+        time(min(first, default=None)),
+        time(max(last, default=None)),
+        policy,
+    )

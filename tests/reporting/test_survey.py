@@ -1,0 +1,167 @@
+"""Figures of directories that brokers wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import GOLDEN, read_rows
+
+from native_log import LogDir
+from native_log.reporting.figures import Extent, PartitionFigures, ReportFigures
+from native_log.reporting.survey import survey
+from tests.reporting.examples import NOW_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+V41 = GOLDEN / "kafka-4.1"
+WHOLE_BROKER = V41 / "whole-broker"
+FULL = Extent(batches=True, verification=True, compaction=True)
+
+
+def survey_of(path: Path, extent: Extent = FULL, now_ms: int = 2 * NOW_MS) -> ReportFigures:
+    log_dir = LogDir(path)
+    return survey(log_dir, log_dir.partitions(), extent, now_ms)
+
+
+def partition_of(path: Path, extent: Extent = FULL) -> PartitionFigures:
+    (figures,) = survey_of(path, extent).partitions
+    return figures
+
+
+@pytest.mark.parametrize("extent", [Extent(), FULL], ids=["quick", "full"])
+def test_a_broker(extent: Extent) -> None:
+    figures = survey_of(WHOLE_BROKER / "data", extent)
+    by_name = {(one.topic, one.partition): one for one in figures.partitions}
+    for expected in json.loads((WHOLE_BROKER / "expected.json").read_text())["partitions"]:
+        one = by_name[expected["topic"], expected["partition"]]
+        assert (one.log_start_offset, one.log_end_offset) == (expected["earliest"], expected["latest"])
+        logs = list((WHOLE_BROKER / expected["dir"]).glob("*.log"))
+        assert one.size_bytes == sum(segment.size_bytes for segment in one.segments)
+        assert one.size_bytes == sum(log.stat().st_size for log in logs)
+        assert one.open_transactions == ()
+        times = [row["timestamp"] for row in read_rows(WHOLE_BROKER / expected["rows"]["file"])]
+        if one.topic in ("events", "trimmed"):
+            assert max(segment.last_timestamp_ms or 0 for segment in one.segments) == max(times)
+    (directory,) = figures.directories
+    assert (directory.node_id, directory.clean_shutdown, directory.lock_holder) == (1, True, None)
+    assert directory.set_aside["delete"][0] == 2
+    assert by_name["state", 0].is_compacted
+    assert not by_name["events", 0].is_compacted
+    assert figures.failures == ()
+
+
+def test_times_are_the_same_from_few_and_from_all_batches() -> None:
+    quick, full = survey_of(WHOLE_BROKER / "data", Extent()), survey_of(WHOLE_BROKER / "data")
+    for few, all_batches in zip(quick.partitions, full.partitions, strict=True):
+        assert few.segments == all_batches.segments
+        assert (few.first_timestamp_ms, few.last_timestamp_ms) == (
+            all_batches.first_timestamp_ms,
+            all_batches.last_timestamp_ms,
+        )
+
+
+def test_groups() -> None:
+    groups = survey_of(WHOLE_BROKER / "data", Extent()).coordinators.groups or ()
+    by_name = {group.name: group for group in groups}
+    assert (by_name["group-a"].lag, by_name["group-a"].largest_lag) == (420, (190, "events-0"))
+    assert by_name["group-b"].type == "consumer"
+    assert not any(group.below_start or group.beyond_end for group in groups)
+
+
+def test_a_directory_without_internal_topics() -> None:
+    coordinators = survey_of(V41 / "plain-none/data", Extent()).coordinators
+    assert coordinators.groups is None
+    assert coordinators.transactional_ids is None
+    assert len(coordinators.unread) == 2
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_samples_have_the_codec_and_its_ratio(codec: str) -> None:
+    figures = survey_of(V41 / f"plain-{codec}/data", Extent())
+    codecs = {name for _, name in figures.samples.codecs}
+    assert codecs == {codec}
+    (sampled,) = figures.samples.codecs.values()
+    assert sampled.ratio is not None and sampled.ratio > 1
+
+
+def test_uncompressed_data_has_a_ratio_below_one() -> None:
+    (sampled,) = survey_of(V41 / "plain-none/data", Extent()).samples.codecs.values()
+    assert sampled.ratio is not None and 0.5 < sampled.ratio < 1
+
+
+def test_all_headers_count_all_bytes() -> None:
+    figures = partition_of(V41 / "plain-mixed/data")
+    assert figures.codecs is not None and len(figures.codecs) > 1
+    assert sum(codec.stored_bytes for codec in figures.codecs.values()) == figures.size_bytes
+
+
+@pytest.mark.parametrize("extent", [Extent(), FULL], ids=["quick", "full"])
+def test_open_transactions_of_a_crash(extent: Extent) -> None:
+    expected = LogDir(V41 / "crash-txn/data").partition("crash-txn", 0).transactions().to_pylist()
+    open_ones = [(row["producerId"], row["firstOffset"]) for row in expected if row["state"] == "open"]
+    assert open_ones
+    figures = partition_of(V41 / "crash-txn/data", extent)
+    found = [(one.producer_id, one.first_offset) for one in figures.open_transactions or ()]
+    assert sorted(found) == sorted(open_ones)
+    assert all(one.started_ms is not None for one in figures.open_transactions or ())
+
+
+def test_damage_is_counted() -> None:
+    figures = survey_of(V41 / "corrupt-bad-crc/data")
+    assert [(kind.kind, kind.count) for kind in figures.problems or ()] == [("crc", 1)]
+    assert survey_of(V41 / "corrupt-magic-3/data").partitions[0].damaged_ranges == 1
+    assert survey_of(V41 / "corrupt-bad-crc/data", Extent()).problems is None
+
+
+def test_what_a_compaction_frees() -> None:
+    figures = survey_of(GOLDEN / "kafka-2.8/compact-v2/round2-before/data")
+    (partition,) = figures.partitions
+    assert partition.is_compacted and (partition.dirty_ratio or 0) > 0
+    (topic,) = figures.compaction or ()
+    assert 0 < topic.bytes_after < topic.bytes_before
+    assert topic.records_after < topic.records_before
+    assert topic.tombstones > 0
+
+
+def test_a_partition_that_cannot_be_opened(golden_copy: Callable[[str], Path]) -> None:
+    data = golden_copy("kafka-4.1/whole-broker")
+    with open(data / "state-0/00000000000000000424.log", "r+b") as file:
+        file.truncate(2**31)  # sparse; a segment cannot be as large
+    figures = survey_of(data, Extent())
+    assert [failure.name for failure in figures.failures] == ["state-0"]
+    assert len(figures.partitions) == 11
+
+
+def test_an_offset_below_the_log_start(golden_copy: Callable[[str], Path]) -> None:
+    data = golden_copy("kafka-4.1/whole-broker")
+    checkpoint = data / "log-start-offset-checkpoint"
+    lines = [line for line in checkpoint.read_text().split("\n")[2:] if line]
+    lines = [*(line for line in lines if not line.startswith("events 0 ")), "events 0 100"]
+    checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    groups = survey_of(data, Extent()).coordinators.groups or ()
+    assert {group.name for group in groups if group.below_start} >= {"group-a", "group-b"}
+
+
+def test_no_file_is_changed(golden_copy: Callable[[str], Path]) -> None:
+    data = golden_copy("kafka-4.1/whole-broker")
+    before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
+    survey_of(data)
+    assert {path: path.stat().st_mtime_ns for path in data.rglob("*")} == before
+
+
+def test_progress_does_not_go_back() -> None:
+    steps: list[tuple[int, int]] = []
+    log_dir = LogDir(V41 / "plain-none/data")
+    survey(
+        log_dir,
+        log_dir.partitions(),
+        FULL,
+        NOW_MS,
+        on_progress=lambda done, total: steps.append((done, total)),
+    )
+    assert steps == sorted(steps)
+    assert len({total for _, total in steps}) == 1
