@@ -114,22 +114,23 @@ class BufferPool:
     def _wait_for(self, size_bytes: int, max_block_ms: float) -> None:
         """Collect memory in turn with other callers."""
         collected = 0
+        left_ms = max_block_ms
         turn = threading.Condition(self._lock)
         self._waiters.append(turn)
         try:
             while collected < size_bytes:
                 started_ms = self._clock.now_ms()
-                is_signalled = self._clock.wait(turn, max_block_ms)
+                is_signalled = self._clock.wait(turn, left_ms)
                 waited_ms = max(0, self._clock.now_ms() - started_ms)
                 self.wait_ms += waited_ms
-                max_block_ms -= waited_ms
+                left_ms -= waited_ms
                 self._check_open()
                 if not is_signalled:
                     self.exhausted_count += 1
                     raise BufferExhaustedError(
-                        f"Failed to allocate {size_bytes} bytes within the configured max blocking time. "
-                        f"Total memory: {self.total_bytes} bytes. Available memory: {self.available_bytes} "
-                        f"bytes. Poolable size: {self.poolable_bytes} bytes"
+                        f"Failed to allocate {size_bytes} bytes within the configured max blocking time "
+                        f"{max_block_ms} ms. Total memory: {self.total_bytes} bytes. Available memory: "
+                        f"{self.available_bytes} bytes. Poolable size: {self.poolable_bytes} bytes"
                     )
                 self._free_up(size_bytes - collected)
                 got = max(0, min(size_bytes - collected, self.unpooled_bytes))

@@ -405,12 +405,12 @@ class KafkaLogProducer:
         return future
 
     def _too_large(self, size: int) -> RecordTooLargeError:
-        limit, name = self._config.max_request_size, "max.request.size"
+        limit = self._config.max_request_size
+        larger_than = f"{limit}, which is the value of the max.request.size"
         if size <= limit:
-            limit, name = self._config.buffer_memory, "buffer.memory"
+            larger_than = "the total memory buffer you have configured with the buffer.memory"
         return RecordTooLargeError(
-            f"The message is {size} bytes when serialized which is larger than {limit}, which is the value "
-            f"of the {name} configuration."
+            f"The message is {size} bytes when serialized which is larger than {larger_than} configuration."
         )
 
     def _wait_for_topic(self, topic: str, partition: int | None, now_ms: int) -> TopicQueues:
@@ -542,12 +542,12 @@ class KafkaLogProducer:
         )
 
     def _transactional(self) -> TransactionManager:
-        self._check_open()
         if self._transactions is None:
             raise InvalidTxnStateError(
                 "Cannot use transactional methods without enabling transactions by setting the "
                 "transactional.id configuration property"
             )
+        self._check_open()
         return self._transactions
 
     def _end_transaction(self, *, commit: bool) -> None:
