@@ -23,7 +23,7 @@ from native_log.segment.files import (
     file_name,
 )
 from native_log.segment.indexing import ORDER
-from native_log.segment.rebuild import read_all_batches
+from native_log.segment.rebuild import READ_BYTES, read_all_batches
 from native_log.segment.scan import int32s, int64s
 from native_log.storage import Window, read_file
 
@@ -128,7 +128,7 @@ class _SegmentCheck:
     timestamps_ms: list[int] = field(default_factory=list)
     damaged: list[DamagedRange] = field(default_factory=list)
     aborted: list[AbortedTxn] = field(default_factory=list)
-    window: Window = field(default_factory=Window)
+    window: Window = field(default_factory=partial(Window, READ_BYTES))
 
     def take(self, file: DataFile, batches: pa.RecordBatch) -> None:
         """Check the next valid batches of the segment."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from native_log.records import MAX_BATCH_BYTES, Damage, OffsetOrder, Scanned, scan
 from native_log.segment.damage import crc_damage, damage_of, damaged_range
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
+READ_BYTES = 2 << 20
+"""How much to read at a time: enough to make the cost of Python's steps for each chunk small."""
 _MAGIC_AT, _NEWEST_MAGIC = 16, 2
 
 
@@ -185,7 +185,7 @@ def _empty_segment(segment: LogSegment, damage: Damage, out_of_order: Damage | N
 def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Scanned]:
     """Scan all batches, in any order of offsets. The first one out of order is the damage of one Scanned."""
     order: OffsetOrder | None = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
-    position, window = 0, Window()
+    position, window = 0, Window(READ_BYTES)
     while True:
         for scanned in _scan(file, position, order, window):
             yield scanned
@@ -198,7 +198,14 @@ def _scan(file: DataFile, position: int, order: OffsetOrder | None, window: Wind
     end = file.size_bytes
     while True:
         for scanned in scan_file(
-            file, position, end, window, check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES, order=order
+            file,
+            position,
+            end,
+            window,
+            check_crcs=True,
+            chunk_bytes=READ_BYTES,
+            max_batch_bytes=MAX_BATCH_BYTES,
+            order=order,
         ):
             newer = None
             if scanned.damage is not None and scanned.damage.kind == "magic":
@@ -227,16 +234,18 @@ def _scan_newer_magic(file: DataFile, position: int) -> Scanned | None:
 
 def _valid_batches(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Damage | None]:
     """Return the batches before the first one with a wrong CRC or an offset that the segment cannot have."""
-    if batches.num_rows == 0:
+    is_valid = batches.column("isValid")
+    last_offsets = int64s(batches, "lastOffset")
+    greatest = base_offset + MAX_RELATIVE_OFFSET
+    if not is_valid.false_count and (
+        not last_offsets or (base_offset <= min(last_offsets) and max(last_offsets) <= greatest)
+    ):
         return batches, None
-    last_offsets = batches.column("lastOffset")
-    fits = pc.and_(
-        pc.greater_equal(last_offsets, base_offset),
-        pc.less_equal(last_offsets, base_offset + MAX_RELATIVE_OFFSET),
+    wrong = (
+        not (valid and base_offset <= last_offset <= greatest)
+        for valid, last_offset in zip(is_valid.to_pylist(), last_offsets, strict=True)
     )
-    first = pc.index(pc.and_(batches.column("isValid"), fits), False).as_py()
-    if first < 0:
-        return batches, None
+    first = list(wrong).index(True)
     batch = row(batches, first)
     if not batch["isValid"]:
         return batches.slice(0, first), crc_damage(batch, batch["sizeInBytes"])

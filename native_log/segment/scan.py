@@ -46,6 +46,7 @@ def scan_file(
     *,
     check_crcs: bool = False,
     first_bytes: int = _FIRST_CHUNK_BYTES,
+    chunk_bytes: int = _CHUNK_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
 ) -> Iterator[Scanned]:
@@ -60,17 +61,18 @@ def scan_file(
 
     Args:
         first_bytes: how much to read at first, until the size of the batches is known.
+        chunk_bytes: how much to read at a time after that, if bodies are read.
         order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
     """
     cursor = BatchCursor(file, position, end, order)
-    chunk_bytes, max_headers = first_bytes, 0
+    bytes_to_read, max_headers = first_bytes, 0
     while True:
         position = cursor.position
         if max_headers:
             size = end - position
             scanned = _scan_headers(cursor, max_headers, max_batch_bytes)
         else:
-            view = window.at(file, position, cursor.stop(chunk_bytes), cursor.needed_bytes)
+            view = window.at(file, position, cursor.stop(bytes_to_read), cursor.needed_bytes)
             size = len(view)
             scanned = scan(
                 view,
@@ -87,7 +89,7 @@ def scan_file(
         if count:
             are_large = not check_crcs and (scanned.position - position) // count >= _LARGE_BATCH_BYTES
             max_headers = min(_MAX_HEADERS, 8 * count) if are_large else 0
-            chunk_bytes = _CHUNK_BYTES
+            bytes_to_read = chunk_bytes
 
 
 def _scan_headers(cursor: BatchCursor, max_headers: int, max_batch_bytes: int) -> Scanned:
