@@ -14,8 +14,6 @@ from native_log.cli.options import EPOCH_MS, combine
 from native_log.cli.progress import report_progress
 from native_log.cli.runner import DATA_ERROR, DECLINED
 from native_log.cli.tables import format_table, terminal_width
-from native_log.config import InvalidConfigError, unknown_settings
-from native_log.settings_file import merge_settings, parse_setting
 from native_log.sizes import format_size
 from native_log.times import format_time_ms
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
     Job = Callable[[bool, Callable[[int, int], None]], pa.Table]
 
-
+# The modules of settings are imported where they are used: each command of kafkalog imports this module.
 logger = logging.getLogger(__name__)
 
 
@@ -38,6 +36,9 @@ class Setting(click.ParamType[tuple[str, str]]):
     ) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
+        from native_log.config import InvalidConfigError
+        from native_log.settings_file import parse_setting
+
         try:
             return parse_setting(str(value))
         except InvalidConfigError as error:
@@ -82,6 +83,9 @@ def load_settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> di
 
     Warn about unknown settings on the command line, but not in the file, which may be a broker's.
     """
+    from native_log.config import InvalidConfigError, unknown_settings
+    from native_log.settings_file import merge_settings
+
     for name in unknown_settings(name for name, _ in conf):
         logger.warning("expected a setting of a log, found %s, which has no effect", name)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -117,6 +116,8 @@ def _show(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
     )
     by_status = Counter(row["status"] for row in rows)
     click.echo(f"{changes.count(by_status['erased'], 'record')} {'would be erased' if dry_run else 'erased'}")
+    import hashlib  # not needed to start other commands
+
     digests = {hashlib.sha256(key).hexdigest() for key in keys}
     missing = len(digests.difference(row["keySha256"] for row in rows))
     if missing and not by_status["failed"]:
