@@ -7,6 +7,7 @@ what the log directory contains (`TopicFacts`) with what the user asks for (`Req
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 from native_log.arguments import topic_names
@@ -183,6 +184,29 @@ def cleanup_policy(facts: TopicFacts) -> CleanupPolicy:
     if facts.stored is not None:
         return CleanupPolicy(frozenset({"delete"}), "default")
     return CleanupPolicy(None, None)
+
+
+class Gaps(StrEnum):
+    """Whether compaction explains offsets without records."""
+
+    COMPACTED = "compacted"  # the topic is compacted
+    UNKNOWN = "unknown"  # the topic may be compacted
+    UNEXPLAINED = "unexplained"  # the topic is not compacted
+
+
+def explain_gaps(facts: TopicFacts) -> Gaps:
+    """Return whether compaction explains gaps in the logs of a topic.
+
+    The checkpoint of the cleaner alone cannot show that a gap has another reason: a follower copies a log
+    that its leader has compacted.
+    """
+    try:
+        values = cleanup_policy(facts).values
+    except InvalidConfigError:
+        return Gaps.UNKNOWN
+    if facts.was_compacted or facts.is_internal or "compact" in (values or ()):
+        return Gaps.COMPACTED
+    return Gaps.UNKNOWN if values is None else Gaps.UNEXPLAINED
 
 
 def describe_policy(facts: TopicFacts) -> tuple[str | None, PolicySource | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -47,7 +47,8 @@ A copy is compared with the leading copy: the one with the highest leader epoch,
 - `kind`: "missing" (a broker does not have the partition); "unreadable" (a copy cannot be opened);
   "topic-id"; "log-start-offset", "log-end-offset"; "high-watermark" (of the checkpoints);
   "leader-epochs" (the copy diverges from the leading one: a follower would truncate it); "damaged" (bytes
-  that are no valid batch); "records" (offsets with different records); "batches" (offsets with equal records
+  that are no valid batch); "missing-offsets" (of a missing segment; of any batch if the topic is not
+  compacted); "records" (offsets with different records); "batches" (offsets with equal records
   in different batches);
 - `path`: the partition directory; of "damaged" the file, of "missing" the log directory;
 - `otherPath`: the leading copy, if that is compared;
@@ -140,12 +141,22 @@ def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Differenc
     if not logs:
         return
     with ThreadPoolExecutor(min(available_cores(), len(logs)), "log-inspection") as pool:
-        inspected = list(pool.map(inspect_copy, logs))
+        is_compacted = log_dir.may_be_compacted(partition.topic, partition.partition)
+        inspected = list(pool.map(inspect_copy, logs, repeat(None), repeat(is_compacted)))
     plan = plan_merge([copy.state for copy in inspected])
     leader = inspected[plan.leader]
     for copy, agreed in zip(inspected, plan.agreed_ends, strict=True):
         if copy is not leader:
             yield from _compare(copy, leader, agreed)
+        for span in copy.missing:
+            yield Difference(
+                "missing-offsets",
+                str(copy.log.path),
+                None,
+                "no batch has these offsets",
+                span.start_offset,
+                span.end_offset - 1,
+            )
         for damage in copy.damaged:
             lost = damage.lost
             yield Difference(

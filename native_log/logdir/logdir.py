@@ -43,6 +43,7 @@ from native_log.logdir.partition_candidates import (
     copies_among,
     log_end_offset_of,
 )
+from native_log.policies import Gaps, explain_gaps
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 
 if TYPE_CHECKING:
@@ -309,6 +310,11 @@ class LogDir(InternalTables):
             raise self._unknown(topic, partition)
         return self._copies.get((topic, partition)) or [self._partitions[topic, partition]]
 
+    def may_be_compacted(self, topic: str, partition: int) -> bool:
+        """Return whether compaction may have removed records from one of the copies of a partition."""
+        facts = map(self.topic_facts, self.copies(topic, partition))
+        return any(explain_gaps(each) is not Gaps.UNEXPLAINED for each in facts)
+
     def open_copy(self, directory: PartitionDir) -> PartitionLog:
         """Open the log in one of `copies`. Raises KafkaLogError, OSError."""
         return self._open(directory)
@@ -331,7 +337,7 @@ class LogDir(InternalTables):
                 ends.append(None if unfinished is None else unfinished.log_end_offset(directory.path.name))
             if not logs:
                 return self._open(self._copies[key][0])  # raises its error
-            self._merged[key] = merge(logs, ends)
+            self._merged[key] = merge(logs, ends, self.may_be_compacted(*key))
         return MergedLog.of(self._merged[key], *key, self._max_batch_bytes)
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.config import InvalidConfigError
-from native_log.policies import cleanup_policy
+from native_log.policies import Gaps
 from native_log.salvaging.report import Finding
 from native_log.segment.files import INDEX, LOG, file_name
 from native_log.segment.scan import int64s
@@ -19,31 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from native_log.policies import TopicFacts
     from native_log.segment.damage import DamagedRange
-
-
-class Gaps(StrEnum):
-    """Whether compaction explains offsets without records."""
-
-    COMPACTED = "compacted"  # the topic is compacted
-    UNKNOWN = "unknown"  # the topic may be compacted
-    UNEXPLAINED = "unexplained"  # the topic is not compacted
-
-
-def explain_gaps(facts: TopicFacts) -> Gaps:
-    """Return whether compaction explains gaps in the logs of a topic.
-
-    The checkpoint of the cleaner alone cannot show that a gap has another reason: a follower copies a log
-    that its leader has compacted.
-    """
-    try:
-        values = cleanup_policy(facts).values
-    except InvalidConfigError:
-        return Gaps.UNKNOWN
-    if facts.was_compacted or facts.is_internal or "compact" in (values or ()):
-        return Gaps.COMPACTED
-    return Gaps.UNKNOWN if values is None else Gaps.UNEXPLAINED
 
 
 class OffsetAccount:

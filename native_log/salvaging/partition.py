@@ -21,7 +21,8 @@ from native_log.log.epoch_check import EpochCheck
 from native_log.log.listing import list_log
 from native_log.log.log_files import indexes_without_log
 from native_log.log.recovery.log_recovery import recover_log
-from native_log.salvaging.accounting import Gaps, OffsetAccount
+from native_log.policies import Gaps
+from native_log.salvaging.accounting import OffsetAccount
 from native_log.salvaging.log_files import LogFiles, copy_file
 from native_log.salvaging.reading import read_valid_batches
 from native_log.salvaging.report import Finding

@@ -31,8 +31,7 @@ from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import find_partitions
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.partition_candidates import PartitionCandidates, choose, log_end_offset_of
-from native_log.policies import TopicFacts
-from native_log.salvaging.accounting import explain_gaps
+from native_log.policies import TopicFacts, explain_gaps
 from native_log.salvaging.partition import SourceLog
 from native_log.salvaging.report import Finding
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import native_log
+from native_log.segment.files import file_name
 from tests.conftest import GOLDEN
 from tests.log.replicas.copies import Batch, batches, damage, write_copy
 from tests.log.support import write_log
@@ -75,6 +76,14 @@ def test_records_that_compaction_has_removed_are_a_difference(tmp_path: Path) ->
     write_copy(tmp_path / "a", whole)
     write_copy(tmp_path / "b", [*whole[:5], *whole[8:]])
     assert diff(tmp_path / "a", tmp_path / "b") == [("records", 15, 23)]
+
+
+def test_a_missing_segment(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    write_copy(tmp_path / "a", whole)
+    directory = write_copy(tmp_path / "b", whole, rolls=[15, 30])
+    (directory / file_name(15, "log")).unlink()
+    assert diff(tmp_path / "a", tmp_path / "b") == [("missing-offsets", 15, 29)]
 
 
 def test_missing_partitions(tmp_path: Path) -> None:

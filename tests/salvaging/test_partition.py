@@ -11,8 +11,8 @@ import pytest
 import native_log
 from native_log import LogDir, UnknownTopicOrPartitionError
 from native_log.checkpoints.write_intent import PartitionBackup, WriteIntent
-from native_log.policies import TopicFacts
-from native_log.salvaging.accounting import Gaps, OffsetAccount, explain_gaps
+from native_log.policies import Gaps, TopicFacts, explain_gaps
+from native_log.salvaging.accounting import OffsetAccount
 from native_log.segment.damage import DamagedRange
 from tests.conftest import DATA
 from tests.log.support import batch, write_log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def merge(logs: Sequence[LocalLog], end_offsets: Sequence[int | None]) -> MergedSource:
+def merge(
+    logs: Sequence[LocalLog], end_offsets: Sequence[int | None], is_compacted: bool = True
+) -> MergedSource:
     """Read all batches of the copies, and return the merged log.
 
     A warning is logged for each decision that leaves out records or replaces damaged ones.
@@ -31,6 +34,7 @@ def merge(logs: Sequence[LocalLog], end_offsets: Sequence[int | None]) -> Merged
     Args:
         logs: the copies, at least one.
         end_offsets: for each copy, the offset from which on an unfinished write left records; None: none.
+        is_compacted: see inspect_copy.
 
     Raises:
         KafkaLogError: the copies have different topic ids.
@@ -38,7 +42,7 @@ def merge(logs: Sequence[LocalLog], end_offsets: Sequence[int | None]) -> Merged
     """
     _check_topic_ids(logs)
     with ThreadPoolExecutor(min(available_cores(), len(logs)), "log-inspection") as pool:
-        copies = list(pool.map(inspect_copy, logs, end_offsets))
+        copies = list(pool.map(inspect_copy, logs, end_offsets, repeat(is_compacted)))
     plan = plan_merge([copy.state for copy in copies])
     source = merged_source(plan, copies)
     _report(plan, copies)
@@ -80,6 +84,12 @@ def _report(plan: MergePlan, copies: Sequence[InspectedCopy]) -> None:
         beyond = [damage for damage in copy.damaged if damage.lost.start_offset >= plan.log_end_offset]
         if beyond:
             logger.warning("the end of %s is damaged, and no copy has its records: %s", path, beyond[0].bytes)
+        missing = [span for span in copy.missing if span.start_offset >= plan.log_start_offset]
+        if missing and index == plan.leader:
+            logger.warning(
+                "%s: offsets %d to %d are missing; they are read from other copies, if any has them",
+                *(path, missing[0].start_offset, missing[0].end_offset - 1),
+            )
         replaced = [damage for damage in copy.damaged if _is_replaced(damage, index, plan)]
         if replaced:
             logger.warning(

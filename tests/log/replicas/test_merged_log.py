@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_log import CorruptRecordError, KafkaLogError, LogDir, LogTruncatedError, PartitionLog
+from native_log.log.replicas.merge import merge
 from native_log.log.replicas.merged_log import MergedLog
 from native_log.segment.files import file_name
 from tests.log.support import write_log
@@ -26,6 +27,28 @@ DAMAGED_BYTE = st.integers(8, 80).filter(lambda at: not 12 <= at < 16)
 
 def merged(*log_dirs: Path, **options: Any) -> PartitionLog:
     return LogDir(log_dirs, replicas="merge", **options).partition("t", 0)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_missing_segment_is_read_from_another_copy(tmp_path: Path, is_known: bool) -> None:
+    whole = batches(0, 20)
+    directory = write_copy(tmp_path / "a", whole, rolls=[15, 30])
+    write_copy(tmp_path / "b", whole[:18])
+    (directory / file_name(15, "log")).unlink()  # its index shows that it is missing
+    if not is_known:
+        (directory / file_name(15, "index")).unlink()
+    expected = rows_of(whole) if is_known else rows_of([*whole[:5], *whole[10:]])
+    assert rows(merged(tmp_path / "a", tmp_path / "b").read()) == expected
+
+
+def test_gaps_of_a_compacted_topic_are_not_filled(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    compacted = [*whole[:5], *whole[9:]]
+    paths = [write_copy(tmp_path / name, log) for name, log in (("a", compacted), ("b", whole))]
+    logs = [PartitionLog.open(path) for path in paths]
+    for is_compacted, expected in ((True, compacted), (False, whole)):
+        source = merge(logs, [None, None], is_compacted)
+        assert rows(MergedLog.of(source, "t", 0).read()) == rows_of(expected)
 
 
 def test_a_divergent_tail_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
