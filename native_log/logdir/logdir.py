@@ -22,6 +22,7 @@ from native_log.errors import (
 )
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live.log_follower import DEFAULT_POLL_INTERVAL_MS, LogFollower
+from native_log.log.local_log import LocalLog
 from native_log.log.reading.reader import check_mode, record_schema
 from native_log.logdir.create import (
     assign_log_dirs,
@@ -324,17 +325,16 @@ class LogDir(InternalTables):
         from native_log.log.replicas.merged_log import MergedLog
 
         if key not in self._merged:
-            logs: list[PartitionLog] = []
+            logs: list[LocalLog] = []
             ends: list[int | None] = []
             for directory in self._copies[key]:
                 try:
-                    log = self._open(directory)
+                    log, end = self._open_for_merge(directory)
                 except KafkaLogError as error:
                     logger.warning("%s; this copy is not merged", error)
                     continue
-                unfinished = self._directories[directory.path.parent].unfinished
                 logs.append(log)
-                ends.append(None if unfinished is None else unfinished.log_end_offset(directory.path.name))
+                ends.append(end)
             if not logs:
                 return self._open(self._copies[key][0])  # raises its error
             self._merged[key] = merge(logs, ends, self.may_be_compacted(*key))
@@ -371,6 +371,24 @@ class LogDir(InternalTables):
             self._directories[directory.path.parent] = replace(state, unfinished=unfinished)
             log = open_log()
         return log
+
+    def _open_for_merge(self, directory: PartitionDir) -> tuple[LocalLog, int | None]:
+        """Open a copy, and return it with the end that an unfinished write found; None if there is none."""
+        log = self._open(directory)
+        state = self._directories[directory.path.parent]
+        end = None if state.unfinished is None else state.unfinished.log_end_offset(directory.path.name)
+        if end is None:
+            return log, None
+        # The unfinished write limits this copy, but not the merged log.
+        checkpoints = replace(state, unfinished=None).partition_checkpoints(directory, self._high_watermark)
+        copy = LocalLog.open(
+            directory.path,
+            topic=directory.topic,
+            partition=directory.partition,
+            checkpoints=checkpoints,
+            max_batch_bytes=self._max_batch_bytes,
+        )
+        return copy, end
 
     def checkpoints(self, directory: PartitionDir) -> PartitionCheckpoints:
         """Return the checkpoints of one of `partitions()`. No file is opened."""

@@ -1,0 +1,82 @@
+"""LogDir(..., replicas="merge")."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from native_log import KafkaLogError, LogDir, UnknownTopicOrPartitionError
+from native_log.checkpoints.write_intent import PartitionBackup, WriteIntent
+from native_log.log.replicas.merged_log import MergedLog
+from tests.log.replicas.copies import batches, rows, rows_of, write_copy
+
+if TYPE_CHECKING:
+    from native_log.arguments import IsolationLevel
+
+SAMPLE = Path(__file__).parents[2] / "examples/kafka-logs"
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> LogDir:
+    shutil.copytree(SAMPLE, tmp_path / "copy")
+    return LogDir(SAMPLE, tmp_path / "copy", replicas="merge")
+
+
+@pytest.mark.parametrize("isolation_level", ["read_uncommitted", "read_committed"])
+def test_two_equal_copies_are_read_as_one(copies: LogDir, isolation_level: IsolationLevel) -> None:
+    single = LogDir(SAMPLE)
+    assert copies.topics() == single.topics()
+    for directory in single.partitions():
+        one = single.partition(*directory.key)
+        log = pickle.loads(pickle.dumps(copies.partition(*directory.key)))
+        assert isinstance(log, MergedLog)
+        for name in ("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset"):
+            assert getattr(log, name) == getattr(one, name)
+        expected = one.read(isolation_level=isolation_level).read_all()
+        assert log.read(isolation_level=isolation_level).read_all().equals(expected)
+        assert log.transactions().equals(one.transactions())
+        latest, of_one = (list(each.range().latest(["offset"])) for each in (log, one))
+        assert latest == of_one
+
+
+def test_internal_topics_are_read_from_merged_logs(copies: LogDir) -> None:
+    single = LogDir(SAMPLE)
+    assert copies.groups().read_all().equals(single.groups().read_all())
+    assert copies.cluster_metadata().read_all().equals(single.cluster_metadata().read_all())
+
+
+def test_copies_are_opened_one_by_one(copies: LogDir, tmp_path: Path) -> None:
+    directories = copies.copies("orders", 0)
+    assert [directory.path.parent for directory in directories] == [SAMPLE, tmp_path / "copy"]
+    assert [copies.open_copy(directory).log_end_offset for directory in directories] == [284, 284]
+    assert [directory.path.parent for directory in LogDir(SAMPLE).copies("orders", 0)] == [SAMPLE]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        copies.copies("orders", 9)
+
+
+def test_several_copies_are_not_followed(copies: LogDir) -> None:
+    with pytest.raises(KafkaLogError, match="cannot be followed"):
+        copies.follow("orders")
+
+
+def test_a_copy_that_cannot_be_opened_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_copy(tmp_path / "a", batches(0, 5))
+    broken = write_copy(tmp_path / "b", batches(0, 9))
+    with next(broken.glob("*.log")).open("r+b") as file:
+        file.truncate(2**31)
+    log = LogDir(tmp_path / "a", tmp_path / "b", replicas="merge").partition("t", 0)
+    assert rows(log.read()) == rows_of(batches(0, 5))
+    assert "this copy is not merged" in caplog.text
+
+
+@pytest.mark.parametrize("others", [5, 9])
+def test_records_of_an_unfinished_write_are_not_read(tmp_path: Path, others: int) -> None:
+    write_copy(tmp_path / "a", batches(0, others))
+    write_copy(tmp_path / "b", batches(0, 12))
+    WriteIntent("job", (PartitionBackup("t-0", 15, 36, {}, {}, 0, None),), {}).write(tmp_path / "b")
+    log = LogDir(tmp_path / "a", tmp_path / "b", replicas="merge").partition("t", 0)
+    assert rows(log.read()) == rows_of(batches(0, others))
