@@ -120,7 +120,6 @@ class RecordAccumulator:
         headers: Sequence[Header] | None,
         timestamp_ms: int,
         callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-        now_ms: int,
         max_block_ms: float,
         *,
         abort_on_new_batch: bool = False,
@@ -132,7 +131,6 @@ class RecordAccumulator:
             partition: the partition; UNKNOWN_PARTITION: the built-in partitioner chooses it.
             value, key, headers, timestamp_ms: the record.
             callback: called with metadata or error when the record is done.
-            now_ms: the current time.
             max_block_ms: how long to wait for memory at most.
             abort_on_new_batch: do nothing if the record needs a new batch.
 
@@ -157,7 +155,6 @@ class RecordAccumulator:
                 headers,
                 timestamp_ms,
                 callback,
-                now_ms,
                 max_block_ms,
                 abort_on_new_batch,
             )
@@ -171,7 +168,6 @@ class RecordAccumulator:
         headers: Sequence[Header] | None,
         timestamp_ms: int,
         callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-        now_ms: int,
         max_block_ms: float,
         abort_on_new_batch: bool,
     ) -> tuple[RecordFuture | None, bool]:
@@ -201,10 +197,9 @@ class RecordAccumulator:
                 if builder is None:
                     size_bytes = max(self.batch_size, max_size(key, value, headers or ()))
                     builder = self.pool.allocate(size_bytes, max_block_ms)
-                    now_ms = self._clock.now_ms()
                     continue  # the lock was released meanwhile
                 ratio = self.ratios.get(topic.topic) if self._is_compressed else None
-                builder = builder.renew(size_bytes, ratio)
+                builder, now_ms = builder.renew(size_bytes, ratio), self._clock.now_ms()
                 batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
                 future, _ = batch.append(value, key, headers, timestamp_ms, callback)
                 builder = None

@@ -171,7 +171,9 @@ class RecordFuture:
 
     def metadata(self) -> RecordMetadata:
         """Return the metadata as far as it is known. The offset is -1 until the record is written."""
-        result, index = self.batch.result.of_record(self.index)
+        result, index = self.batch.result, self.index
+        if result.parts:
+            result, index = result.of_record(index)
         offset = result.base_offset + index if result.base_offset >= 0 else NO_OFFSET
         append_time = result.log_append_time_ms
         return RecordMetadata(
@@ -191,7 +193,10 @@ class RecordFuture:
     @property
     def exception(self) -> Exception | None:
         """Why the record was not written; None if it was, or may still be."""
-        result, index = self.batch.result.of_record(self.index)
+        result = self.batch.result
+        if result.error is None and not result.parts:
+            return None
+        result, index = result.of_record(self.index)
         return result.error_of(index)
 
     @property

@@ -238,15 +238,7 @@ class KafkaLogProducer:
             return self._send_any(topic, value, key, None, None, timestamp_ms, callback)
         try:
             future, must_wake = self._accumulator.append(
-                queues,
-                partition,
-                value,
-                key,
-                None,
-                timestamp_ms,
-                callback,
-                self._now_ms(),
-                self._max_block_ms,
+                queues, partition, value, key, None, timestamp_ms, callback, self._max_block_ms
             )
         except KafkaTimeoutError as error:
             return self._failed(topic, partition, error, callback)
@@ -369,15 +361,14 @@ class KafkaLogProducer:
             chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
             is_custom = self._choice.is_custom and partition is None
             future, must_wake = self._accumulator.append(
-                queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, now_ms, max_block_ms,
+                queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, max_block_ms,
                 abort_on_new_batch=is_custom,
             )  # fmt: skip
             if future is None:
                 self._choice.note_new_batch(queues, chosen)
                 chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
                 future, must_wake = self._accumulator.append(
-                    queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, now_ms,
-                    max_block_ms,
+                    queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, max_block_ms
                 )  # fmt: skip
                 assert future is not None
         except (ProducerClosedError, SerializationError):

@@ -66,9 +66,7 @@ class Ours:
         pipeline = self.pipeline
         key, now_ms = None if key_bytes < 0 else bytes(key_bytes), pipeline.clock.now
         value = bytes(value_bytes)
-        future, _ = pipeline.accumulator.append(
-            pipeline.topic, partition, value, key, None, now_ms, None, now_ms, 0
-        )
+        future, _ = pipeline.accumulator.append(pipeline.topic, partition, value, key, None, now_ms, None, 0)
         assert future is not None
         return [future.batch.result.partition, future.index == 0]
 

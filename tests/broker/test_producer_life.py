@@ -80,7 +80,15 @@ class Ours:
             settings |= {"buffer_memory": 300, "batch_size": 300}
         self.errors: list[Exception | None] = []
         self.producer = KafkaLogProducer(path, settings)
-        self.producer.partitions_for("t")
+        while not self.knows_topic():
+            pass
+
+    def knows_topic(self) -> bool:
+        """Wait for the topic, for max.block.ms. A machine with much to do may need longer."""
+        try:
+            return self.producer.partitions_for("t") == {0}
+        except KafkaTimeoutError:
+            return False
 
     def note(self, call: Callable[[], object]) -> None:
         try:

@@ -117,7 +117,7 @@ class Pipeline:
         callback = more.pop("callback", None)
         now_ms, max_block_ms = self.clock.now, self.config.max_block_ms
         future, _ = self.accumulator.append(
-            self.topic, partition, value, None, None, now_ms, callback, now_ms, max_block_ms, **more
+            self.topic, partition, value, None, None, now_ms, callback, max_block_ms, **more
         )
         assert future is not None
         return future

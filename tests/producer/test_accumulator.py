@@ -207,7 +207,7 @@ def test_a_closed_accumulator_takes_no_records() -> None:
 
 def test_a_custom_partitioner_is_asked_again_before_a_new_batch() -> None:
     pipeline = Pipeline()
-    arguments = (pipeline.topic, 0, b"", None, None, 0, None, 0, 0)
+    arguments = (pipeline.topic, 0, b"", None, None, 0, None, 0)
     assert pipeline.accumulator.append(*arguments, abort_on_new_batch=True) == (None, False)
     assert pipeline.accumulator.append(*arguments)[1]
     assert pipeline.accumulator.append(*arguments, abort_on_new_batch=True)[0] is not None

@@ -338,5 +338,5 @@ def test_an_append_that_fails_gives_its_memory_back() -> None:
     pipeline = Pipeline()
     headers: Any = [("n", "text")]
     with pytest.raises((TypeError, AttributeError)):
-        pipeline.accumulator.append(pipeline.topic, 0, b"v", None, headers, 0, None, 0, 0)
+        pipeline.accumulator.append(pipeline.topic, 0, b"v", None, headers, 0, None, 0)
     assert pipeline.accumulator.pool.available_bytes == pipeline.config.buffer_memory
