@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from native_log.checkpoints.names import PartitionKind
 from native_log.compaction import compact
 from native_log.logdir.verification import check_partition
 from native_log.progress import Progress
@@ -14,7 +15,7 @@ from native_log.reporting.figures import CompactionFigures, Failure, ProblemKind
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from native_log.log.problems import Problem
     from native_log.logdir import LogDir, PartitionDir
@@ -58,29 +59,22 @@ def add_problems(kinds: dict[str, ProblemKind], problems: Iterable[Problem]) -> 
 
 
 def try_compaction(
-    log_dir: LogDir,
-    topics: Collection[str] | None,
-    exclude_topics: Collection[str],
-    now_ms: int,
-    on_progress: OnProgress,
+    log_dir: LogDir, partitions: Sequence[PartitionDir], now_ms: int, on_progress: OnProgress
 ) -> tuple[CompactionFigures, ...]:
     """Make a dry run of a compaction of all logs with dirty records, and return its result by topic.
 
-    min.cleanable.dirty.ratio is 0, so logs count that a broker would not compact yet.
-
-    Args:
-        topics: the topics of the report; None: all. Only those that `kafkalog compact` compacts without being
-            asked by name are compacted.
-        exclude_topics: topics to leave out.
+    min.cleanable.dirty.ratio is 0, so logs count that a broker would not compact yet. Only topics are
+    compacted that `kafkalog compact` compacts without being asked by name.
     """
-    others = {directory.topic for directory in log_dir.partitions()} - set(topics or ()) if topics else set()
+    wanted = {directory.topic for directory in partitions}
+    existing = {one.topic for one in log_dir.partitions() if one.kind is PartitionKind.NORMAL}
     result = compact(
         log_dir.paths,
         None,
         {"min.cleanable.dirty.ratio": 0},
         now_ms,
         dry_run=True,
-        exclude_topics=sorted({*exclude_topics, *others}),
+        exclude_topics=sorted(existing - wanted),
         on_progress=on_progress,
     )
     return compaction_figures(result.to_pylist())

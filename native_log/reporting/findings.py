@@ -123,7 +123,7 @@ def _problems(figures: ReportFigures) -> Iterator[Finding]:
 
 def _log_ends(figures: ReportFigures) -> Iterator[Finding]:
     ended = [partition for partition in figures.partitions if partition.missing_end]
-    if ended:
+    if ended and figures.problems is None:  # verification reports each of them
         yield _finding(
             "warning",
             f"{count(len(ended), 'log')} with a damaged or missing end",

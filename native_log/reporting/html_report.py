@@ -72,8 +72,6 @@ def report(
         partitions,
         Extent(batches, verify, compaction),
         current_ms() if now is None else now,
-        topics=wanted,
-        exclude_topics=excluded,
         on_progress=on_progress,
     )
     return render_page(figures, native_log.__version__)

@@ -13,7 +13,7 @@ from native_log.reporting.findings import decide_findings
 from native_log.reporting.layout import MARK, Table
 from native_log.reporting.sections import sections
 from native_log.reporting.summaries import time_range
-from native_log.reporting.text import count, displayed, number, rounded, time
+from native_log.reporting.text import count, number, rounded, shortened, time
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from native_log.reporting.layout import Chart
 
 _MAX_PATHS = 5
+_MAX_TEXT = 1000
+"""The most characters of a text. A group id may have 32,767."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def render_page(figures: ReportFigures, version: str) -> str:
 
 
 def _displayed(value: object) -> object:
-    return displayed(value) if type(value) is str else value
+    return shortened(value, _MAX_TEXT) if type(value) is str else value
 
 
 def _draw(chart: Chart) -> Markup:

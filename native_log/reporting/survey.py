@@ -19,7 +19,7 @@ from native_log.reporting.samples import SamplePlace, take_samples
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
@@ -37,8 +37,6 @@ def survey(
     extent: Extent,
     now_ms: int,
     *,
-    topics: Collection[str] | None = None,
-    exclude_topics: Collection[str] = (),
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ReportFigures:
     """Return the figures of a report. No file is changed.
@@ -48,7 +46,6 @@ def survey(
         partitions: the partitions to report on.
         extent: what to examine.
         now_ms: the time from which ages are measured.
-        topics, exclude_topics: how the partitions were selected.
         on_progress: called with (steps done, total steps), from any thread.
     """
     progress = _Progress(extent, on_progress or (lambda *_: None))
@@ -73,7 +70,7 @@ def survey(
         verify_partitions(log_dir, partitions, progress.part("verification"))
         if extent.verification
         else None,
-        try_compaction(log_dir, topics, exclude_topics, now_ms, progress.part("compaction"))
+        try_compaction(log_dir, partitions, now_ms, progress.part("compaction"))
         if extent.compaction
         else None,
     )

@@ -117,7 +117,7 @@ def test_text_from_the_data_is_only_text(name: str) -> None:
     assert [
         tag for tag, _ in parsed.elements if tag not in ("text", "tspan", "g", "path", "use", "defs")
     ] == [tag for tag in HARMLESS if tag not in ("text", "tspan", "g", "path", "use", "defs")]
-    assert displayed(name) in parsed.text
+    assert shortened(name, 1000) in parsed.text
     page.encode()  # no lone surrogates
 
 
