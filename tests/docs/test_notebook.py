@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.spark
+# With small queries, generating code and many tasks take longer than they save.
+SETTINGS = "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.shuffle.partitions=2"
 
 
 def outputs(notebook: nbformat.NotebookNode) -> dict[str, list[Any]]:
@@ -33,6 +35,7 @@ def outputs(notebook: nbformat.NotebookNode) -> dict[str, list[Any]]:
 def test_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples" / "kafka-logs", tmp_path / "kafka-logs", copy_function=shutil.copy2)
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"{SETTINGS} pyspark-shell")
     stored = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(stored)
     assert outputs(execute(tmp_path)) == outputs(stored)

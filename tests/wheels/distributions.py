@@ -38,12 +38,14 @@ def build_sdist(directory: Path) -> Path:
     return sdist
 
 
-def wheel_for_this_machine(directory: Path) -> Path:
-    """Return the wheel to test. If it has to be built, build it into the empty directory."""
+def wheel_for_this_machine(directory: Path) -> Path | None:
+    """Return the wheel to test. If it has to be built, build it into the empty directory.
+
+    None: KAFKALOG_DIST has only wheels for other machines.
+    """
     if DIST is None:
         return build_wheel(directory, KAFKALOG_REQUIRE_KERNEL="1")
-    (wheel,) = (ROOT / DIST).glob(f"*_{platform.machine()}.whl")
-    return wheel
+    return next((ROOT / DIST).glob(f"*_{platform.machine()}.whl"), None)
 
 
 class Environment:
@@ -58,8 +60,8 @@ class Environment:
         """Create an environment and install the requirements. No package is built from source."""
         environment = cls(path)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(path)], check=True)
-        python = ("--python", str(environment.python))
-        _pip(*python, "install", "--no-compile", "--only-binary=:all:", *requirements, CARGO=NO_CARGO)
+        install = ("--python", str(environment.python), "install", "--no-compile", "--only-binary=:all:")
+        _pip(*install, *requirements, PATH=str(path / "bin"))
         return environment
 
     def copy_without_kafkalog(self, path: Path) -> Environment:
@@ -79,7 +81,7 @@ class Environment:
 
     def _variables(self) -> dict[str, str]:
         names = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "SPARK_SUBMIT_OPTS")
-        return {name: os.environ[name] for name in names if name in os.environ} | {"CARGO": NO_CARGO}
+        return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _pip(*arguments: str, **environment: str) -> None:
