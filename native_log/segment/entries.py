@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from native_log.errors import LogTruncatedError
@@ -76,11 +75,16 @@ class IndexFile:
             follows: whether the second of two entries may follow the first.
         """
         whole = self.count * self.layout.size
-        entries = list(self.layout.iter_unpack(memoryview(self.data)[:whole]))
-        if not entries or not first(entries[0]):
+        entries = self.layout.iter_unpack(memoryview(self.data)[:whole])
+        previous = next(entries, None)
+        if previous is None or not first(previous):
             return 0
-        pairs = enumerate(pairwise(entries), 1)
-        return next((i for i, (previous, entry) in pairs if not follows(previous, entry)), len(entries))
+        # No list of all entries: the garbage collector would visit its tuples again and again.
+        for number, entry in enumerate(entries, 1):
+            if not follows(previous, entry):
+                return number
+            previous = entry
+        return self.count
 
     def health(self, valid_entries: int) -> IndexHealth:
         """Return the health of the file, whose first `valid_entries` entries are valid."""

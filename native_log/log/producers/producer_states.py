@@ -99,9 +99,12 @@ class ProducerStates:
         if batches.num_rows == 0:
             return aborted
         self.end_offset = batches.column("lastOffset")[batches.num_rows - 1].as_py() + 1
-        ids = batches.column("producerId")
-        if ids.null_count == len(ids) or max((i for i in ids.to_pylist() if i is not None), default=-1) < 0:
+        ids = set(batches.column("producerId").to_pylist())
+        if ids <= {None, _NONE}:
             return aborted
+        if len(ids) == 1 and not _in_transactions(batches):
+            # Only the newest batches of a producer remain in its state.
+            batches = batches.slice(max(0, batches.num_rows - _REMEMBERED))
         columns = (batches.column(name).to_pylist() for name in _COLUMNS)
         for producer, epoch, base, last, sequence, time_ms, transactional, control, kind, at, size in zip(
             *columns, strict=True
@@ -191,6 +194,11 @@ class ProducerStates:
         path = directory / file_name(self.end_offset, SNAPSHOT)
         replace_file(path, snapshot_bytes(self.entries.values()), flush=flush)
         return path
+
+
+def _in_transactions(batches: pa.RecordBatch) -> bool:
+    """Return whether any batch is transactional or a control batch."""
+    return any(batches.column(name).true_count for name in ("isTransactional", "isControl"))
 
 
 def _empty_entry(producer_id: int, epoch: int) -> ProducerStateEntry:
