@@ -11,6 +11,8 @@ FUZZ_ROUNDS ?= 5000
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS := $(basename $(notdir $(wildcard $(KERNEL)/fuzz/fuzz_targets/*.rs)))
 
+# Tests start hundreds of Python processes, which are to find compiled sources.
+unexport PYTHONDONTWRITEBYTECODE
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
