@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -284,6 +285,10 @@ class LocalLog:
         """
         return locate(self, start, end)
 
+    def slices_from(self, part: SegmentSlice, position: int) -> Iterator[SegmentSlice]:
+        """Yield what to read for a slice that `locate` returned, from the batch at `position` on."""
+        yield replace(part, start_position=position)
+
     def reopen(self) -> Self:
         """Open the log again, to see its current state."""
         log = type(self).open(
@@ -295,6 +300,11 @@ class LocalLog:
         )
         log._config = self._config
         return log
+
+    @property
+    def last_batch_position(self) -> int | None:
+        """The position of the last whole batch in the last segment; None if it is unknown."""
+        return self._tail.last_position
 
     def end_position(self, segment: LogSegment) -> int:
         """Return the position at which reading `segment` stops, exclusive.

@@ -10,6 +10,8 @@ from native_log.records import OffsetOrder
 from native_log.segment.segment import LogSegment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from native_log.arguments import IsolationLevel
     from native_log.log.replicas.merged_source import MergedSource
     from native_log.storage import DataFile
@@ -161,7 +163,8 @@ class SlicedRange:
         start_offset, end_offset: the range, end exclusive. The ranges that `split` returns cover it without
             gaps or overlaps.
         isolation_level: "read_uncommitted" or "read_committed".
-        slices: the byte ranges of the segments, in order.
+        slices: the byte ranges of the segments, in order. In those of a merged log, damage is
+            not replaced yet: see `readable_slices`.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
         earlier: the last segments before that of the first slice, at most EARLIER_SEGMENTS. If a segment has
             disappeared, they show whether it was merged into an earlier one, or lost.
@@ -183,3 +186,14 @@ class SlicedRange:
     def size_bytes(self) -> int:
         """The number of bytes to read from .log files."""
         return sum(part.size_bytes for part in self.slices)
+
+    def readable_slices(self) -> Iterator[SegmentSlice]:
+        """Return the slices to read: `slices`, or those in which damage is replaced if the log is merged.
+
+        In a merged log, the slices are checked as the iterator advances. The errors are those of `repair`.
+        """
+        if self.merged is None:
+            return iter(self.slices)
+        from native_log.log.replicas.read_repair import repair
+
+        return repair(self, self.merged)

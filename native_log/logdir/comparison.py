@@ -142,7 +142,7 @@ def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Differenc
         return
     with ThreadPoolExecutor(min(available_cores(), len(logs)), "log-inspection") as pool:
         is_compacted = log_dir.may_be_compacted(partition.topic, partition.partition)
-        inspected = list(pool.map(inspect_copy, logs, repeat(None), repeat(is_compacted)))
+        inspected = list(pool.map(inspect_copy, logs, repeat(is_compacted)))
     plan = plan_merge([copy.state for copy in inspected])
     leader = inspected[plan.leader]
     for copy, agreed in zip(inspected, plan.agreed_ends, strict=True):

@@ -135,7 +135,7 @@ def aborted_ranges(
     open_transactions = OpenTransactions()
     window = Window()
     aborted: list[tuple[int, int, int]] = []
-    for part in range.slices:
+    for part in range.readable_slices():
         with SegmentLookup(
             part.to_segment(range.path), part.end_position, window, max_batch_bytes=range.max_batch_bytes
         ) as lookup:

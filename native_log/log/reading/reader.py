@@ -12,6 +12,7 @@ from native_log.arguments import Mode
 from native_log.errors import LogTruncatedError
 from native_log.log.producers.transactions import aborted_ranges
 from native_log.log.reading.offset_lookup import locate
+from native_log.log.reading.split import split_by_offsets
 from native_log.records import CORRUPT_RECORD, RECORD_SCHEMA, DecodeOptions, decode_file
 from native_log.segment.chunks import BatchCursor
 from native_log.segment.damage import DamagedRange, damage_in, damaged_range
@@ -88,10 +89,11 @@ class Reader:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the records. See LogRange.read for the errors."""
         relocated_at: int | None = None
-        while self._slices:
+        while True:
             try:
                 self._aborted = b"" if self._range.isolation_level == "read_uncommitted" else None
-                for index, segment_slice in enumerate(self._slices):
+                readable = replace(self._range, slices=self._slices).readable_slices()
+                for index, segment_slice in enumerate(readable):
                     yield from self._read_slice(segment_slice, self._slices[index + 1 :])
                 return
             except (FileNotFoundError, LogTruncatedError) as error:
@@ -117,9 +119,7 @@ class Reader:
                 decoded = self._decode(cursor, stop, segment_slice)
                 if self._aborted is None and decoded.batch.column(self._transactional_index).true_count:
                     rest = replace(segment_slice, start_position=cursor.position), *later
-                    self._aborted = aborted_ranges(
-                        replace(self._range, slices=rest), self._open_log, self._on_lost_marker
-                    )
+                    self._aborted = aborted_ranges(self._rest(rest), self._open_log, self._on_lost_marker)
                     decoded = self._decode(cursor, stop, segment_slice)
                 decoded = cursor.advance(decoded, stop - cursor.position)
                 if decoded.batch.num_rows:
@@ -135,6 +135,15 @@ class Reader:
                     )
                     yield from self._report(damaged, segment_slice)
                     cursor.skip_to(damaged.end_position)
+
+    def _rest(self, slices: tuple[SegmentSlice, ...]) -> SlicedRange:
+        """Return the range that is left when `slices` are left.
+
+        The later slices of a merged log are not known yet. Its rest begins at the next offset.
+        """
+        if self._range.merged is None:
+            return replace(self._range, slices=slices)
+        return split_by_offsets(self._range, [self._next_offset])[-1]
 
     def _decode(self, cursor: BatchCursor, stop: int, segment_slice: SegmentSlice) -> Decoded:
         """Decode the batches from the cursor's position to `stop`."""

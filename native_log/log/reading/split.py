@@ -90,6 +90,7 @@ class _Lookups(ExitStack):
         self._range = range
         self._window = Window()
         self._by_file: dict[str, SegmentLookup] = {}
+        self.is_merged = range.merged is not None
 
     def of(self, segment_slice: SegmentSlice) -> SegmentLookup:
         path = segment_slice.path_in(self._range.path)
@@ -139,7 +140,8 @@ def _cut_at_byte(slices: list[SegmentSlice], size_bytes: int, lookups: _Lookups)
 def _cut_at_offset(slices: list[SegmentSlice], offset: int, lookups: _Lookups) -> Cut:
     """Cut at `offset`.
 
-    A batch with offsets on both sides belongs to both. Each side has only its own records.
+    A batch with offsets on both sides belongs to both. Each side has only its own records. In a merged log,
+    this is also so for damaged bytes, because each side reads the lost records from another copy.
     """
     candidates = [index for index, segment_slice in enumerate(slices) if segment_slice.first_offset <= offset]
     if not candidates:
@@ -147,6 +149,8 @@ def _cut_at_offset(slices: list[SegmentSlice], offset: int, lookups: _Lookups) -
     last = slices[candidates[-1]]
     file = last.directory, last.segment
     location = lookups.of(last).find_offset(offset)
+    if lookups.is_merged and location.position < location.end_position:
+        location = replace(location, straddles=True)
     for index in candidates:
         segment_slice = slices[index]
         in_file = (segment_slice.directory, segment_slice.segment) == file

@@ -38,15 +38,32 @@ def offset_for_timestamp(
         segment = part.to_segment(str(log.path))
         with SegmentLookup(segment, part.end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
             start = max(part.start_position, lookup.find_timestamp(timestamp_ms))
-            for scanned in lookup.batches(start, on_damage):
-                late = pc.greater_equal(scanned.batches.column("maxTimestamp"), pa.scalar(timestamp_ms))
-                for index in pc.indices_nonzero(late).to_pylist():
-                    batch = row(scanned.batches, index)
-                    stop = batch["position"] + batch["sizeInBytes"]
-                    view = record_window.at(lookup.file, batch["position"], stop, batch["sizeInBytes"])
-                    offset = _first_in_batch(log, part, view, batch["position"], timestamp_ms)
-                    if offset is not None:
-                        return offset
+        for each in log.slices_from(part, start):
+            offset = _first_in_slice(log, each, timestamp_ms, on_damage, window, record_window)
+            if offset is not None:
+                return offset
+    return None
+
+
+def _first_in_slice(
+    log: LocalLog,
+    part: SegmentSlice,
+    timestamp_ms: int,
+    on_damage: Callable[[DamagedRange], None],
+    window: Window,
+    record_window: Window,
+) -> int | None:
+    segment = part.to_segment(str(log.path))
+    with SegmentLookup(segment, part.end_position, window, max_batch_bytes=log.max_batch_bytes) as lookup:
+        for scanned in lookup.batches(part.start_position, on_damage):
+            late = pc.greater_equal(scanned.batches.column("maxTimestamp"), pa.scalar(timestamp_ms))
+            for index in pc.indices_nonzero(late).to_pylist():
+                batch = row(scanned.batches, index)
+                stop = batch["position"] + batch["sizeInBytes"]
+                view = record_window.at(lookup.file, batch["position"], stop, batch["sizeInBytes"])
+                offset = _first_in_batch(log, part, view, batch["position"], timestamp_ms)
+                if offset is not None:
+                    return offset
     return None
 
 

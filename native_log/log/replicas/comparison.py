@@ -94,7 +94,7 @@ def _comparable(copy: InspectedCopy, other: InspectedCopy, start: int, end: int)
 
     Batches with offsets that are damaged in the other copy are left out.
     """
-    damaged = iter(other.state.damaged)
+    damaged = iter(other.lost)
     lost = next(damaged, None)
     for segment in copy.log.segments:
         if segment.end_offset <= start or segment.base_offset >= end:

@@ -7,29 +7,26 @@ KIP-279). All functions are pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class EpochRun:
-    """Consecutive batches of one leader epoch.
+class BatchEpoch:
+    """The leader epoch of a batch.
 
     Attributes:
-        epoch: the leader epoch; -1 for batches without one, as of magic 0 and 1.
-        first_offset, last_offset: the lowest and the highest offset of the batches.
-        batches: the number of batches.
+        epoch: the leader epoch; -1 for a batch without one, as of magic 0 and 1.
+        base_offset: the base offset of the batch.
     """
 
     epoch: int
-    first_offset: int
-    last_offset: int
-    batches: int = 1
+    base_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +53,28 @@ class History:
         return next(later, self.end_offset)
 
 
-def history(runs: Iterable[EpochRun], checkpoint: Sequence[EpochEntry], end_offset: int) -> History:
+def history(
+    entries: Sequence[EpochEntry],
+    end_offset: int,
+    first: BatchEpoch | None = None,
+    last: BatchEpoch | None = None,
+) -> History:
     """Return the history of a copy.
 
-    The batches decide. The checkpoint adds what they do not show: the start of an epoch whose first batches
-    were compacted, and epochs without records. A leader notes its epoch before its first record.
-
     Args:
-        runs: the epochs of the batches, in the order of offsets.
-        checkpoint: the entries of leader-epoch-checkpoint.
+        entries: the epochs in leader-epoch-checkpoint. A broker writes an epoch to it before the first batch.
         end_offset: the log end offset of the copy.
+        first, last: the first batch and the last one; None: there is none, or it is not known. Entries that
+            contradict the last batch are ignored: they are those of another time than the segments. Batches
+            before the first entry have no leader epoch if the first batch has none.
     """
-    # No checksum covers the epoch of a batch, and a wrong one could make a copy lead. Brokers write an epoch
-    # to the checkpoint before its first batch, so a single batch with another epoch does not count.
-    known = {entry.epoch for entry in checkpoint}
-    ordered = _without_disorder(
-        run for run in runs if run.batches > 1 or run.epoch < 0 or not known or run.epoch in known
-    )
-    starts = {run.epoch: run.first_offset for run in ordered}
-    for entry in checkpoint:
-        if not any(_contradicts(run, entry) for run in ordered):
-            starts[entry.epoch] = entry.start_offset
-    entries = drop_contradicted([EpochEntry(epoch, start) for epoch, start in sorted(starts.items())])
-    last_start = entries[-1].start_offset if entries else 0
-    return History(entries, max(end_offset, last_start))
+    kept = drop_contradicted(entries)
+    if last is not None:
+        kept = tuple(e for e in kept if e.epoch <= last.epoch or e.start_offset >= end_offset)
+    if first is not None and first.epoch < 0 and not (kept and kept[0].start_offset <= first.base_offset):
+        kept = (EpochEntry(-1, first.base_offset), *kept)
+    last_start = kept[-1].start_offset if kept else 0
+    return History(kept, max(end_offset, last_start))
 
 
 def agreed_end(leading: History, other: History) -> int | None:
@@ -90,27 +85,3 @@ def agreed_end(leading: History, other: History) -> int | None:
     own = {entry.epoch for entry in other.entries}
     common = max((entry.epoch for entry in leading.entries if entry.epoch in own), default=None)
     return None if common is None else min(leading.end_of(common), other.end_of(common))
-
-
-def _contradicts(run: EpochRun, entry: EpochEntry) -> bool:
-    if run.epoch < entry.epoch:
-        return run.last_offset >= entry.start_offset
-    return run.first_offset < entry.start_offset
-
-
-def _without_disorder(runs: Iterable[EpochRun]) -> list[EpochRun]:
-    """Return the runs in an order of increasing epochs, without those that contradict it.
-
-    If a single batch has another epoch than the batches around it, its epoch is wrong (see EpochCheck).
-    """
-    ordered: list[EpochRun] = []
-    for run in runs:
-        while ordered and ordered[-1].epoch > run.epoch and (ordered[-1].batches == 1 or run.batches > 1):
-            ordered.pop()
-        if not ordered or ordered[-1].epoch < run.epoch:
-            ordered.append(run)
-        elif ordered[-1].epoch == run.epoch:
-            ordered[-1] = replace(
-                ordered[-1], last_offset=run.last_offset, batches=ordered[-1].batches + run.batches
-            )
-    return ordered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from native_log.errors import KafkaLogError
@@ -32,7 +33,7 @@ class MergedLog(PartitionLog):
     `path`, `segments`, `snapshots`, `leader_epochs` and `topic_id` are those of the leading copy.
 
     Attributes:
-        merged: which bytes of which copies hold the log.
+        merged: which copies hold the log.
     """
 
     merged: MergedSource
@@ -76,6 +77,7 @@ class MergedLog(PartitionLog):
             "read_uncommitted",
             whole_log(source, logs),
             max_batch_bytes,
+            merged=source,
         )
         return log
 
@@ -107,26 +109,40 @@ class MergedLog(PartitionLog):
         check_crcs: bool = False,
     ) -> Iterator[tuple[LogSegment, Scanned]]:
         """Yield the batch headers of the log, with their segments. See LocalLog.headers."""
-        window = Window()
-        slices = self._whole.slices
         start = self.log_start_offset if start_offset is None else start_offset
-        for index, part in enumerate(slices):
-            if index + 1 < len(slices) and slices[index + 1].first_offset <= start:
-                continue
+        start = max(start, self.local_log_start_offset)
+        slices, _ = self.locate(start, self.log_end_offset)
+        window = Window()
+        for part in self._readable(start, self.log_end_offset, slices):
             segment = part.to_segment(str(self.path))
             with SegmentLookup(
                 segment, part.end_position, window, max_batch_bytes=self.max_batch_bytes
             ) as lookup:
                 part.check_file(lookup.file)
-                position, next_offset = part.start_position, part.next_offset
-                if start > part.first_offset:
-                    place = lookup.find_offset(start)
-                    if place.position > position:
-                        position, next_offset = place.position, place.next_offset
                 for scanned in lookup.batches(
-                    position, on_damage, next_offset=next_offset, check_crcs=check_crcs
+                    part.start_position, on_damage, next_offset=part.next_offset, check_crcs=check_crcs
                 ):
                     yield segment, scanned
+
+    def slices_from(self, part: SegmentSlice, position: int) -> Iterator[SegmentSlice]:
+        """Return the slices to read for a located slice from `position` on. See LocalLog.slices_from."""
+        start = part.first_offset
+        if position > part.start_position:
+            with SegmentLookup(
+                part.to_segment(str(self.path)),
+                part.end_position,
+                Window(),
+                max_batch_bytes=self.max_batch_bytes,
+            ) as lookup:
+                boundary = lookup.find_boundary(position)
+            if boundary is not None and boundary.position == position:
+                part = replace(part, start_position=position, next_offset=boundary.next_offset)
+                start = max(start, boundary.offset)
+        end = min(self.log_end_offset if part.max_offset is None else part.max_offset, part.end_offset)
+        return self._readable(start, end, (part,))
+
+    def _readable(self, start: int, end: int, slices: tuple[SegmentSlice, ...]) -> Iterator[SegmentSlice]:
+        return replace(self._whole, start_offset=start, end_offset=end, slices=slices).readable_slices()
 
     def reopen(self) -> Self:
         """Open the log again. Raises LogTruncatedError while it is read if a copy has changed."""

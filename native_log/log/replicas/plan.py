@@ -4,7 +4,8 @@ The rules are those of an election and of a follower that truncates its log:
 
 1. The copy with the highest leader epoch leads. Among several, the longest one leads.
 2. Each other copy counts up to the offset at which it diverges from that history (KIP-101, KIP-279).
-3. Each offset is read from one copy: the leading one if it has the offset undamaged, otherwise the next best.
+3. Each offset is read from one copy: the leading one if it has the segment, otherwise the next best. Damaged
+   batches are found, and read from other copies, only when they are read (see read_repair).
 4. Offsets before those of the leading copy are read from copies that still have them, if they connect.
 5. The log starts where DeleteRecords has moved its start in any copy.
 """
@@ -42,7 +43,7 @@ class CopyState:
         end_offset: its log end offset.
         log_start_offset: its entry in log-start-offset-checkpoint; None: no entry.
         high_watermark: its entry in replication-offset-checkpoint; None: no entry.
-        damaged: the offsets in its damaged ranges, sorted and without overlaps.
+        missing: the offsets of missing segments, sorted and without overlaps.
     """
 
     history: History
@@ -50,7 +51,7 @@ class CopyState:
     end_offset: int
     log_start_offset: int | None = None
     high_watermark: int | None = None
-    damaged: tuple[OffsetSpan, ...] = ()
+    missing: tuple[OffsetSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class MergePlan:
 
     Attributes:
         leader: the index of the leading copy.
+        ranking: the indexes of all copies, best first.
         spans: the offsets of the merged log, without gaps, in order.
         agreed_ends: for each copy, the offset up to which (exclusive) it agrees with the merged history.
         log_start_offset: the first offset that can be read.
@@ -79,6 +81,7 @@ class MergePlan:
     """
 
     leader: int
+    ranking: tuple[int, ...]
     spans: tuple[CopySpan, ...]
     agreed_ends: tuple[int, ...]
     log_start_offset: int
@@ -109,6 +112,7 @@ def plan_merge(copies: Sequence[CopyState]) -> MergePlan:
     lost = {span.copy for span in covered if span.end_offset > deleted} - {span.copy for span in connected}
     return MergePlan(
         leader,
+        tuple(ranking),
         tuple(
             CopySpan(max(span.start_offset, start), span.end_offset, span.copy)
             for span in connected
@@ -141,19 +145,19 @@ def _cover(copies: Sequence[CopyState], ranking: Sequence[int], agreed: Sequence
     bounds = set(agreed)
     for copy in copies:
         bounds.add(copy.start_offset)
-        for damaged in copy.damaged:
-            bounds.update((damaged.start_offset, damaged.end_offset))
-    damage_starts = [[damaged.start_offset for damaged in copy.damaged] for copy in copies]
+        for missing in copy.missing:
+            bounds.update((missing.start_offset, missing.end_offset))
+    missing_starts = [[missing.start_offset for missing in copy.missing] for copy in copies]
 
-    def is_damaged(copy: int, offset: int) -> bool:
-        before = bisect_right(damage_starts[copy], offset) - 1
-        return before >= 0 and offset < copies[copy].damaged[before].end_offset
+    def is_missing(copy: int, offset: int) -> bool:
+        before = bisect_right(missing_starts[copy], offset) - 1
+        return before >= 0 and offset < copies[copy].missing[before].end_offset
 
     spans: list[CopySpan] = []
     for start, end in pairwise(sorted(bounds)):
         usable = [copy for copy in ranking if copies[copy].start_offset <= start and end <= agreed[copy]]
-        intact = (copy for copy in usable if not is_damaged(copy, start))
-        chosen = next(intact, usable[0] if usable else None)
+        complete = (copy for copy in usable if not is_missing(copy, start))
+        chosen = next(complete, usable[0] if usable else None)
         if chosen is None:
             continue
         if spans and spans[-1].copy == chosen and spans[-1].end_offset == start:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from native_log.checkpoints.leader_epochs import EpochEntry, assign, truncate_from_end
-from native_log.log.replicas.history import EpochRun, history
+from native_log.log.replicas.history import history
 from native_log.log.replicas.plan import CopyState, OffsetSpan
 
 
@@ -43,20 +42,14 @@ class Replica:
         del self.records[max(0, offset - self.start) :]
         self.epochs = truncate_from_end(self.epochs, self.end)
 
-    def state(self, damaged: tuple[OffsetSpan, ...] = ()) -> CopyState:
-        runs = []
-        offset = self.start
-        for epoch, group in groupby(self.records, key=lambda record: record.epoch):
-            count = len(list(group))
-            runs.append(EpochRun(epoch, offset, offset + count - 1, count))
-            offset += count
+    def state(self, missing: tuple[OffsetSpan, ...] = ()) -> CopyState:
         return CopyState(
-            history(runs, self.epochs, self.end),
+            history(self.epochs, self.end),
             self.start,
             self.end,
             None,
             self.high_watermark,
-            damaged,
+            missing,
         )
 
 

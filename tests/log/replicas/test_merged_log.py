@@ -6,20 +6,26 @@ import pickle
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from native_log import CorruptRecordError, KafkaLogError, LogDir, LogTruncatedError, PartitionLog
+from native_log.log.replicas import read_repair
 from native_log.log.replicas.merge import merge
 from native_log.log.replicas.merged_log import MergedLog
 from native_log.segment.files import file_name
+from native_log.storage import DataFile
 from tests.log.support import write_log
 from tests.records.build import ABORT, COMMIT, T0, TRANSACTIONAL, Rec, marker, v2
 
 from .copies import RECORDS, Batch, batches, damage, rows, rows_of, write_copy
+
+if TYPE_CHECKING:
+    from native_log.log.replicas.merged_source import MergedSource
 
 DAMAGED_BYTE = st.integers(8, 80).filter(lambda at: not 12 <= at < 16)
 """A byte of a batch, but not of its leader epoch: that has no checksum."""
@@ -72,7 +78,8 @@ def test_damaged_batches_are_read_from_another_copy(tmp_path: Path, caplog: pyte
     damage(second, whole[12])
     log = merged(tmp_path / "a", tmp_path / "b")
     assert rows(log.read()) == rows_of(whole)
-    assert "damaged bytes are read from other copies: 2 range(s)" in caplog.text
+    assert caplog.text.count("damaged bytes are read from other copies") == 1  # for each read
+    assert f"{first}: damaged bytes are read from other copies; the first range is {first}" in caplog.text
     assert rows(log.read(13, 31)) == rows_of(whole)[13:31]
 
 
@@ -207,13 +214,107 @@ def test_a_file_that_was_replaced_since_the_plan_is_an_error(tmp_path: Path) -> 
     damage(directories[0], whole[5])
     located = merged(tmp_path / "a", tmp_path / "b").range()
     log = directories[0] / file_name(0, "log")
-    (directories[0] / "new").write_bytes(log.read_bytes() + whole[0].data)
+    (directories[0] / "new").write_bytes(log.read_bytes() + Batch(60).data)
     (directories[0] / "new").replace(log)
     with pytest.raises(LogTruncatedError):
         list(located.read())
     assert located.merged is not None
-    with pytest.raises(LogTruncatedError, match="open the log directories again"):
-        MergedLog.of(located.merged, "t", 0)
+    assert rows(MergedLog.of(located.merged, "t", 0).read()) == rows_of(whole)
+
+
+def test_opening_a_merged_log_reads_at_most_the_last_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = batches(0, 2000)
+    rolls = [1500, 3000, 4500]
+    directories = [write_copy(tmp_path / name, whole, rolls=rolls) for name in "ab"]
+    damage(directories[0], whole[-1])  # the last segment is searched for the end
+    for batch in (whole[100], whole[900]):
+        damage(directories[0], batch)
+    read: dict[str, int] = {}
+
+    def count(file: DataFile, buffer: memoryview, position: int) -> None:
+        read[file.path] = read.get(file.path, 0) + len(buffer)
+        return read_into(file, buffer, position)
+
+    read_into = DataFile.read_into
+    monkeypatch.setattr(DataFile, "read_into", count)
+    log = merged(tmp_path / "a", tmp_path / "b")
+    assert log.log_end_offset == 6000
+    earlier = [directory / file_name(base, "log") for directory in directories for base in (0, *rolls[:2])]
+    assert min(path.stat().st_size for path in earlier) > 80_000
+    assert sum(read.get(str(path), 0) for path in earlier) < 40_000
+    read.clear()
+    assert rows(log.read(1600, 1610)) == rows_of(whole)[1600:1610]
+    assert {Path(path).name for path in read if path.endswith(".log")} == {file_name(1500, "log")}
+
+
+def test_damage_is_found_by_a_reader_that_was_planned_before(tmp_path: Path) -> None:
+    whole = batches(0, 40)
+    directories = [write_copy(tmp_path / name, whole, rolls=[60]) for name in "ab"]
+    located = merged(tmp_path / "a", tmp_path / "b").range()
+    parts = pickle.loads(pickle.dumps([*located.split(1000), *located.split_at([7, 22, 23, 64])]))
+    assert len(parts) > 8
+    for batch in (whole[0], whole[7], whole[8], whole[19], whole[21], whole[39]):
+        damage(directories[0], batch)
+    damage(directories[1], whole[20])
+    for part in parts:
+        assert rows(part.read()) == rows_of(whole)[part.start_offset : part.end_offset]
+    assert [o for b in located.latest(["offset"]) for o in b.column("offset").to_pylist()] == [119]
+
+
+def read_in_parts(source: MergedSource, data: st.DataObject) -> tuple[list[Any], list[Any]]:
+    """Return the rows of a whole log, and those of its parts."""
+    log = MergedLog.of(source, "t", 0)
+    located = log.range()
+    offsets = st.integers(log.log_start_offset, log.log_end_offset)
+    parts = [
+        part
+        for split in located.split(data.draw(st.integers(1, 2000)))
+        for part in split.split_at(data.draw(st.lists(offsets, max_size=4)))
+    ]
+    return rows(log.read(mode="dropMalformed")), [
+        row for part in parts for row in rows(part.read(mode="dropMalformed"))
+    ]
+
+
+COPIES = st.lists(st.sets(st.integers(0, 11)), min_size=2, max_size=3)
+"""The numbers of the batches that each copy lacks."""
+
+
+@given(COPIES, st.data())
+def test_only_batches_that_are_damaged_in_all_copies_are_lost(
+    damaged: list[set[int]], data: st.DataObject
+) -> None:
+    whole = batches(0, 12)
+    with tempfile.TemporaryDirectory() as temporary:
+        logs = []
+        for name, numbers in enumerate(damaged):
+            rolls = [batch.offset for batch in data.draw(st.lists(st.sampled_from(whole), max_size=2))]
+            directory = write_copy(Path(temporary, str(name)), whole, rolls=rolls)
+            for number in numbers:
+                damage(directory, whole[number], data.draw(DAMAGED_BYTE))
+            logs.append(PartitionLog.open(directory))
+        with patch.object(read_repair, "CHECKED_BYTES", data.draw(st.sampled_from([1, 1 << 20]))):
+            read, in_parts = read_in_parts(merge(logs, [None] * len(logs)), data)
+    lost = set.intersection(*damaged)
+    assert read == in_parts == rows_of(batch for number, batch in enumerate(whole) if number not in lost)
+
+
+@given(COPIES, st.data())
+def test_gaps_of_a_topic_that_is_not_compacted_are_filled(
+    missing: list[set[int]], data: st.DataObject
+) -> None:
+    whole = batches(0, 12)
+    with tempfile.TemporaryDirectory() as temporary:
+        logs = []
+        for name, numbers in enumerate(missing):
+            own = [batch for number, batch in enumerate(whole) if number - 1 not in numbers]  # has the first
+            rolls = [batch.offset for batch in data.draw(st.lists(st.sampled_from(own), max_size=2))]
+            logs.append(PartitionLog.open(write_copy(Path(temporary, str(name)), own, rolls=rolls)))
+        read, in_parts = read_in_parts(merge(logs, [None] * len(logs), is_compacted=False), data)
+    lost = set.intersection(*missing)
+    assert read == in_parts == rows_of(b for number, b in enumerate(whole) if number - 1 not in lost)
 
 
 @given(st.data())

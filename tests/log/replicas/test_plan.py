@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_log.checkpoints.leader_epochs import EpochEntry
-from native_log.log.replicas.history import EpochRun, History, agreed_end, history
+from native_log.log.replicas.history import BatchEpoch, History, agreed_end, history
 from native_log.log.replicas.plan import CopySpan, CopyState, OffsetSpan, plan_merge
 
 from .replication import Partition, Replica
@@ -30,7 +30,7 @@ STEPS = st.lists(
     ),
     max_size=60,
 )
-DAMAGE = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 30), st.integers(1, 6)), max_size=6)
+MISSING = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 30), st.integers(1, 6)), max_size=6)
 
 
 def run(steps: Sequence[tuple[Any, ...]]) -> tuple[Partition, list[Replica]]:
@@ -85,16 +85,16 @@ def test_a_copy_agrees_up_to_where_its_records_differ(steps: Any) -> None:
             assert (copy.record(offset) == leader.record(offset)) == (offset < agreed)
 
 
-@given(STEPS, DAMAGE)
-def test_damaged_offsets_are_read_from_an_undamaged_copy_if_there_is_one(steps: Any, damage: Any) -> None:
+@given(STEPS, MISSING)
+def test_missing_offsets_are_read_from_a_copy_that_has_them(steps: Any, missing: Any) -> None:
     _, copies = run(steps)
-    damaged: list[set[int]] = [set() for _ in copies]
-    for index, offset, count in damage:
+    absent: list[set[int]] = [set() for _ in copies]
+    for index, offset, count in missing:
         copy = copies[index % len(copies)]
-        damaged[index % len(copies)] |= set(range(offset, offset + count)) & set(range(copy.start, copy.end))
+        absent[index % len(copies)] |= set(range(offset, offset + count)) & set(range(copy.start, copy.end))
     states = [
         copy.state(tuple(OffsetSpan(offset, offset + 1) for offset in sorted(lost)))
-        for copy, lost in zip(copies, damaged, strict=True)
+        for copy, lost in zip(copies, absent, strict=True)
     ]
     intact = plan_merge([copy.state() for copy in copies])
     plan = plan_merge(states)
@@ -102,10 +102,10 @@ def test_damaged_offsets_are_read_from_an_undamaged_copy_if_there_is_one(steps: 
     assert merged_records(copies, plan.spans) == merged_records(copies, intact.spans)
     for span in plan.spans:
         for offset in range(span.start_offset, span.end_offset):
-            if offset in damaged[span.copy]:
+            if offset in absent[span.copy]:
                 for index, copy in enumerate(copies):
                     has_it = copy.start <= offset < plan.agreed_ends[index]
-                    assert not has_it or offset in damaged[index]
+                    assert not has_it or offset in absent[index]
 
 
 def state(*epochs: tuple[int, int], start: int = 0, end: int, **others: Any) -> CopyState:
@@ -120,7 +120,7 @@ def test_the_highest_epoch_leads_even_if_another_copy_is_longer() -> None:
 
 
 def test_an_elected_leader_without_records_leads() -> None:
-    elected = history([EpochRun(0, 0, 89, 9)], (EpochEntry(0, 0), EpochEntry(1, 90)), 90)
+    elected = history((EpochEntry(0, 0), EpochEntry(1, 90)), 90, last=BatchEpoch(0, 80))
     plan = plan_merge([state((0, 0), end=100), CopyState(elected, 0, 90)])
     assert (plan.leader, plan.agreed_ends, plan.log_end_offset) == (1, (90, 90), 90)
 
@@ -152,35 +152,32 @@ def test_the_high_watermark_counts_only_up_to_where_a_copy_agrees() -> None:
 
 
 def test_a_leader_that_lost_its_end_is_completed() -> None:
-    lost = history([EpochRun(0, 0, 59, 6)], (EpochEntry(0, 0), EpochEntry(1, 80)), 60)
+    lost = history((EpochEntry(0, 0), EpochEntry(1, 80)), 60, last=BatchEpoch(0, 50))
     plan = plan_merge([CopyState(lost, 0, 60), state((0, 0), end=100)])
     assert plan.spans == (CopySpan(0, 60, 0), CopySpan(60, 80, 1))
 
 
 @pytest.mark.parametrize(
-    ("runs", "checkpoint", "expected"),
+    ("checkpoint", "first", "last", "expected"),
     [
-        ([(0, 0, 9, 5), (2, 10, 19, 5)], [], [(0, 0), (2, 10)]),
-        ([(0, 0, 9, 5), (2, 14, 19, 5)], [(0, 0), (1, 10), (2, 12)], [(0, 0), (1, 10), (2, 12)]),
-        ([(0, 0, 9, 5), (2, 10, 19, 5)], [(0, 0), (2, 5)], [(0, 0), (2, 10)]),
-        ([(0, 0, 9, 5)], [(0, 0), (3, 5)], [(0, 0)]),
-        ([(0, 0, 9, 5)], [(0, 0), (3, 10)], [(0, 0), (3, 10)]),
-        ([(1, 0, 9, 5), (9, 10, 11, 1), (1, 12, 19, 5)], [], [(1, 0)]),
-        ([(1, 0, 9, 5), (0, 10, 11, 1), (1, 12, 19, 5)], [], [(1, 0)]),
-        ([(1, 0, 9, 5), (9, 10, 11, 1)], [(1, 0)], [(1, 0)]),
-        ([(1, 0, 9, 5), (4, 10, 10, 1), (5, 11, 19, 5)], [(1, 0), (5, 10)], [(1, 0), (5, 10)]),
-        ([(1, 0, 9, 5), (9, 10, 11, 1)], [], [(1, 0), (9, 10)]),
-        ([(1, 0, 9, 5), (9, 10, 14, 2)], [(1, 0)], [(1, 0), (9, 10)]),
-        ([(-1, 0, 9, 5), (4, 10, 19, 5)], [(4, 10)], [(-1, 0), (4, 10)]),
-        ([], [], []),
+        ([(0, 0), (1, 10), (2, 12)], (0, 0), (2, 16), [(0, 0), (1, 10), (2, 12)]),
+        ([(0, 0), (2, 5), (1, 10)], (0, 0), (1, 16), [(0, 0), (1, 10)]),
+        ([(0, 0), (3, 5)], (0, 0), (0, 16), [(0, 0)]),  # the segments are older than the checkpoint
+        ([(0, 0), (3, 19)], (0, 0), (0, 16), [(0, 0)]),
+        ([(0, 0), (3, 20)], (0, 0), (0, 16), [(0, 0), (3, 20)]),  # a leader without records
+        ([(4, 10)], (-1, 0), (4, 16), [(-1, 0), (4, 10)]),
+        ([(4, 10)], (2, 0), (4, 16), [(4, 10)]),
+        ([], (-1, 0), (-1, 16), [(-1, 0)]),
+        ([(4, 0)], None, None, [(4, 0)]),
+        ([], None, None, []),
     ],
 )
-def test_the_history_of_a_copy(runs: Any, checkpoint: Any, expected: Any) -> None:
-    entries = [EpochEntry(*entry) for entry in checkpoint]
-    found = history([EpochRun(*run) for run in runs], entries, 20)
+def test_the_history_of_a_copy(checkpoint: Any, first: Any, last: Any, expected: Any) -> None:
+    first, last = (None if batch is None else BatchEpoch(*batch) for batch in (first, last))
+    found = history([EpochEntry(*entry) for entry in checkpoint], 20, first, last)
     assert [(entry.epoch, entry.start_offset) for entry in found.entries] == expected
 
 
 def test_copies_without_epochs_agree_up_to_the_shorter_end() -> None:
-    legacy, shorter = (history([EpochRun(-1, 0, end - 1, 3)], (), end) for end in (100, 60))
+    legacy, shorter = (history((), end, BatchEpoch(-1, 0), BatchEpoch(-1, end - 10)) for end in (100, 60))
     assert agreed_end(legacy, shorter) == 60

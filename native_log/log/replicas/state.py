@@ -1,0 +1,152 @@
+"""Read what a copy of a log contains, without reading its records.
+
+The cost is that of opening the copy: a listing, checkpoints, some batches, and at most the last segment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
+from native_log.log.log_files import indexes_without_log
+from native_log.log.replicas.history import BatchEpoch, History, history
+from native_log.log.replicas.plan import CopyState, OffsetSpan
+from native_log.segment.lookup import SegmentLookup
+from native_log.segment.scan import valid_batch_at
+from native_log.storage import Window
+
+if TYPE_CHECKING:
+    from native_log.log.local_log import LocalLog
+    from native_log.segment.damage import DamagedRange
+    from native_log.segment.segment import LogSegment
+
+
+def read_state(log: LocalLog, end_offset: int | None = None) -> CopyState:
+    """Return what a copy contains.
+
+    Args:
+        log: the log of the copy.
+        end_offset: ignore records from this offset on, which an unfinished write left; None: there is none.
+
+    Raises OSError, LogTruncatedError if the files change meanwhile.
+    """
+    end = _end_offset(log)
+    end = end if end_offset is None else min(end_offset, end)
+    return CopyState(
+        _read_history(log, end),
+        log.segments[0].base_offset if log.segments else end,
+        end,
+        log.checkpoints.log_start_offset,
+        log.checkpoints.high_watermark,
+        _missing_segments(log),
+    )
+
+
+def _end_offset(log: LocalLog) -> int:
+    """Return the offset after the last valid batch. A damaged header may claim any offset."""
+    if not log.segments:
+        return log.log_end_offset
+    segment = log.segments[-1]
+    end = max(segment.base_offset, log.local_log_start_offset)
+    if log.end_position(segment) == 0:
+        return end
+    with _lookup(log, segment) as lookup:
+        last = log.last_batch_position
+        if last is not None:
+            batch = valid_batch_at(
+                lookup.file,
+                last,
+                log.end_position(segment),
+                Window(),
+                max_batch_bytes=log.max_batch_bytes,
+            )
+            if batch is not None and batch["lastOffset"] + 1 == log.log_end_offset:
+                return log.log_end_offset
+        for scanned in lookup.batches(0, _ignore, only_valid=True):
+            end = max(end, scanned.next_offset or 0)
+    return end
+
+
+def _read_history(log: LocalLog, end_offset: int) -> History:
+    """Return the leader epochs of a copy.
+
+    The checkpoint is complete, unless it is missing, or older than the segments. Then the headers of batches
+    show the later epochs.
+    """
+    first = _batch_epoch(log, log.segments[0].base_offset) if log.segments else None
+    last = _batch_epoch(log, end_offset - 1)
+    if first is None or last is None or first.base_offset >= end_offset:
+        return history(log.leader_epochs, end_offset)
+    entries = list(drop_contradicted(log.leader_epochs))
+    known = entries[-1] if entries else EpochEntry(-1, first.base_offset)
+    if last.epoch > known.epoch:
+        found = _epochs_after(log, known, end_offset)
+        # No checksum covers the epoch of a batch, and a wrong one could make a copy lead. So a single batch
+        # with another epoch does not count.
+        if entries and found and _batch_epoch(log, found[-1].start_offset) == last:
+            found.pop()
+        entries += found
+    return history(entries, end_offset, first, last)
+
+
+def _epochs_after(log: LocalLog, known: EpochEntry, end_offset: int) -> list[EpochEntry]:
+    """Return the epochs of the batches that are greater than `known`, with the offsets where they begin.
+
+    Leader epochs do not decrease, so their starts are found by binary search.
+    """
+    found: list[EpochEntry] = []
+    epoch, start = known.epoch, known.start_offset
+    while start < end_offset:
+        start += bisect_right(range(start, end_offset), epoch, key=lambda offset: _epoch_at(log, offset))
+        if start < end_offset:
+            epoch = _epoch_at(log, start)
+            found.append(EpochEntry(epoch, start))
+    return found
+
+
+def _epoch_at(log: LocalLog, offset: int) -> int:
+    batch = _batch_epoch(log, offset)
+    return -1 if batch is None else batch.epoch
+
+
+def _batch_epoch(log: LocalLog, offset: int) -> BatchEpoch | None:
+    """Return the epoch of the first valid batch with a last offset of at least `offset`; None: no batch."""
+    bases = [segment.base_offset for segment in log.segments]
+    for segment in log.segments[max(0, bisect_right(bases, offset) - 1) :]:
+        if log.end_position(segment) == 0:
+            continue
+        with _lookup(log, segment) as lookup:
+            place = lookup.find_offset(offset)
+            for scanned in lookup.batches(
+                place.position, _ignore, next_offset=place.next_offset, only_valid=True
+            ):
+                if scanned.batches.num_rows:
+                    epoch, base_offset, last_offset = (
+                        scanned.batches.column(name)[0].as_py()
+                        for name in ("leaderEpoch", "baseOffset", "lastOffset")
+                    )
+                    return BatchEpoch(
+                        -1 if epoch is None else epoch, last_offset if base_offset is None else base_offset
+                    )
+    return None
+
+
+def _missing_segments(log: LocalLog) -> tuple[OffsetSpan, ...]:
+    """Return the offsets of segments between others of which only the index is left."""
+    bases = [segment.base_offset for segment in log.segments]
+    missing: list[OffsetSpan] = []
+    for base_offset in indexes_without_log(path.name for path in log.path.iterdir()):
+        following = bisect_right(bases, base_offset)
+        if not 0 < following < len(bases) or (missing and base_offset < missing[-1].end_offset):
+            continue
+        missing.append(OffsetSpan(base_offset, bases[following]))
+    return tuple(missing)
+
+
+def _lookup(log: LocalLog, segment: LogSegment) -> SegmentLookup:
+    return SegmentLookup(segment, log.end_position(segment), Window(), max_batch_bytes=log.max_batch_bytes)
+
+
+def _ignore(damaged: DamagedRange) -> None:
+    """Ignore damage: a reader finds it where it reads."""
