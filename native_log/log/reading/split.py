@@ -140,8 +140,7 @@ def _cut_at_byte(slices: list[SegmentSlice], size_bytes: int, lookups: _Lookups)
 def _cut_at_offset(slices: list[SegmentSlice], offset: int, lookups: _Lookups) -> Cut:
     """Cut at `offset`.
 
-    A batch with offsets on both sides belongs to both. Each side has only its own records. In a merged log,
-    this is also so for damaged bytes, because each side reads the lost records from another copy.
+    A batch with offsets on both sides belongs to both. Each side has only its own records.
     """
     candidates = [index for index, segment_slice in enumerate(slices) if segment_slice.first_offset <= offset]
     if not candidates:
@@ -149,12 +148,12 @@ def _cut_at_offset(slices: list[SegmentSlice], offset: int, lookups: _Lookups) -
     last = slices[candidates[-1]]
     file = last.directory, last.segment
     location = lookups.of(last).find_offset(offset)
-    if lookups.is_merged and location.position < location.end_position:
-        location = replace(location, straddles=True)
     for index in candidates:
         segment_slice = slices[index]
         in_file = (segment_slice.directory, segment_slice.segment) == file
         if in_file and location.position < segment_slice.end_position:
+            if lookups.is_merged and location.position < location.end_position:
+                return _overlap(slices, index, location, offset)
             return _cut(slices, index, location, offset)
     return slices[: candidates[-1] + 1], slices[candidates[-1] + 1 :]
 
@@ -179,6 +178,26 @@ def _cut(slices: Sequence[SegmentSlice], index: int, location: OffsetLocation, o
         left.append(replace(batch, max_offset=_lower(segment_slice.max_offset, offset)))
         right.insert(0, replace(batch, min_offset=max(segment_slice.min_offset or 0, offset)))
     return left, right
+
+
+def _overlap(slices: Sequence[SegmentSlice], index: int, location: OffsetLocation, offset: int) -> Cut:
+    """Cut a slice of a merged log at a batch with offsets on both sides, or at damaged bytes.
+
+    Both belong to both sides, because each side reads lost records from another copy.
+    """
+    segment_slice = slices[index]
+    left = replace(
+        segment_slice,
+        end_position=min(location.end_position, segment_slice.end_position),
+        max_offset=_lower(segment_slice.max_offset, offset),
+    )
+    right = replace(
+        segment_slice,
+        start_position=max(location.position, segment_slice.start_position),
+        min_offset=max(segment_slice.min_offset or 0, offset),
+        next_offset=max(location.next_offset, segment_slice.next_offset),
+    )
+    return [*slices[:index], left], [right, *slices[index + 1 :]]
 
 
 def _lower(offset: int | None, other: int) -> int:

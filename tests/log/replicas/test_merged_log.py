@@ -263,6 +263,15 @@ def test_damage_is_found_by_a_reader_that_was_planned_before(tmp_path: Path) -> 
     assert [o for b in located.latest(["offset"]) for o in b.column("offset").to_pylist()] == [119]
 
 
+def test_damage_before_a_batch_that_is_cut_belongs_to_one_part(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    directories = [write_copy(tmp_path / name, whole) for name in "ab"]
+    damage(directories[0], whole[3])
+    damage(directories[0], whole[14])
+    parts = merged(tmp_path / "a", tmp_path / "b").range(0, 46).split(1)
+    assert [row for part in parts for row in rows(part.read())] == rows_of(whole)[:46]
+
+
 def read_in_parts(source: MergedSource, data: st.DataObject) -> tuple[list[Any], list[Any]]:
     """Return the rows of a whole log, and those of its parts."""
     log = MergedLog.of(source, "t", 0)
@@ -333,7 +342,7 @@ def test_reads_of_a_merged_log_are_those_of_the_whole_log(data: st.DataObject) -
             own = [number for number, owner in enumerate(owners) if owner == copy] or [0]
             first = data.draw(st.integers(0, own[0])) if copy else 0
             last = data.draw(st.integers(own[-1] + 1, count)) if copy else count
-            rolls = data.draw(st.lists(st.sampled_from(whole), max_size=3))
+            rolls = data.draw(st.lists(st.sampled_from(whole[first:last]), max_size=3))
             directory = write_copy(path, whole[first:last], rolls=[batch.offset for batch in rolls])
             wrong = data.draw(st.sets(st.integers(first, last - 1), max_size=5))
             for number in wrong - set(own):
