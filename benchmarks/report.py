@@ -45,7 +45,7 @@ def _target_lines(measurements: list[Measurement], growths: list[Growth]) -> Ite
         ours, peer = min(pairs, key=_ratio)
         ratio = _ratio((ours, peer))
         work, peer_rate = f"{target.work}: {target.ours}", f"{peer.contender}: {_rate(peer)}"
-        corpus = ours.corpus if target.corpus else f"{ours.corpus}, the worst of {len(pairs)}"
+        corpus = f"{ours.corpus}, the worst of {len(pairs)}" if len(pairs) > 1 else ours.corpus
         verdict = _verdict(ratio >= target.ratio)
         yield _line(work, corpus, _rate(ours), peer_rate, f"{ratio:.2f}", f"{target.ratio:g}", verdict)
     for limit in LIMITS:
