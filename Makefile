@@ -25,16 +25,14 @@ help: ## list the targets
 demo: install java ## read a broker-written sample with Spark and print its rows, no broker
 	$(BIN)/python examples/demo.py
 
-# Tests of one file stay in one process: they share a broker or a Spark session.
-PARALLEL := --dist loadfile --no-loadscope-reorder
-# More processes than cores, because many tests wait for a broker. Each takes up to 2 GB of memory.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# tests/conftest.py makes the groups: tests of a group stay in one process, in their order.
+PARALLEL ?= -n auto --dist loadgroup --no-loadscope-reorder
 
 check: lint install ## lint, and the tests that need no Java: a few minutes
-	$(BIN)/python -m pytest -q -n auto $(PARALLEL) -m 'not spark and not connect and not broker' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q $(PARALLEL) -m 'not spark and not connect and not broker' $(PYTEST_ARGS)
 
 test: install java ## the whole test suite, with Spark and real brokers
-	$(BIN)/python -m pytest -n $(WORKERS) $(PARALLEL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 lint: install ## ruff, mypy, rustfmt, clippy, cargo test
 	$(BIN)/ruff check .

@@ -49,8 +49,22 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that wait for brokers and Spark: a long file at the end leaves one core idle."""
-    items.sort(key=lambda item: [not _is_marked(item, "broker"), not _is_marked(item, "spark", "connect")])
+    """Group the tests that share a broker, a Spark session, or the fixtures of a file, in this order.
+
+    pytest-xdist runs a group in one process. A second broker takes seconds to start, and in a second Spark
+    session the first queries are slow again.
+    """
+    groups = {item: _group(item) for item in items}
+    first = ["broker", "spark"]
+    items.sort(key=lambda item: first.index(groups[item]) if groups[item] in first else len(first))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(groups[item]))
+
+
+def _group(item: pytest.Item) -> str:
+    if _is_marked(item, "broker"):
+        return "broker"
+    return "spark" if _is_marked(item, "spark", "connect") else item.path.stem
 
 
 def _is_marked(item: pytest.Item, *names: str) -> bool:
