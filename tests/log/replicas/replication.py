@@ -94,6 +94,8 @@ class Partition:
                 same <= leader.end and self._agree(leader, follower, same - 1)
             ):
                 same -= 1
+            if same <= leader.start:  # the leader cannot tell what differs before its start
+                same = min(same, follower.high_watermark)
             follower.truncate(max(same, follower.start))
             follower.fetched_epoch = self.epoch
         if follower.end < leader.start:
@@ -127,8 +129,12 @@ class Partition:
         return follower.start <= offset and leader.record(offset) == follower.record(offset)
 
     def _commit(self) -> None:
+        """Raise the high watermark, unless the leader waits for the first fetch of an in-sync follower."""
         leader = self.replicas[self.leader]
-        end = min(self.replicas[index].end for index in self.in_sync)
+        in_sync = [self.replicas[index] for index in self.in_sync]
+        if any(replica.fetched_epoch != self.epoch for replica in in_sync):
+            return
+        end = min(replica.end for replica in in_sync)
         leader.high_watermark = max(leader.high_watermark, end)
         for offset in range(len(self.committed), end):
             self.committed.append(leader.record(offset))
