@@ -22,7 +22,9 @@ def test_every_public_name_exists() -> None:
 
 
 def test_every_error_is_public() -> None:
-    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
+    kinds = {
+        name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)
+    }
     assert kinds <= set(native_log.__all__)
 
 

@@ -59,6 +59,10 @@ spark.stop()
 """
 
 
+PACKAGED = ("*.py", "*.pyi", "py.typed", "*.html", "*.css")
+"""The files of the packages that wheels and sdists contain."""
+
+
 def sources(*patterns: str, below: tuple[str, ...] = PACKAGES) -> set[str]:
     files = (file for name in below for pattern in patterns for file in (ROOT / name).rglob(pattern))
     return {str(file.relative_to(ROOT)) for file in files}
@@ -88,7 +92,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_contains_the_packages_and_the_kernel(wheel: Path) -> None:
     assert re.fullmatch(r"kafkalog_spark-[\d.]+-cp311-abi3-\w+\.whl", wheel.name)
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert names == sources("*.py", "*.pyi", "py.typed") | {"native_log/_kernel.abi3.so"}
+    assert names == sources(*PACKAGED) | {"native_log/_kernel.abi3.so"}
 
 
 def test_the_wheel_works_alone(installed: Environment, tmp_path: Path) -> None:
@@ -104,7 +108,7 @@ def test_the_sdist_contains_all_sources(sdist: Path, tmp_path: Path) -> None:
     (unpacked,) = tmp_path.iterdir()
     files = {str(file.relative_to(unpacked)) for file in unpacked.rglob("*") if file.is_file()}
     crates = tuple(f"kernel/{crate}" for crate in ("format", "arrow", "python"))
-    assert sources("*.py", "*.pyi", "py.typed") | sources("*.rs", "Cargo.toml", below=crates) <= files
+    assert sources(*PACKAGED) | sources("*.rs", "Cargo.toml", below=crates) <= files
 
 
 def test_the_sdist_installs_without_cargo(sdist: Path, tmp_path: Path) -> None:
