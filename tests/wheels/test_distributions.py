@@ -61,6 +61,7 @@ spark.stop()
 
 PACKAGED = ("*.py", "*.pyi", "py.typed", "*.html", "*.css")
 """The files of the packages that wheels and sdists contain."""
+LICENSES = ("LICENSE", "kernel/THIRD_PARTY.txt")
 
 
 def sources(*patterns: str, below: tuple[str, ...] = PACKAGES) -> set[str]:
@@ -95,6 +96,16 @@ def test_the_wheel_contains_the_packages_and_the_kernel(wheel: Path) -> None:
     assert names == sources(*PACKAGED) | {"native_log/_kernel.abi3.so"}
 
 
+def test_the_wheel_contains_the_licenses(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        licenses = {
+            name.partition(".dist-info/licenses/")[2]: archive.read(name).decode()
+            for name in archive.namelist()
+            if ".dist-info/licenses/" in name
+        }
+    assert licenses == {name: (ROOT / name).read_text() for name in LICENSES}
+
+
 def test_the_wheel_works_alone(installed: Environment, tmp_path: Path) -> None:
     command = (str(installed.python), "-c", READ, str(LOGS))
     kernel, file, rows = installed.run(*command, cwd=tmp_path, KAFKALOG_KERNEL="required").stdout.split()
@@ -108,7 +119,7 @@ def test_the_sdist_contains_all_sources(sdist: Path, tmp_path: Path) -> None:
     (unpacked,) = tmp_path.iterdir()
     files = {str(file.relative_to(unpacked)) for file in unpacked.rglob("*") if file.is_file()}
     crates = tuple(f"kernel/{crate}" for crate in ("format", "arrow", "python"))
-    assert sources(*PACKAGED) | sources("*.rs", "Cargo.toml", below=crates) <= files
+    assert {*LICENSES, *sources(*PACKAGED), *sources("*.rs", "Cargo.toml", below=crates)} <= files
 
 
 def test_the_sdist_installs_without_cargo(sdist: Path, tmp_path: Path) -> None:
