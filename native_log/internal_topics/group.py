@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
     from native_log.internal_topics.records import Record
 
-_STABLE = 0
-"""The state of a member that has all of its target assignment (Kafka: MemberState)."""
+MEMBER_STATES = {
+    "consumer": {0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"},
+    "share": {0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"},
+    "streams": {1: "STABLE", 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS"},
+}
+"""The states of members by type of group and number (Kafka: modern.MemberState, streams.MemberState)."""
+_STABLE = "STABLE"
+"""The state of a member that has all of its target assignment."""
 _CONSUMER = "consumer"
 
 Values = dict[str, Any]
@@ -80,6 +86,11 @@ class Group:
         """Return what one type of record says about members, by member id. Not for classic groups."""
         return self.member_values.get(f"{self.type.capitalize()}Group{record}", {})
 
+    def member_state(self, member_id: str) -> str | None:
+        """Return the state of a member. None: the records do not say."""
+        current = self.members("CurrentMemberAssignment").get(member_id)
+        return None if current is None else MEMBER_STATES[self.type].get(current["state"], "UNKNOWN")
+
     @property
     def state(self) -> str:
         """Return the state in which a coordinator has the group after loading these records."""
@@ -98,7 +109,8 @@ class Group:
         current = self.members("CurrentMemberAssignment")
         is_reconciled = all(
             (member := current.get(name)) is not None
-            and (member["state"], member["memberEpoch"]) == (_STABLE, target_epoch)
+            and self.member_state(name) == _STABLE
+            and member["memberEpoch"] == target_epoch
             for name in members
         )
         return "Stable" if is_reconciled else "Reconciling"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_MEMBER_STATES = {0: "STABLE", 1: "UNREVOKED_PARTITIONS", 2: "UNRELEASED_PARTITIONS"}
-_STREAMS_MEMBER_STATES = {0: "STABLE", 1: "UNREVOKED_TASKS", 2: "UNRELEASED_TASKS"}
 _TASKS = ("active", "standby", "warmup")
 
 
@@ -117,7 +115,6 @@ def _member(group: Group, member_id: str, values: Values, names: Mapping[str, st
     current = group.members("CurrentMemberAssignment").get(member_id, {})
     target = group.members("TargetAssignmentMember").get(member_id, {})
     classic = values.get("classicMemberMetadata")
-    states = _STREAMS_MEMBER_STATES if group.type == "streams" else _MEMBER_STATES
     return {
         "memberId": member_id,
         "groupInstanceId": values.get("instanceId"),
@@ -125,7 +122,7 @@ def _member(group: Group, member_id: str, values: Values, names: Mapping[str, st
         "clientHost": values["clientHost"],
         "rackId": values["rackId"],
         "memberEpoch": current.get("memberEpoch"),
-        "state": states.get(current["state"], "UNKNOWN") if "state" in current else None,
+        "state": group.member_state(member_id),
         "rebalanceTimeoutMs": values.get("rebalanceTimeoutMs"),
         "sessionTimeoutMs": None if classic is None else classic["sessionTimeoutMs"],
         "serverAssignor": values.get("serverAssignor"),

@@ -11,7 +11,9 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -23,16 +25,26 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
+import org.apache.kafka.clients.admin.StreamsGroupDescription;
+import org.apache.kafka.clients.admin.StreamsGroupMemberAssignment;
+import org.apache.kafka.clients.admin.StreamsGroupMemberDescription;
+import org.apache.kafka.clients.admin.StreamsGroupSubtopologyDescription;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.internals.AsyncKafkaConsumer;
+import org.apache.kafka.clients.consumer.internals.StreamsRebalanceData;
+import org.apache.kafka.clients.consumer.internals.StreamsRebalanceListener;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
@@ -56,7 +68,7 @@ public final class Client {
     private static final ByteArrayDeserializer READ = new ByteArrayDeserializer();
     private final String bootstrap;
     private final Admin admin;
-    private final Map<String, List<KafkaConsumer<byte[], byte[]>>> members = new HashMap<>();
+    private final Map<String, List<Consumer<byte[], byte[]>>> members = new HashMap<>();
 
     private Client(String bootstrap) {
         this.bootstrap = bootstrap;
@@ -96,6 +108,8 @@ public final class Client {
             case "delete_offsets" -> deleteOffsets(request);
             case "upgrade" -> upgrade(request);
             case "share" -> share(request);
+            case "stream" -> stream(request);
+            case "describe_streams" -> describeStreams(request);
             case "allow" -> allow(request);
             case "limit" -> limit(request);
             case "set_password" -> setPassword(request);
@@ -249,22 +263,22 @@ public final class Client {
         settings.putAll(Map.of("bootstrap.servers", bootstrap, "group.id", group, "auto.offset.reset", "earliest",
             "enable.auto.commit", "false", "max.poll.records", "10"));
         KafkaConsumer<byte[], byte[]> joining = new KafkaConsumer<>(settings, READ, READ);
-        List<KafkaConsumer<byte[], byte[]>> consumers = members.computeIfAbsent(group, name -> new ArrayList<>());
+        List<Consumer<byte[], byte[]>> consumers = members.computeIfAbsent(group, name -> new ArrayList<>());
         consumers.add(joining);
         joining.subscribe(List.of(request.get("topic").asText()));
         long count = request.get("count").asLong();
         long end = System.nanoTime() + 60_000_000_000L;
         while (count > 0 || consumers.stream().anyMatch(consumer -> consumer.assignment().isEmpty())) {
-            for (KafkaConsumer<byte[], byte[]> consumer : consumers) count -= consumer.poll(Duration.ofMillis(50)).count();
+            for (Consumer<byte[], byte[]> consumer : consumers) count -= consumer.poll(Duration.ofMillis(50)).count();
             if (System.nanoTime() > end) throw new IllegalStateException("the group " + group + " does not become stable");
         }
-        for (KafkaConsumer<byte[], byte[]> consumer : consumers) consumer.commitSync();
+        for (Consumer<byte[], byte[]> consumer : consumers) consumer.commitSync();
         return JSON.createObjectNode();
     }
 
     /** Closes the consumers of a group. */
     private JsonNode leave(JsonNode request) {
-        for (KafkaConsumer<byte[], byte[]> consumer : members.remove(request.get("group").asText())) consumer.close();
+        for (Consumer<byte[], byte[]> consumer : members.remove(request.get("group").asText())) consumer.close();
         return JSON.createObjectNode();
     }
 
@@ -326,7 +340,10 @@ public final class Client {
         return JSON.createObjectNode();
     }
 
-    /** Reads at least `count` records with a consumer of a share group: accepts every third, releases the next, and so on. */
+    /**
+     * Reads at least `count` records with a consumer of a share group, and returns how many. It accepts every third, releases
+     * the next, and so on. With `accepts_all` it accepts all that it gets, also after `count` records.
+     */
     private JsonNode share(JsonNode request) throws Exception {
         String group = request.get("group").asText();
         ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
@@ -335,18 +352,105 @@ public final class Client {
         Map<String, Object> settings = Map.of("bootstrap.servers", bootstrap, "group.id", group, "max.poll.records", "10",
             "share.acknowledgement.mode", "explicit");
         long count = request.get("count").asLong();
+        boolean acceptsAll = request.get("accepts_all").asBoolean();
         AcknowledgeType[] kinds = {AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT};
+        long read = 0;
         try (KafkaShareConsumer<byte[], byte[]> consumer = new KafkaShareConsumer<>(settings, READ, READ)) {
             consumer.subscribe(List.of(request.get("topic").asText()));
-            while (count > 0) {
+            for (boolean isOver = count == 0; !isOver; ) {
+                long before = read;
                 for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
-                    consumer.acknowledge(record, kinds[(int) (record.offset() % 3)]);
-                    count--;
+                    consumer.acknowledge(record, acceptsAll ? AcknowledgeType.ACCEPT : kinds[(int) (record.offset() % 3)]);
+                    read++;
                 }
                 consumer.commitSync();
+                isOver = read >= count && (read == before || !acceptsAll);
             }
         }
+        return JSON.createObjectNode().put("count", read);
+    }
+
+    /**
+     * Adds a member to a streams group (KIP-1071), and waits until the group is stable. The group reads `topic`, repartitions
+     * it, and has a store, of which a second member has a standby copy.
+     */
+    private JsonNode stream(JsonNode request) throws Exception {
+        String group = request.get("group").asText();
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
+        ConfigEntry standby = new ConfigEntry("streams.num.standby.replicas", "1");
+        admin.incrementalAlterConfigs(Map.of(resource, List.of(new AlterConfigOp(standby, AlterConfigOp.OpType.SET)))).all().get();
+        String topic = request.get("topic").asText();
+        var repartition = new StreamsRebalanceData.TopicInfo(Optional.of(2), Optional.of((short) 1), Map.of());
+        var changelog = new StreamsRebalanceData.TopicInfo(Optional.empty(), Optional.of((short) 1), Map.of("cleanup.policy", "compact"));
+        StreamsRebalanceData data = new StreamsRebalanceData(UUID.randomUUID(),
+            Optional.of(new StreamsRebalanceData.HostInfo("localhost", 9)), Map.of(
+                "0", new StreamsRebalanceData.Subtopology(Set.of(topic), Set.of(group + "-repartition"), Map.of(), Map.of(), List.of()),
+                "1", new StreamsRebalanceData.Subtopology(Set.of(), Set.of(), Map.of(group + "-repartition", repartition),
+                    Map.of(group + "-changelog", changelog), List.of())), Map.of("zone", "a"));
+        AsyncKafkaConsumer<byte[], byte[]> joining = new AsyncKafkaConsumer<>(new ConsumerConfig(Map.of("bootstrap.servers", bootstrap,
+            "group.id", group, "client.id", request.get("client_id").asText(), "group.protocol", "consumer", "enable.auto.commit", "false",
+            "key.deserializer", ByteArrayDeserializer.class, "value.deserializer", ByteArrayDeserializer.class)), READ, READ, Optional.of(data));
+        joining.subscribe(Set.of(topic, group + "-repartition"), new StreamsRebalanceListener() {
+            @Override public void onTasksRevoked(Set<StreamsRebalanceData.TaskId> tasks) { }
+            @Override public void onTasksAssigned(StreamsRebalanceData.Assignment assignment) {
+                data.setReconciledAssignment(assignment);
+            }
+            @Override public void onAllTasksLost() { }
+        });
+        List<Consumer<byte[], byte[]>> consumers = members.computeIfAbsent(group, name -> new ArrayList<>());
+        consumers.add(joining);
+        long end = System.nanoTime() + 60_000_000_000L;
+        do {
+            for (Consumer<byte[], byte[]> consumer : consumers) consumer.poll(Duration.ofMillis(50));
+            if (System.nanoTime() > end) throw new IllegalStateException("not stable: " + description(group));
+        } while (!isStable(group, consumers.size()));
         return JSON.createObjectNode();
+    }
+
+    private boolean isStable(String group, int size) throws Exception {
+        try {
+            StreamsGroupDescription description = description(group);
+            return description.groupState() == GroupState.STABLE && description.members().size() == size;
+        } catch (ExecutionException error) { // the group is not there yet
+            return false;
+        }
+    }
+
+    private StreamsGroupDescription description(String group) throws Exception {
+        return admin.describeStreamsGroups(List.of(group)).all().get().get(group);
+    }
+
+    /** Returns what the broker says about a streams group. */
+    private JsonNode describeStreams(JsonNode request) throws Exception {
+        StreamsGroupDescription group = description(request.get("group").asText());
+        ObjectNode answer = JSON.createObjectNode().put("state", group.groupState().toString()).put("epoch", group.groupEpoch())
+            .put("targetAssignmentEpoch", group.targetAssignmentEpoch());
+        ArrayNode members = answer.putArray("members");
+        for (StreamsGroupMemberDescription member : group.members()) {
+            ObjectNode node = members.addObject().put("memberId", member.memberId()).put("memberEpoch", member.memberEpoch())
+                .put("groupInstanceId", member.instanceId().orElse(null)).put("rackId", member.rackId().orElse(null))
+                .put("clientId", member.clientId()).put("clientHost", member.clientHost()).put("processId", member.processId());
+            node.set("assignment", tasks(member.assignment()));
+            node.set("targetAssignment", tasks(member.targetAssignment()));
+        }
+        ArrayNode subtopologies = answer.putArray("subtopologies");
+        for (StreamsGroupSubtopologyDescription part : group.subtopologies()) {
+            ObjectNode node = subtopologies.addObject().put("subtopologyId", part.subtopologyId());
+            node.set("sourceTopics", JSON.valueToTree(part.sourceTopics()));
+            node.set("repartitionSourceTopics", JSON.valueToTree(part.repartitionSourceTopics().keySet()));
+            node.set("repartitionSinkTopics", JSON.valueToTree(part.repartitionSinkTopics()));
+            node.set("stateChangelogTopics", JSON.valueToTree(part.stateChangelogTopics().keySet()));
+        }
+        return answer;
+    }
+
+    /** Returns tasks as [[type, subtopology, partitions], ...]. */
+    private static ArrayNode tasks(StreamsGroupMemberAssignment assignment) {
+        ArrayNode tasks = JSON.createArrayNode();
+        Map.of("active", assignment.activeTasks(), "standby", assignment.standbyTasks(), "warmup", assignment.warmupTasks())
+            .forEach((type, ids) -> ids.forEach(task -> tasks.addArray().add(type).add(task.subtopologyId())
+                .add((JsonNode) JSON.valueToTree(task.partitions()))));
+        return tasks;
     }
 
     private JsonNode deleteOffsets(JsonNode request) throws Exception {

@@ -211,12 +211,29 @@ class Cluster:
         """Create a SCRAM-SHA-256 credential with 8192 iterations."""
         self._ask("set_password", user=user)
 
-    def share(self, group: str, topic: str, count: int) -> None:
-        """Read `count` records with a consumer of a share group.
+    def share(self, group: str, topic: str, count: int, *, accepts_all: bool = False) -> int:
+        """Read at least `count` records with a consumer of a share group. Return how many it read.
 
-        It accepts every third record, releases the next and rejects the one after it.
+        It accepts every third record, releases the next and rejects the one after it. Or it accepts all, and
+        reads until there are no more.
         """
-        self._ask("share", group=group, topic=topic, count=count)
+        answer = self._ask("share", group=group, topic=topic, count=count, accepts_all=accepts_all)
+        return int(answer["count"])
+
+    def stream(self, group: str, topic: str, client_id: str) -> None:
+        """Add a member to a streams group, and wait until the group is stable. See Client.java.
+
+        The members stay in the group until `leave` or `stop`.
+        """
+        self._ask("stream", group=group, topic=topic, client_id=client_id)
+
+    def describe_streams(self, group: str) -> dict[str, Any]:
+        """Return what the broker says about a streams group, named as in GROUPS_SCHEMA.
+
+        The tasks of a member are lists of type, subtopology and partitions.
+        """
+        description: dict[str, Any] = self._ask("describe_streams", group=group)
+        return description
 
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
         self._ask("delete_offsets", group=group, topic=topic, partition=partition)

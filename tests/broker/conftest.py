@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
+PROGRAMS = ("Client.java", "Lock.java", "RandomRecords.java")
+
+# Kafka 4.1 does not enable streams groups by default.
+STREAMS_GROUPS = {
+    "group.coordinator.rebalance.protocols": "classic,consumer,streams",
+    "unstable.api.versions.enable": "true",
+    "unstable.feature.versions.enable": "true",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "100",
+}
 
 
 @pytest.fixture(scope="session")
@@ -28,11 +38,12 @@ def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     if reason is not None:
         stop = pytest.fail if os.environ.get("KAFKALOG_REQUIRE_BROKER") == "1" else pytest.skip
         stop(f"no broker can run here: {reason}")
-    return compile_java([HERE / "Client.java", HERE / "Lock.java"], tmp_path_factory.mktemp("classes"))
+    return compile_java([HERE / name for name in PROGRAMS], tmp_path_factory.mktemp("classes"))
 
 
 @pytest.fixture(scope="session")
 def cluster(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("broker") / "logs", class_path)
+    log_dir = tmp_path_factory.mktemp("broker") / "logs"
+    cluster = Cluster(log_dir, class_path, settings=STREAMS_GROUPS)
     yield cluster
     cluster.stop()

@@ -172,7 +172,9 @@ def test_a_streams_group() -> None:
         ),
         group_record(STREAMS_EPOCH, key=GROUP, assignmentEpoch=2),
         group_record(STREAMS_TARGET, key=MEMBER, activeTasks=[task], standbyTasks=[task]),
-        group_record(STREAMS_CURRENT, key=MEMBER, memberEpoch=2, warmupTasksPendingRevocation=[task]),
+        group_record(
+            STREAMS_CURRENT, key=MEMBER, memberEpoch=2, state=1, warmupTasksPendingRevocation=[task]
+        ),
         group_record(TOPOLOGY, key=GROUP, subtopologies=[subtopology]),
     ]
     (group,) = groups(*records)
@@ -184,7 +186,7 @@ def test_a_streams_group() -> None:
         ("standby", [0, 1]),
     ]
     assert (member["assignment"], member["pendingRevocation"][0]["taskType"]) == ([], "warmup")
-    assert (member["processId"], member["rackId"]) == ("p", "r")
+    assert (member["processId"], member["rackId"], member["state"]) == ("p", "r", "STABLE")
 
 
 def test_records_that_cannot_be_decoded_are_rows(tmp_path: Path) -> None:

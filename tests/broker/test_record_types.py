@@ -1,0 +1,56 @@
+"""Records of internal topics that Kafka's own classes write: all types and versions, with random fields."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchmarks.jvm import Jvm
+from native_log.messages import cluster_metadata, groups, share_groups, transaction_log
+
+from .class_sharing import OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from native_log.messages.schema import Message
+
+pytestmark = pytest.mark.broker
+
+EACH = "8"
+
+
+@pytest.fixture(scope="module")
+def java(class_path: str) -> Iterator[Jvm]:
+    with Jvm(class_path, "RandomRecords", EACH, options=["-Xmx256m", *OPTIONS]) as jvm:
+        yield jvm
+
+
+def values_of(records: dict[int, Any]) -> dict[int, Message]:
+    return {kind: record.value for kind, record in records.items()}
+
+
+@pytest.mark.parametrize(
+    ("topic", "messages", "decode"),
+    [
+        ("group", values_of(groups.RECORDS), groups.decode_group_record),
+        ("transaction", values_of(transaction_log.RECORDS), transaction_log.decode_transaction_record),
+        ("share", values_of(share_groups.RECORDS), share_groups.decode_share_record),
+        ("metadata", cluster_metadata.RECORDS, cluster_metadata.decode_metadata_record),
+    ],
+)
+def test_all_types_and_versions_of_kafka_are_decoded(
+    java: Jvm, topic: str, messages: dict[int, Message], decode: Callable[..., tuple[Any, Any]]
+) -> None:
+    versions: dict[int, set[int]] = {}
+    for kind, version, key, value, *expected in json.loads(java.ask(topic)):
+        versions.setdefault(kind, set()).add(version)
+        key_bytes = None if key is None else base64.b64decode(key)
+        assert list(decode(0, key_bytes, base64.b64decode(value))) == expected
+    assert versions == {
+        kind: set(range(message.versions.first, (message.versions.last or 0) + 1))
+        for kind, message in messages.items()
+    }
