@@ -92,7 +92,7 @@ def _groups(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
 def _share_groups(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
     from native_log.internal_topics import tables
 
-    return tables.share_groups(log, scan.read_mode, scan.topic_names)
+    return tables.share_groups(log, scan.read_mode, scan.topic_names, scan.end_offsets)
 
 
 def _transaction_state(log: PartitionLog, scan: InternalScan) -> Iterator[pa.RecordBatch]:
@@ -114,7 +114,11 @@ INTERNAL_VIEWS = {
     "lag": InternalView(OFFSETS_TOPIC, schemas.LAG_SCHEMA, _lag, needs_end_offsets=True),
     "groups": InternalView(OFFSETS_TOPIC, schemas.GROUPS_SCHEMA, _groups, needs_topic_names=True),
     "share_groups": InternalView(
-        SHARE_STATE_TOPIC, schemas.SHARE_GROUPS_SCHEMA, _share_groups, needs_topic_names=True
+        SHARE_STATE_TOPIC,
+        schemas.SHARE_GROUPS_SCHEMA,
+        _share_groups,
+        needs_end_offsets=True,
+        needs_topic_names=True,
     ),
     "transaction_state": InternalView(
         TRANSACTIONS_TOPIC, schemas.TRANSACTION_STATE_SCHEMA, _transaction_state, has_history=True

@@ -185,6 +185,8 @@ SHARE_GROUPS_SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("topicId", pa.string()),
         ("startOffset", pa.int64()),
+        ("logEndOffset", pa.int64()),
+        ("lag", pa.int64()),
         ("snapshotEpoch", pa.int32()),
         ("stateEpoch", pa.int32()),
         ("leaderEpoch", pa.int32()),
@@ -210,6 +212,10 @@ SHARE_GROUPS_SCHEMA = pa.schema(
 it. Records before `startOffset` are finished; `stateBatches` are the states of those after it, both offsets
 inclusive. `topic` is null if the log directories do not say which topic has the id. The members of share
 groups are in GROUPS_SCHEMA.
+
+- `logEndOffset`: the high watermark of the partition; null if the log directories do not contain it;
+- `lag`: the number of offsets from `startOffset` to `logEndOffset` that are not finished, as
+  kafka-share-groups shows it since Kafka 4.2 (KIP-1226). It is null if `startOffset` is.
 
 The last columns are those of CONSUMER_OFFSETS_SCHEMA, for the newest record of the row."""
 

@@ -20,6 +20,7 @@ Row = dict[str, Any]
 
 _SNAPSHOT = 0
 _UNKNOWN = -1
+_ACKNOWLEDGED, _ARCHIVED = 2, 4
 _DELIVERY_STATES = {0: "AVAILABLE", 1: "ACQUIRED", 2: "ACKNOWLEDGED", 3: "ARCHIVING", 4: "ARCHIVED"}
 """The states of records by their number (Kafka: RecordState)."""
 
@@ -69,6 +70,21 @@ class ShareState:
         batches = combine_batches((*self.batches, *_batches(value)), start_offset)
         return replace(self, start_offset=start_offset, leader_epoch=leader_epoch, batches=tuple(batches))
 
+    def lag(self, end_offset: int) -> int | None:
+        """Return how many records are not finished (KIP-1226). None: it is not known where the group starts.
+
+        Args:
+            end_offset: the high watermark of the partition.
+        """
+        if self.start_offset < 0:
+            return None
+        finished = sum(
+            batch.last_offset - batch.first_offset + 1
+            for batch in self.batches
+            if batch.delivery_state in (_ACKNOWLEDGED, _ARCHIVED)
+        )
+        return end_offset - self.start_offset - finished
+
 
 def combine_batches(batches: Iterable[StateBatch], start_offset: int) -> Iterator[StateBatch]:
     """Yield batches that do not overlap and have the same states, from `start_offset` on.
@@ -105,7 +121,10 @@ def combine_batches(batches: Iterable[StateBatch], start_offset: int) -> Iterato
 
 
 def share_state_rows(
-    records: Iterable[Record], partition: int, topic_names: Mapping[str, str]
+    records: Iterable[Record],
+    partition: int,
+    topic_names: Mapping[str, str],
+    end_offsets: Mapping[tuple[str, int], int],
 ) -> Iterator[Row]:
     """Yield a row of SHARE_GROUPS_SCHEMA for each group and partition. All of them are in memory.
 
@@ -113,6 +132,7 @@ def share_state_rows(
         records: all records of a partition of __share_group_state, in the order of offsets.
         partition: its number.
         topic_names: names of topics by id.
+        end_offsets: the high watermarks of partitions, by topic and partition.
     """
     states: dict[tuple[str, str, int], tuple[ShareState, Record]] = {}
     for record in records:
@@ -133,8 +153,9 @@ def share_state_rows(
             yield {**_location(key, topic_names), **record.undecodable(partition, error)}
     for (group, topic_id, number), (state, record) in states.items():
         location = _location({"groupId": group, "topicId": topic_id, "partition": number}, topic_names)
+        end_offset = end_offsets.get((location["topic"] or "", number))
         try:
-            yield {**location, **_values(state), **record.location(partition)}
+            yield {**location, **_values(state, end_offset), **record.location(partition)}
         except MessageError as error:
             yield {**location, **record.undecodable(partition, error)}
 
@@ -148,9 +169,11 @@ def _location(key: Mapping[str, Any], topic_names: Mapping[str, str]) -> Row:
     }
 
 
-def _values(state: ShareState) -> Row:
+def _values(state: ShareState, end_offset: int | None) -> Row:
     return {
         "startOffset": state.start_offset if state.start_offset >= 0 else None,
+        "logEndOffset": end_offset,
+        "lag": None if end_offset is None else state.lag(end_offset),
         "snapshotEpoch": state.snapshot_epoch,
         "stateEpoch": state.state_epoch if state.state_epoch >= 0 else None,
         "leaderEpoch": state.leader_epoch if state.leader_epoch >= 0 else None,

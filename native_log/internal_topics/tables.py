@@ -116,7 +116,10 @@ def transaction_state(
 
 
 def share_groups(
-    log: PartitionLog, read_mode: ReadMode, topic_names: Mapping[str, str]
+    log: PartitionLog,
+    read_mode: ReadMode,
+    topic_names: Mapping[str, str],
+    end_offsets: Mapping[tuple[str, int], int],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the states of share groups in a partition of __share_group_state, as SHARE_GROUPS_SCHEMA.
 
@@ -124,8 +127,9 @@ def share_groups(
         log: the partition.
         read_mode: what to do about damage and data loss.
         topic_names: names of topics by id.
+        end_offsets: the high watermarks of partitions, by topic and partition.
     """
-    rows = share_state_rows(all_records(log, read_mode), log.partition, topic_names)
+    rows = share_state_rows(all_records(log, read_mode), log.partition, topic_names, end_offsets)
     return to_batches(rows, SHARE_GROUPS_SCHEMA)
 
 

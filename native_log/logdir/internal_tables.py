@@ -127,20 +127,23 @@ class InternalTables(ABC):
         )
 
     def share_groups(self, *, mode: Mode = "failFast") -> pa.RecordBatchReader:
-        """Return what share groups have consumed, as SHARE_GROUPS_SCHEMA, from __share_group_state.
+        """Return what share groups have consumed, with the lag, as SHARE_GROUPS_SCHEMA.
+
+        It is in __share_group_state.
 
         Args:
-            mode: see `consumer_offsets`.
+            mode: see `lag`.
 
-        Raises: as `consumer_offsets`.
+        Raises: as `lag`.
         """
         from native_log.internal_topics import schemas, tables
 
         read_mode, names = tables.read_mode_of(mode), topic_names(self)
+        ends = end_offsets(self, mode)
         return self._table(
             SHARE_STATE_TOPIC,
             schemas.SHARE_GROUPS_SCHEMA,
-            lambda log: tables.share_groups(log, read_mode, names),
+            lambda log: tables.share_groups(log, read_mode, names, ends),
         )
 
     def transaction_state(self, *, history: bool = False, mode: Mode = "failFast") -> pa.RecordBatchReader:

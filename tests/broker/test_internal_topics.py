@@ -22,6 +22,7 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TOPIC = "followed"
+STREAMS = "streaming"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,9 +44,12 @@ def groups(cluster: Cluster) -> Iterator[None]:
     cluster.commit_offset("after", TOPIC, 0, 77)  # after an open transaction
     cluster.upgrade("share.version", 1)
     cluster.share("sharing", TOPIC, 30)
+    cluster.upgrade("streams.version", 1)
+    for client_id in ("first", "second"):
+        cluster.stream(STREAMS, TOPIC, client_id)
     yield
-    cluster.leave("classic")
-    cluster.leave("modern")
+    for group in ("classic", "modern", STREAMS):
+        cluster.leave(group)
 
 
 def read_table(table: pa.RecordBatchReader) -> list[dict[str, Any]]:
@@ -125,6 +129,7 @@ def test_members_are_those_of_kafka_consumer_groups(cluster: Cluster) -> None:
             assignment(member["targetAssignment"]) if member["targetAssignment"] else "-",
         )
         for group in read_table(LogDir(cluster.log_dir).groups())
+        if group["type"] != "streams"
         for member in group["members"]
     }
     assert actual == expected
@@ -144,6 +149,7 @@ def test_states_are_those_of_kafka_consumer_groups(cluster: Cluster) -> None:
             epochs = str(group["epoch"]), str(group["targetAssignmentEpoch"])
         actual[group["group"]] = (group["state"], str(len(group["members"])), *epochs)
     assert actual.pop("sharing") == ("Empty", "0", "-", "-")
+    del actual[STREAMS]
     # A coordinator also creates a group for commits in a transaction that is open.
     assert expected.pop("undecided")[0] == "Empty"
     assert actual == expected
@@ -151,6 +157,37 @@ def test_states_are_those_of_kafka_consumer_groups(cluster: Cluster) -> None:
     assert kinds["classic"] == ("classic", "range")
     assert kinds["modern"] == ("consumer", None)
     assert kinds["sharing"] == ("share", None)
+
+
+def test_a_streams_group_is_that_of_the_broker(cluster: Cluster) -> None:
+    def tasks(entries: list[dict[str, Any]]) -> list[list[Any]]:
+        return sorted([task["taskType"], task["subtopologyId"], task["partitions"]] for task in entries)
+
+    expected = cluster.describe_streams(STREAMS)
+    for member in expected["members"]:
+        member |= {name: sorted(member[name]) for name in ("assignment", "targetAssignment")}
+
+    def described(group: dict[str, Any]) -> dict[str, Any]:
+        """Return the same as `expected`."""
+        members = [
+            {name: member[name] for name in expected["members"][0]}
+            | {name: tasks(member[name]) for name in ("assignment", "targetAssignment")}
+            for member in group["members"]
+        ]
+        subtopologies = [
+            {name: part[name] for name in expected["subtopologies"][0]} for part in group["subtopologies"]
+        ]
+        return {name: group[name] for name in expected} | {"members": members, "subtopologies": subtopologies}
+
+    (group,) = [row for row in read_table(LogDir(cluster.log_dir).groups()) if row["group"] == STREAMS]
+    actual = described(group)
+    for description in (actual, expected):
+        description["members"].sort(key=lambda member: member["memberId"])
+        description["subtopologies"].sort(key=lambda part: part["subtopologyId"])
+    assert actual == expected
+    assert group["type"] == "streams"
+    kinds = {(kind, part) for member in actual["members"] for kind, part, _ in member["assignment"]}
+    assert kinds == {("active", "0"), ("active", "1"), ("standby", "1")}
 
 
 def test_transactions_are_those_of_kafka_transactions(cluster: Cluster) -> None:
@@ -181,3 +218,16 @@ def test_share_groups_are_those_of_kafka_share_groups(cluster: Cluster) -> None:
     assert actual == expected
     states = [batch for row in rows for batch in row["stateBatches"]]
     assert {batch["deliveryState"] for batch in states} == {"ACKNOWLEDGED", "AVAILABLE", "ARCHIVED"}
+
+
+def test_a_share_group_gets_as_many_records_as_its_lag(cluster: Cluster) -> None:
+    """kafka-share-groups shows the lag since Kafka 4.2."""
+
+    def lag() -> int:
+        rows = read_table(LogDir(cluster.log_dir).share_groups())
+        return sum(row["lag"] or 0 for row in rows if row["group"] == "sharing")
+
+    before = lag()
+    assert 0 < before < 100
+    assert cluster.share("sharing", TOPIC, before, accepts_all=True) == before
+    assert eventually(lag, lambda after: after == 0) == 0

@@ -31,7 +31,7 @@ def share_record(kind: int, *batches: tuple[int, int, int, int], partition: int 
 
 
 def share_groups(*pairs: Pair) -> list[dict[str, Any]]:
-    rows = share_state_rows(records_of(*pairs), 0, {TOPIC_ID: "orders"})
+    rows = share_state_rows(records_of(*pairs), 0, {TOPIC_ID: "orders"}, {("orders", 0): 20})
     return [row for batch in to_batches(rows, SHARE_GROUPS_SCHEMA) for row in batch.to_pylist()]
 
 
@@ -56,6 +56,16 @@ def test_updates_change_the_last_snapshot() -> None:
     assert (row["recordOffset"], row["writeTimestamp"].timestamp() * 1000) == (2, NOW_MS)
     (row,) = share_groups(snapshot, update, snapshot)
     assert len(row["stateBatches"]) == 1
+
+
+def test_lag_is_the_number_of_offsets_that_are_not_finished() -> None:
+    states = (5, 6, ACKNOWLEDGED, 1), (7, 7, AVAILABLE, 2), (8, 8, ARCHIVED, 5), (9, 9, 1, 1)
+    (row,) = share_groups(share_record(SNAPSHOT, *states, startOffset=5))
+    assert (row["logEndOffset"], row["lag"]) == (20, 12)
+    (row,) = share_groups(share_record(SNAPSHOT, startOffset=-1))
+    assert (row["logEndOffset"], row["lag"]) == (20, None)
+    (row,) = share_groups(share_record(SNAPSHOT, startOffset=5, partition=1))  # not in these directories
+    assert (row["logEndOffset"], row["lag"]) == (None, None)
 
 
 def test_tombstones_delete_a_state() -> None:
