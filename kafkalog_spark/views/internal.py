@@ -19,6 +19,7 @@ from native_log.internal_topics import schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -58,6 +59,8 @@ class InternalView:
         batches: returns the rows of one partition, as batches of `schema`.
         has_history: whether the view can show all records.
         has_as_of_offset: whether the view can show the state at an offset.
+        formatted_batches: returns the rows of a log directory in which no broker has started yet, if the view
+            can show it.
         needs_end_offsets: whether `batches` needs the ends of all logs.
         needs_topic_names: whether `batches` needs the names of topics by id.
     """
@@ -67,6 +70,7 @@ class InternalView:
     batches: Callable[[PartitionLog, InternalScan], Iterator[pa.RecordBatch]]
     has_history: bool = False
     has_as_of_offset: bool = False
+    formatted_batches: Callable[[Path], Iterator[pa.RecordBatch]] | None = None
     needs_end_offsets: bool = False
     needs_topic_names: bool = False
 
@@ -107,6 +111,12 @@ def _cluster_metadata(log: PartitionLog, scan: InternalScan) -> Iterator[pa.Reco
     return tables.cluster_metadata(log, scan.read_mode, scan.as_of_offset)
 
 
+def _formatted_metadata(log_dir: Path) -> Iterator[pa.RecordBatch]:
+    from native_log.internal_topics import tables
+
+    return tables.bootstrap_metadata(log_dir)
+
+
 INTERNAL_VIEWS = {
     "consumer_offsets": InternalView(
         OFFSETS_TOPIC, schemas.CONSUMER_OFFSETS_SCHEMA, _consumer_offsets, has_history=True
@@ -124,7 +134,11 @@ INTERNAL_VIEWS = {
         TRANSACTIONS_TOPIC, schemas.TRANSACTION_STATE_SCHEMA, _transaction_state, has_history=True
     ),
     "cluster_metadata": InternalView(
-        METADATA_TOPIC, schemas.CLUSTER_METADATA_SCHEMA, _cluster_metadata, has_as_of_offset=True
+        METADATA_TOPIC,
+        schemas.CLUSTER_METADATA_SCHEMA,
+        _cluster_metadata,
+        has_as_of_offset=True,
+        formatted_batches=_formatted_metadata,
     ),
 }
 """The views of internal topics by name."""

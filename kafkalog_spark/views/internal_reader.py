@@ -21,6 +21,7 @@ from kafkalog_spark.views.reader import reject_limits
 from native_log.internal_topics.tables import read_mode_of
 from native_log.logdir.internal_tables import (
     end_offsets,
+    formatted_directory,
     internal_logs,
     offset_retention,
     topic_names,
@@ -28,6 +29,7 @@ from native_log.logdir.internal_tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -37,10 +39,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InternalTask(InputPartition):
-    """The partitions that one task shows, and how."""
+    """The partitions that one task shows, and how.
+
+    Attributes:
+        formatted: a log directory to show in which no broker has started yet.
+    """
 
     partitions: tuple[OpenablePartition, ...]
     scan: InternalScan
+    formatted: Path | None = None
 
 
 class InternalViewReader(DataSourceReader):
@@ -54,7 +61,8 @@ class InternalViewReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        log_dir = open_log_dir(options)
+        shows_formatted = self._view.formatted_batches is not None and options.as_of_offset is None
+        log_dir = open_log_dir(options, allow_empty=shows_formatted)
         scan = InternalScan(
             read_mode_of(
                 options.mode,
@@ -67,6 +75,9 @@ class InternalViewReader(DataSourceReader):
             end_offsets(log_dir, options.mode) if self._view.needs_end_offsets else {},
             topic_names(log_dir) if self._view.needs_topic_names else {},
         )
+        formatted = formatted_directory(log_dir) if shows_formatted else None
+        if formatted is not None:
+            return [InternalTask((), scan, formatted)]
         tasks = pack(
             internal_logs(log_dir, self._view.topic),
             lambda log: log.size_bytes + FILE_COST_BYTES * len(log.segments),
@@ -82,6 +93,8 @@ class InternalViewReader(DataSourceReader):
         return map(self._projection.apply, merge_small_batches(selected) if columns else selected)
 
     def _batches(self, task: InternalTask) -> Iterator[pa.RecordBatch]:
+        if task.formatted is not None and self._view.formatted_batches is not None:
+            yield from self._view.formatted_batches(task.formatted)
         for partition in task.partitions:
             with visibility_check(partition.path):
                 yield from self._view.batches(partition.open(), task.scan)

@@ -28,6 +28,9 @@ BROKER_TOPICS = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
 """Topics in which brokers keep their state. They are changed only if they are named. (Consumers do not treat
 __remote_log_metadata as internal.)"""
 
+BOOTSTRAP_FILE = "bootstrap.checkpoint"
+"""The file in a log directory to which kafka-storage writes the first metadata of a cluster."""
+
 MAX_NAME_LENGTH = 255
 """The maximum length of a directory name. A broker truncates the topic in it if needed."""
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.names import BOOTSTRAP_FILE
 from native_log.errors import CorruptRecordError, KafkaLogError
 from native_log.internal_topics.records import RECORD_FIELDS, records_of
 from native_log.records import DecodeOptions, decode_file
@@ -34,7 +35,8 @@ def metadata_records(
     """Yield the records of the last snapshot, and those after it, each with the path that it comes from.
 
     The path is that of the snapshot, or of the partition directory. The offset of a record in a snapshot is
-    its place in the snapshot.
+    its place in the snapshot. If nothing has been written to the log yet, the records of `bootstrap_records`
+    are yielded, too.
 
     Args:
         log: the partition of __cluster_metadata.
@@ -71,6 +73,24 @@ def metadata_records(
         for batch in log.read(start, end_offset, columns=list(RECORD_FIELDS), mode=mode):
             for record in records_of(batch):
                 yield directory, record
+    elif end_offset is None and log.log_end_offset == 0:
+        yield from bootstrap_records(directory.parent)
+
+
+def bootstrap_records(log_dir: Path) -> Iterator[tuple[Path, Record]]:
+    """Yield the records of bootstrap.checkpoint, each with the path; none if there is no such file.
+
+    The first active controller writes them to the log (Kafka: BootstrapDirectory,
+    ActivationRecordsGenerator).
+
+    Raises:
+        CorruptRecordError: the file is damaged.
+    """
+    path = log_dir / BOOTSTRAP_FILE
+    if path.exists():
+        for batch in _snapshot_batches(path):
+            for record in records_of(batch):
+                yield path, record
 
 
 def _snapshot_batches(path: Path) -> Iterator[pa.RecordBatch]:

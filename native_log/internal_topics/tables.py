@@ -10,7 +10,7 @@ from native_log.internal_topics.consumer_offsets import all_commits, latest_comm
 from native_log.internal_topics.group import collect_groups
 from native_log.internal_topics.groups import group_rows
 from native_log.internal_topics.lag import add_lag
-from native_log.internal_topics.metadata_log import SNAPSHOT_SUFFIX, metadata_records
+from native_log.internal_topics.metadata_log import SNAPSHOT_SUFFIX, bootstrap_records, metadata_records
 from native_log.internal_topics.records import all_records, latest_records, to_batches
 from native_log.internal_topics.schemas import (
     CLUSTER_METADATA_SCHEMA,
@@ -29,6 +29,7 @@ from native_log.messages.groups import OFFSET_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
     from typing import Any
 
     import pyarrow as pa
@@ -148,6 +149,16 @@ def cluster_metadata(
     except (FileNotFoundError, LogTruncatedError):  # a running controller wrote a snapshot meanwhile
         rows = _metadata_rows(log.reopen(), read_mode, as_of_offset)
     return to_batches(rows, CLUSTER_METADATA_SCHEMA)
+
+
+def bootstrap_metadata(log_dir: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the first metadata of a cluster, before any broker has started, as CLUSTER_METADATA_SCHEMA.
+
+    Args:
+        log_dir: contains bootstrap.checkpoint.
+    """
+    records = ((True, record) for _, record in bootstrap_records(log_dir))
+    return to_batches(metadata_rows(records, 0), CLUSTER_METADATA_SCHEMA)
 
 
 def _metadata_rows(log: PartitionLog, read_mode: ReadMode, as_of_offset: int | None) -> list[dict[str, Any]]:

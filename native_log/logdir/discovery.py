@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from native_log.arguments import path_list
 from native_log.checkpoints.lock import LOCK_FILE
 from native_log.checkpoints.meta_properties import META_PROPERTIES
-from native_log.checkpoints.names import PartitionKind, PartitionName, parse_partition_name
+from native_log.checkpoints.names import BOOTSTRAP_FILE, PartitionKind, PartitionName, parse_partition_name
 from native_log.checkpoints.offset_checkpoints import CHECKPOINT_FILES
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.errors import NotALogDirError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-ROOT_FILES = {*CHECKPOINT_FILES, META_PROPERTIES, LOCK_FILE, CLEAN_SHUTDOWN_FILE, "bootstrap.checkpoint"}
+ROOT_FILES = {*CHECKPOINT_FILES, META_PROPERTIES, LOCK_FILE, CLEAN_SHUTDOWN_FILE, BOOTSTRAP_FILE}
 """Files in the root of a log directory."""
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from native_log.arguments import integer, optional_integer
 from native_log.checkpoints.names import (
+    BOOTSTRAP_FILE,
     METADATA_TOPIC,
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -18,12 +19,14 @@ from native_log.system import current_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
     from native_log.arguments import Mode
     from native_log.internal_topics.offset_expiration import OffsetRetention
     from native_log.log import PartitionLog
+    from native_log.logdir.directory_state import DirectoryState
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +51,10 @@ class InternalTables(ABC):
     @property
     @abstractmethod
     def topic_ids(self) -> dict[str, str]: ...
+
+    @property
+    @abstractmethod
+    def directories(self) -> tuple[DirectoryState, ...]: ...
 
     def consumer_offsets(
         self,
@@ -173,6 +180,9 @@ class InternalTables(ABC):
         The last snapshot (`.checkpoint` file) is read, and the log after it. The log is read to its end,
         because it is not stored up to which offset the quorum has committed it.
 
+        Of a log directory that kafka-storage has formatted, and in which no broker has started yet,
+        bootstrap.checkpoint is read: `LogDir(path, allow_empty=True)`.
+
         Args:
             as_of_offset: the state before this offset, as a snapshot up to this offset would have it. By
                 default the end of the log.
@@ -186,6 +196,13 @@ class InternalTables(ABC):
 
         read_mode = tables.read_mode_of(mode)
         end_offset = optional_integer("as_of_offset", as_of_offset)
+        formatted = formatted_directory(self)
+        if formatted is not None and end_offset is None:
+            import pyarrow as pa
+
+            return pa.RecordBatchReader.from_batches(
+                schemas.CLUSTER_METADATA_SCHEMA, tables.bootstrap_metadata(formatted)
+            )
         return self._table(
             METADATA_TOPIC,
             schemas.CLUSTER_METADATA_SCHEMA,
@@ -229,6 +246,17 @@ def end_offsets(log_dir: InternalTables, mode: Mode = "failFast") -> dict[tuple[
 def topic_names(log_dir: InternalTables) -> dict[str, str]:
     """Return the names of topics by id."""
     return {topic_id: topic for topic, topic_id in log_dir.topic_ids.items()}
+
+
+def formatted_directory(log_dir: InternalTables) -> Path | None:
+    """Return the first directory with bootstrap.checkpoint, if there are no partitions; otherwise None.
+
+    A broker with partitions has the metadata in __cluster_metadata, maybe in another directory.
+    """
+    if log_dir.topics():
+        return None
+    paths = (state.path for state in log_dir.directories)
+    return next((path for path in paths if (path / BOOTSTRAP_FILE).exists()), None)
 
 
 def internal_logs(log_dir: InternalTables, topic: str) -> list[PartitionLog]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from benchmarks.jvm import HERE, jars, java_tool
+from benchmarks.broker import format_files
+from benchmarks.jvm import HERE, KAFKA, jars, java_tool
 from native_log import LogDir
 
 from .cluster import Cluster
@@ -55,8 +56,11 @@ def rows(log_dir: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def image(log_dir: Path) -> dict[str, str]:
-    """Return the files that kafka-metadata-shell shows, by path."""
-    log = log_dir / f"__cluster_metadata-0/{0:020}.log"
+    return shell_image(log_dir / f"__cluster_metadata-0/{0:020}.log")
+
+
+def shell_image(log: Path) -> dict[str, str]:
+    """Return the files that kafka-metadata-shell shows of a log or a snapshot, by path."""
     main = ("org.apache.kafka.shell.MetadataShell", "--snapshot", str(log))
     command = [java_tool("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{jars(SHELL)}/*", *main]
     # On a busy machine the shell may print the image before it has loaded the log.
@@ -171,3 +175,14 @@ def test_features_acls_and_the_rest(rows: list[dict[str, Any]], image: dict[str,
     assert f"iterations={scram['value']})" in image[f"scram/{scram['name']}/{scram['resourceName']}"]
     (producer_ids,) = by_type["producerIds"]
     assert producer_ids["value"] == image["producerIds/nextProducerId"]
+
+
+def test_a_directory_in_which_no_broker_has_started(class_path: str, tmp_path: Path) -> None:
+    for name, data in format_files(KAFKA).items():
+        (tmp_path / name).write_bytes(data)
+    rows = LogDir(tmp_path, allow_empty=True).cluster_metadata().read_all().to_pylist()
+    assert {row["type"] for row in rows} == {"feature"}
+    features = {f"features/finalized_{row['name']}": row["value"] for row in rows}
+    assert features.pop("features/finalized_metadata.version") == "27"
+    image = shell_image(tmp_path / "bootstrap.checkpoint")
+    assert features == {path: text for path, text in image.items() if "finalized" in path}

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from native_log import (
     CLUSTER_METADATA_SCHEMA,
+    CorruptRecordError,
     KafkaLogError,
     LogDir,
     OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
 )
 from native_log.internal_topics.cluster_metadata import metadata_rows
 from native_log.internal_topics.records import to_batches
@@ -99,6 +101,46 @@ def test_offsets_that_are_not_there(data: Path) -> None:
     (data / METADATA / f"{142:020}-{3:010}.checkpoint").unlink()
     with pytest.raises(KafkaLogError, match="snapshot up to the log start offset 142, found one up to 112"):
         LogDir(data).cluster_metadata(as_of_offset=145).read_all()
+
+
+def features(log_dir: LogDir) -> dict[str, str]:
+    """Return the features; there must be nothing else, and no location of a record."""
+    rows = log_dir.cluster_metadata().read_all().to_pylist()
+    assert {(row["type"], row["recordOffset"], row["error"]) for row in rows} == {("feature", None, None)}
+    return {row["name"]: row["value"] for row in rows}
+
+
+BOOTSTRAP = {
+    "metadata.version": "27",
+    "eligible.leader.replicas.version": "1",
+    "group.version": "1",
+    "transaction.version": "2",
+}
+
+
+def test_a_directory_in_which_no_broker_has_started(tmp_path: Path) -> None:
+    """kafka-storage format writes two files, and, with --standalone, a snapshot of the voters."""
+    for name in ("meta.properties", "bootstrap.checkpoint"):
+        shutil.copy(DATA / name, tmp_path / name)
+    assert features(LogDir(tmp_path, allow_empty=True)) == BOOTSTRAP
+    with pytest.raises(UnknownTopicOrPartitionError):
+        LogDir(tmp_path, allow_empty=True).cluster_metadata(as_of_offset=0)
+    (tmp_path / METADATA).mkdir()
+    (tmp_path / METADATA / "partition.metadata").write_text(f"version: 0\ntopic_id: {ID}")
+    assert features(LogDir(tmp_path)) == BOOTSTRAP
+    assert LogDir(tmp_path).cluster_metadata(as_of_offset=0).read_all().num_rows == 0
+    damaged = bytearray((tmp_path / "bootstrap.checkpoint").read_bytes())
+    (tmp_path / "bootstrap.checkpoint").write_bytes(damaged[:-1])
+    with pytest.raises(CorruptRecordError, match="complete snapshot"):
+        LogDir(tmp_path).cluster_metadata().read_all()
+    (tmp_path / "bootstrap.checkpoint").unlink()
+    assert LogDir(tmp_path).cluster_metadata().read_all().num_rows == 0
+
+
+def test_the_metadata_of_a_broker_may_be_in_another_directory(tmp_path: Path) -> None:
+    shutil.copytree(DATA, tmp_path / "data", ignore=shutil.ignore_patterns(METADATA))
+    with pytest.raises(UnknownTopicOrPartitionError):
+        LogDir(tmp_path / "data").cluster_metadata()
 
 
 def created(**fields: Any) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,8 @@ from kafkalog_spark.views.internal import INTERNAL_VIEWS
 from native_log import LogDir
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
@@ -77,6 +80,18 @@ def test_cluster_metadata_as_of_an_offset(offset: int) -> None:
     shown = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
     table = LogDir(DATA).cluster_metadata(as_of_offset=offset).read_all()
     assert shown == table.select(["topic", "partition"]).to_pylist()
+
+
+def test_cluster_metadata_before_a_broker_has_started(tmp_path: Path) -> None:
+    shutil.copy(f"{DATA}/bootstrap.checkpoint", tmp_path)
+    shutil.copy(f"{DATA}/meta.properties", tmp_path)
+    options = {"path": str(tmp_path), "view": "cluster_metadata"}
+    schema = StructType([StructField("name", StringType()), StructField("value", StringType())])
+    reader = KafkaLogDataSource(CaseInsensitiveDict(options)).reader(schema)
+    shown = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
+    table = LogDir(tmp_path, allow_empty=True).cluster_metadata().read_all()
+    assert shown == table.select(["name", "value"]).to_pylist()
+    assert {"name": "metadata.version", "value": "27"} in shown
 
 
 @pytest.mark.parametrize("name", INTERNAL_VIEWS)
