@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from native_log.log.reading.latest import ReadMode
 
 RECORD_FIELDS = ("offset", "timestamp", "key", "value")
+HISTORY_FIELDS = (*RECORD_FIELDS, "producerId", "isTransactional")
 _ROWS = 8192
 """About how many rows a batch of a table has."""
-_LAST_US = 2**63 - 1
+LAST_MS = (2**63 - 1) // 1000
+"""The last time in epoch ms that is also a number of us."""
 _TYPE_BYTES = 2
 
 
@@ -88,13 +90,17 @@ def latest_records(
 
 def all_records(log: PartitionLog, read_mode: ReadMode) -> Iterator[Record]:
     """Read all records up to the high watermark, those of aborted and open transactions too."""
-    batches = log.range().read(
-        (*RECORD_FIELDS, "producerId", "isTransactional"),
+    return (record for batch in all_batches(log, read_mode) for record in records_of(batch))
+
+
+def all_batches(log: PartitionLog, read_mode: ReadMode) -> Iterator[pa.RecordBatch]:
+    """Read the same as `all_records`, as batches with HISTORY_FIELDS."""
+    return log.range().read(
+        HISTORY_FIELDS,
         mode=read_mode.mode,
         check_crcs=read_mode.check_crcs,
         fail_on_data_loss=read_mode.fail_on_data_loss,
     )
-    return (record for batch in batches for record in records_of(batch))
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[Record]:
@@ -125,6 +131,6 @@ def timestamp_us(field: str, time_ms: int) -> int | None:
     """
     if time_ms < 0:
         return None
-    if time_ms > _LAST_US // 1000:
-        raise MessageError(f"expected {field} up to {_LAST_US // 1000}, found {time_ms}")
+    if time_ms > LAST_MS:
+        raise MessageError(f"expected {field} up to {LAST_MS}, found {time_ms}")
     return time_ms * 1000

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from native_log.errors import LogTruncatedError
 from native_log.internal_topics.cluster_metadata import metadata_rows
-from native_log.internal_topics.consumer_offsets import all_commits, latest_commits
+from native_log.internal_topics.commit_columns import commit_history
+from native_log.internal_topics.consumer_offsets import latest_commits
 from native_log.internal_topics.group import collect_groups
 from native_log.internal_topics.groups import group_rows
 from native_log.internal_topics.lag import add_lag
 from native_log.internal_topics.metadata_log import SNAPSHOT_SUFFIX, bootstrap_records, metadata_records
-from native_log.internal_topics.records import all_records, latest_records, to_batches
+from native_log.internal_topics.records import all_batches, all_records, latest_records, to_batches
 from native_log.internal_topics.schemas import (
     CLUSTER_METADATA_SCHEMA,
     CONSUMER_OFFSETS_SCHEMA,
@@ -63,11 +65,11 @@ def consumer_offsets(
         history: yield all commits and tombstones, instead of the latest commits.
     """
     rows = _latest(log, read_mode, retention)
-    if history:
-        expired = {row["recordOffset"] for row in rows if row.get("state") == "expired"}
-        transactions = TransactionStates(log.transactions(mode=read_mode.mode))
-        rows = all_commits(all_records(log, read_mode), log.partition, transactions, expired)
-    return to_batches(rows, CONSUMER_OFFSETS_SCHEMA)
+    if not history:
+        return to_batches(rows, CONSUMER_OFFSETS_SCHEMA)
+    expired = array("q", sorted(row["recordOffset"] for row in rows if row.get("state") == "expired"))
+    transactions = TransactionStates(log.transactions(mode=read_mode.mode))
+    return commit_history(all_batches(log, read_mode), log.partition, transactions, expired)
 
 
 def lag(
