@@ -119,8 +119,13 @@ def _scan_directory(directory: str) -> dict[str, os.DirEntry[str]]:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    # A log can be read without its indexes, but not without a .log file: raise its OSError.
-    return entry.is_file() if entry.name.endswith(f".{LOG}") else is_file(entry)
+    try:
+        return entry.is_file()
+    except OSError:
+        # A log can be read without its indexes, but not without a .log file.
+        if entry.name.endswith(f".{LOG}"):
+            raise
+        return is_file(entry)  # logs a warning
 
 
 def next_offset(segment: LogSegment, max_batch_bytes: int) -> int:

@@ -130,14 +130,17 @@ class LocalLog:
             KafkaLogError: a segment has 2^31 bytes or more.
         """
         directory = os.fspath(path)
-        named_topic, named_partition = partition_of_directory(directory)
+        if topic is None or partition is None:
+            named_topic, named_partition = partition_of_directory(directory)
+            topic = named_topic if topic is None else topic
+            partition = named_partition if partition is None else partition
         checkpoints = checkpoints or NO_CHECKPOINTS
         settings = config if callable(config) else LogConfig.parse(config) if config else _DEFAULT_CONFIG
         listing, tail = list_with_tail(directory, checkpoints.clean_shutdown, max_batch_bytes)
         return cls(
             Path(directory),
-            named_topic if topic is None else topic,
-            named_partition if partition is None else partition,
+            topic,
+            partition,
             listing,
             tail,
             checkpoints,
@@ -305,6 +308,14 @@ class LocalLog:
     def last_batch_position(self) -> int | None:
         """The position of the last whole batch in the last segment; None if it is unknown."""
         return self._tail.last_position
+
+    @property
+    def last_batch_timestamp_ms(self) -> int | None:
+        """The largest timestamp of the last whole batch in the last segment.
+
+        -1 if the batch has none (magic 0); None if it is unknown.
+        """
+        return self._tail.last_timestamp_ms
 
     def end_position(self, segment: LogSegment) -> int:
         """Return the position at which reading `segment` stops, exclusive.

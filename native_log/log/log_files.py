@@ -83,27 +83,24 @@ def select_files(files: Sequence[FileName], replaced: tuple[int, int] | None) ->
             offset after their records. Other segments with a base offset in [first, second) are replaced by
             the `.swap` files and left out. None: nothing is replaced.
     """
-    chosen: dict[str, dict[int, FileName]] = defaultdict(dict)
+    chosen: dict[str, dict[int, str]] = defaultdict(dict)
     for file in files:
-        if not file.state and replaced is not None and replaced[0] <= file.offset < replaced[1]:
+        name, offset, kind, state = file
+        if not state and replaced is not None and replaced[0] <= offset < replaced[1]:
             continue
-        of_kind = chosen[file.kind]
-        other = of_kind.get(file.offset)
-        if other is None or _rank(file) > _rank(other):
-            of_kind[file.offset] = file
-
-    def name(kind: str, base_offset: int) -> str | None:
-        file = chosen[kind].get(base_offset)
-        return None if file is None else file.name
-
+        of_kind = chosen[kind]
+        other = of_kind.get(offset)
+        if other is None or _rank(name) > _rank(other):
+            of_kind[offset] = name
+    index, time_index, transaction_index = (
+        chosen[kind].get for kind in (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+    )
     return SelectedFiles(
         tuple(
-            SegmentFiles(
-                base, log.name, name(INDEX, base), name(TIME_INDEX, base), name(TRANSACTION_INDEX, base)
-            )
+            SegmentFiles(base, log, index(base), time_index(base), transaction_index(base))
             for base, log in sorted(chosen[LOG].items())
         ),
-        tuple((offset, file.name) for offset, file in sorted(chosen[SNAPSHOT].items(), reverse=True)),
+        tuple(sorted(chosen[SNAPSHOT].items(), reverse=True)),
     )
 
 
@@ -118,10 +115,10 @@ def indexes_without_log(names: Iterable[str]) -> list[int]:
     return sorted({file.offset for file in files if file.kind == INDEX and not file.state} - logs)
 
 
-def _rank(file: FileName) -> tuple[bool, str]:
-    """Rank two files of the same kind and offset; the higher one is selected.
+def _rank(name: str) -> tuple[bool, str]:
+    """Rank the names of two files of the same kind and offset; the higher one is selected.
 
     A `.swap` file replaces the other file. Otherwise the names differ only in the number of leading zeros:
     the name with 20 digits, which a broker would give, is ranked higher.
     """
-    return bool(file.state), file.name
+    return name.endswith(SWAP), name

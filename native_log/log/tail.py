@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _CHECKED_BYTES = 256 << 10
 """Up to this size, the end of a segment is scanned with checksums, in one call."""
 
+_Batch = tuple[int | None, int | None]
+"""The position and the largest timestamp of a batch; None: unknown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tail:
@@ -32,6 +35,7 @@ class Tail:
         invalid_bytes: the number of bytes after `end_position`.
         invalid: what those bytes are, in words; empty if there are none.
         last_position: the position of the last whole batch; None if it is unknown.
+        last_timestamp_ms: the largest timestamp of that batch; -1 if it has none; None if it is unknown.
         damage_position: where damage begins that extends to the file's end; None if there is none.
     """
 
@@ -40,6 +44,7 @@ class Tail:
     invalid_bytes: int = 0
     invalid: str = ""
     last_position: int | None = None
+    last_timestamp_ms: int | None = None
     damage_position: int | None = None
 
 
@@ -96,20 +101,21 @@ class _TailScanner:
             None if the index entry is wrong, or the end lies before that batch.
         """
         next_offset = self.segment.base_offset if position == 0 else None
-        return self._scan(position, indexed_offset, next_offset, None)
+        return self._scan(position, indexed_offset, next_offset, (None, None))
 
     def scan_after(self, known: Tail) -> Tail:
         """Find the end by scanning from an end that was found before."""
         position = known.end_position if known.damage_position is None else known.damage_position
-        tail = self._scan(position, None, known.next_offset, known.last_position)
+        last_batch = known.last_position, known.last_timestamp_ms
+        tail = self._scan(position, None, known.next_offset, last_batch)
         assert tail is not None  # an offset is known
         return tail
 
     def _scan(
-        self, position: int, indexed_offset: int | None, next_offset: int | None, last_position: int | None
+        self, position: int, indexed_offset: int | None, next_offset: int | None, last_batch: _Batch
     ) -> Tail | None:
         size, base_offset = self.file.size_bytes, self.segment.base_offset
-        previous_end, previous_position, damage_position = next_offset, last_position, None
+        previous_end, previous_batch, damage_position = next_offset, last_batch, None
         order = OffsetOrder(max(base_offset, next_offset or 0), self.segment.end_offset, self.file.fileno())
         while True:
             last: tuple[int, bool | None] | None = None  # position, and whether the CRC is right
@@ -122,9 +128,13 @@ class _TailScanner:
                     last_offsets = int64s(scanned.batches, "lastOffset")
                     positions = int64s(scanned.batches, "position")
                     previous_end = next_offset if count == 1 else last_offsets[count - 2] + 1
-                    previous_position = last_position if count == 1 else positions[count - 2]
-                    last_position = positions[count - 1]
-                    last = last_position, _is_valid(scanned, count - 1)
+                    times = scanned.batches.column("maxTimestamp")
+                    if count > 1:
+                        previous_batch = positions[count - 2], times[count - 2].as_py()
+                    else:
+                        previous_batch = last_batch
+                    last_batch = positions[count - 1], times[count - 1].as_py()
+                    last = positions[count - 1], _is_valid(scanned, count - 1)
                     next_offset = scanned.next_offset
                     before_last, order = order.after(previous_end), order.after(next_offset)
             end_position, search = scanned.position, scanned.status not in ("end", "zeros")
@@ -135,7 +145,7 @@ class _TailScanner:
                 order = before_last
                 if not self.clean_shutdown and scanned.status != "damaged":
                     end_position, next_offset = last[0], previous_end
-                    last_position = previous_position
+                    last_batch = previous_batch
                     invalid = "a batch with a wrong checksum"
                 suspect, search = last[0] + 1, True
             following = (
@@ -154,7 +164,7 @@ class _TailScanner:
             max(next_offset, base_offset),
             left,
             invalid if left else "",
-            last_position,
+            *last_batch,
             damage_position,
         )
 

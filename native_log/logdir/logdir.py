@@ -341,7 +341,8 @@ class LogDir(InternalTables):
         return MergedLog.of(self._merged[key], *key, self._max_batch_bytes)
 
     def _open(self, directory: PartitionDir, config: Mapping[str, object] | None = None) -> PartitionLog:
-        LogConfig.parse(config or {})
+        if config:
+            LogConfig.parse(config)  # check it now; it is used at the first append
         created = self._created_configs.get(directory.topic, {})
         settings = partial(self._known_topics.settings, directory, created, config or {})
 

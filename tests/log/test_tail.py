@@ -238,3 +238,24 @@ def test_a_middle_segment_that_is_truncated_during_a_read(
     with caplog.at_level(logging.WARNING):
         assert offsets(whole.read(["offset"], fail_on_data_loss=False)) == [0, 1, 2, 6, 7, 8]
     assert ["from offset 3 on" in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize("checkpoints", [CLEAN, PartitionCheckpoints()], ids=["clean", "unclean"])
+def test_the_time_of_the_last_batch(tmp_path: Path, checkpoints: PartitionCheckpoints) -> None:
+    batches = [batch(3 * number, max_timestamp=1000 + number) for number in range(3)]
+    for length in range(1, len(batches[2])):
+        write_log(tmp_path, {0: [*batches[:2], batches[2][:length]]})
+        assert PartitionLog.open(tmp_path, checkpoints=checkpoints).last_batch_timestamp_ms == 1001, length
+    write_log(tmp_path, {0: batches})
+    assert PartitionLog.open(tmp_path, checkpoints=checkpoints).last_batch_timestamp_ms == 1002
+    write_log(tmp_path, {0: [*batches[:2], batches[2][:-1] + b"?"]})
+    is_dropped = not checkpoints.clean_shutdown
+    log = PartitionLog.open(tmp_path, checkpoints=checkpoints)
+    assert log.last_batch_timestamp_ms == (1001 if is_dropped else 1002)
+    write_log(tmp_path, {0: [message(0, 0)]})
+    assert PartitionLog.open(tmp_path).last_batch_timestamp_ms == -1
+
+
+def test_an_empty_log_has_no_last_batch(tmp_path: Path) -> None:
+    write_log(tmp_path, {0: []})
+    assert PartitionLog.open(tmp_path).last_batch_timestamp_ms is None
