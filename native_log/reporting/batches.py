@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.log.producers.open_transactions import OpenTransactions
+from native_log.records import scan_headers
 from native_log.reporting.figures import CodecFigures
 from native_log.segment.scan import first_at_least
+from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,15 +20,20 @@ if TYPE_CHECKING:
 
     from native_log.log import PartitionLog
     from native_log.segment.damage import DamagedRange
+    from native_log.segment.segment import LogSegment
 
 
 def first_time_ms(log: PartitionLog, index: int = 0) -> int | None:
     """Return the time of the first batch in the segment with this index or a later one; None: unknown."""
-    for segment in log.segments[index:]:
-        if segment.size_bytes:
-            for batches in headers(log, segment.base_offset):
-                if batches.num_rows:
-                    return _time(batches.column("baseTimestamp")[0], batches.column("maxTimestamp")[0])
+    segment = next((segment for segment in log.segments[index:] if segment.size_bytes), None)
+    if segment is None:
+        return None
+    first = _first_header(log, segment)
+    if first is not None:
+        return _time(first.column("baseTimestamp")[0], first.column("maxTimestamp")[0])
+    for batches in headers(log, segment.base_offset):
+        if batches.num_rows:
+            return _time(batches.column("baseTimestamp")[0], batches.column("maxTimestamp")[0])
     return None
 
 
@@ -34,11 +41,24 @@ def last_time_ms(log: PartitionLog) -> int | None:
     """Return the time of the last batch; None: unknown, or the log is empty."""
     if log.log_end_offset <= log.local_log_start_offset:
         return None
+    if log.last_batch_timestamp_ms is not None:
+        return log.last_batch_timestamp_ms if log.last_batch_timestamp_ms >= 0 else None
     last = None
     for batches in headers(log, log.log_end_offset - 1):
         if batches.num_rows:
             last = batches
     return None if last is None else _time(last.column("maxTimestamp")[last.num_rows - 1])
+
+
+def _first_header(log: PartitionLog, segment: LogSegment) -> pa.RecordBatch | None:
+    """Return the first batch of a segment (BATCH_SCHEMA, one row); None if the bytes are damaged."""
+    with DataFile(f"{segment.directory}/{segment.log}") as file:
+        end = min(file.size_bytes, log.end_position(segment))
+        try:
+            scanned = scan_headers(file.fileno(), 0, end, max_rows=1, max_batch_bytes=log.max_batch_bytes)
+        except EOFError:  # a broker has truncated the file meanwhile
+            return None
+    return scanned.batches if scanned.batches.num_rows else None
 
 
 def time_of_offset(log: PartitionLog, offset: int) -> int | None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from native_log.checkpoints.names import PartitionKind
 from native_log.compaction import compact
 from native_log.logdir.verification import check_partition
 from native_log.progress import Progress
+from native_log.reporting.dry_runs import has_normal_partitions, other_topics
 from native_log.reporting.figures import CompactionFigures, Failure, ProblemKind
 from native_log.system import available_cores
 
@@ -66,15 +66,15 @@ def try_compaction(
     min.cleanable.dirty.ratio is 0, so logs count that a broker would not compact yet. Only topics are
     compacted that `kafkalog compact` compacts without being asked by name.
     """
-    wanted = {directory.topic for directory in partitions}
-    existing = {one.topic for one in log_dir.partitions() if one.kind is PartitionKind.NORMAL}
+    if not has_normal_partitions(log_dir):
+        return ()
     result = compact(
         log_dir.paths,
         None,
         {"min.cleanable.dirty.ratio": 0},
         now_ms,
         dry_run=True,
-        exclude_topics=sorted(existing - wanted),
+        exclude_topics=other_topics(log_dir, partitions),
         on_progress=on_progress,
     )
     return compaction_figures(result.to_pylist())

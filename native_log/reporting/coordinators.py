@@ -41,23 +41,24 @@ def read_coordinators(
     """
     reading = _Reading(log_dir, offsets, now_ms)
     figures = CoordinatorFigures()
-    unread = []
+    unread: dict[str, str] = {}
     for topic, read in ((OFFSETS_TOPIC, reading.groups), (TRANSACTIONS_TOPIC, reading.transactional_ids)):
         if topic not in log_dir.topics():
-            unread.append(f"{topic} is not in these directories.")
+            unread[topic] = f"{topic} is not in these directories."
             continue
         try:
             logs = [log_dir.partition(topic, partition) for partition in log_dir.topics()[topic]]
             size_bytes = sum(log.size_bytes for log in logs)
             if size_bytes > MAX_TOPIC_BYTES and not all_batches:
-                unread.append(
-                    f"{topic} has {format_size(size_bytes)}; it is read with the option --batches or --full."
+                unread[topic] = (
+                    f"{topic} was not read, because it has {format_size(size_bytes)}. Use --batches or "
+                    "--full."
                 )
                 continue
             figures = read(figures, logs)
         except (KafkaLogError, OSError) as error:
-            unread.append(f"{topic} cannot be read: {error_message(error)}")
-    return replace(figures, unread=tuple(unread), undecodable=len(reading.undecodable))
+            unread[topic] = f"{topic} cannot be read: {error_message(error)}."
+    return replace(figures, unread=unread, undecodable=len(reading.undecodable))
 
 
 class _Reading:

@@ -5,7 +5,7 @@ Sizes are in bytes and times in epoch ms. Nothing here contains keys or values o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ class Extent:
         batches: the headers of all batches; otherwise those of samples.
         verification: all batches, records, indexes and snapshots are checked.
         compaction: a dry run of compaction.
+        retention: a dry run of retention.
     """
 
     batches: bool = False
     verification: bool = False
     compaction: bool = False
+    retention: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +218,13 @@ class CoordinatorFigures:
         transactional_ids: those whose transaction has not ended, from __transaction_state; None if they were
             not read.
         undecodable: the number of records that cannot be decoded.
-        unread: why something was not read.
+        unread: why a topic was not read, by its name.
     """
 
     groups: tuple[GroupFigures, ...] | None = None
     transactional_ids: tuple[TransactionalId, ...] | None = None
     undecodable: int = 0
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,27 @@ class CompactionFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionFigures:
+    """What the dry run of retention says about one topic.
+
+    Attributes:
+        partitions, segments, size_bytes: what would be deleted.
+        rules: the rules that would delete it, as in RETENTION_SCHEMA.
+        kept_by: the rule because of which size and time delete nothing, as in RETENTION_SCHEMA; None: the
+            topic's settings decide.
+        failed: the partitions that cannot be examined, and why.
+    """
+
+    topic: str
+    partitions: int = 0
+    segments: int = 0
+    size_bytes: int = 0
+    rules: frozenset[str] = frozenset()
+    kept_by: str | None = None
+    failed: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CodecSamples:
     """The codecs in samples of the data.
 
@@ -284,7 +307,7 @@ class ReportFigures:
         created_ms: the time of the report.
         metadata_unreadable: why the cluster's metadata cannot be read; None if it was read, or is not there.
         problems: by kind; None if the logs were not verified.
-        compaction: by topic; None if there was no dry run.
+        compaction, retention: by topic; None if there was no dry run.
     """
 
     created_ms: int
@@ -297,3 +320,4 @@ class ReportFigures:
     metadata_unreadable: str | None = None
     problems: tuple[ProblemKind, ...] | None = None
     compaction: tuple[CompactionFigures, ...] | None = None
+    retention: tuple[RetentionFigures, ...] | None = None

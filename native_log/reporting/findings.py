@@ -59,6 +59,7 @@ def decide_findings(figures: ReportFigures) -> list[Finding]:
         *_directories(figures),
         *_timestamps(figures),
         *_compaction(figures),
+        *_retention(figures),
         *_transactions(figures),
         *_groups(figures),
         *_skew(figures),
@@ -90,7 +91,8 @@ def _unreadable(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "warning",
             "The cluster's metadata cannot be read",
-            "The configurations of topics are unknown, so policies and dirty ratios are missing or guesses.",
+            "The configurations of topics are unknown. So policies and dirty ratios are missing, or "
+            "inferred from the checkpoint of the log cleaner.",
             [figures.metadata_unreadable],
         )
     if figures.coordinators.undecodable:
@@ -98,7 +100,7 @@ def _unreadable(figures: ReportFigures) -> Iterator[Finding]:
             "warning",
             f"{count(figures.coordinators.undecodable, 'record')} of internal topics cannot be decoded",
             "They are damaged, or a newer version of Kafka wrote them. Groups and transactional ids below "
-            "may be incomplete. kafkalog groups prints each record.",
+            "may be incomplete. kafkalog groups lists such records of __consumer_offsets.",
         )
 
 
@@ -127,8 +129,9 @@ def _log_ends(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "warning",
             f"{count(len(ended), 'log')} with a damaged or missing end",
-            "A crash leaves a torn last batch, which kafkalog recover truncates as a broker does. If the log "
-            "ends before its high watermark, records are lost: take them from another replica.",
+            "A crash can leave an incomplete last batch. kafkalog recover truncates it, as a broker does "
+            "when it starts. A log that ends before its high watermark has lost records: copy them from "
+            "another replica.",
             (f"{partition.name}: {partition.missing_end}" for partition in ended),
         )
     started = [partition for partition in figures.partitions if partition.missing_start]
@@ -136,7 +139,8 @@ def _log_ends(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "note",
             f"{count(len(started), 'log')} without their first records",
-            "If the topics use tiered storage, the records are there. Otherwise they are lost here.",
+            "If the topics use tiered storage, these records are in it. Otherwise they are lost in this "
+            "copy.",
             (f"{partition.name}: {partition.missing_start}" for partition in started),
         )
 
@@ -147,8 +151,8 @@ def _directories(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "note",
             f"{_directories_text(len(used))} in use",
-            "A process, most likely a broker, changed files while they were read. Figures of different parts "
-            "of this page may not agree.",
+            "A process, most likely a broker, may have changed files while they were read. So the figures "
+            "on this page may not agree with each other.",
             (
                 directory.path + (f" (process {directory.lock_holder})" if directory.lock_holder else "")
                 for directory in used
@@ -164,7 +168,7 @@ def _directories(figures: ReportFigures) -> Iterator[Finding]:
             "warning",
             f"{_directories_text(len(unclean))} not shut down cleanly",
             "The broker crashed, or the files were copied while it ran. A broker recovers such logs when it "
-            "starts; kafkalog recover does the same and first shows what would be truncated.",
+            "starts. kafkalog recover does the same, and --dry-run shows what it would truncate.",
             (directory.path for directory in unclean),
         )
     unfinished = [directory for directory in figures.directories if directory.has_unfinished_write]
@@ -172,7 +176,7 @@ def _directories(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "warning",
             f"{_directories_text(len(unfinished))} with an unfinished write",
-            "A job was interrupted while it committed. Its records are not visible, and the next writer "
+            "A Spark job was interrupted during its commit. Its records are not visible, and the next writer "
             "removes them.",
             (directory.path for directory in unfinished),
         )
@@ -195,9 +199,9 @@ def _directories(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "note",
             f"{format_size(total)} in partition directories that are set aside",
-            "delete: a broker removes them. stray: a broker no longer has the partition; check before you "
-            "remove them. future: incomplete copies that move to another directory. They are not in the "
-            "figures below.",
+            "delete: the partition was deleted, and a broker removes the directory. stray: the partition "
+            "is not assigned to this broker; check before you remove the directory. future: an incomplete "
+            "copy that a broker moves to another log directory. None of them is in the figures below.",
             (
                 f"{path}: {count(directories, f'{kind} directory', f'{kind} directories')}, "
                 f"{format_size(size_bytes)}"
@@ -231,7 +235,7 @@ def _timestamps(figures: ReportFigures) -> Iterator[Finding]:
             "warning",
             f"{count(len(future), 'partition')} with timestamps in the future",
             "A producer's clock was wrong, or its times are not in milliseconds. Retention by time keeps "
-            "these segments, and all later ones, until that time.",
+            "these segments, and all later ones, at least until then.",
             (f"{name}: {time(last)}" for name, last in future.items()),
         )
 
@@ -272,11 +276,38 @@ def _compaction(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "warning",
             f"{count(without_key, 'record')} without a key in compacted topics",
-            "Compaction removes them, because brokers accept none in compacted topics.",
+            "Brokers reject records without a key in compacted topics. A compaction removes these.",
             (
                 f"{topic.topic}: {number(topic.null_keys)}"
                 for topic in figures.compaction or ()
                 if topic.null_keys
+            ),
+        )
+
+
+def _retention(figures: ReportFigures) -> Iterator[Finding]:
+    topics = figures.retention or ()
+    unopened = {failure.name for failure in figures.failures}
+    failed = [failure for topic in topics for failure in topic.failed if failure.name not in unopened]
+    if failed:
+        yield _finding(
+            "error",
+            f"{count(len(failed), 'partition')} without a decision about retention",
+            "Their segments could not be read, so kafkalog retain would skip these partitions.",
+            (f"{failure.name}: {failure.message}" for failure in failed),
+        )
+    deleted = sorted((topic for topic in topics if topic.segments), key=lambda topic: -topic.size_bytes)
+    if deleted:
+        size_bytes = sum(topic.size_bytes for topic in deleted)
+        segments = sum(topic.segments for topic in deleted)
+        yield _finding(
+            "note",
+            f"Retention would delete {format_size(size_bytes)} in {count(segments, 'segment')}",
+            "A broker deletes these segments within minutes after it starts on these directories. Copy them "
+            "first if you need the records. kafkalog retain deletes the segments without a broker.",
+            (
+                f"{topic.topic}: {count(topic.segments, 'segment')}, {format_size(topic.size_bytes)}"
+                for topic in deleted
             ),
         )
 
@@ -295,9 +326,10 @@ def _transactions(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "warning",
             f"{count(len(hanging), 'transaction')} open for more than {duration(HANGING_MS)}",
-            "Consumers with read_committed get no records after the first offset of the oldest one, and "
-            "compaction stops there. The time is measured to the newest record in these directories. With a "
-            "broker, kafka-transactions find-hanging and abort end them.",
+            "Consumers with read_committed receive nothing from the first offset of the oldest one on, and "
+            "compaction stops there. Ages are measured at the time of the newest record in these "
+            "directories. In a running cluster, kafka-transactions find-hanging lists such transactions, "
+            "and abort ends them.",
             (
                 f"{partition.name}: producer {transaction.producer_id}, from offset "
                 f"{transaction.first_offset}, since {time(started_ms)}"

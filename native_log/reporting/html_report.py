@@ -30,6 +30,7 @@ def report(
     batches: bool = False,
     verify: bool = False,
     compaction: bool = False,
+    retention: bool = False,
     now_ms: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> str:
@@ -46,7 +47,8 @@ def report(
         include_deleted, high_watermark: see LogDir.
         batches: read the headers of all batches, and internal topics of any size.
         verify: check all batches, records, indexes and snapshots, as `native_log.verify` does.
-        compaction: find out what a compaction would free, by a dry run.
+        compaction: make a dry run of compaction, to see what it would free.
+        retention: make a dry run of retention, to see what it would delete.
         now_ms: the time from which ages are measured, in epoch ms; None: now.
         on_progress: called with (steps done, total steps), from any thread.
 
@@ -70,7 +72,7 @@ def report(
     figures = survey(
         log_dir,
         partitions,
-        Extent(batches, verify, compaction),
+        Extent(batches, verify, compaction, retention),
         current_ms() if now is None else now,
         on_progress=on_progress,
     )

@@ -95,7 +95,7 @@ def tiles(figures: ReportFigures, findings: Sequence[Finding]) -> list[Tile]:
         Tile(
             "Offsets",
             rounded(sum(partition.offsets for partition in partitions)),
-            "at least as many as records",
+            "there may be fewer records",
         ),
         Tile("First record", time(first)[:10], time(first)[11:] and f"{time(first)[11:]} UTC"),
         Tile("Last record", time(last)[:10], time(last)[11:] and f"{time(last)[11:]} UTC"),

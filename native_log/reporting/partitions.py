@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from native_log.compaction.eligibility import SegmentSizes, cleanable_range
-from native_log.policies import describe_policy
 from native_log.reporting.batches import BatchPass, first_time_ms, last_time_ms
 from native_log.reporting.figures import PartitionFigures, SegmentFigures
 from native_log.reporting.transactions import describe_open_transactions, find_open_transactions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
     from native_log.log import PartitionLog
-    from native_log.policies import CompactionPolicy, TopicFacts
+    from native_log.policies import CompactionPolicy
+    from native_log.reporting.figures import CodecFigures, OpenTransaction
     from native_log.segment.segment import LogSegment
 
 _INDEXES = 20_000
@@ -26,7 +27,7 @@ _TRANSACTION_BYTES, _MIN_TRANSACTION_BYTES = 512 << 20, 64 << 10
 
 def look_at_partition(
     log: PartitionLog,
-    facts: TopicFacts,
+    policy: str | None,
     compaction: CompactionPolicy,
     *,
     limits: Limits | None,
@@ -36,7 +37,7 @@ def look_at_partition(
 
     Args:
         log: its log.
-        facts: what is known about the configuration of the topic.
+        policy: the cleanup.policy of the topic; None: unknown.
         compaction: whether and how the topic is compacted.
         limits: how much of the log to read. Times come from the last entries of time indexes, and from the
             first and the last batch. None: read the headers of all batches.
@@ -45,62 +46,72 @@ def look_at_partition(
     Raises:
         KafkaLogError, OSError.
     """
+    read = _read_all_batches(log) if limits is None else _read_few_batches(log, limits)
     figures = PartitionFigures(
-        log.topic,
-        log.partition,
-        str(log.path.parent),
-        log.log_start_offset,
-        log.local_log_start_offset,
-        log.log_end_offset,
-        log.high_watermark,
-        log.size_bytes,
-        None,
-        None,
-        (),
-        policy=describe_policy(facts)[0],
+        topic=log.topic,
+        partition=log.partition,
+        log_dir=os.path.dirname(log.path),  # noqa: PTH120 (a hot path of strings)
+        log_start_offset=log.log_start_offset,
+        local_log_start_offset=log.local_log_start_offset,
+        log_end_offset=log.log_end_offset,
+        high_watermark=log.high_watermark,
+        size_bytes=log.size_bytes,
+        policy=policy,
         missing_start=log.missing_start,
         missing_end=log.missing_end,
+        **read,
     )
-    figures = _with_all_batches(log, figures) if limits is None else _with_few_batches(log, figures, limits)
     return figures if compaction.skipped is not None else _with_dirty_ratio(log, figures, compaction, now_ms)
 
 
-def _with_all_batches(log: PartitionLog, figures: PartitionFigures) -> PartitionFigures:
+class _Read(TypedDict):
+    """The figures that come from batches: see PartitionFigures."""
+
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+    segments: tuple[SegmentFigures, ...]
+    unread_indexes: int
+    open_transactions: tuple[OpenTransaction, ...] | None
+    codecs: Mapping[str, CodecFigures] | None
+    damaged_ranges: int | None
+
+
+def _read_all_batches(log: PartitionLog) -> _Read:
     batches = BatchPass.over(log)
-    return replace(
-        figures,
-        first_timestamp_ms=batches.first_timestamp_ms,
-        last_timestamp_ms=batches.last_timestamp_ms,
-        segments=tuple(
+    return {
+        "first_timestamp_ms": batches.first_timestamp_ms,
+        "last_timestamp_ms": batches.last_timestamp_ms,
+        "segments": tuple(
             SegmentFigures(segment.size_bytes, batches.largest_timestamps.get(segment.base_offset))
             for segment in log.segments
         ),
-        open_transactions=describe_open_transactions(log, batches.undecided),
-        codecs=batches.codecs,
-        damaged_ranges=batches.damaged_ranges,
-    )
+        "unread_indexes": 0,
+        "open_transactions": describe_open_transactions(log, batches.undecided),
+        "codecs": batches.codecs,
+        "damaged_ranges": batches.damaged_ranges,
+    }
 
 
-def _with_few_batches(log: PartitionLog, figures: PartitionFigures, limits: Limits) -> PartitionFigures:
+def _read_few_batches(log: PartitionLog, limits: Limits) -> _Read:
     last = last_time_ms(log)
     chosen = every_nth(len(log.segments), limits.indexes)
-    times = [
-        _largest_timestamp_ms(segment) if index in chosen else None
-        for index, segment in enumerate(log.segments)
-    ]
+    times: list[int | None] = [None] * len(log.segments)
+    for index in chosen:
+        times[index] = _largest_timestamp_ms(log.segments[index])
     if times and last is not None:
         times[-1] = max(last, times[-1] or last)  # the index of the active segment ends before its end
-    return replace(
-        figures,
-        first_timestamp_ms=first_time_ms(log),
-        last_timestamp_ms=last,
-        segments=tuple(
+    return {
+        "first_timestamp_ms": first_time_ms(log),
+        "last_timestamp_ms": last,
+        "segments": tuple(
             SegmentFigures(segment.size_bytes, time)
             for segment, time in zip(log.segments, with_next_times(times), strict=True)
         ),
-        unread_indexes=len(times) - len(chosen),
-        open_transactions=find_open_transactions(log, limits.transaction_bytes),
-    )
+        "unread_indexes": len(times) - len(chosen),
+        "open_transactions": find_open_transactions(log, limits.transaction_bytes),
+        "codecs": None,
+        "damaged_ranges": None,
+    }
 
 
 @dataclass(frozen=True, slots=True)

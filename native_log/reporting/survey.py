@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError, error_message
 from native_log.logdir.maintenance import decide_policies
-from native_log.policies import Request, compaction_policy
+from native_log.policies import Request, compaction_policy, describe_policy
 from native_log.reporting.checks import try_compaction, verify_partitions
 from native_log.reporting.coordinators import read_coordinators
 from native_log.reporting.directories import look_at_directory
+from native_log.reporting.dry_runs import try_retention
 from native_log.reporting.figures import Failure, PartitionFigures, ReportFigures
 from native_log.reporting.partitions import Limits, look_at_partition
 from native_log.reporting.samples import SamplePlace, take_samples
@@ -20,14 +20,15 @@ from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
-    from native_log.policies import CompactionPolicy
+    from native_log.policies import CompactionPolicy, TopicFacts
     from native_log.reporting.figures import Extent
 
 _STEPS = 1000
-_WEIGHTS = {"partitions": 1, "batches": 5, "compaction": 20, "verification": 20}
+_WEIGHTS = {"partitions": 1, "batches": 5, "verification": 20, "compaction": 20, "retention": 1}
 """How long the parts of a report take, in proportion."""
 
 
@@ -49,15 +50,20 @@ def survey(
         on_progress: called with (steps done, total steps), from any thread.
     """
     progress = _Progress(extent, on_progress or (lambda *_: None))
+    topics = decide_policies(log_dir, partitions, _TopicPolicy.of)
     looked = _look_at_partitions(
-        log_dir, partitions, extent, now_ms, progress.part("batches" if extent.batches else "partitions")
+        log_dir,
+        partitions,
+        topics,
+        extent,
+        now_ms,
+        progress.part("batches" if extent.batches else "partitions"),
     )
     looked_at = tuple(one.figures for one in looked if one.figures is not None)
     offsets = {
         (figures.topic, figures.partition): (figures.log_start_offset, figures.high_watermark)
         for figures in looked_at
     }
-    unreadable = {log_dir.topic_facts(directory).unreadable for directory in partitions} - {None}
     return ReportFigures(
         now_ms,
         extent,
@@ -66,31 +72,51 @@ def survey(
         tuple(one.failure for one in looked if one.failure is not None),
         read_coordinators(log_dir, offsets, all_batches=extent.batches, now_ms=now_ms),
         take_samples(one.sample for one in looked if one.sample is not None),
-        next(iter(unreadable), None),
+        next((topic.unreadable for topic in topics if topic.unreadable is not None), None),
         verify_partitions(log_dir, partitions, progress.part("verification"))
         if extent.verification
         else None,
         try_compaction(log_dir, partitions, now_ms, progress.part("compaction"))
         if extent.compaction
         else None,
+        try_retention(log_dir, partitions, now_ms, progress.part("retention")) if extent.retention else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _TopicPolicy:
+    """What is known about the configuration of a topic.
+
+    Attributes:
+        name: the cleanup.policy in words; None: unknown.
+        unreadable: why the cluster's metadata cannot be read; None if it was read, or is not there.
+    """
+
+    name: str | None
+    compaction: CompactionPolicy
+    unreadable: str | None
+
+    @classmethod
+    def of(cls, topic: str, facts: TopicFacts) -> Self:
+        return cls(
+            describe_policy(facts)[0], compaction_policy(topic, facts, Request.of(None, {})), facts.unreadable
+        )
 
 
 def _look_at_partitions(
     log_dir: LogDir,
     partitions: Sequence[PartitionDir],
+    topics: Sequence[_TopicPolicy],
     extent: Extent,
     now_ms: int,
     on_progress: Callable[[int, int], None],
 ) -> list[_Looked]:
-    policies = decide_policies(log_dir, partitions, partial(compaction_policy, request=Request.of(None, {})))
     limits = None if extent.batches else Limits.for_partitions(len(partitions))
 
-    def look_at(directory: PartitionDir, policy: CompactionPolicy) -> _Looked:
+    def look_at(directory: PartitionDir, topic: _TopicPolicy) -> _Looked:
         try:
             log = log_dir.partition(directory.topic, directory.partition)
-            facts = log_dir.topic_facts(directory)
-            figures = look_at_partition(log, facts, policy, limits=limits, now_ms=now_ms)
+            figures = look_at_partition(log, topic.name, topic.compaction, limits=limits, now_ms=now_ms)
         except (KafkaLogError, OSError) as error:
             return _Looked(failure=Failure(directory.path.name, error_message(error)))
         return _Looked(figures, _sample_place(log))
@@ -98,7 +124,7 @@ def _look_at_partitions(
     looked: list[_Looked] = []
     pool = ThreadPoolExecutor(available_cores(), "log-report")
     try:
-        for result in pool.map(look_at, partitions, policies):
+        for result in pool.map(look_at, partitions, topics):
             looked.append(result)
             on_progress(len(looked), len(partitions))
     finally:
@@ -119,7 +145,7 @@ def _sample_place(log: PartitionLog) -> SamplePlace | None:
     """Return the newest segment that is not empty, as a place for a sample; None if all are empty."""
     for segment in reversed(log.segments):
         if segment.size_bytes:
-            return SamplePlace(log.topic, str(segment.path), log.size_bytes)
+            return SamplePlace(log.topic, f"{segment.directory}/{segment.log}", log.size_bytes)
     return None
 
 
@@ -128,7 +154,12 @@ class _Progress:
 
     def __init__(self, extent: Extent, on_progress: Callable[[int, int], None]) -> None:
         first = "batches" if extent.batches else "partitions"
-        parts = [first, *["verification"] * extent.verification, *["compaction"] * extent.compaction]
+        parts = [
+            first,
+            *["verification"] * extent.verification,
+            *["compaction"] * extent.compaction,
+            *["retention"] * extent.retention,
+        ]
         self._total = sum(_WEIGHTS[part] for part in parts) * _STEPS
         self._before = 0
         self._on_progress = on_progress

@@ -66,7 +66,7 @@ def test_stdout() -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith("<!doctype html>")
     assert (
-        "No problems: the batches, records, indexes and snapshots of 1 partition were checked"
+        "No problems were found in the batches, records, indexes and snapshots of 1 partition"
         in result.stdout
     )
 

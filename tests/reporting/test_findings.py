@@ -15,6 +15,7 @@ from native_log.reporting.figures import (
     PartitionFigures,
     ProblemKind,
     ReportFigures,
+    RetentionFigures,
 )
 from native_log.reporting.findings import EXAMPLES, HANGING_MS, SKEW_BYTES, Finding, decide_findings
 from tests.reporting.examples import DAY_MS, DIRECTORY, HOUR_MS, NOW_MS, partition, report
@@ -80,6 +81,16 @@ def test_nothing_is_wrong() -> None:
             "2 records without a key in compacted topics",
         ),
         (
+            report(retention=(RetentionFigures("a", 1, 2, 2048), RetentionFigures("b", 1, 1, 1024))),
+            "note",
+            "Retention would delete 3.0 KiB in 3 segments",
+        ),
+        (
+            report(retention=(RetentionFigures("a", failed=(Failure("a-0", "no"),)),)),
+            "error",
+            "1 partition without a decision about retention",
+        ),
+        (
             report(coordinators=CoordinatorFigures((GroupFigures("g", below_start=1),), ())),
             "warning",
             "1 group with offsets below the start of the log",
@@ -96,6 +107,12 @@ def test_one_finding(figures: ReportFigures, severity: str, title: str) -> None:
     finding = only_finding(figures)
     assert (finding.severity, finding.title) == (severity, title)
     assert finding.advice
+
+
+def test_a_partition_that_cannot_be_opened_is_reported_once() -> None:
+    unread = (Failure("a-0", "no"),)
+    finding = only_finding(report(failures=unread, retention=(RetentionFigures("a", failed=unread),)))
+    assert finding.title == "1 partition cannot be opened"
 
 
 def test_a_broker_that_runs_is_not_an_unclean_shutdown() -> None:

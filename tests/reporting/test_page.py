@@ -26,6 +26,7 @@ from native_log.reporting.figures import (
     OpenTransaction,
     ProblemKind,
     ReportFigures,
+    RetentionFigures,
     SegmentFigures,
     TransactionalId,
 )
@@ -92,13 +93,17 @@ def everything(name: str) -> ReportFigures:
         ),
         failures=(Failure(name, name),),
         coordinators=CoordinatorFigures(
-            (group,), (TransactionalId(name, 1, name, None, 60_000, 1),), 1, (name,)
+            (group,), (TransactionalId(name, 1, name, None, 60_000, 1),), 1, {name: name}
         ),
         samples=CodecSamples({(name, "zstd"): CodecFigures(1, 100, 300, 100)}, 100, 2),
         metadata_unreadable=name,
         problems=(ProblemKind(name, 3, (name, name)),),
         compaction=(CompactionFigures(name, 1, 100, 40, 10, 4, 1, 1, (Failure(name, name),)),),
-        extent=Extent(verification=True, compaction=True),
+        retention=(
+            RetentionFigures(name, 1, 2, 60, frozenset({name}), failed=(Failure(name, name),)),
+            RetentionFigures(f"{name}2", kept_by="compacted"),
+        ),
+        extent=Extent(verification=True, compaction=True, retention=True),
     )
 
 
@@ -140,7 +145,7 @@ def test_the_page_loads_nothing() -> None:
 
 def test_no_records_are_in_the_page() -> None:
     data = GOLDEN / "kafka-4.1/whole-broker/data"
-    page = native_log.report(data, batches=True, verify=True, compaction=True, now_ms=NOW_MS)
+    page = native_log.report(data, batches=True, verify=True, compaction=True, retention=True, now_ms=NOW_MS)
     log = native_log.LogDir(data).partition("events", 0)
     rows = log.read(columns=["key", "value"]).read_all().to_pylist()
     texts = {text for row in rows for text in row.values() if text and len(text) > 4}
@@ -176,7 +181,7 @@ def test_nothing_to_show() -> None:
     )
     page = render_page(report(empty), "1")
     assert "No segment has a known time." in page
-    assert "Nothing was found." in page
+    assert "Nothing that was examined needs attention." in page
     assert render_page(replace(report(), partitions=()), "1")
 
 
@@ -189,7 +194,8 @@ def test_what_was_not_examined_is_said() -> None:
     assert "Checksums and records were not checked" in text
     assert "not verified" in text
     assert "Use --verify or --full" in text
-    assert "use --compaction or --full" in text.replace("\n", " ")
+    assert "Use --compaction or --full" in text.replace("\n", " ")
+    assert "Use --retention or --full" in text
 
 
 def test_a_report_can_be_recognised() -> None:

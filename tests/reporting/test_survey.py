@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import GOLDEN, read_rows
+from conftest import GOLDEN, GoldenPartition, golden_partitions, read_rows
 
+import native_log
 from native_log import LogDir
 from native_log.reporting.figures import Extent, PartitionFigures, ReportFigures
+from native_log.reporting.findings import decide_findings
+from native_log.reporting.sections import sections
 from native_log.reporting.survey import survey
+from tests.logdir import metadata
 from tests.reporting.examples import NOW_MS
 
 if TYPE_CHECKING:
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
 
 V41 = GOLDEN / "kafka-4.1"
 WHOLE_BROKER = V41 / "whole-broker"
-FULL = Extent(batches=True, verification=True, compaction=True)
+FULL = Extent(batches=True, verification=True, compaction=True, retention=True)
 
 
 def survey_of(path: Path, extent: Extent = FULL, now_ms: int = 2 * NOW_MS) -> ReportFigures:
@@ -30,6 +36,42 @@ def survey_of(path: Path, extent: Extent = FULL, now_ms: int = 2 * NOW_MS) -> Re
 def partition_of(path: Path, extent: Extent = FULL) -> PartitionFigures:
     (figures,) = survey_of(path, extent).partitions
     return figures
+
+
+FIXTURES = {
+    fixture: list(partitions)
+    for fixture, partitions in groupby(golden_partitions(), key=lambda partition: partition.fixture)
+}
+
+
+@pytest.mark.parametrize("extent", [Extent(), FULL], ids=["quick", "full"])
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_every_directory_that_a_broker_wrote(fixture: str, extent: Extent) -> None:
+    """Crashed, damaged, compacted and tiered ones included."""
+    expected = FIXTURES[fixture]
+    log_dirs = sorted({one.path.parent for one in expected})
+    log_dir = LogDir(log_dirs)
+    figures = survey(log_dir, log_dir.partitions(), extent, 2 * NOW_MS)
+    assert sections(figures) and isinstance(decide_findings(figures), list)
+    assert figures.failures == ()
+    by_name = {(one.topic, one.partition): one for one in figures.partitions}
+    for partition in expected:
+        check_figures(by_name[partition.topic, partition.partition], partition)
+
+
+def check_figures(figures: PartitionFigures, expected: GoldenPartition) -> None:
+    """Compare figures with what the broker and a consumer said, and with the files."""
+    offsets = expected.expected["earliest"], expected.expected["latest"]
+    assert (figures.log_start_offset, figures.log_end_offset) == offsets
+    assert figures.size_bytes == sum(segment.size_bytes for segment in figures.segments)
+    if figures.damaged_ranges or figures.missing_end:
+        return
+    times = [row["timestamp"] for row in expected.rows()]
+    known = [segment.last_timestamp_ms or -1 for segment in figures.segments]
+    if times and max(known) >= 0:
+        assert max(known) >= max(times)
+    if times and figures.last_timestamp_ms is not None:
+        assert figures.last_timestamp_ms >= times[-1]
 
 
 @pytest.mark.parametrize("extent", [Extent(), FULL], ids=["quick", "full"])
@@ -125,6 +167,37 @@ def test_what_a_compaction_frees() -> None:
     assert 0 < topic.bytes_after < topic.bytes_before
     assert topic.records_after < topic.records_before
     assert topic.tombstones > 0
+
+
+def test_what_retention_deletes(golden_copy: Callable[[str], Path]) -> None:
+    """Only the oldest segments are deleted, by the stored settings of each topic."""
+    data = golden_copy("kafka-4.1/whole-broker")
+    metadata.store(data, "events", {"retention.bytes": "1", "retention.ms": "-1"})
+    metadata.store(data, "state", {"cleanup.policy": "compact"})
+    figures = survey_of(data, Extent(retention=True))
+    topics = {topic.topic: topic for topic in figures.retention or ()}
+    expected = native_log.retain(data, now_ms=2 * NOW_MS, dry_run=True).to_pylist()
+    deleted = [row for row in expected if row["decision"] == "deleted"]
+    assert {row["topic"] for row in deleted} == {"events"}
+    assert (topics["events"].segments, topics["events"].size_bytes) == (
+        len(deleted),
+        sum(row["sizeInBytes"] for row in deleted),
+    )
+    assert topics["events"].partitions == len({row["partition"] for row in deleted})
+    assert topics["events"].rules == {"retention.bytes"}
+    assert topics["events"].size_bytes > 0
+    assert (topics["state"].kept_by, topics["state"].segments) == ("compacted", 0)
+    assert "__consumer_offsets" not in topics
+
+
+def test_dry_runs_without_partitions_to_change(tmp_path: Path) -> None:
+    """Directories of deleted partitions can be read, but maintenance leaves them out."""
+    name = f"events-0.{'0' * 32}-delete"
+    shutil.copytree(WHOLE_BROKER / "data/events-0", tmp_path / name)
+    log_dir = LogDir(tmp_path, include_deleted=True)
+    figures = survey(log_dir, log_dir.partitions(), FULL, NOW_MS)
+    assert [partition.name for partition in figures.partitions] == ["events-0"]
+    assert (figures.compaction, figures.retention) == ((), ())
 
 
 def test_a_partition_that_cannot_be_opened(golden_copy: Callable[[str], Path]) -> None:

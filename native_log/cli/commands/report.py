@@ -26,8 +26,9 @@ from native_log.cli.runner import USAGE_ERROR
 @click.option(
     "--verify", is_flag=True, help="Check all batches, indexes and snapshots, as `kafkalog verify`."
 )
-@click.option("--compaction", is_flag=True, help="Find out what a compaction would free, by a dry run.")
-@click.option("--full", is_flag=True, help="All of --batches, --verify and --compaction.")
+@click.option("--compaction", is_flag=True, help="Show what a compaction would free, by a dry run.")
+@click.option("--retention", is_flag=True, help="Show what retention would delete, by a dry run.")
+@click.option("--full", is_flag=True, help="All of --batches, --verify, --compaction and --retention.")
 def report(
     paths: tuple[str, ...],
     topics: tuple[str, ...],
@@ -38,13 +39,14 @@ def report(
     batches: bool,
     verify: bool,
     compaction: bool,
+    retention: bool,
     full: bool,
 ) -> None:
     """Write one HTML page about log directories: sizes, skew, times, codecs, lag, and what needs attention.
 
-    The page loads nothing from a network, runs no script and contains no records. Without --verify,
-    --compaction, --batches or --full, only a small part of each file is read, and the page states what was
-    not examined.
+    The page loads nothing from a network, runs no script and contains no records. Without --batches,
+    --verify, --compaction, --retention or --full, only a small part of each file is read, and the page states
+    what was not examined.
     """
     from native_log.cli.progress import report_progress
     from native_log.cli.report_file import check_report_path, write_report
@@ -62,6 +64,7 @@ def report(
                 batches=batches or full,
                 verify=verify or full,
                 compaction=compaction or full,
+                retention=retention or full,
                 on_progress=on_progress,
             )
     except ModuleNotFoundError as error:

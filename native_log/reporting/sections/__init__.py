@@ -10,6 +10,7 @@ from native_log.reporting.sections.directories import directory_section
 from native_log.reporting.sections.extent import extent_section
 from native_log.reporting.sections.groups import group_section
 from native_log.reporting.sections.partitions import partition_section
+from native_log.reporting.sections.retention import retention_section
 from native_log.reporting.sections.times import time_section
 from native_log.reporting.sections.topics import topic_section
 from native_log.reporting.sections.transactions import transaction_section
@@ -28,6 +29,7 @@ def sections(figures: ReportFigures) -> tuple[Section, ...]:
         time_section(figures),
         codec_section(figures),
         compaction_section(figures),
+        retention_section(figures),
         transaction_section(figures),
         group_section(figures),
         verification_section(figures),

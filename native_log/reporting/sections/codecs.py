@@ -27,8 +27,8 @@ def codec_section(figures: ReportFigures) -> Section:
     shares = _all_batches(figures) if figures.extent.batches else sampled
     paragraphs = [
         (
-            f"Ratios are from samples: {format_size(samples.bytes_read)} were decompressed, the first "
-            f"{format_size(SAMPLE_BYTES)} of the newest segment with data of up to {PARTITIONS_PER_TOPIC} "
+            f"Ratios are from samples of {format_size(samples.bytes_read)}: the first "
+            f"{format_size(SAMPLE_BYTES)} of the newest segment with data, in up to {PARTITIONS_PER_TOPIC} "
             "partitions of each topic. A ratio is the size of keys, values and headers divided by the "
             "size of their batches on disk. Uncompressed data has a ratio below 1."
         ),
@@ -39,7 +39,7 @@ def codec_section(figures: ReportFigures) -> Section:
     if samples.topics_left_out:
         paragraphs.append(f"No samples were taken of {count(samples.topics_left_out, 'smaller topic')}.")
     if not any(shares.values()):
-        return Section("codecs", "Codecs and compression", (*paragraphs, "There are no batches to look at."))
+        return Section("codecs", "Codecs and compression", (*paragraphs, "There are no batches."))
     order = [topic.topic for topic in by_topic(figures.partitions) if shares.get(topic.topic)]
     return Section(
         "codecs",

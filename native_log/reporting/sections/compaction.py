@@ -32,27 +32,28 @@ def compaction_section(figures: ReportFigures) -> Section:
         )
     paragraphs = [
         (
-            "The dirty ratio is the share of a log that was not compacted yet, without the active segment. A "
-            "broker compacts a log above min.cleanable.dirty.ratio (0.5 by default)."
+            "The dirty ratio is the share of a log's bytes that has not been compacted yet. The active "
+            "segment does not count. A broker compacts a log if its ratio is above "
+            "min.cleanable.dirty.ratio (0.5 by default)."
         )
     ]
     if figures.compaction is None:
         paragraphs.append(
-            "What a compaction would free and how many tombstones there are was not examined: use "
-            "--compaction or --full."
+            "What a compaction would free, and the number of tombstones, were not examined. Use --compaction "
+            "or --full."
         )
         return Section("compaction", title, tuple(paragraphs), (_dirty_table(compacted),))
     paragraphs.append(
-        "The other figures are those of a dry run over all logs with dirty records, whatever their ratio. "
-        "Sizes after compaction are approximate. Tombstones are those in the segments that would be "
-        "rewritten."
+        "The figures of the dry run cover all logs with dirty records, including those that a broker would "
+        "not compact yet. Sizes after compaction are approximate. Tombstones are counted in the segments "
+        "that would be rewritten."
     )
     rewritten = sorted(
         (topic for topic in figures.compaction if topic.partitions),
         key=lambda topic: (topic.bytes_after - topic.bytes_before, topic.topic),
     )
     if not rewritten:
-        paragraphs.append("No log has anything to compact.")
+        paragraphs.append("The dry run found nothing to compact.")
         return Section("compaction", title, tuple(paragraphs), (_dirty_table(compacted),))
     parts = (_freed_chart(rewritten), _freed_table(rewritten), _dirty_table(compacted))
     return Section("compaction", title, tuple(paragraphs), parts)

@@ -33,12 +33,17 @@ def extent_section(figures: ReportFigures) -> Section:
             yes if extent.compaction else no,
             "compacted topics, without internal ones" if extent.compaction else "with --compaction",
         ),
+        (
+            "Dry run of retention",
+            yes if extent.retention else no,
+            "all topics, without internal ones" if extent.retention else "with --retention",
+        ),
         ("Tiered storage", no, "only local segments are read"),
     ]
     return Section(
         "extent",
         "What was examined",
-        ("--full examines everything. No file was changed, and this page contains no records.",),
+        ("--full examines all but tiered storage. No file was changed. This page contains no records.",),
         (Table("What was examined", ("What", "Examined", "How much"), tuple(rows)),),
     )
 
@@ -49,4 +54,4 @@ def _coordinators(figures: ReportFigures) -> tuple[str, str]:
     if not unread:
         return "yes", "groups, committed offsets and transactional ids"
     known = sum(part is not None for part in read)
-    return "in part" if known else "no", (" ".join(unread))
+    return "in part" if known else "no", " ".join(unread.values())

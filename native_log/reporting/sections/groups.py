@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.names import OFFSETS_TOPIC
 from native_log.reporting.layout import Bars, Section, Series, Table
 from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
 from native_log.reporting.summaries import split_top
@@ -18,25 +19,25 @@ if TYPE_CHECKING:
 def group_section(figures: ReportFigures) -> Section:
     groups = figures.coordinators.groups
     if groups is None:
-        return Section("groups", "Consumer lag", figures.coordinators.unread)
+        return Section("groups", "Consumer lag", (figures.coordinators.unread[OFFSETS_TOPIC],))
     paragraphs = [
         (
             "Lag is the high watermark of a partition minus the committed offset, summed over the "
-            "partitions in these directories. A broker has only some groups and some partitions: a report "
-            "over the directories of all brokers is complete."
+            "partitions in these directories. A single broker has only some of the groups and partitions: "
+            "for all of them, make a report over the directories of all brokers."
         )
     ]
     elsewhere = sum(group.partitions - group.known for group in groups)
     if elsewhere:
         paragraphs.append(
             f"{count(elsewhere, 'committed offset is', 'committed offsets are')} for partitions that are not "
-            "here, so their lag is unknown."
+            "in these directories, so their lag is unknown."
         )
     expired = sum(group.expired for group in groups)
     if expired:
         paragraphs.append(
-            f"{count(expired, 'committed offset has', 'committed offsets have')} expired by now, with the "
-            "default of offsets.retention.minutes (7 days). They are in the figures."
+            f"{count(expired, 'committed offset has', 'committed offsets have')} expired, if "
+            "offsets.retention.minutes has its default (7 days). The figures include them."
         )
     if not groups:
         return Section("groups", "Consumer lag", ("There are no groups in __consumer_offsets.",))

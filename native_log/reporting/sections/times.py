@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 def time_section(figures: ReportFigures) -> Section:
     bins = time_bins(figures.partitions, figures.created_ms)
-    source = "from all batch headers" if figures.extent.batches else "from the last entries of time indexes"
+    source = "all batch headers" if figures.extent.batches else "the last entries of time indexes"
     paragraphs = [
         (
-            f"The bytes of each segment count at the time of its last record ({source}), in UTC. With "
-            "CreateTime, these are the times of producers."
+            f"The size of each segment counts at the time of its newest record, taken from {source}. Times "
+            "are UTC. With message.timestamp.type=CreateTime, they are from the clocks of producers."
         )
     ]
     unread = sum(partition.unread_indexes for partition in figures.partitions)
     if unread:
         paragraphs.append(
-            f"To save time, the indexes of {count(unread, 'segment')} were not read. These segments count "
-            "at the time of the next segment of their partition. --batches reads the times of all."
+            f"The time indexes of {count(unread, 'segment')} were not read. These segments count at the time "
+            "of the next segment of their partition. --batches reads the times of all segments."
         )
     if bins.undated_bytes:
         paragraphs.append(f"{format_size(bins.undated_bytes)} are in segments of unknown time.")
@@ -51,7 +51,7 @@ def time_section(figures: ReportFigures) -> Section:
         tuple(paragraphs),
         (
             TimeHistogram(
-                f"Size of segments by the time of their last record, in steps of {duration(bins.width_ms)}",
+                f"Size of segments by the time of their newest record, in steps of {duration(bins.width_ms)}",
                 bins.starts_ms,
                 bins.width_ms,
                 bins.sizes,

@@ -38,8 +38,8 @@ def topic_section(figures: ReportFigures) -> Section:
         "Topics by size",
         (
             (
-                "Sizes are those of .log files, without indexes. Offsets are those in local segments: "
-                "compaction and transactions leave gaps, so there may be fewer records. Times are UTC."
+                "Sizes are those of .log files, without indexes. Offsets are counted in local segments. "
+                "There may be fewer records, because compaction and transactions leave gaps. Times are UTC."
             ),
         ),
         (_chart(topics), _table(topics, figures)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from native_log.checkpoints.names import TRANSACTIONS_TOPIC
 from native_log.reporting.layout import Section, Table
 from native_log.reporting.sections.limits import MAX_ROWS, left_out
 from native_log.reporting.summaries import split_top
@@ -24,14 +25,17 @@ def transaction_section(figures: ReportFigures) -> Section:
     ]
     paragraphs = [
         (
-            f"{count(len(open_transactions), 'transaction')} without a marker in the logs. Consumers with "
-            "read_committed wait at the first offset of the oldest one."
+            f"{count(len(open_transactions), 'transaction has', 'transactions have')} neither been "
+            "committed nor aborted in the logs. Consumers with read_committed wait at the first offset of "
+            "the oldest one."
         )
+        if open_transactions
+        else "No open transaction was found in the logs."
     ]
     if unexamined:
         paragraphs.append(
-            f"{count(unexamined, 'partition was', 'partitions were')} not examined, because too much of "
-            "the log follows the newest snapshot of its producers. Use --batches or --full."
+            f"{count(unexamined, 'partition was', 'partitions were')} not examined, because too many bytes "
+            "follow the newest snapshot of the producers. Use --batches or --full."
         )
     parts = []
     if open_transactions:
@@ -57,9 +61,9 @@ def transaction_section(figures: ReportFigures) -> Section:
         )
     ids = figures.coordinators.transactional_ids
     if ids is None:
-        paragraphs.append("Transactional ids were not read: see below.")
+        paragraphs.append(figures.coordinators.unread[TRANSACTIONS_TOPIC])
     elif not ids:
-        paragraphs.append("No transactional id in __transaction_state has a transaction that has not ended.")
+        paragraphs.append("All transactions in __transaction_state have ended.")
     else:
         ranked = sorted(ids, key=lambda one: (one.started_ms or _LATEST, one.name))
         shown_ids, others_ids = split_top(ranked, MAX_ROWS)

@@ -20,8 +20,8 @@ def verification_section(figures: ReportFigures) -> Section:
             title,
             (
                 (
-                    "Not examined. Checksums, records, indexes and snapshots were not checked, so damage "
-                    "within logs is not on this page. Use --verify or --full, which read every byte."
+                    "Not examined. Checksums, records, indexes and snapshots were not checked, so this page "
+                    "does not show damage within logs. Use --verify or --full, which read every byte."
                 ),
             ),
         )
@@ -30,7 +30,7 @@ def verification_section(figures: ReportFigures) -> Section:
         return Section(
             "verification",
             title,
-            (f"No problems: the batches, records, indexes and snapshots of {checked} were checked.",),
+            (f"No problems were found in the batches, records, indexes and snapshots of {checked}.",),
         )
     total = sum(kind.count for kind in problems)
     return Section(
