@@ -1,7 +1,7 @@
 """The commands of `python -m benchmarks`."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -87,7 +87,7 @@ def _run_stage(
     stage: str, corpus: Corpus, scale: float, runs: int, conf: dict[str, str]
 ) -> Iterator[Measurement | Growth]:
     many = max(100, round(MANY_PARTITIONS * scale))
-    steps: dict[str, list[Callable[[], Iterator[Measurement | Growth]]]] = {
+    steps: dict[str, list[Callable[[], Iterable[Measurement | Growth]]]] = {
         "kernel": [lambda: kernel.measure(corpus, runs)],
         "spark": [lambda: spark.measure(corpus, min(runs, 3), conf)],
         "stream": [
@@ -116,7 +116,10 @@ def _run_stage(
             lambda: compaction.measure(corpora.make(scale, compaction.TOPICS), min(runs, 3), conf),
             lambda: housekeeping.measure_retention(corpus, many, min(runs, 3), conf),
         ],
-        "tools": [lambda: tools.measure(corpus, min(runs, 3), conf)],
+        "tools": [
+            lambda: tools.measure(corpus, min(runs, 3), conf),
+            lambda: tools.measure_report(corpus, many, min(runs, 3)),
+        ],
     }
     for step in steps[stage]:
         yield from step()

@@ -111,5 +111,6 @@ LIMITS = (
     Limit(latency.FIRST_ROW, "kafkalog, first query of a session", 1),
     Limit(latency.PLAN, "LogDir: every partition opened", 5),
     Limit(latency.PLAN, f"Spark, local[{latency.CORES}]", 5),
+    Limit(tools.REPORT, tools.KAFKALOG, 10),
     Limit(latency.READ, f"Spark, local[{latency.CORES}]", 10),
 )

@@ -1,4 +1,4 @@
-"""Measure the tools of operators: dump-log, verify, recover, reindex, and the newest record of each key."""
+"""Measure the tools of operators: dump-log, verify, recover, reindex, report, and the latest view."""
 
 import hashlib
 import re
@@ -13,10 +13,12 @@ from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 import native_log
+from benchmarks import many_partitions
 from benchmarks.broker import Broker
 from benchmarks.compaction import copy
 from benchmarks.corpus import KB1, MEMORY, MIB, SEED, SMALL, TOPICS, Corpus, warm
 from benchmarks.jvm import KAFKA, LOGGING, JavaError, jars, java_tool, spark_kafka_source
+from benchmarks.paths import scratch
 from benchmarks.spark import run_in_session
 from benchmarks.timing import Measurement, Pass, measure_in_turn
 from native_log.checkpoints.offset_checkpoints import RECOVERY_POINT_OFFSET_CHECKPOINT
@@ -26,6 +28,7 @@ CORES = 2
 DUMP = "dump-log --print-data-log --deep-iteration of a segment"
 VERIFY = "verify with all cores"
 RECOVER = "recover logs of which nothing was flushed"
+REPORT = "report, with the start of the process"
 LATEST = f"newest record of each key, local[{CORES}]"
 KAFKALOG, DUMP_TOOL, READ = "kafkalog", "kafka-dump-log", "sequential read"
 RECOVERY, REINDEX, BROKER = "recover", "reindex", "broker's start: logs loaded"
@@ -154,6 +157,16 @@ def _loading_seconds(lines: Sequence[str]) -> float:
         if match := re.search(r"Loaded \d+ logs in (\d+) ?ms", line):
             return int(match[1]) / 1000
     raise JavaError(f"expected the time to load logs in the broker's log, found none: {lines[-30:]}")
+
+
+def measure_report(corpus: Corpus, partitions: int, runs: int) -> list[Measurement]:
+    """Run the command as a user does, with its start. The page is discarded."""
+    log_dir, records = many_partitions.make(scratch(), corpus, partitions)
+    command = [sys.executable, "-m", "native_log", "report", str(log_dir), "--output", "-"]
+    name = f"{partitions} partitions x {many_partitions.SEGMENTS} segments"
+    return measure_in_turn(
+        REPORT, name, {KAFKALOG: _command(command, records)}, size_bytes=0, runs=runs, warmups=1
+    )
 
 
 def _measure_latest(corpus: Corpus, runs: int, conf: Mapping[str, str]) -> Iterator[Measurement]:
