@@ -76,7 +76,7 @@ class Block:
 
 def blocks(page: str) -> list[Block]:
     """Return the blocks of a page. Raises ValueError for a block of an unknown language."""
-    found: list[Block] = []
+    all_blocks: list[Block] = []
     lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
     number, follows_block, reason = 0, False, None
     while number < len(lines):
@@ -99,14 +99,14 @@ def blocks(page: str) -> list[Block]:
                 f"{block}: expected one of {', '.join((*_CODE, *_DATA))}, found {block.language!r}"
             )
         if block.language == "text" and follows_block:
-            last = found[-1]
-            found[-1] = Block(page, last.line, last.language, last.code, code, last.reason)
+            last = all_blocks[-1]
+            all_blocks[-1] = Block(page, last.line, last.language, last.code, code, last.reason)
             follows_block = False
         else:
-            found.append(block)
+            all_blocks.append(block)
             follows_block = block.is_code
         reason = None
-    return found
+    return all_blocks
 
 
 class Page:

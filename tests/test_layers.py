@@ -74,9 +74,9 @@ def tree(path: Path) -> ast.Module:
 
 
 def sources(package: Path) -> list[Path]:
-    found = sorted(package.rglob("*.py"))
-    assert len(found) > 20
-    return found
+    modules = sorted(package.rglob("*.py"))
+    assert len(modules) > 20
+    return modules
 
 
 def imports(package: Path) -> Iterator[Import]:

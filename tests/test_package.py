@@ -41,7 +41,7 @@ def test_every_install_line_names_something_that_pip_finds() -> None:
     texts = [root / "README.md", *sources]
     lines = [line for file in texts for line in re.findall(r"pip install ([^`\n#\"&]+)", file.read_text())]
     assert len(lines) >= 2
-    for argument in (one for line in lines for one in shlex.split(line) if one[0] != "-"):
+    for argument in (word for line in lines for word in shlex.split(line) if word[0] != "-"):
         if argument[0] == ".":
             assert set(re.findall(r"[\w-]+", argument)) <= extras.keys(), argument
         elif not argument.endswith(".whl"):

@@ -137,8 +137,12 @@ def test_given_settings_override_stored_ones_of_any_name() -> None:
         broker={"log.segment.bytes": "7000", "log.cleaner.delete.retention.ms": "3"},
     )
     config = {"log.cleaner.min.cleanable.ratio": "0.2"}
-    found = compaction_policy("t", facts, Request.of(None, config)).config
-    assert (found.min_cleanable_dirty_ratio, found.segment_bytes, found.delete_retention_ms) == (0.2, 9000, 3)
+    effective = compaction_policy("t", facts, Request.of(None, config)).config
+    assert (effective.min_cleanable_dirty_ratio, effective.segment_bytes, effective.delete_retention_ms) == (
+        0.2,
+        9000,
+        3,
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,8 +157,8 @@ def test_given_settings_override_stored_ones_of_any_name() -> None:
     ],
 )
 def test_the_source_of_a_policy(facts: TopicFacts, policy: set[str] | None, source: str | None) -> None:
-    found = cleanup_policy(facts)
-    assert (found.values, found.source) == (policy, source)
+    resolved = cleanup_policy(facts)
+    assert (resolved.values, resolved.source) == (policy, source)
 
 
 def test_invalid_settings_are_rejected_at_once() -> None:

@@ -21,15 +21,15 @@ _NAME = re.compile(r"\b(?:[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]+(?:_[A-Z]+)*_S
 
 def our_names() -> set[str]:
     """Return the classes and schemas that any module of the package defines."""
-    found = set()
+    public = set()
     for module in pkgutil.walk_packages(native_log.__path__, "native_log."):
         if module.name.split(".")[1] in _PRIVATE:
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
             is_ours = inspect.isclass(value) and value.__module__.startswith("native_log")
             if not name.startswith("_") and (is_ours or name.endswith("_SCHEMA")):
-                found.add(name)
-    return found
+                public.add(name)
+    return public
 
 
 def public_docstrings() -> Iterator[tuple[str, str]]:

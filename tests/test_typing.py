@@ -75,8 +75,8 @@ def mypy(code: str, tmp_path: Path) -> list[str]:
         text=True,
     )
     assert not done.stderr, done.stderr
-    found = [line.removeprefix(f"{file}:") for line in done.stdout.splitlines() if ": error: " in line]
-    return [f"{line.split(':')[0]} {line.split()[-1]}" for line in found]
+    errors = [line.removeprefix(f"{file}:") for line in done.stdout.splitlines() if ": error: " in line]
+    return [f"{line.split(':')[0]} {line.split()[-1]}" for line in errors]
 
 
 @pytest.mark.parametrize("code", [GOOD, BAD], ids=["right", "wrong"])

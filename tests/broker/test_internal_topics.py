@@ -70,9 +70,9 @@ def tool_rows(output: str) -> Iterator[dict[str, str]]:
     heads: list[tuple[str, int, int]] = []
     for line in filter(str.strip, output.splitlines()):
         if line.startswith("GROUP "):
-            found = list(re.finditer(r"\S+( \(ID\))?", line))
-            ends = [match.start() for match in found[1:]]
-            heads = [(m[0], m.start(), end) for m, end in zip(found, [*ends, len(line) + 99], strict=True)]
+            headings = list(re.finditer(r"\S+( \(ID\))?", line))
+            ends = [match.start() for match in headings[1:]]
+            heads = [(m[0], m.start(), end) for m, end in zip(headings, [*ends, len(line) + 99], strict=True)]
         elif heads:
             yield {name: line[start:end].strip() for name, start, end in heads}
 

@@ -127,8 +127,8 @@ def test_merged_replicas_have_what_a_consumer_read_before_the_cluster_was_killed
         assert by_place[partition, offset] == (key, value)
     leaders = {entry.epoch for p in range(PARTITIONS) for entry in log_dir.partition(TOPIC, p).leader_epochs}
     assert len(leaders) > 1
-    found = native_log.diff(paths, topics=TOPIC).read_all().to_pylist()
-    assert {row["kind"] for row in found} <= {
+    differences = native_log.diff(paths, topics=TOPIC).read_all().to_pylist()
+    assert {row["kind"] for row in differences} <= {
         *("log-end-offset", "high-watermark", "leader-epochs", "log-start-offset"),
     }
-    assert any(row["kind"] == "log-end-offset" and "node-1" in row["path"] for row in found)
+    assert any(row["kind"] == "log-end-offset" and "node-1" in row["path"] for row in differences)

@@ -273,13 +273,13 @@ def test_each_row_is_written_once(broker: Cluster, tmp_path: Path) -> None:
     broker.stop()
     (left,) = output.rglob(".kafkalog-*")
     assert left.name.startswith(".kafkalog-stream-")
-    found: Values = []
+    written: Values = []
     for partition in range(2):
         replace_log(broker.log_dir / f"copy-{partition}", output / f"copy-{partition}")
     for partition in range(2):
-        found += [(r.key, r.value) for r in broker.consume("copy", partition=partition).rows]
+        written += [(r.key, r.value) for r in broker.consume("copy", partition=partition).rows]
     assert broker.log_problems() == []
-    missing, more = Counter(expected) - Counter(found), Counter(found) - Counter(expected)
+    missing, more = Counter(expected) - Counter(written), Counter(written) - Counter(expected)
     assert not missing and not more, (
         f"KAFKALOG_SEED={SEED}: {missing.total()} of {len(expected)} rows are missing: {list(missing)[:3]}; "
         f"{more.total()} are there too often: {list(more)[:3]}"

@@ -76,7 +76,9 @@ class Stream:
 
     def drain_up_to(self, topic: str, end: int, partition: int = 0) -> None:
         """Run triggers until the end of a partition is read."""
-        eventually(lambda: (self.drain(), self.position(topic, partition))[1], lambda found: found == end)
+        eventually(
+            lambda: (self.drain(), self.position(topic, partition))[1], lambda position: position == end
+        )
 
     def position(self, topic: str, partition: int = 0) -> int | None:
         """Return the next offset to read of a partition; None if it is not known yet."""

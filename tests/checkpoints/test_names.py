@@ -31,9 +31,9 @@ UID = "a81a7fcf8a9b41cfb1c5d72f7471f273"
     ],
 )
 def test_partition_names(name: str, topic: str, partition: int, kind: str) -> None:
-    found = parse_partition_name(name)
-    assert found is not None
-    assert (found.topic, found.partition, found.kind) == (topic, partition, kind)
+    parsed = parse_partition_name(name)
+    assert parsed is not None
+    assert (parsed.topic, parsed.partition, parsed.kind) == (topic, partition, kind)
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ _PARTITIONS = st.integers(0, 2**31 - 1)
 
 @given(_TOPICS, _PARTITIONS)
 def test_every_topic_is_parsed_from_its_directory_name(topic: str, partition: int) -> None:
-    found = parse_partition_name(f"{topic}-{partition}")
-    assert found is not None
-    assert (found.topic, found.partition, found.kind) == (topic, partition, PartitionKind.NORMAL)
+    parsed = parse_partition_name(f"{topic}-{partition}")
+    assert parsed is not None
+    assert (parsed.topic, parsed.partition, parsed.kind) == (topic, partition, PartitionKind.NORMAL)
 
 
 @given(_TOPICS, _PARTITIONS, st.sampled_from(["delete", "stray"]))
 def test_marked_names_truncate_the_topic_as_a_broker_does(topic: str, partition: int, kind: str) -> None:
     suffix = f"-{partition}.{UID}-{kind}"
     left = topic[: 255 - len(suffix)]  # UnifiedLog.logDeleteDirName
-    found = parse_partition_name(left + suffix)
+    parsed = parse_partition_name(left + suffix)
     if is_legal_topic(left):
-        assert found is not None
-        assert (found.topic, found.partition, found.kind) == (left, partition, kind)
+        assert parsed is not None
+        assert (parsed.topic, parsed.partition, parsed.kind) == (left, partition, kind)

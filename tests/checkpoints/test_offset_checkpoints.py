@@ -36,7 +36,7 @@ def test_grammar(text: str, offsets: dict[tuple[str, int], int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "found"),
+    ("text", "line", "message"),
     [
         ("1\n0\n", 1, "version 0, found 1"),
         ("x\n0\n", 1, "'x'"),
@@ -54,10 +54,10 @@ def test_grammar(text: str, offsets: dict[tuple[str, int], int]) -> None:
         ("0\n1\nt 0 ١\n", 3, "'١'"),
     ],
 )
-def test_malformed(text: str, line: int, found: str) -> None:
+def test_malformed(text: str, line: int, message: str) -> None:
     with pytest.raises(MalformedCheckpointError, match=f"line {line}: ") as error:
         parse_offset_checkpoint(text)
-    assert found in str(error.value)
+    assert message in str(error.value)
 
 
 @given(

@@ -46,11 +46,11 @@ class _Writer:
         self._given = given
 
     def fields(self, fields: Sequence[Field]) -> bytes:
-        there = [one for one in fields if self._version in one.versions]
-        data = b"".join(self._value(one) for one in there if one.tag is None)
+        there = [field for field in fields if self._version in field.versions]
+        data = b"".join(self._value(field) for field in there if field.tag is None)
         if not self._is_flexible:
             return data
-        tagged = {one.tag: self._value(one) for one in there if one.tag is not None}
+        tagged = {field.tag: self._value(field) for field in there if field.tag is not None}
         tagged = {tag: value for tag, value in tagged.items() if self._random.random() < 0.6}
         if self._random.random() < 0.2:
             tagged[9999] = b"of a later version"

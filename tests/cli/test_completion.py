@@ -18,7 +18,7 @@ DATA = str(GOLDEN / "kafka-4.1/whole-broker/data")
 def completed(*arguments: str, incomplete: str = "") -> list[tuple[str, str]]:
     """Return kind and value of each proposal."""
     shell = ShellComplete(kafkalog, {}, "kafkalog", "_KAFKALOG_COMPLETE")
-    return [(one.type, one.value) for one in shell.get_completions(list(arguments), incomplete)]
+    return [(item.type, item.value) for item in shell.get_completions(list(arguments), incomplete)]
 
 
 def values(*arguments: str, incomplete: str = "") -> list[str]:

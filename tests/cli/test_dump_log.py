@@ -44,17 +44,17 @@ def test_output_is_that_of_kafka_dump_log(dump: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(data)
     printed: dict[str, Any] = json.loads(gzip.decompress(dump.read_bytes()))
     compared = 0
-    for file_and_decoder, wanted in printed.items():
+    for file_and_decoder, expected in printed.items():
         file, _, decoder = file_and_decoder.partition("#")
         how = [f"--{decoder}"] if decoder else ["--deep-iteration", "--print-data-log"]
         result = run(*how, file)
-        if "exception" in wanted:  # an index entry that points to no batch ends Kafka's tool, not this
-            assert result.stdout.startswith(wanted["stdout"]), file
+        if "exception" in expected:  # an index entry that points to no batch ends Kafka's tool, not this
+            assert result.stdout.startswith(expected["stdout"]), file
             assert "log offset: -1" in result.stderr
             continue
-        assert result.stdout_bytes.decode().rstrip("\n") == wanted["stdout"].rstrip("\n"), file
+        assert result.stdout_bytes.decode().rstrip("\n") == expected["stdout"].rstrip("\n"), file
         said = result.stderr.replace(f"{data}/", "")
-        assert said.rstrip("\n") == wanted.get("stderr", "").rstrip("\n"), file
+        assert said.rstrip("\n") == expected.get("stderr", "").rstrip("\n"), file
         compared += 1
     assert compared > 3
 

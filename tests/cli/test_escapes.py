@@ -28,10 +28,10 @@ def test_text_is_one_line_and_tells_values_apart(value: bytes | None, text: str)
 
 
 @given(st.binary(), st.binary())
-def test_different_bytes_have_different_texts_of_one_line(one: bytes, other: bytes) -> None:
-    assert (printable(one) == printable(other)) == (one == other)
-    assert len(printable(one).splitlines()) <= 1
-    assert "\t" not in printable(one)
+def test_different_bytes_have_different_texts_of_one_line(data: bytes, other: bytes) -> None:
+    assert (printable(data) == printable(other)) == (data == other)
+    assert len(printable(data).splitlines()) <= 1
+    assert "\t" not in printable(data)
 
 
 @pytest.mark.parametrize(

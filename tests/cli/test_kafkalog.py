@@ -48,14 +48,14 @@ def records(*arguments: object) -> list[dict[str, Any]]:
             return base64.b64decode(value["base64"])
         return None if value is None else value.encode()
 
-    found = []
+    rows = []
     for line in output("cat", *arguments, "--format", "json").splitlines():
         row = json.loads(line)
         row["key"], row["value"] = plain(row["key"]), plain(row["value"])
         if "headers" in row:
-            row["headers"] = [(one["key"], plain(one["value"])) for one in row["headers"] or []]
-        found.append(row)
-    return found
+            row["headers"] = [(header["key"], plain(header["value"])) for header in row["headers"] or []]
+        rows.append(row)
+    return rows
 
 
 def offsets(*arguments: object) -> list[int]:
@@ -81,22 +81,29 @@ class TestVersion:
 
 class TestLs:
     def test_json_has_the_offsets_of_the_broker(self) -> None:
-        found = json.loads(output("ls", WHOLE_BROKER, "--json"))
-        (log_dir,) = found["logDirs"]
+        listed = json.loads(output("ls", WHOLE_BROKER, "--json"))
+        (log_dir,) = listed["logDirs"]
         assert (log_dir["nodeId"], log_dir["cleanShutdown"], log_dir["lockedBy"]) == (1, True, None)
-        by_name = {(one["topic"], one["partition"]): one for one in found["partitions"]}
+        by_name = {
+            (partition["topic"], partition["partition"]): partition for partition in listed["partitions"]
+        }
         assert len(by_name) == 12
         for expected in json.loads((V41 / "whole-broker/expected.json").read_text())["partitions"]:
-            one = by_name[expected["topic"], expected["partition"]]
-            assert (one["logStartOffset"], one["logEndOffset"]) == (expected["earliest"], expected["latest"])
-            assert one["highWatermark"] == expected["latest"]
+            partition = by_name[expected["topic"], expected["partition"]]
+            assert (partition["logStartOffset"], partition["logEndOffset"]) == (
+                expected["earliest"],
+                expected["latest"],
+            )
+            assert partition["highWatermark"] == expected["latest"]
             rows = read_rows(V41 / "whole-broker" / expected["rows"]["file"])
             times = (rows[0]["timestamp"], rows[-1]["timestamp"]) if rows else (None, None)
-            assert (one["firstTimestamp"], one["lastTimestamp"]) == times
+            assert (partition["firstTimestamp"], partition["lastTimestamp"]) == times
             logs = list((V41 / "whole-broker" / expected["dir"]).glob("*.log"))
-            assert one["segments"] == len(logs)
-            assert one["sizeInBytes"] == sum(log.stat().st_size for log in logs)
-        policies = {key: (one["cleanupPolicy"], one["policySource"]) for key, one in by_name.items()}
+            assert partition["segments"] == len(logs)
+            assert partition["sizeInBytes"] == sum(log.stat().st_size for log in logs)
+        policies = {
+            key: (partition["cleanupPolicy"], partition["policySource"]) for key, partition in by_name.items()
+        }
         assert policies["state", 0] == ("compact", "topic")
         assert policies["events", 0] == ("delete", "default")
         assert policies["__cluster_metadata", 0] == (None, "internal")
@@ -114,8 +121,8 @@ class TestLs:
         assert lines[-1] == "7 topics, 12 partitions, 24 segments, 96 KiB"
 
     def test_topics_can_be_picked(self) -> None:
-        found = json.loads(output("ls", WHOLE_BROKER, "--json", "-t", "events", "-t", "state"))
-        assert [(one["topic"], one["partition"]) for one in found["partitions"]] == [
+        listed = json.loads(output("ls", WHOLE_BROKER, "--json", "-t", "events", "-t", "state"))
+        assert [(partition["topic"], partition["partition"]) for partition in listed["partitions"]] == [
             ("events", 0),
             ("events", 1),
             ("events", 2),
@@ -160,12 +167,12 @@ class TestCat:
     )
     def test_json_has_the_records_of_a_consumer(self, fixture: str) -> None:
         expected = golden_rows(fixture)
-        found = records(GOLDEN / fixture / "data", "--include-headers")
+        actual = records(GOLDEN / fixture / "data", "--include-headers")
         for row in expected:
             row.pop("leaderEpoch")
-        for row in found:
+        for row in actual:
             row.pop("topic"), row.pop("partition")
-        assert found == expected
+        assert actual == expected
 
     def test_arrow_is_a_stream_of_the_same(self, tmp_path: Path) -> None:
         file = tmp_path / "out.arrows"
@@ -211,8 +218,8 @@ class TestCat:
     def test_tail_is_the_last_records(self, fixture: str, count: int) -> None:
         expected = [row["offset"] for row in golden_rows(fixture)]
         result = run("cat", GOLDEN / fixture / "data", "--tail", count, "--format", "json")
-        found = [json.loads(line)["offset"] for line in result.stdout.splitlines()]
-        assert found == expected[len(expected) - min(count, len(expected)) :]
+        printed = [json.loads(line)["offset"] for line in result.stdout.splitlines()]
+        assert printed == expected[len(expected) - min(count, len(expected)) :]
         # A torn end is reported, once in a process.
         assert not result.stderr or ("torn" in fixture and "are ignored" in result.stderr)
 
@@ -226,8 +233,8 @@ class TestCat:
         )
 
     def test_tail_of_several_partitions_is_of_each(self) -> None:
-        found = records(WHOLE_BROKER, "-t", "events", "--tail", 2)
-        assert [(row["partition"], row["offset"]) for row in found] == [
+        printed = records(WHOLE_BROKER, "-t", "events", "--tail", 2)
+        assert [(row["partition"], row["offset"]) for row in printed] == [
             (0, 193),
             (0, 194),
             (1, 128),
@@ -272,8 +279,8 @@ class TestCat:
         rows = golden_rows("kafka-4.1/txn", isolation_level=isolation_level)
         for time_ms in sorted({row["timestamp"] for row in rows})[::20]:
             options = ("--isolation-level", isolation_level, "--until", time_ms)
-            found = offsets(V41 / "txn/data", *options)
-            assert found == [row["offset"] for row in rows if row["timestamp"] < time_ms]
+            printed = offsets(V41 / "txn/data", *options)
+            assert printed == [row["offset"] for row in rows if row["timestamp"] < time_ms]
 
     def test_times_are_relative_to_now_too(self) -> None:
         assert offsets(EVENTS_0, "--from", "-1h") == []
@@ -308,25 +315,27 @@ class TestCat:
         options = ("--exclude-topic", "events", "--exclude-topic", "__consumer_offsets")
         assert {row["topic"] for row in records(WHOLE_BROKER, *options)} == {"payments", "state", "trimmed"}
         listed = json.loads(output("ls", WHOLE_BROKER, "--json", *options))["partitions"]
-        assert {"events", "__consumer_offsets"}.isdisjoint(one["topic"] for one in listed)
+        assert {"events", "__consumer_offsets"}.isdisjoint(partition["topic"] for partition in listed)
 
     def test_records_are_filtered_by_key(self) -> None:
         rows = golden_rows("kafka-4.1/whole-broker")
         key = next(row["key"] for row in rows if row["key"] and not row["key"].isascii())
 
-        def with_key(wanted: Callable[[bytes], bool]) -> list[int]:
-            return [row["offset"] for row in rows if row["key"] is not None and wanted(row["key"])]
+        def with_key(matches: Callable[[bytes], bool]) -> list[int]:
+            return [row["offset"] for row in rows if row["key"] is not None and matches(row["key"])]
 
-        assert offsets(EVENTS_0, "-k", "k31", "-k", "k28") == with_key(lambda one: one in (b"k31", b"k28"))
-        assert offsets(EVENTS_0, "--key-prefix", "k3") == with_key(lambda one: one.startswith(b"k3"))
+        assert offsets(EVENTS_0, "-k", "k31", "-k", "k28") == with_key(
+            lambda value: value in (b"k31", b"k28")
+        )
+        assert offsets(EVENTS_0, "--key-prefix", "k3") == with_key(lambda value: value.startswith(b"k3"))
         binary = ("--key", key.hex(), "--key-encoding", "hex")
-        assert offsets(EVENTS_0, *binary) == with_key(lambda one: one == key) != []
+        assert offsets(EVENTS_0, *binary) == with_key(lambda value: value == key) != []
         prefix = base64.b64encode(key[:2]).decode()
         assert offsets(EVENTS_0, "--key-prefix", prefix, "--key-encoding", "base64") == with_key(
-            lambda one: one.startswith(key[:2])
+            lambda value: value.startswith(key[:2])
         )
-        assert offsets(EVENTS_0, "-k", "k31", "--tail", 2) == with_key(lambda one: one == b"k31")[-2:]
-        assert offsets(EVENTS_0, "-k", "k31", "-n", 1) == with_key(lambda one: one == b"k31")[:1]
+        assert offsets(EVENTS_0, "-k", "k31", "--tail", 2) == with_key(lambda value: value == b"k31")[-2:]
+        assert offsets(EVENTS_0, "-k", "k31", "-n", 1) == with_key(lambda value: value == b"k31")[:1]
         assert offsets(EVENTS_0, "-k", "no such key") == []
 
     def test_records_are_filtered_by_header(self) -> None:
@@ -334,11 +343,11 @@ class TestCat:
         rows = golden_rows("kafka-4.1/plain-mixed")
         name, value = "trace-id", 'comma,quote" '
 
-        def with_header(wanted: Callable[[bytes | None], bool]) -> list[int]:
-            return [row["offset"] for row in rows if any(n == name and wanted(v) for n, v in row["headers"])]
+        def with_header(matches: Callable[[bytes | None], bool]) -> list[int]:
+            return [row["offset"] for row in rows if any(n == name and matches(v) for n, v in row["headers"])]
 
-        found = offsets(data, "-p", 0, "--header", f"{name}={value}")
-        assert found == with_header(lambda v: v == value.encode()) != []
+        printed = offsets(data, "-p", 0, "--header", f"{name}={value}")
+        assert printed == with_header(lambda v: v == value.encode()) != []
         assert offsets(data, "-p", 0, "--header", name) == with_header(lambda _: True)
         assert offsets(data, "-p", 0, "--header-prefix", f"{name}={value[0]}") == with_header(
             lambda v: v is not None and v.startswith(value[0].encode())
@@ -399,18 +408,18 @@ class TestDamage:
     def test_it_is_passed_over_with_a_note(self) -> None:
         result = run("cat", self.DATA, "-f", "json", "--mode", "dropMalformed")
         assert result.exit_code == 0
-        found = [json.loads(line)["offset"] for line in result.stdout.splitlines()]
+        printed = [json.loads(line)["offset"] for line in result.stdout.splitlines()]
         whole = [row["offset"] for row in golden_rows("kafka-4.1/corrupt-undamaged")]
-        assert set(found) < set(whole)
-        assert found[-1] == whole[-1]
+        assert set(printed) < set(whole)
+        assert printed[-1] == whole[-1]
         (line,) = result.stderr.splitlines()
         assert "position" in line
 
     def test_it_is_a_line_of_its_own(self) -> None:
         dropped = run("cat", self.DATA, "-f", "json", "--mode", "dropMalformed").stdout.splitlines()
-        found = run("cat", self.DATA, "-f", "json", "--mode", "permissive").stdout.splitlines()
-        (extra,) = [line for line in found if "_corrupt_record" in line]
-        assert [line for line in found if line != extra] == dropped
+        printed = run("cat", self.DATA, "-f", "json", "--mode", "permissive").stdout.splitlines()
+        (extra,) = [line for line in printed if "_corrupt_record" in line]
+        assert [line for line in printed if line != extra] == dropped
         text = run("cat", self.DATA, "--mode", "permissive").stdout.splitlines()
         assert len([line for line in text if "\tdamaged\t" in line]) == 1
 
@@ -552,13 +561,13 @@ class TestProcess:
 
     def test_the_console_script(self) -> None:
         script = Path(sys.executable).with_name("kafkalog")
-        found = subprocess.run([script, "--version"], capture_output=True, check=True, text=True)
-        assert found.stdout == f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})\n"
+        done = subprocess.run([script, "--version"], capture_output=True, check=True, text=True)
+        assert done.stdout == f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})\n"
 
     def test_run_as_a_module(self) -> None:
         command = [sys.executable, "-m", "native_log", "--version"]
-        found = subprocess.run(command, capture_output=True, check=True, text=True)
-        assert found.stdout.startswith("kafkalog ")
+        done = subprocess.run(command, capture_output=True, check=True, text=True)
+        assert done.stdout.startswith("kafkalog ")
 
 
 def on_a_terminal(arguments: list[Any]) -> tuple[int, bytes]:

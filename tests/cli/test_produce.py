@@ -62,8 +62,8 @@ def cat(logs: Path) -> str:
 
 
 def without_offsets(lines: str) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in lines.split("\n") if line]  # splitlines splits at U+0085, too
-    return [{name: value for name, value in row.items() if name != "offset"} for row in found]
+    rows = [json.loads(line) for line in lines.split("\n") if line]  # splitlines splits at U+0085, too
+    return [{name: value for name, value in row.items() if name != "offset"} for row in rows]
 
 
 class TestLines:

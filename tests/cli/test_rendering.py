@@ -87,10 +87,10 @@ def test_damaged_ranges_have_lines_of_their_own() -> None:
         text({"offset": 9})[:-1],
     ]
     rendering = json_rendering(DEFAULT, always_base64=False)
-    found = [json.loads(line) for line in rendered(rendering, *rows, permissive=True).splitlines()]
-    assert [one.get(CORRUPT_RECORD) for one in found] == [None, "bad\ncrc", None]
-    assert [one["offset"] for one in found] == [7, None, 9]
-    assert CORRUPT_RECORD not in found[0]
+    printed = [json.loads(line) for line in rendered(rendering, *rows, permissive=True).splitlines()]
+    assert [row.get(CORRUPT_RECORD) for row in printed] == [None, "bad\ncrc", None]
+    assert [row["offset"] for row in printed] == [7, None, 9]
+    assert CORRUPT_RECORD not in printed[0]
 
 
 def test_json() -> None:

@@ -52,7 +52,7 @@ def records(count: int, size: int = 20, first: int = 0, timestamp: int = T0) -> 
 
 
 def values(log: PartitionLog) -> list[bytes]:
-    return [value for found in log.read(columns=["value"]) for value in found.column(0).to_pylist()]
+    return [value for batch in log.read(columns=["value"]) for value in batch.column(0).to_pylist()]
 
 
 @pytest.fixture
@@ -90,8 +90,8 @@ def test_threads_append_in_turn(logs: Path) -> None:
     with open_log(logs, segment_bytes=2000) as log, ThreadPoolExecutor(8) as pool:
         firsts = [first for some in pool.map(append, range(8)) for first in some]
     assert sorted(firsts) == list(range(0, 8 * 20 * 7, 7))
-    found = values(open_log(logs))
-    assert sorted(map(int, (value.strip(b".") for value in found))) == [
+    written = values(open_log(logs))
+    assert sorted(map(int, (value.strip(b".") for value in written))) == [
         1000 * thread + i for thread in range(8) for i in range(140)
     ]
 
@@ -149,11 +149,11 @@ def test_appended_records_are_read_at_once_and_after_close(logs: Path) -> None:
     log = open_log(logs)
     assert log.append(records(10), now_ms=NOW) == 0
     assert log.append(records(5, first=10), now_ms=NOW) == 10
-    wanted = [str(i).encode().rjust(20, b".") for i in range(15)]
+    expected = [str(i).encode().rjust(20, b".") for i in range(15)]
     assert (log.log_end_offset, log.high_watermark, log.last_stable_offset) == (15, 15, 15)
-    assert values(log) == wanted
+    assert values(log) == expected
     log.close()
-    assert values(log) == values(open_log(logs)) == wanted
+    assert values(log) == values(open_log(logs)) == expected
     keys = [k for b in open_log(logs).read(columns=["key"]) for k in b.column(0).to_pylist()]
     assert keys[:4] == [b"k0", b"k1", None, b"k3"]
     assert log.append(records(1, first=15), now_ms=NOW) == 15
@@ -202,8 +202,8 @@ def test_a_table_of_many_chunks_gives_no_small_batches(logs: Path) -> None:
     table = pa.Table.from_batches([records(3, first=3 * i) for i in range(100)])
     with open_log(logs, cleanup_policy="delete") as log:
         assert log.append(table, batch_size=1 << 20, now_ms=NOW) == 0
-    (found,) = log.batches()
-    assert found.num_rows == 1
+    (headers,) = log.batches()
+    assert headers.num_rows == 1
     assert values(log) == [str(i).encode().rjust(20, b".") for i in range(300)]
     late = pa.Table.from_batches([records(3), records(3, timestamp=NOW + 10**9)])
     with pytest.raises(InvalidTimestampError, match="row 3"):
@@ -280,17 +280,17 @@ def test_leader_epochs(logs: Path) -> None:
         log.append(records(2), leader_epoch=3, now_ms=NOW)
         log.append(records(2), now_ms=NOW)
     assert [(e.epoch, e.start_offset) for e in log.leader_epochs] == [(0, 0), (3, 2)]
-    found = [e for b in log.read(columns=["leaderEpoch"]) for e in b.column(0).to_pylist()]
-    assert found == [0, 0, 3, 3, 3, 3]
+    epochs = [e for b in log.read(columns=["leaderEpoch"]) for e in b.column(0).to_pylist()]
+    assert epochs == [0, 0, 3, 3, 3, 3]
 
 
 def test_log_append_time(logs: Path) -> None:
     with open_log(logs, message_timestamp_type="LogAppendTime") as log:
         log.append(records(3), now_ms=NOW)
         log.append_batches(batch(0), now_ms=NOW + 1)
-    found = pa.Table.from_batches(log.read(columns=["timestamp", "timestampType"]))
-    assert found.column(1).to_pylist() == [1] * 6
-    assert [us // 1000 for us in found.column(0).cast("int64").to_pylist()] == [NOW] * 3 + [NOW + 1] * 3
+    table = pa.Table.from_batches(log.read(columns=["timestamp", "timestampType"]))
+    assert table.column(1).to_pylist() == [1] * 6
+    assert [us // 1000 for us in table.column(0).cast("int64").to_pylist()] == [NOW] * 3 + [NOW + 1] * 3
 
 
 @pytest.mark.parametrize(
@@ -332,9 +332,9 @@ def test_batches_keep_their_bytes_except_offset_and_epoch(logs: Path) -> None:
 def test_a_wrong_maximum_timestamp_is_corrected(logs: Path) -> None:
     with open_log(logs) as log:
         log.append_batches(batch(0, max_timestamp=T0 + 99), now_ms=NOW)
-    (found,) = log.batches(check_crcs=True)
-    assert found.column("maxTimestamp").to_pylist() == [T0]
-    assert found.column("isValid").to_pylist() == [True]
+    (headers,) = log.batches(check_crcs=True)
+    assert headers.column("maxTimestamp").to_pylist() == [T0]
+    assert headers.column("isValid").to_pylist() == [True]
 
 
 def test_batches_of_another_codec_or_magic_are_encoded_again(logs: Path) -> None:
@@ -343,10 +343,10 @@ def test_batches_of_another_codec_or_magic_are_encoded_again(logs: Path) -> None
     with open_log(logs, compression_type="gzip") as log:
         log.append_batches(batch(0, codec="lz4") + batch(9, codec="gzip"), now_ms=NOW)
         log.append_batches(message(1, 3, b"k", b"old"), now_ms=NOW)
-    found = pa.Table.from_batches(log.batches(check_crcs=True))
-    assert found.column("compression").to_pylist() == ["gzip"] * 3
-    assert found.column("baseOffset").to_pylist() == [0, 3, 6]
-    assert found.column("magic").to_pylist() == [2, 2, 2]
+    headers = pa.Table.from_batches(log.batches(check_crcs=True))
+    assert headers.column("compression").to_pylist() == ["gzip"] * 3
+    assert headers.column("baseOffset").to_pylist() == [0, 3, 6]
+    assert headers.column("magic").to_pylist() == [2, 2, 2]
     assert values(log)[-1] == b"old"
 
 
@@ -462,7 +462,7 @@ def test_a_full_disk_at_any_step_leaves_the_log_unchanged(
     number = failures = 0
     log = open_log(logs, **config)
     log.append(records(20, first=20), now_ms=NOW)
-    wanted = values(log)
+    expected = values(log)
     while True:
         number += 1
         before = {k: v for k, v in contents(logs / "t-0").items() if not k.endswith(".tmp")}
@@ -474,7 +474,7 @@ def test_a_full_disk_at_any_step_leaves_the_log_unchanged(
                 failures += 1
             if fault.calls < number:
                 break
-        assert values(log) == wanted
+        assert values(log) == expected
         after = contents(logs / "t-0")
         if name != "ftruncate":  # if truncation fails, bytes may remain after the end
             assert {k for k in after if k.endswith(".log")} == {k for k in before if k.endswith(".log")}
@@ -483,10 +483,10 @@ def test_a_full_disk_at_any_step_leaves_the_log_unchanged(
             }
         log.close()
         log = open_log(logs, **config)
-        assert values(log) == wanted
+        assert values(log) == expected
         log.append(records(0), now_ms=NOW)
     assert failures
-    assert len(values(log)) == len(wanted) + 60
+    assert len(values(log)) == len(expected) + 60
     log.close()
 
 
@@ -601,8 +601,8 @@ def test_a_record_that_is_too_large_is_reported_with_its_row(
         config = config | {"max.message.bytes": 5 << 20}
     for given_ in (table, table.combine_chunks().to_batches()[0]):
         with LogDir(logs).partition("t", 0, config=config) as log:
-            wanted = rf"row 10: .*{next(iter(config))}"
-            with pytest.raises(RecordTooLargeError, match=wanted) as raised:
+            message = rf"row 10: .*{next(iter(config))}"
+            with pytest.raises(RecordTooLargeError, match=message) as raised:
                 log.append(given_)
             assert raised.value.path == str(logs / "t-0")
             assert log.log_end_offset == 0
@@ -636,8 +636,8 @@ def test_records_that_were_read_can_be_appended(logs: Path) -> None:
 
 @pytest.mark.parametrize("name", ["topic", "partition"])
 def test_records_of_another_log_are_rejected(logs: Path, name: str) -> None:
-    def named(*found: Any, as_dictionary: bool = False) -> pa.Table:
-        column = pa.array(found)
+    def named(*names: Any, as_dictionary: bool = False) -> pa.Table:
+        column = pa.array(names)
         column = column.dictionary_encode() if as_dictionary else column
         return pa.table(records(3)).append_column(name, column)
 

@@ -61,7 +61,7 @@ def numbers(first: int) -> pa.RecordBatch:
 
 def values(logs: Path) -> list[int]:
     log = LogDir(logs).partition("t", 0)
-    return [int(value) for found in log.read(columns=["value"]) for value in found.column(0).to_pylist()]
+    return [int(value) for batch in log.read(columns=["value"]) for value in batch.column(0).to_pylist()]
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -189,12 +189,12 @@ def test_a_killed_recovery_is_completed_by_the_next(tmp_path: Path) -> None:
 
     fresh()
     native_log.recover(logs, from_start=True)
-    wanted = contents(logs)
+    expected = contents(logs)
     assert (logs / "recovery-point-offset-checkpoint").read_text() == "0\n1\nt 0 9\n"
     assert (logs / "replication-offset-checkpoint").read_text() == "0\n1\nt 0 9\n"
     assert (logs / "cleaner-offset-checkpoint").read_text() == "0\n1\nt 0 6\n"
     assert (logs / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n1 6\n"
-    assert {name for name in wanted if "t-0" in name} == {
+    assert {name for name in expected if "t-0" in name} == {
         *(f"t-0/{base:020d}.{kind}" for base in (0, 6) for kind in ("log", "index", "timeindex")),
         f"t-0/{6:020d}.snapshot", f"t-0/{9:020d}.snapshot", "t-0/leader-epoch-checkpoint",
     }  # fmt: skip
@@ -202,7 +202,7 @@ def test_a_killed_recovery_is_completed_by_the_next(tmp_path: Path) -> None:
     for step, _ in at_every_step(work, fresh):
         steps = step
         native_log.recover(logs, from_start=True)
-        assert contents(logs) == wanted, step
+        assert contents(logs) == expected, step
     assert steps > 30
 
 

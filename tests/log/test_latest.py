@@ -93,7 +93,7 @@ def test_golden(partition: GoldenPartition) -> None:
         asked = ["value", "key", "offset"]
         every = rows(part.read(asked, mode="dropMalformed"))
         # Rounds are ranges of offsets. If offsets are not in order, each round may keep an extra record.
-        in_order = all(one["offset"] < two["offset"] for one, two in pairwise(every))
+        in_order = all(row["offset"] < next_row["offset"] for row, next_row in pairwise(every))
         map_bytes = max(300, 4 * len(every)) if in_order else 1 << 20
         assert rows(part.latest(asked, mode="dropMalformed", map_bytes=map_bytes)) == newest(every)
 
@@ -106,8 +106,8 @@ def test_damage(tmp_path: Path) -> None:
     part = PartitionLog.open(tmp_path).range()
     with pytest.raises(CorruptRecordError):
         list(part.latest(["value"]))
-    found = rows(part.latest(["value"], mode="dropMalformed"))
-    assert found == [{"value": b"old"}, {"value": b"new"}]
+    newest = rows(part.latest(["value"], mode="dropMalformed"))
+    assert newest == [{"value": b"old"}, {"value": b"new"}]
     with pytest.raises(ValueError, match="failFast or dropMalformed"):
         part.latest(mode="permissive")
 

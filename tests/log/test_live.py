@@ -244,11 +244,11 @@ def test_truncated_and_written_again(tmp_path: Path) -> None:
 
 
 def snapshot(directory: Path) -> dict[str, tuple[int, int, int]]:
-    found = {}
+    files = {}
     for path in sorted(directory.rglob("*")):
         stat = path.stat()
-        found[str(path)] = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size)
-    return found
+        files[str(path)] = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size)
+    return files
 
 
 @pytest.mark.parametrize(
@@ -289,11 +289,11 @@ def test_a_file_renamed_while_its_directory_is_listed_is_not_missed(
     def listed(path: str) -> Iterator[list[os.DirEntry[str]]]:
         calls.append(path)
         with scandir(path) as entries:
-            found = list(entries)
+            listing = list(entries)
         if len(calls) == 1:
-            found = [entry for entry in found if entry.name != swap.name]
+            listing = [entry for entry in listing if entry.name != swap.name]
             swap.rename(file)
-        yield found
+        yield listing
 
     monkeypatch.setattr(os, "scandir", listed)
     log = PartitionLog.open(directory)

@@ -75,5 +75,5 @@ def test_ls_shows_both_starts() -> None:
     listed = json.loads(
         CliRunner().invoke(kafkalog, ["ls", str(TIERED), "--topic", "d-ret", "--json"]).output
     )
-    one = listed["partitions"][0]
-    assert (one["logStartOffset"], one["localLogStartOffset"]) == (110, 364)
+    partition = listed["partitions"][0]
+    assert (partition["logStartOffset"], partition["localLogStartOffset"]) == (110, 364)

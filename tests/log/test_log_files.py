@@ -22,13 +22,13 @@ def names(*specs: str) -> list[str]:
     return [file_name(int(number), *rest) for number, *rest in (spec.split() for spec in specs)]
 
 
-def logs(found: list[str], replaced: tuple[int, int] | None = None) -> list[str]:
-    return [segment.log for segment in select_files(loadable_files(found), replaced).segments]
+def logs(directory: list[str], replaced: tuple[int, int] | None = None) -> list[str]:
+    return [segment.log for segment in select_files(loadable_files(directory), replaced).segments]
 
 
 def test_segments_in_order_of_their_offsets_not_names() -> None:
-    found = ["5.log", "00000000000000000010.log", "0000000000000000000009.log"]
-    assert logs(found) == ["5.log", "0000000000000000000009.log", "00000000000000000010.log"]
+    directory = ["5.log", "00000000000000000010.log", "0000000000000000000009.log"]
+    assert logs(directory) == ["5.log", "0000000000000000000009.log", "00000000000000000010.log"]
 
 
 def test_cleaned_and_deleted_are_ignored() -> None:
@@ -45,10 +45,10 @@ def test_orphan_indexes_are_ignored() -> None:
 
 
 def test_a_swap_file_replaces_the_segments_that_it_covers() -> None:
-    found = names(
+    directory = names(
         "0 log", "0 index", "40 log", "80 log", "0 log swap", "0 index swap", "40 snapshot", "80 snapshot"
     )
-    files = loadable_files(found)
+    files = loadable_files(directory)
     assert [file.name for file in swap_logs(files)] == names("0 log swap")
     chosen = select_files(files, (0, 80))
     assert [s.log for s in chosen.segments] == names("0 log swap", "80 log")
@@ -63,12 +63,12 @@ def test_a_swap_file_without_an_index_does_not_use_the_old_index() -> None:
 
 def test_an_interrupted_series_of_renames_is_ignored() -> None:
     # A segment was split into 0, 50 and 90, which are renamed from the highest: 0 is not renamed yet.
-    found = names("0 log", "0 log cleaned", "50 log swap", "90 log swap", "120 log")
-    assert logs(found) == names("0 log", "120 log")
+    directory = names("0 log", "0 log cleaned", "50 log swap", "90 log swap", "120 log")
+    assert logs(directory) == names("0 log", "120 log")
     # A series of renames below the lowest .cleaned file was complete.
-    found = names("0 log swap", "0 log", "120 log", "120 log cleaned", "120 index swap")
-    assert swap_logs(loadable_files(found)) != []
-    assert logs(found, (0, 100)) == names("0 log swap", "120 log")
+    directory = names("0 log swap", "0 log", "120 log", "120 log cleaned", "120 index swap")
+    assert swap_logs(loadable_files(directory)) != []
+    assert logs(directory, (0, 100)) == names("0 log swap", "120 log")
 
 
 def test_the_log_file_is_renamed_and_the_index_is_not() -> None:

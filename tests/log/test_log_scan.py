@@ -46,10 +46,10 @@ def test_read_is_a_single_read_of_a_scan(log: PartitionLog) -> None:
 def test_streams_of_a_scan_are_independent(log: PartitionLog) -> None:
     """DuckDB opens several readers for a join of a scan with itself."""
     scan = log.scan(columns=["offset"])
-    one, two = (pa.RecordBatchReader.from_stream(scan) for _ in range(2))
-    first = next(one)
-    assert two.read_all()["offset"].to_pylist() == list(range(100))
-    assert first.num_rows + one.read_all().num_rows == 100
+    stream, other = (pa.RecordBatchReader.from_stream(scan) for _ in range(2))
+    first = next(stream)
+    assert other.read_all()["offset"].to_pylist() == list(range(100))
+    assert first.num_rows + stream.read_all().num_rows == 100
 
 
 def test_invalid_arguments_are_rejected_before_reading(log: PartitionLog) -> None:

@@ -94,7 +94,9 @@ def test_reading_in_all_modes(case: Case, tmp_path: Path, caplog: pytest.LogCapt
     seen: list[Any] = []
     with caplog.at_level(logging.WARNING):
         assert offsets(log.read(columns=["offset"], mode="dropMalformed", on_damage=seen.append)) == case.rows
-    assert [(one.path, one.position, one.offset) for one in seen] == [(path, position, offset)]
+    assert [(damaged.path, damaged.position, damaged.offset) for damaged in seen] == [
+        (path, position, offset)
+    ]
     assert [path in record.getMessage() for record in caplog.records] == [True]
     columns = ["offset", "position", "segment", "_corrupt_record"]
     rows = [row for part in log.read(columns=columns, mode="permissive") for row in part.to_pylist()]
@@ -117,8 +119,8 @@ def test_every_reader_of_headers(case: Case, tmp_path: Path) -> None:
         with pytest.raises(CorruptRecordError) as raised:
             look()
         assert (raised.value.path, raised.value.position, raised.value.offset) == (path, position, offset)
-    found = [row for part in log.batches(mode="dropMalformed") for row in part.to_pylist()]
-    assert [row["baseOffset"] for row in found] == case.rows[::3]
+    headers = [row for part in log.batches(mode="dropMalformed") for row in part.to_pylist()]
+    assert [row["baseOffset"] for row in headers] == case.rows[::3]
     assert offsets(log.range().latest(["offset"], mode="dropMalformed")) == [case.rows[-1]]
 
 
@@ -128,8 +130,8 @@ def test_the_log_ends_at_its_last_batch_in_order(case: Case, tmp_path: Path) -> 
 
 def test_verify_reports_it_once(case: Case, tmp_path: Path) -> None:
     log = open_log(case, tmp_path)
-    found = [one for one in verify_log(log) if one.path.endswith(".log")]
-    assert [(one.path, one.position, one.offset) for one in found] == [damage(case, log)]
+    problems = [problem for problem in verify_log(log) if problem.path.endswith(".log")]
+    assert [(problem.path, problem.position, problem.offset) for problem in problems] == [damage(case, log)]
 
 
 def test_compaction_rejects_it(case: Case, tmp_path: Path) -> None:
@@ -151,8 +153,8 @@ def test_lookups_skip_it(case: Case, tmp_path: Path) -> None:
         for end in {start, start + 1, start + 5, log.log_end_offset} - {*range(start)}:
             if end > log.log_end_offset:
                 continue
-            found = offsets(log.read(start, end, ["offset"], mode="dropMalformed"))
-            assert found == [offset for offset in case.rows if start <= offset < end]
+            read = offsets(log.read(start, end, ["offset"], mode="dropMalformed"))
+            assert read == [offset for offset in case.rows if start <= offset < end]
 
 
 class Recovered(NamedTuple):
@@ -194,7 +196,7 @@ def test_recovery_truncates_where_a_broker_does(
     assert done.log_end_offset == left.end
     assert {int(log.stem): log.stat().st_size for log in path.glob("*.log")} == left.sizes
     assert bool(done.out_of_order) == left.has_kept
-    problems = [one for one in verify_log(PartitionLog.open(path)) if one.path.endswith(".log")]
+    problems = [problem for problem in verify_log(PartitionLog.open(path)) if problem.path.endswith(".log")]
     assert bool(problems) == left.has_kept
     if problems:
         (segment, damaged), *_ = done.out_of_order
@@ -259,8 +261,8 @@ def test_any_split_gives_the_same_rows(data: st.DataObject, tmp_path_factory: py
     whole = log.range()
 
     def rows(ranges: list[Any]) -> list[tuple[Any, ...]]:
-        found = [part for one in ranges for part in one.read(COLUMNS, mode="permissive")]
-        return [tuple(row.values()) for part in found for row in part.to_pylist()]
+        batches = [part for each in ranges for part in each.read(COLUMNS, mode="permissive")]
+        return [tuple(row.values()) for part in batches for row in part.to_pylist()]
 
     expected = rows([whole])
     good = [row[0] for row in expected if row[-1] is None]
@@ -295,7 +297,7 @@ def test_records_of_a_wrapper_that_repeat_offsets_are_damaged(tmp_path: Path) ->
     with pytest.raises(CorruptRecordError, match="offsets from 5 on, after the previous batch, found 3 to 8"):
         log.read().read_all()
     assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [*range(5)]
-    problems = [str(one) for one in verify_log(log) if one.path.endswith(".log")]
+    problems = [str(problem) for problem in verify_log(log) if problem.path.endswith(".log")]
     assert len(problems) == 1
     assert "expected records with increasing offsets from 5 to 8, found [3, 4" in problems[0]
 

@@ -43,8 +43,8 @@ def remount(path: Path) -> None:
     path.rename(path.with_name("mounted elsewhere"))
     shutil.copytree(path.with_name("mounted elsewhere"), path)
     for name, stat in before.items():
-        found = (path / name).stat()
-        assert (found.st_ino != stat.st_ino, found.st_mtime_ns) == (True, stat.st_mtime_ns)
+        replaced = (path / name).stat()
+        assert (replaced.st_ino != stat.st_ino, replaced.st_mtime_ns) == (True, stat.st_mtime_ns)
 
 
 @pytest.fixture

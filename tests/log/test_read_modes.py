@@ -43,11 +43,11 @@ def damaged(tmp_path: Path) -> PartitionLog:
 
 
 def test_fail_fast(damaged: PartitionLog) -> None:
-    found = []
+    read = []
     with pytest.raises(CorruptRecordError) as raised:
         for part in damaged.read(columns=["offset"]):
-            found += offsets([part])
-    assert found == [0, 1, 2]
+            read += offsets([part])
+    assert read == [0, 1, 2]
     error = raised.value
     assert (error.path, error.position, error.offset) == (str(damaged.segments[0].path), SIZE, 3)
     assert "\n" not in str(error)
@@ -58,8 +58,8 @@ def test_fail_fast(damaged: PartitionLog) -> None:
 def test_drop_malformed(damaged: PartitionLog, caplog: pytest.LogCaptureFixture) -> None:
     seen: list[DamagedRange] = []
     with caplog.at_level(logging.WARNING):
-        found = offsets(damaged.read(columns=["offset"], mode="dropMalformed", on_damage=seen.append))
-    assert found == [0, 1, 2, 6, 7, 8, 15, 16, 17, 18, 19, 20]
+        read = offsets(damaged.read(columns=["offset"], mode="dropMalformed", on_damage=seen.append))
+    assert read == [0, 1, 2, 6, 7, 8, 15, 16, 17, 18, 19, 20]
     path = str(damaged.segments[0].path)
     assert [(d.path, d.position, d.end_position, d.offset, d.next_offset) for d in seen] == [
         (path, SIZE, 2 * SIZE, 3, 6),
@@ -166,8 +166,8 @@ def test_batches_across_the_windows_of_the_search(tmp_path: Path) -> None:
     for shift in range(-SIZE - 2, 3):
         hole = b"\xff" * (SEARCH_BYTES + shift)
         write_log(tmp_path, {0: [batch(0), hole, batch(6), batch(9)]})
-        found = PartitionLog.open(tmp_path).read(columns=["offset"], mode="dropMalformed")
-        assert offsets(found) == [0, 1, 2, *range(6, 12)]
+        batches = PartitionLog.open(tmp_path).read(columns=["offset"], mode="dropMalformed")
+        assert offsets(batches) == [0, 1, 2, *range(6, 12)]
 
 
 def test_max_batch_bytes(tmp_path: Path) -> None:

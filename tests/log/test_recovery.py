@@ -53,11 +53,11 @@ def contents(path: Path) -> dict[str, bytes]:
 
 def rows_before_damage(log: PartitionLog, start: int | None = None) -> list[dict[str, Any]]:
     """Return all rows up to a batch of unknown magic, which brokers keep and at which consumers stop too."""
-    found = []
+    batches = []
     with contextlib.suppress(CorruptRecordError):
-        for one in log.read(start, columns=COLUMNS):
-            found.append(one)
-    return as_rows(found)
+        for batch in log.read(start, columns=COLUMNS):
+            batches.append(batch)
+    return as_rows(batches)
 
 
 @pytest.mark.parametrize("partition", CORRUPT, ids=golden_id)
@@ -75,13 +75,13 @@ def test_recovery_of_damaged_logs_gives_what_the_broker_left(
     # Kafka 2.8 stored the offset of the record with the maximum timestamp; newer brokers store its batch's
     # last offset.
     kinds = (".log", ".index") if partition.fixture.startswith("kafka-2.8") else (".log", *INDEXES)
-    wanted = {
+    expected = {
         file["path"].rsplit("/")[-1]: file["sha256"]
         for file in partition.facts["afterRecoveryAndCleanStop"]
         if file["path"].endswith(kinds)
     }
-    found = {name: hashlib.sha256(data).hexdigest() for name, data in contents(path).items()}
-    assert {name: found.get(name) for name in wanted} == wanted
+    actual = {name: hashlib.sha256(data).hexdigest() for name, data in contents(path).items()}
+    assert {name: actual.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=golden_id)
@@ -114,7 +114,7 @@ def test_derived_files_equal_those_of_the_broker(fixture: str, tmp_path: Path) -
         assert (path / file.name).read_bytes() == file.read_bytes(), file.name
     for file in partition.path.glob("*.snapshot"):
         if (path / file.name).exists():
-            ours, theirs = (parse_snapshot(one.read_bytes()) for one in (path / file.name, file))
+            ours, theirs = (parse_snapshot(snapshot.read_bytes()) for snapshot in (path / file.name, file))
             # Brokers remove producers a day after their last record, and those of the fixtures are older.
             assert {e.producer_id: e for e in theirs}.items() <= {e.producer_id: e for e in ours}.items()
     if fixture != "kafka-4.1/crash-txn":
@@ -127,7 +127,7 @@ def test_a_plan_changes_nothing(tmp_path: Path) -> None:
     plan = run_recovery(path, dry_run=True)
     assert contents(path) == before
     assert (plan.log_end_offset, len(plan.removed)) == (3, 1)
-    assert [one.valid_bytes for one in plan.truncated] == [len(batch(0))]
+    assert [check.valid_bytes for check in plan.truncated] == [len(batch(0))]
     assert plan.lost_bytes == len(batch(3)) - 1 + len(batch(6))
     run_recovery(path)
     assert offsets(PartitionLog.open(path).read(columns=["offset"])) == [0, 1, 2]
@@ -139,7 +139,7 @@ def test_only_segments_from_the_recovery_point_on_are_read(tmp_path: Path) -> No
         for kind in ("index", "timeindex"):
             (path / f"{base:020d}.{kind}").touch()
     plan = run_recovery(path, recovery_point=4)
-    assert [one.segment.base_offset for one in plan.checked] == [3, 6]
+    assert [check.segment.base_offset for check in plan.checked] == [3, 6]
     assert (plan.log_end_offset, plan.removed) == (6, ())
 
 
@@ -201,7 +201,7 @@ Entries = tuple[tuple[int, int], ...]
 
 
 @pytest.mark.parametrize(
-    ("known", "batches", "wanted"),
+    ("known", "batches", "expected"),
     [
         (((0, 0), (2, 40)), ((2, 55), (3, 60)), ((0, 0), (2, 40), (3, 60))),  # compaction removed 40 to 55
         ((), ((1, 6), (4, 9)), ((1, 6), (4, 9))),  # the checkpoint is lost
@@ -213,12 +213,12 @@ Entries = tuple[tuple[int, int], ...]
     ],
 )
 def test_epochs_of_the_checkpoint_and_of_the_batches(
-    known: Entries, batches: Entries, wanted: Entries
+    known: Entries, batches: Entries, expected: Entries
 ) -> None:
-    entries = drop_contradicted([EpochEntry(*one) for one in known])
+    entries = drop_contradicted([EpochEntry(*entry) for entry in known])
     for epoch, offset in batches:
         entries = assign_newer(entries, epoch, offset)
-    assert [(one.epoch, one.start_offset) for one in entries] == list(wanted)
+    assert [(entry.epoch, entry.start_offset) for entry in entries] == list(expected)
 
 
 @pytest.mark.parametrize("content", [b"garbage", b"0\n1\n-1 0\n", b"0\n5\n0 0\n", bytes(40)])
@@ -235,8 +235,8 @@ def test_a_segment_without_its_index_is_truncated_and_the_log_continues_after_it
     (path / f"{0:020d}.index").unlink()
     planned = run_recovery(path, recovery_point=9, dry_run=True)
     done = run_recovery(path, recovery_point=9)
-    assert [one.segment.base_offset for one in done.checked] == [0, 9]
-    assert [one.segment.base_offset for one in done.truncated] == [0]
+    assert [check.segment.base_offset for check in done.checked] == [0, 9]
+    assert [check.segment.base_offset for check in done.truncated] == [0]
     assert (done.removed, done.log_end_offset) == ((), 12)
     assert (planned.truncated, planned.log_end_offset) == (done.truncated, 12)
     assert offsets(PartitionLog.open(path).read(columns=["offset"])) == [0, 1, 2, *range(6, 12)]
@@ -248,7 +248,10 @@ def test_an_entry_after_the_new_end_hides_no_epoch(tmp_path: Path) -> None:
         {0: [batch(0, leader_epoch=0), batch(3, leader_epoch=1), batch(6, leader_epoch=4)[:-1]]},
     )
     (path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 6\n")
-    assert [(one.epoch, one.start_offset) for one in run_recovery(path).leader_epochs] == [(0, 0), (1, 3)]
+    assert [(entry.epoch, entry.start_offset) for entry in run_recovery(path).leader_epochs] == [
+        (0, 0),
+        (1, 3),
+    ]
 
 
 def test_the_end_time_of_a_transaction_is_that_of_its_marker_record(tmp_path: Path) -> None:

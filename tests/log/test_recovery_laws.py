@@ -47,24 +47,24 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
             values = [b"%d" % n * 5 for n in range(first, first + 50)]
             codec = ("none", "lz4", "zstd")[first // 50 % 3]
             log.append(pa.record_batch({"value": values}), batch_size=250, compression=codec)
-    found = [
+    batches = [
         Batch(row["segment"], row["position"], row["sizeInBytes"], row["baseOffset"])
         for some in log.batches()
         for row in some.to_pylist()
     ]
-    assert len({one.segment for one in found}) > 3
-    return Written(path, found)
+    assert len({batch.segment for batch in batches}) > 3
+    return Written(path, batches)
 
 
 def values(path: Path) -> list[bytes]:
-    found = PartitionLog.open(path).read(columns=["value"])
-    return [value for batch in found for value in batch.column(0).to_pylist()]
+    batches = PartitionLog.open(path).read(columns=["value"])
+    return [value for batch in batches for value in batch.column(0).to_pylist()]
 
 
 def run_recovery(path: Path) -> None:
     settings_ = LogConfig.parse(CONFIG)
     first = recover_log(path, recovery_point=0, log_start_offset=0, config=settings_)
-    assert [str(one) for one in verify_log(PartitionLog.open(path))] == []
+    assert [str(problem) for problem in verify_log(PartitionLog.open(path))] == []
     again = recover_log(path, recovery_point=0, log_start_offset=0, config=settings_)
     assert not again.loses_data
     assert again.log_end_offset == first.log_end_offset
@@ -100,11 +100,11 @@ def test_records_before_the_damage_are_kept(
 
 def rows_kept(written: Written, segment: str, before: bytes, after: bytes) -> int:
     """Return the rows before the first batch whose bytes changed, or before bytes after the last one."""
-    following = [one.first for one in written.batches if one.segment > segment]
-    for one in written.batches:
-        within = slice(one.position, one.position + one.size)
-        if one.segment == segment and before[within] != after[within]:
-            return one.first
+    following = [batch.first for batch in written.batches if batch.segment > segment]
+    for batch in written.batches:
+        within = slice(batch.position, batch.position + batch.size)
+        if batch.segment == segment and before[within] != after[within]:
+            return batch.first
     return ROWS if len(after) == len(before) else min(following, default=ROWS)
 
 

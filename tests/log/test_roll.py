@@ -98,8 +98,8 @@ def append(path: Path, *batches: bytes, **config: Any) -> PartitionLog:
     path.mkdir()
     log = PartitionLog.open(path, config={name.replace("_", "."): value for name, value in config.items()})
     with log:
-        for one in batches:
-            log.append_batches(one, origin="replication", now_ms=T0)
+        for batch in batches:
+            log.append_batches(batch, origin="replication", now_ms=T0)
     return PartitionLog.open(path)
 
 

@@ -60,9 +60,9 @@ def test_only_new_batches_of_several_are_written(log: PartitionLog) -> None:
         log.append_batches(send(0) + send(3), now_ms=NOW)
         assert log.append_batches(send(3) + other + send(6), now_ms=NOW) == 3
         assert log.log_end_offset == 11
-    found = pa.Table.from_batches(log.read(columns=["offset", "producerId", "sequence"])).to_pydict()
-    assert found["producerId"] == [7] * 6 + [8] * 2 + [7] * 3
-    assert found["sequence"] == [0, 1, 2, 3, 4, 5, 0, 1, 6, 7, 8]
+    columns = pa.Table.from_batches(log.read(columns=["offset", "producerId", "sequence"])).to_pydict()
+    assert columns["producerId"] == [7] * 6 + [8] * 2 + [7] * 3
+    assert columns["sequence"] == [0, 1, 2, 3, 4, 5, 0, 1, 6, 7, 8]
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_a_batch_sent_repeatedly_is_appended_once(
     path.mkdir()
     log, following = PartitionLog.open(path), 0
     for back, times, close in sends:
-        wanted = following if back == 0 else max(0, following - 1)
+        expected = following if back == 0 else max(0, following - 1)
         for _ in range(times):
-            assert log.append_batches(send(3 * wanted), now_ms=NOW) == 3 * wanted
-        if times and wanted == following:
+            assert log.append_batches(send(3 * expected), now_ms=NOW) == 3 * expected
+        if times and expected == following:
             following += 1
         if close:
             log.close()

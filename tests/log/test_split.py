@@ -73,7 +73,7 @@ def check_parts(whole: LogRange, parts: list[LogRange], expected: list[tuple[Any
     parts = pickle.loads(pickle.dumps(parts))
     assert parts[0].start_offset == whole.start_offset
     assert parts[-1].end_offset == whole.end_offset
-    assert all(one.end_offset == other.start_offset for one, other in itertools.pairwise(parts))
+    assert all(left.end_offset == right.start_offset for left, right in itertools.pairwise(parts))
     assert [row for part in parts for row in rows(part)] == expected
 
 
@@ -117,10 +117,10 @@ def test_ranges(data: st.DataObject) -> None:
     seen = [row[0] for row in all_rows(fixture, isolation_level)] or [log.log_start_offset]
     offset = st.one_of(st.integers(log.log_start_offset, log.log_end_offset), st.sampled_from(seen))
     start, end = sorted((data.draw(offset), data.draw(offset)))
-    found = log.range(start, end, isolation_level=isolation_level)
+    whole = log.range(start, end, isolation_level=isolation_level)
     expected = [row for row in all_rows(fixture, isolation_level) if start <= row[0] < end]
-    assert rows(found) == expected
-    check_parts(found, found.split(data.draw(st.integers(300, 5000))), expected)
+    assert rows(whole) == expected
+    check_parts(whole, whole.split(data.draw(st.integers(300, 5000))), expected)
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=lambda p: f"{p.fixture}:{p.topic}-{p.partition}")
@@ -141,9 +141,9 @@ def test_parts_are_about_equal(tmp_path: Path) -> None:
 
 def test_a_batch_split_in_two_is_read_by_both_parts(tmp_path: Path) -> None:
     write_log(tmp_path, {0: [batch(0, 10), batch(10, 10)]})
-    one, other = PartitionLog.open(tmp_path).range().split_at([14])
-    assert offsets(one.read(["offset"])) == list(range(14))
-    assert offsets(other.read(["offset"])) == list(range(14, 20))
+    first, second = PartitionLog.open(tmp_path).range().split_at([14])
+    assert offsets(first.read(["offset"])) == list(range(14))
+    assert offsets(second.read(["offset"])) == list(range(14, 20))
 
 
 def test_offsets_out_of_range(tmp_path: Path) -> None:

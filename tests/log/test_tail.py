@@ -31,9 +31,9 @@ CLEAN = PartitionCheckpoints(clean_shutdown=True)
 
 def read(directory: Path, checkpoints: PartitionCheckpoints | None = None) -> list[int]:
     log = PartitionLog.open(directory, checkpoints=checkpoints)
-    found = offsets(log.read(columns=["offset"]))
-    assert log.log_end_offset == (found[-1] + 1 if found else log.segments[-1].base_offset)
-    return found
+    read_offsets = offsets(log.read(columns=["offset"]))
+    assert log.log_end_offset == (read_offsets[-1] + 1 if read_offsets else log.segments[-1].base_offset)
+    return read_offsets
 
 
 @pytest.mark.parametrize("last", LAST)
@@ -90,11 +90,11 @@ def test_preallocated_and_empty(tmp_path: Path) -> None:
 def test_zeros_within(tmp_path: Path, after: bytes) -> None:
     write_log(tmp_path, {0: [batch(0), batch(3), bytes(300_000), after]})
     log = PartitionLog.open(tmp_path)
-    found = []
+    read_offsets = []
     with pytest.raises(CorruptRecordError, match="size") as raised:
         for part in log.read(columns=["offset"]):
-            found += offsets([part])
-    assert found == list(range(6))
+            read_offsets += offsets([part])
+    assert read_offsets == list(range(6))
     assert raised.value.position == 2 * len(batch(0))
     rest = offsets(log.read(columns=["offset"], mode="dropMalformed"))
     assert rest == list(range(9 if len(after) > 1 else 6))
@@ -115,11 +115,11 @@ def test_a_torn_batch_in_a_segment_before_the_last(tmp_path: Path, length: int) 
     """A broker wrote more after it, so bytes are missing."""
     write_log(tmp_path, {0: [batch(0), batch(3)[:length]], 6: [batch(6)]})
     log = PartitionLog.open(tmp_path)
-    found = []
+    read_offsets = []
     with pytest.raises(CorruptRecordError, match="up to the segment's end") as raised:
         for part in log.read(columns=["offset"]):
-            found += offsets([part])
-    assert (found, raised.value.position, raised.value.offset) == ([0, 1, 2], len(batch(0)), 3)
+            read_offsets += offsets([part])
+    assert (read_offsets, raised.value.position, raised.value.offset) == ([0, 1, 2], len(batch(0)), 3)
     assert offsets(log.read(columns=["offset"], mode="dropMalformed")) == [0, 1, 2, 6, 7, 8]
 
 

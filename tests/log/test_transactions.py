@@ -101,9 +101,9 @@ def test_any_part_of_any_log(
     assert offsets(log.read(columns=["offset"], isolation_level=COMMITTED)) == rows
     start = data.draw(st.integers(0, stable))
     end = data.draw(st.integers(start, firsts[-1]))
-    found = log.range(start, end, isolation_level=COMMITTED)
-    assert offsets(found.read(["offset"])) == [o for o in rows if start <= o < end]
-    parts = found.split(data.draw(st.integers(50, 1000)))
+    whole = log.range(start, end, isolation_level=COMMITTED)
+    assert offsets(whole.read(["offset"])) == [o for o in rows if start <= o < end]
+    parts = whole.split(data.draw(st.integers(50, 1000)))
     assert [o for part in parts for o in offsets(part.read(["offset"]))] == [
         o for o in rows if start <= o < end
     ]
@@ -252,16 +252,16 @@ def test_headers_are_searched_only_if_there_are_transactions(
 
     monkeypatch.setattr(reader, "aborted_ranges", aborted)
     plain = write_log(tmp_path / "plain-0", {0: [batch(o) for o in range(0, 600, 3)]})
-    found = PartitionLog.open(plain).read(columns=["offset"], isolation_level=COMMITTED, max_rows=10)
-    assert offsets(found) == list(range(600))
+    batches = PartitionLog.open(plain).read(columns=["offset"], isolation_level=COMMITTED, max_rows=10)
+    assert offsets(batches) == list(range(600))
     assert not searched
     # The transaction begins chunks after the start of the read, and its marker follows the end of the read.
     large = [batch(o, 3, size=reader.READ_BYTES // 4) for o in range(0, 12, 3)]
     aborted_data, abort = Step(7, "data", 3).data(12), Step(7, "abort").data(18)
     late = write_log(tmp_path / "late-0", {0: [*large, aborted_data, batch(15), abort]})
     for max_rows in (1, None):
-        found = PartitionLog.open(late).read(0, 18, ["offset"], COMMITTED, max_rows=max_rows)
-        assert offsets(found) == [*range(12), *range(15, 18)]
+        batches = PartitionLog.open(late).read(0, 18, ["offset"], COMMITTED, max_rows=max_rows)
+        assert offsets(batches) == [*range(12), *range(15, 18)]
     assert len(searched) == 2
 
 

@@ -65,10 +65,10 @@ def test_different_batches_and_different_records(tmp_path: Path) -> None:
     write_copy(tmp_path / "b", changed)
     assert diff(tmp_path / "a", tmp_path / "b") == [("records", 15, 20)]
     records = [Rec(b"k", value, timestamp=1000) for value in (b"a", b"b")]
-    one, two = tmp_path / "one" / "t-0", tmp_path / "two" / "t-0"
-    write_log(one, {0: [v2(records, 0, base_timestamp=1000)]})
-    write_log(two, {0: [v2(records[:1], 0, base_timestamp=1000), v2(records[1:], 1, base_timestamp=1000)]})
-    assert diff(one, two) == [("batches", 0, 1)]
+    first, second = tmp_path / "one" / "t-0", tmp_path / "two" / "t-0"
+    write_log(first, {0: [v2(records, 0, base_timestamp=1000)]})
+    write_log(second, {0: [v2(records[:1], 0, base_timestamp=1000), v2(records[1:], 1, base_timestamp=1000)]})
+    assert diff(first, second) == [("batches", 0, 1)]
 
 
 def test_records_that_compaction_has_removed_are_a_difference(tmp_path: Path) -> None:

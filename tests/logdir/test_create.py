@@ -61,28 +61,28 @@ def test_invalid_ids_are_rejected(tmp_path: Path, ids: dict[str, Any]) -> None:
 
 
 def test_directories_of_one_broker_share_cluster_and_node_but_not_their_own_id(tmp_path: Path) -> None:
-    one, other = (d.meta_properties for d in LogDir.create([tmp_path / "a", tmp_path / "b"]).directories)
-    assert one is not None and other is not None
-    assert (one.cluster_id, one.node_id) == (other.cluster_id, other.node_id)
-    assert one.directory_id != other.directory_id
+    first, second = (d.meta_properties for d in LogDir.create([tmp_path / "a", tmp_path / "b"]).directories)
+    assert first is not None and second is not None
+    assert (first.cluster_id, first.node_id) == (second.cluster_id, second.node_id)
+    assert first.directory_id != second.directory_id
 
 
 def test_a_directory_with_other_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     with pytest.raises(FileExistsError, match="empty"):
         LogDir.create(tmp_path)
-    assert [one.name for one in tmp_path.iterdir()] == ["lost+found"]
+    assert [path.name for path in tmp_path.iterdir()] == ["lost+found"]
 
 
 def test_a_new_topic_can_be_read_and_written(tmp_path: Path) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
     made = log_dir.create_topic("orders", 3, topic_id="P5bDlQCIQHmAQMJz6LqCtA")
     assert log_dir.topics() == LogDir(tmp_path / "logs").topics() == {"orders": [0, 1, 2]}
-    for one in made:
-        log = log_dir.partition("orders", one.partition)
+    for partition in made:
+        log = log_dir.partition("orders", partition.partition)
         assert log.topic_id == "P5bDlQCIQHmAQMJz6LqCtA"
         assert (log.log_start_offset, log.log_end_offset, list(log.read())) == (0, 0, [])
-        sizes = {file.name: file.stat().st_size for file in one.path.iterdir()}
+        sizes = {file.name: file.stat().st_size for file in partition.path.iterdir()}
         assert sizes == {
             **{f"{0:020d}.{kind}": 0 for kind in ("log", "index", "timeindex")},
             "leader-epoch-checkpoint": 4,
@@ -116,8 +116,11 @@ def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
     log_dir = LogDir.create([tmp_path / "a", tmp_path / "b"])
     log_dir.create_topic("t", 3)
     log_dir.create_topic("u", 4)
-    found = {(one.topic, one.partition): one.path.parent.name for one in log_dir.partitions()}
-    assert found == {
+    placed = {
+        (partition.topic, partition.partition): partition.path.parent.name
+        for partition in log_dir.partitions()
+    }
+    assert placed == {
         ("t", 0): "a", ("t", 1): "b", ("t", 2): "a",
         ("u", 0): "b", ("u", 1): "a", ("u", 2): "b", ("u", 3): "a",
     }  # fmt: skip
@@ -184,7 +187,7 @@ def test_a_partition_that_cannot_be_created_leaves_nothing(
 def test_ids_never_begin_with_a_dash() -> None:
     ids = {random_uuid() for _ in range(500)}
     assert len(ids) == 500
-    assert all(len(one) == 22 and not one.startswith("-") for one in ids)
+    assert all(len(id) == 22 and not id.startswith("-") for id in ids)
 
 
 def in_another_process(code: str) -> str:

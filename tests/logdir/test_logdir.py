@@ -59,8 +59,8 @@ def log_dirs_of(data: Path) -> list[Path]:
 @pytest.mark.parametrize("golden", list(golden_partitions()), ids=golden_id)
 def test_every_partition_of_a_broker_exists_with_its_start_offset(golden: GoldenPartition) -> None:
     log_dir = LogDir(log_dirs_of(GOLDEN / golden.fixture / "data"))
-    found = {(one.topic, one.partition): one.path for one in log_dir.partitions()}
-    assert found[golden.topic, golden.partition] == golden.path
+    paths = {(partition.topic, partition.partition): partition.path for partition in log_dir.partitions()}
+    assert paths[golden.topic, golden.partition] == golden.path
     assert log_dir.partition(golden.topic, golden.partition).log_start_offset == golden.expected["earliest"]
 
 
@@ -92,7 +92,7 @@ def test_a_complete_broker_directory(warnings: list[str]) -> None:
 def test_deleted_directories_are_read_on_request() -> None:
     log_dir = LogDir(WHOLE_BROKER, include_deleted=True)
     assert log_dir.topics()["gone"] == [0, 1]
-    kinds = {one.path.name.split(".")[0]: one.kind for one in log_dir.partitions()}
+    kinds = {partition.path.name.split(".")[0]: partition.kind for partition in log_dir.partitions()}
     assert kinds["gone-0"] is PartitionKind.DELETE
     assert kinds["events-0"] is PartitionKind.NORMAL
     log = log_dir.partition("gone", 0)
@@ -130,7 +130,9 @@ def test_two_log_dirs_with_a_partition_that_moves_between_them(version: str, war
         rows = read_rows(fixture / partition["rows"]["file"])
         log = log_dir.partition(partition["topic"], partition["partition"])
         assert offsets(log) == [row["offset"] for row in rows]
-    directory_ids = {one.meta_properties.directory_id for one in log_dir.directories if one.meta_properties}
+    directory_ids = {
+        state.meta_properties.directory_id for state in log_dir.directories if state.meta_properties
+    }
     assert len(directory_ids) == 2
     assert warnings == []
 
@@ -153,7 +155,7 @@ def test_of_two_copies_the_longer_one_is_read(tmp_path: Path, warnings: list[str
     paths = [tmp_path, WHOLE_BROKER] if stale_first else [WHOLE_BROKER, tmp_path]
     log_dir = LogDir(paths)
     assert log_dir.partition("events", 0).path == WHOLE_BROKER / "events-0"
-    assert len([one for one in log_dir.partitions() if one.topic == "events"]) == 3
+    assert len([partition for partition in log_dir.partitions() if partition.topic == "events"]) == 3
     (warning,) = warnings
     assert f"{stale} (log end offset 90)" in warning
     assert f"{WHOLE_BROKER / 'events-0'} (log end offset 195) is read" in warning
@@ -357,8 +359,8 @@ def test_reading_leaves_no_files(golden_copy: Callable[[str], Path]) -> None:
     data = golden_copy("kafka-4.1/whole-broker")
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     log_dir = LogDir(data, include_deleted=True)
-    for one in log_dir.partitions():
-        offsets(log_dir.partition(one.topic, one.partition))
+    for partition in log_dir.partitions():
+        offsets(log_dir.partition(partition.topic, partition.partition))
     assert {path: path.stat().st_mtime_ns for path in data.rglob("*")} == before
 
 

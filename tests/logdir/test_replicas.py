@@ -31,15 +31,15 @@ def test_two_equal_copies_are_read_as_one(copies: LogDir, isolation_level: Isola
     single = LogDir(SAMPLE)
     assert copies.topics() == single.topics()
     for directory in single.partitions():
-        one = single.partition(*directory.key)
+        single_log = single.partition(*directory.key)
         log = pickle.loads(pickle.dumps(copies.partition(*directory.key)))
         assert isinstance(log, MergedLog)
         for name in ("log_start_offset", "log_end_offset", "high_watermark", "last_stable_offset"):
-            assert getattr(log, name) == getattr(one, name)
-        expected = one.read(isolation_level=isolation_level).read_all()
+            assert getattr(log, name) == getattr(single_log, name)
+        expected = single_log.read(isolation_level=isolation_level).read_all()
         assert log.read(isolation_level=isolation_level).read_all().equals(expected)
-        assert log.transactions().equals(one.transactions())
-        latest, of_one = (list(each.range().latest(["offset"])) for each in (log, one))
+        assert log.transactions().equals(single_log.transactions())
+        latest, of_one = (list(each.range().latest(["offset"])) for each in (log, single_log))
         assert latest == of_one
 
 

@@ -45,20 +45,20 @@ def logs(tmp_path: Path) -> Path:
 
 
 def topic_id(logs: Path) -> str:
-    found = LogDir(logs).partition("t", 0).topic_id
-    assert found is not None
-    return found
+    id = LogDir(logs).partition("t", 0).topic_id
+    assert id is not None
+    return id
 
 
 def test_configurations_stored_by_a_broker() -> None:
     written = json.loads((WHOLE / "expected.json").read_text())["topics"]
-    found = LogDir(WHOLE / "data").topic_configs
-    assert found.keys() == written.keys()
+    configs = LogDir(WHOLE / "data").topic_configs
+    assert configs.keys() == written.keys()
     for name, expected in written.items():
         if not name.startswith("__"):
-            assert found[name] == expected["config"]
-    assert found["__consumer_offsets"]["cleanup.policy"] == "compact"
-    assert LogDir(WHOLE / "data/state-0").topic_configs == {"state": found["state"]}
+            assert configs[name] == expected["config"]
+    assert configs["__consumer_offsets"]["cleanup.policy"] == "compact"
+    assert LogDir(WHOLE / "data/state-0").topic_configs == {"state": configs["state"]}
 
 
 def test_a_snapshot_gives_the_same_configurations_as_the_log(data: Path) -> None:
@@ -92,10 +92,16 @@ def test_a_damaged_snapshot_is_an_error(data: Path, left: str) -> None:
 @pytest.mark.parametrize("version", ["3.9", "4.1"])
 def test_the_other_log_directories_of_a_broker_use_its_metadata(version: str) -> None:
     with_it, without = (GOLDEN / f"kafka-{version}/jbod/data/dir{number}" for number in (1, 2))
-    found = LogDir([without, with_it])
-    facts = [found.topic_facts(one) for one in found.partitions() if one.path.parent == without]
+    log_dir = LogDir([without, with_it])
+    facts = [
+        log_dir.topic_facts(directory)
+        for directory in log_dir.partitions()
+        if directory.path.parent == without
+    ]
     assert facts
-    assert all(one.stored is not None and "segment.index.bytes" in one.stored for one in facts)
+    assert all(
+        directory.stored is not None and "segment.index.bytes" in directory.stored for directory in facts
+    )
     assert LogDir(without).topic_configs == {}
     assert LogDir(without).topic_facts(LogDir(without).partitions()[0]).broker is None
 
@@ -126,11 +132,11 @@ def test_defaults_of_the_broker(logs: Path) -> None:
         config("", "log.cleanup.policy", "compact", kind=4),
         config("9", "log.cleanup.policy", "delete", kind=4),
     )
-    (one, *_) = (one for one in LogDir(logs).partitions() if one.topic == "t")
-    assert str(cleanup_policy(LogDir(logs).topic_facts(one))) == "compact"
+    (directory, *_) = (directory for directory in LogDir(logs).partitions() if directory.topic == "t")
+    assert str(cleanup_policy(LogDir(logs).topic_facts(directory))) == "compact"
     node_id = LogDir(logs).meta_properties.node_id  # type: ignore[union-attr]
     write(logs, config(str(node_id), "log.cleanup.policy", "delete", kind=4))
-    assert str(cleanup_policy(LogDir(logs).topic_facts(one))) == "delete"
+    assert str(cleanup_policy(LogDir(logs).topic_facts(directory))) == "delete"
 
 
 def test_an_unknown_record_raises_an_error_with_its_name(logs: Path) -> None:

@@ -53,11 +53,11 @@ def deltas(draw: st.DrawFn, count: int) -> tuple[list[int], int]:
     """Offset deltas of so many records, and the last offset delta: with the gaps that compaction leaves, or
     none."""
     gaps = draw(st.lists(st.sampled_from([0, 0, 0, 1, 5]), min_size=count + 1, max_size=count + 1))
-    found, delta = [], -1
+    result, delta = [], -1
     for gap in gaps[:count]:
         delta += 1 + gap
-        found.append(delta)
-    return found, max(delta + gaps[-1], 0)
+        result.append(delta)
+    return result, max(delta + gaps[-1], 0)
 
 
 @st.composite
@@ -165,13 +165,13 @@ def messages(draw: st.DrawFn, offset: int) -> Batch:
 def logs(draw: st.DrawFn, max_batches: int = 6) -> list[Batch]:
     """Batches of all magics and codecs, one after the other."""
     offset = draw(st.sampled_from([0, 5, 2**31, 2**53 + 1]))
-    found = []
+    entries = []
     for kind in draw(
         st.lists(st.sampled_from([v2_batches, v2_batches, messages, control_batches]), max_size=max_batches)
     ):
-        found.append(draw(kind(offset)))
-        offset = found[-1].next_offset + draw(st.sampled_from([0, 0, 3]))
-    return found
+        entries.append(draw(kind(offset)))
+        offset = entries[-1].next_offset + draw(st.sampled_from([0, 0, 3]))
+    return entries
 
 
 @st.composite

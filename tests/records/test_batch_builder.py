@@ -71,7 +71,9 @@ def test_the_kernel_builds_as_the_reference(records: list[Any], limit: int, rati
     names = ("limit_bytes", "record_count", "plain_bytes", "estimated_bytes", "is_full", "min_timestamp",
              "max_timestamp", "first_null_key")  # fmt: skip
     for name in names:
-        assert [getattr(one, name) for one in ours] == [getattr(one, name) for one in theirs], name
+        assert [getattr(builder, name) for builder in ours] == [
+            getattr(builder, name) for builder in theirs
+        ], name
     encoded = [
         impl.encode_builders(them, EncodeOptions()) for impl, them in ((KERNEL, ours), (REFERENCE, theirs))
     ]
@@ -96,7 +98,7 @@ def test_a_renewed_builder_is_like_a_new_one(impl: Any) -> None:
     assert builder.append(b"v", b"k", (), 7) == 1 and not builder.is_full
     fresh = impl.BatchBuilder(200, 0.5)
     fresh.append(b"v", b"k", None, 7)
-    first, second = (bytes(impl.encode_builders([one], EncodeOptions()).data) for one in (builder, fresh))
+    first, second = (bytes(impl.encode_builders([each], EncodeOptions()).data) for each in (builder, fresh))
     assert first == second
     assert (builder.min_timestamp, builder.max_timestamp) == (7, 7)
 

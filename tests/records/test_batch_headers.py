@@ -53,15 +53,15 @@ def test_has_transactions(impl, transactional: bytes) -> None:
 @given(st.one_of(logs(4).map(joined), logs(4).map(joined).flatmap(mutations)), st.data())
 def test_kernel_and_reference_agree_on_damaged_logs(blob: bytes, data: st.DataObject) -> None:
     end = data.draw(st.none() | st.integers(0, len(blob)))
-    found = []
+    results = []
     for impl in (KERNEL, REFERENCE):
         headers = impl.BatchHeaders()
         headers.add(blob, end=end)
-        found.append(
+        results.append(
             (len(headers), headers.has_transactions, headers.last_offsets, headers.take().to_pylist())
         )
-    assert found[0] == found[1]
+    assert results[0] == results[1]
     expected = pa.Table.from_batches([REFERENCE.scan(blob).batches])
     if end is not None:
         expected = expected.filter(pc.less(expected.column("position"), end))
-    assert found[0][3] == expected.to_pylist()
+    assert results[0][3] == expected.to_pylist()

@@ -27,10 +27,10 @@ def test_a_log_as_it_was_written_is_valid(impl, log: list[Batch]) -> None:
 @given(data=logs(3).map(joined).flatmap(mutations), previous=st.sampled_from([-1, 4, 5, 2**62]))
 @example(data=v2(RECS, offset=2**63 - 3) + v2(RECS, offset=2**63 - 1), previous=-1)
 def test_kernel_and_reference_find_the_same(data: bytes, previous: int) -> None:
-    found = [
+    positions = [
         impl.find_invalid_records(data, previous=previous, base_position=7) for impl in (KERNEL, REFERENCE)
     ]
-    assert found[0] == found[1]
+    assert positions[0] == positions[1]
 
 
 @pytest.mark.parametrize(

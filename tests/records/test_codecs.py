@@ -179,9 +179,9 @@ def test_empty_streams_hold_no_records(impl) -> None:
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_unknown_codec(impl, codec: int) -> None:
-    found = damage(impl, v2(RECS[:1], codec=codec, records=b"whatever"))
-    assert found.kind == "codec"
-    assert str(codec) in found.message
+    actual = damage(impl, v2(RECS[:1], codec=codec, records=b"whatever"))
+    assert actual.kind == "codec"
+    assert str(codec) in actual.message
     scanned = impl.scan(v2(RECS[:1], codec=codec, records=b"whatever"), check_crcs=True)
     assert (scanned.status, scanned.batches.column("compression").to_pylist()) == (
         "end",
@@ -208,9 +208,9 @@ def test_bomb(impl, codec: str, flavour: str) -> None:
     if flavour == "stored":
         assert len(bomb) > size  # no bomb, but it shows that the flavour is what it says
         return
-    found = damage(impl, bomb, max_batch_bytes=max(len(bomb), 1 << 20))
-    assert found.kind == "too-large"
-    assert "max_batch_bytes" in found.message
+    actual = damage(impl, bomb, max_batch_bytes=max(len(bomb), 1 << 20))
+    assert actual.kind == "too-large"
+    assert "max_batch_bytes" in actual.message
     assert damage(impl, bomb, max_batch_bytes=size - 1).kind == "too-large"
     assert values(impl, bomb, max_batch_bytes=size) == [recs[0].value]
 

@@ -23,11 +23,11 @@ def mapped(impl, data: bytes, **how) -> dict[bytes, int]:
     offsets = impl.OffsetMap(ROOM)
     progress = put_batches(offsets, data, **how)
     assert progress.status == "end"
-    found = {key: offsets.get(key) for key in (b"a", b"b", b"c", b"") if offsets.get(key) is not None}
-    assert len(offsets) == len(found)
-    assert sorted(offsets.survivors()) == sorted(found.values())
-    assert offsets.size_bytes == sum(KEY_OVERHEAD_BYTES + len(key) for key in found)
-    return found
+    newest = {key: offsets.get(key) for key in (b"a", b"b", b"c", b"") if offsets.get(key) is not None}
+    assert len(offsets) == len(newest)
+    assert sorted(offsets.survivors()) == sorted(newest.values())
+    assert offsets.size_bytes == sum(KEY_OVERHEAD_BYTES + len(key) for key in newest)
+    return newest
 
 
 # OffsetMap
@@ -144,11 +144,11 @@ def put(offsets, data: bytes, **how):
 def test_merged_packs_of_splits(impl) -> None:
     clean = put(impl.KeyBuckets(3, ROOM, dirty=False), v2(keyed(b"a", b"b", b"c", b"c", None)))
     assert len(clean) == 4
-    one = put(impl.KeyBuckets(3, ROOM, dirty=True), v2(keyed(b"a", b"d"), 5)).take()
-    two = put(impl.KeyBuckets(3, ROOM, dirty=True), v2(keyed(b"d", b"e"), 7)).take()
+    first = put(impl.KeyBuckets(3, ROOM, dirty=True), v2(keyed(b"a", b"d"), 5)).take()
+    second = put(impl.KeyBuckets(3, ROOM, dirty=True), v2(keyed(b"d", b"e"), 7)).take()
     clean = clean.take()
-    assert merged(impl, clean, one, two) == merged(impl, two, clean, one) == [1, 2, 3, 5, 7, 8]
-    assert merged(impl, one) == [5, 6]
+    assert merged(impl, clean, first, second) == merged(impl, second, clean, first) == [1, 2, 3, 5, 7, 8]
+    assert merged(impl, first) == [5, 6]
     assert merged(impl, impl.KeyBuckets(3, ROOM, dirty=True).take()) == []
 
 

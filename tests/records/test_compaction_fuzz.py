@@ -44,7 +44,7 @@ def test_rewrite(impl) -> None:
     chosen = [every, impl.Survivors(), impl.Survivors(range(0, 100, 2))]
 
     def check(data: bytes, chance: random.Random) -> None:
-        found = impl.rewrite(
+        rewritten = impl.rewrite(
             data,
             survivors=chance.choice(chosen),
             survivors_end=chance.choice([0, 9, 1 << 60]),
@@ -55,25 +55,25 @@ def test_rewrite(impl) -> None:
             check_crcs=chance.random() < 0.5,
             max_batch_bytes=chance.choice(LIMITS),
         )
-        check_result(found, data, {*STATUSES, "limit"})
-        assert impl.scan(bytes(found.data), check_crcs=True).status == "end"
+        check_result(rewritten, data, {*STATUSES, "limit"})
+        assert impl.scan(bytes(rewritten.data), check_crcs=True).status == "end"
 
     run(check)
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
-    found = bytearray(data)
+    changed = bytearray(data)
     for _ in range(chance.choice([1, 1, 3])):
-        at = chance.randrange(len(found))
+        at = chance.randrange(len(changed))
         match chance.randrange(3):
             case 0:
-                found[at] ^= 1 << chance.randrange(8)
+                changed[at] ^= 1 << chance.randrange(8)
             case 1:
-                found[at : at + 4] = chance.choice([0, 1, 2**31 - 1, 2**32 - 1]).to_bytes(4, "little")
+                changed[at : at + 4] = chance.choice([0, 1, 2**31 - 1, 2**32 - 1]).to_bytes(4, "little")
             case 2:
-                del found[at : at + chance.randrange(9)]
-        found = found or bytearray(1)
-    return bytes(found)
+                del changed[at : at + chance.randrange(9)]
+        changed = changed or bytearray(1)
+    return bytes(changed)
 
 
 @pytest.mark.parametrize("what", ["pack", "bitmap"])
@@ -89,9 +89,9 @@ def test_packs_and_bitmaps_of_damaged_bytes(impl, what: str) -> None:
 
     def check(_: bytes, chance: random.Random) -> None:
         try:
-            found = read(mutated(good, chance))
+            content = read(mutated(good, chance))
         except ValueError:
             return
-        assert len(found) < 1 << 21
+        assert len(content) < 1 << 21
 
     run(check)

@@ -41,36 +41,36 @@ def log_bytes(partition: Path, end_offset: int) -> bytes:
 def aborted(batches: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
     """Producer id, first offset and last offset of the transactions that ended with an ABORT marker."""
     first: dict[int, int] = {}
-    found = []
+    ranges = []
     for row in batches:
         producer_id = row["producerId"]
         if row["isControl"]:
             begun = first.pop(producer_id, None)
             if row["controlType"] == 0 and begun is not None:
-                found.append((producer_id, begun, row["lastOffset"]))
+                ranges.append((producer_id, begun, row["lastOffset"]))
         elif row["isTransactional"]:
             first.setdefault(producer_id, row["baseOffset"])
-    return sorted(found)
+    return sorted(ranges)
 
 
 def verdict(
     row: dict[str, Any], kept: dict[str, Any] | None, transactions: list[tuple[int, int, int]]
 ) -> int:
     """What the broker decided about a batch, from what it left."""
-    found = Verdict.FILTER
+    flags = Verdict.FILTER
     if row["isControl"]:
         if kept is None:
-            found |= Verdict.DISCARD
+            flags |= Verdict.DISCARD
         elif kept["deleteHorizonMs"] is not None:
-            found |= Verdict.SET_HORIZON
+            flags |= Verdict.SET_HORIZON
     elif row["isTransactional"] and any(
         row["producerId"] == producer_id and first <= row["baseOffset"] <= last
         for producer_id, first, last in transactions
     ):
-        found |= Verdict.DISCARD
+        flags |= Verdict.DISCARD
     if kept is not None and kept["recordCount"] == 0:
-        found |= Verdict.RETAIN_EMPTY
-    return found
+        flags |= Verdict.RETAIN_EMPTY
+    return flags
 
 
 @pytest.mark.parametrize(("topic", "number"), ROUNDS, ids=lambda value: getattr(value, "name", value))
@@ -95,7 +95,7 @@ def test_rounds(impl, topic: Path, number: str) -> None:
     survivors = offsets.survivors()
     mark(offsets, log, survivors, end_offset=first_dirty)
     verdicts = bytes(verdict(row, kept.get(row["baseOffset"]), transactions) for row in batches)
-    found = impl.rewrite(
+    rewritten = impl.rewrite(
         log,
         survivors=survivors,
         survivors_end=end,
@@ -104,14 +104,14 @@ def test_rounds(impl, topic: Path, number: str) -> None:
         verdicts=verdicts,
     )
 
-    assert found.status == "end"
-    data = bytes(found.data)
+    assert rewritten.status == "end"
+    data = bytes(rewritten.data)
     if set(scanned.column("compression").to_pylist()) <= {"none"}:
         assert data == expected
-    got, wanted = impl.decode(data, SEVEN), impl.decode(expected, SEVEN)
-    assert rows(got.batch) == rows(wanted.batch)
+    actual, by_broker = impl.decode(data, SEVEN), impl.decode(expected, SEVEN)
+    assert rows(actual.batch) == rows(by_broker.batch)
     rescanned = impl.scan(data, check_crcs=True).batches
-    assert found.batches.equals(rescanned)
+    assert rewritten.batches.equals(rescanned)
     unchanged = [name for name in rescanned.schema.names if name not in (*CHANGED_BY_A_CODEC, "isValid")]
     assert pa.table(rescanned.select(unchanged)).equals(pa.table(scanned.select(unchanged)))
 

@@ -29,12 +29,12 @@ FEW_KEYS = [None, b"", b"a", b"b", b"c", b"key"]
 @st.composite
 def few_keys(draw: st.DrawFn) -> list[tuple[int, bytes | None, bytes]]:
     """Offset, key and batch of records with few keys, offsets rising with gaps; a batch for each few."""
-    offset, found = draw(st.sampled_from([0, 65_530, 2**40])), []
+    offset, records = draw(st.sampled_from([0, 65_530, 2**40])), []
     for keys in draw(st.lists(st.lists(st.sampled_from(FEW_KEYS), min_size=1, max_size=6), max_size=8)):
         data = v2([Rec(key, b"v") for key in keys], offset, draw(st.sampled_from(["none", "lz4"])))
-        found += [(offset + at, key, data if at == 0 else b"") for at, key in enumerate(keys)]
+        records += [(offset + at, key, data if at == 0 else b"") for at, key in enumerate(keys)]
         offset += len(keys) + draw(st.integers(0, 3))
-    return found
+    return records
 
 
 def newest(records: list[tuple[int, bytes | None, bytes]]) -> dict[bytes, int]:
@@ -111,14 +111,14 @@ def test_packs_of_any_splits_have_the_survivors_of_the_whole(impl, records, data
 
 def all_packs(buckets: Any, log: bytes, how: dict[str, Any]) -> list[list[Any]]:
     """Of a log, in as many parts as there is room for at a time."""
-    found, position, start = [], 0, how.get("start_offset")
+    packs, position, start = [], 0, how.get("start_offset")
     while True:
         progress = put_batches(buckets, log[position:], **how | {"start_offset": start})
         assert progress.status in ("end", "full")
         assert progress.records - progress.null_keys >= len(buckets)
-        found.append(buckets.take())
+        packs.append(buckets.take())
         if progress.status == "end":
-            return found
+            return packs
         position, start = position + progress.position, progress.next_offset
 
 
@@ -181,19 +181,19 @@ def test_rewrite_keeps_exactly_the_survivors(impl, batches: list[Batch], data: s
     log = b"".join(batch.data for batch in batches)
     how = data.draw(filters(batches)) | {"verdicts": None, "nulled": None}
     # Tombstones have their own tests.
-    found = rewrite(impl, log, how, now_ms=-(1 << 63), legacy_tombstones_kept=True)
-    assert found.status == "end"
-    before, after = impl.decode(log, SEVEN).batch, impl.decode(bytes(found.data), SEVEN).batch
-    wanted = [
+    rewritten = rewrite(impl, log, how, now_ms=-(1 << 63), legacy_tombstones_kept=True)
+    assert rewritten.status == "end"
+    before, after = impl.decode(log, SEVEN).batch, impl.decode(bytes(rewritten.data), SEVEN).batch
+    expected = [
         row
         for row in rows(before)
         if row["offset"] in how["survivors"] or row["offset"] >= how["survivors_end"]
     ]
-    assert rows(after) == wanted
-    assert found.batches.equals(impl.scan(bytes(found.data), check_crcs=True).batches)
+    assert rows(after) == expected
+    assert rewritten.batches.equals(impl.scan(bytes(rewritten.data), check_crcs=True).batches)
     # A second round over what is left changes nothing.
-    again = rewrite(impl, bytes(found.data), how, now_ms=-(1 << 63), legacy_tombstones_kept=True)
-    assert again.data == found.data
+    again = rewrite(impl, bytes(rewritten.data), how, now_ms=-(1 << 63), legacy_tombstones_kept=True)
+    assert again.data == rewritten.data
 
 
 @lawful
@@ -225,12 +225,12 @@ def same_rewritten(kernel: Rewritten, reference: Rewritten) -> None:
     for name in kernel.stats.__slots__:
         if name != "bytes_kept":
             assert getattr(kernel.stats, name) == getattr(reference.stats, name), name
-    one, two = kernel.batches.to_pylist(), reference.batches.to_pylist()
-    assert len(one) == len(two)
-    for mine, theirs in zip(one, two, strict=True):
+    kernel_rows, reference_rows = kernel.batches.to_pylist(), reference.batches.to_pylist()
+    assert len(kernel_rows) == len(reference_rows)
+    for mine, theirs in zip(kernel_rows, reference_rows, strict=True):
         data = [
-            bytes(found.data[row["position"] :][: row["sizeInBytes"]])
-            for found, row in ((kernel, mine), (reference, theirs))
+            bytes(result.data[row["position"] :][: row["sizeInBytes"]])
+            for result, row in ((kernel, mine), (reference, theirs))
         ]
         if mine["compression"] == "none":
             assert data[0] == data[1]
@@ -256,14 +256,14 @@ def check_maps(log: bytes, data: st.DataObject) -> None:
     is_dirty, count = data.draw(st.booleans()), data.draw(st.sampled_from([1, 3, 100]))
     buckets = [impl.KeyBuckets(count, max_bytes, dirty=is_dirty) for impl in (KERNEL, REFERENCE)]
     for kernel, reference in (maps, buckets):
-        one, two = put_batches(kernel, log, **how), put_batches(reference, log, **how)
-        same_end(one, two)
-        assert (one.records, one.null_keys) == (two.records, two.null_keys)
+        first, second = put_batches(kernel, log, **how), put_batches(reference, log, **how)
+        same_end(first, second)
+        assert (first.records, first.null_keys) == (second.records, second.null_keys)
         assert (len(kernel), kernel.size_bytes) == (len(reference), reference.size_bytes)
     for _ in range(2):
         assert buckets[0].take() == buckets[1].take()
-        one, two = (put_batches(of_impl, log, **how) for of_impl in buckets)
-        same_end(one, two)
+        first, second = (put_batches(of_impl, log, **how) for of_impl in buckets)
+        same_end(first, second)
     survivors = [offsets.survivors() for offsets in maps]
     assert list(survivors[0]) == list(survivors[1])
     ends = [
@@ -310,8 +310,8 @@ def test_rewrites_agree_on_damaged_bytes(batches: list[Batch], data: st.DataObje
 @settings(deadline=None)
 @given(st.sets(st.one_of(st.integers(0, 1 << 17), st.integers(0, (1 << 63) - 1))))
 def test_each_implementation_reads_bitmaps_of_the_other(offsets: set[int]) -> None:
-    for one, two in ((KERNEL, REFERENCE), (REFERENCE, KERNEL)):
-        assert list(two.Survivors.from_bytes(one.Survivors(offsets).to_bytes())) == sorted(offsets)
+    for writer, reader in ((KERNEL, REFERENCE), (REFERENCE, KERNEL)):
+        assert list(reader.Survivors.from_bytes(writer.Survivors(offsets).to_bytes())) == sorted(offsets)
     ranged = KERNEL.Survivors(offsets)
     ranged.add_range(70_000, 200_000)
     same = REFERENCE.Survivors(offsets)

@@ -38,17 +38,17 @@ HEADER_BYTES = {0: 18, 1: 26, 2: 61}
 
 def damage(result, kind: str, position: int, size_bytes: int, offset: int | None):
     assert result.status == "damaged", result
-    found = result.damage
-    assert (found.kind, found.position, found.size_bytes, found.offset) == (
+    actual = result.damage
+    assert (actual.kind, actual.position, actual.size_bytes, actual.offset) == (
         kind,
         position,
         size_bytes,
         offset,
     )
     assert result.position == position
-    assert found.message
-    assert "\n" not in found.message
-    return found
+    assert actual.message
+    assert "\n" not in actual.message
+    return actual
 
 
 @pytest.mark.parametrize("cut", range(len(WHOLE)))
@@ -74,11 +74,11 @@ def test_cut_at_every_byte(impl, cut: int) -> None:
 @pytest.mark.parametrize("step", [*range(1, 40), 61, 62, 100, 200])
 def test_the_next_call_starts_where_a_call_ended(impl, step: int) -> None:
     """A reader with a small buffer that grows to `needed_bytes` sees the same rows."""
-    found, at, size, calls = [], 0, step, 0
+    read, at, size, calls = [], 0, step, 0
     while at < len(WHOLE):
         decoded = impl.decode(WHOLE[at : at + size], ALL, base_position=at)
         assert decoded.status in ("end", "partial", "zeros")
-        found += rows(decoded.batch)
+        read += rows(decoded.batch)
         if decoded.position == at:
             assert max(decoded.needed_bytes, 17) > size
             size = max(decoded.needed_bytes, 17)
@@ -87,7 +87,7 @@ def test_the_next_call_starts_where_a_call_ended(impl, step: int) -> None:
         at = decoded.position
         calls += 1
         assert calls < 2000
-    assert found == rows(impl.decode(WHOLE, ALL).batch)
+    assert read == rows(impl.decode(WHOLE, ALL).batch)
     assert at == len(WHOLE)
 
 
@@ -168,8 +168,8 @@ def test_impossible_sizes(impl, size: int, batch: bytes) -> None:
     before = v2([Rec()], 7)
     lie = struct.pack(">qi", 8, size) + batch[12:]
     for result in (impl.decode(before + lie, ["offset"]), impl.scan(before + lie)):
-        found = damage(result, "size", len(before), 0, 8)
-        assert str(size) in found.message
+        actual = damage(result, "size", len(before), 0, 8)
+        assert str(size) in actual.message
         assert result.next_offset == 8
 
 
@@ -267,15 +267,15 @@ def test_memory_for_many_records(magic: int, tmp_path: Path) -> None:
     read and once as written."""
     content_bytes = 31 << 20  # what is decompressed into doubles, up to 32 MiB
     if magic == 2:
-        one = build.payload([Rec(b"", b"", offset_delta=0)])
-        count = content_bytes // len(one)
-        records = zstandard.compress(one * count)
+        record = build.payload([Rec(b"", b"", offset_delta=0)])
+        count = content_bytes // len(record)
+        records = zstandard.compress(record * count)
         batch = v2([], 7, "zstd", record_count=count, last_offset_delta=0, records=records)
     else:
-        one = message(1, 0, b"", b"")
-        count = content_bytes // len(one)
+        record = message(1, 0, b"", b"")
+        count = content_bytes // len(record)
         # No CRC covers the offset, which has to increase.
-        batch = wrapper(1, [struct.pack(">q", offset) + one[8:] for offset in range(count)], count, "gzip")
+        batch = wrapper(1, [struct.pack(">q", offset) + record[8:] for offset in range(count)], count, "gzip")
     assert len(batch) < content_bytes // 8
     file = tmp_path / "many.log"
     file.write_bytes(batch)

@@ -27,11 +27,11 @@ def assert_same(impl: Any, data: bytes, position: int = 0, end: int | None = Non
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()
-        found = impl.decode_file(file.fileno(), position, end, COLUMNS, **how)
+        decoded = impl.decode_file(file.fileno(), position, end, COLUMNS, **how)
     expected = impl.decode(data[position:end], COLUMNS, base_position=position, **how)
-    assert outcome(found) == outcome(expected), (found.damage, expected.damage)
-    assert found.batch.equals(expected.batch)
-    return found
+    assert outcome(decoded) == outcome(expected), (decoded.damage, expected.damage)
+    assert decoded.batch.equals(expected.batch)
+    return decoded
 
 
 def long_log() -> tuple[bytes, list[int]]:
@@ -72,11 +72,11 @@ def test_a_file_of_many_chunks() -> None:
 def test_limits_end_a_call_and_the_next_continues(limit: dict[str, int]) -> None:
     position, rows = 0, []
     while True:
-        found = assert_same(KERNEL, LONG, position, **limit)
-        rows += offsets(found.batch)
-        if found.status != "limit":
+        decoded = assert_same(KERNEL, LONG, position, **limit)
+        rows += offsets(decoded.batch)
+        if decoded.status != "limit":
             break
-        position = found.position
+        position = decoded.position
     assert rows == offsets(KERNEL.decode(LONG, ["offset"]).batch)
 
 

@@ -200,10 +200,10 @@ def test_small_records_share_the_batch_of_a_large_record(impl) -> None:
 
 def test_compressed_batches_grow_with_the_observed_ratio(impl) -> None:
     encoded = impl.encode(values(*[1000] * 4000), compression="zstd", batch_size=16384)
-    found = counts(encoded)
-    assert found[0] == 15  # at first they are taken to be compressed not at all, and by 5 % badly
-    assert found[:-1] == sorted(found[:-1])
-    assert found[-2] > 20
+    rows_of_batches = counts(encoded)
+    assert rows_of_batches[0] == 15  # at first they are taken to be compressed not at all, and by 5 % badly
+    assert rows_of_batches[:-1] == sorted(rows_of_batches[:-1])
+    assert rows_of_batches[-2] > 20
 
 
 def test_encoding_continues_with_the_estimated_ratio(impl) -> None:

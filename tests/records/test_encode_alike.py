@@ -55,9 +55,9 @@ INPUTS = {
 def test_libraries_and_we_read_it(values: list[bytes], codec: str, batch_size: int) -> None:
     records = batch_of(values)
     encoded = KERNEL.encode(records, compression=codec, batch_size=batch_size)
-    wanted = [{"offset": i} | row for i, row in enumerate(records.to_pylist())]
-    assert rows(KERNEL.decode(encoded.data, NAMES).batch) == wanted
-    assert rows(REFERENCE.decode(encoded.data, NAMES).batch) == wanted
+    expected = [{"offset": i} | row for i, row in enumerate(records.to_pylist())]
+    assert rows(KERNEL.decode(encoded.data, NAMES).batch) == expected
+    assert rows(REFERENCE.decode(encoded.data, NAMES).batch) == expected
 
 
 @pytest.mark.parametrize("peer", READERS)

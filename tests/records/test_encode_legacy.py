@@ -70,8 +70,8 @@ def test_wrappers_take_messages_up_to_their_size(impl) -> None:
     for batch_size, expected in [(34 + 140 + 134, [2, 1]), (34 + 140 + 134 - 1, [1]), (0, [1, 1, 1])]:
         encoded = impl.encode(three, magic=1, compression="gzip", batch_size=batch_size)
         offsets = [-1, *encoded.batches["lastOffset"].to_pylist()]
-        found = [after - before for before, after in pairwise(offsets)]
-        assert found[: len(expected)] == expected
+        sizes = [after - before for before, after in pairwise(offsets)]
+        assert sizes[: len(expected)] == expected
     assert counts(impl.encode(three, magic=1, batch_size=1 << 20)) == [1, 1, 1]
 
 

@@ -81,12 +81,12 @@ def test_read_only_bytes_are_rejected(impl) -> None:
 @needs_kernel
 @given(st.binary(max_size=200), st.lists(st.integers(-1, 200)), st.integers(-5, 5), st.integers(-1, 5))
 def test_the_kernel_patches_as_the_reference(garbage, positions, base_offset: int, leader_epoch: int) -> None:
-    found = []
+    results = []
     for impl in (KERNEL, REFERENCE):
         data = bytearray(v2() + garbage + v2(offset=3))
         try:
             impl.patch(data, positions, base_offset=base_offset, leader_epoch=leader_epoch)
-            found.append(bytes(data))
+            results.append(bytes(data))
         except InvalidRecordError as error:
-            found.append(str(error))
-    assert found[0] == found[1]
+            results.append(str(error))
+    assert results[0] == results[1]

@@ -14,12 +14,15 @@ OLD_CODECS = [("none", 0), ("none", 1), ("gzip", 0), ("gzip", 1), ("snappy", 0),
 
 
 def read_by(peer: Any, data: Any) -> list[tuple[Any, ...]]:
-    found = []
+    rows = []
     batches = peer(bytes(data))
     while (records := batches.next_batch()) is not None:
         assert records.validate_crc()
-        found += [(one.offset, one.timestamp, one.key, one.value, list(one.headers)) for one in records]
-    return found
+        rows += [
+            (record.offset, record.timestamp, record.key, record.value, list(record.headers))
+            for record in records
+        ]
+    return rows
 
 
 def expected(recs: list[Rec], base_offset: int = 0, magic: int = 2) -> list[tuple[Any, ...]]:

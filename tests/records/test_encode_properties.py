@@ -135,8 +135,8 @@ def test_what_is_encoded_is_decoded_again(impl, given_records, how, producer) ->
     decoded = rows(impl.decode(encoded.data, ["offset", "key", "value", "headers", "timestamp"]).batch)
     first = how.get("base_offset", 0)
     assert [row["offset"] for row in decoded] == list(range(first, first + given_records.num_rows))
-    wanted = given_records.to_pylist()
-    for row, record in zip(decoded, wanted, strict=True):
+    expected = given_records.to_pylist()
+    for row, record in zip(decoded, expected, strict=True):
         assert row["value"] == record["value"]
         key = record.get("key")
         assert row["key"] == (None if key is None else key.encode())
@@ -163,12 +163,12 @@ def test_rows_of_several_batches_are_encoded_as_one_batch_of_them(impl, data, gi
         [("key", pa.string()), ("value", pa.binary()), ("headers", HEADERS), ("timestamp", pa.int64())]
     )
     expected = outcome(impl, pa.RecordBatch.from_pylist(chosen, schema), **how)
-    found = outcome(impl, parts, **how)
+    actual = outcome(impl, parts, **how)
     if isinstance(expected, KafkaLogError):
-        assert (type(found), found.message) == (type(expected), expected.message)
+        assert (type(actual), actual.message) == (type(expected), expected.message)
     else:
-        assert bytes(found.data) == bytes(expected.data)
-        assert (found.rows, found.estimated_ratio) == (len(chosen), expected.estimated_ratio)
+        assert bytes(actual.data) == bytes(expected.data)
+        assert (actual.rows, actual.estimated_ratio) == (len(chosen), expected.estimated_ratio)
 
 
 @lawful

@@ -126,18 +126,18 @@ def test_scan(impl) -> None:
 def test_find_batch(impl) -> None:
     def check(data: bytes, chance: random.Random) -> None:
         start = chance.randrange(len(data) + 2)
-        found = impl.find_batch(
+        position = impl.find_batch(
             data,
             start,
             min_offset=chance.choice([-(2**63), 0, 5]),
             max_offset=chance.choice([6, 2**63 - 1]),
             max_batch_bytes=chance.choice([0, 1000, 2**31]),
         )
-        if found is not None:
-            assert start <= found < len(data)
-            if found + 12 + int.from_bytes(data[found + 8 : found + 12]) > len(data):
+        if position is not None:
+            assert start <= position < len(data)
+            if position + 12 + int.from_bytes(data[position + 8 : position + 12]) > len(data):
                 return
-            scanned = impl.scan(data[found:], check_crcs=True)
+            scanned = impl.scan(data[position:], check_crcs=True)
             assert scanned.batches.column("isValid")[0].as_py() is True
 
     run(check)

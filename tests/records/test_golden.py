@@ -44,14 +44,14 @@ def test_there_is_golden_data() -> None:
 
 @pytest.mark.parametrize("partition", WHOLE, ids=golden_id)
 def test_rows(impl, partition: GoldenPartition) -> None:
-    found: list[dict[str, Any]] = []
+    actual: list[dict[str, Any]] = []
     start = partition.expected["earliest"]
     for data in logs(partition):
         decoded = impl.decode(data, [*SEVEN, "leaderEpoch"], start_offset=start)
         assert decoded.damage is None
         assert decoded.status in ("end", "zeros", "partial")
-        found += rows(decoded.batch)
-    assert found == consumer_rows(partition)
+        actual += rows(decoded.batch)
+    assert actual == consumer_rows(partition)
 
 
 @needs_kernel
@@ -61,19 +61,19 @@ def test_kernel_and_reference_agree(partition: GoldenPartition) -> None:
     for data in logs(partition):
         assert_same_decode(data)
         for check_crcs in (False, True):
-            one, other = (impl.scan(data, check_crcs=check_crcs) for impl in (KERNEL, REFERENCE))
-            assert one.batches.schema.equals(BATCH_SCHEMA)
-            assert one.batches.to_pylist() == other.batches.to_pylist()
-            assert outcome(one) == outcome(other)
+            kernel, reference = (impl.scan(data, check_crcs=check_crcs) for impl in (KERNEL, REFERENCE))
+            assert kernel.batches.schema.equals(BATCH_SCHEMA)
+            assert kernel.batches.to_pylist() == reference.batches.to_pylist()
+            assert outcome(kernel) == outcome(reference)
 
 
 def assert_same_decode(data: bytes) -> None:
-    one, other = (
+    kernel, reference = (
         impl.decode(data, ALL, control=True, topic="t", partition=3, segment="s")
         for impl in (KERNEL, REFERENCE)
     )
-    assert outcome(one) == outcome(other)
-    assert rows(one.batch) == rows(other.batch)
+    assert outcome(kernel) == outcome(reference)
+    assert rows(kernel.batch) == rows(reference.batch)
 
 
 def outcome(result: Any) -> tuple[Any, ...]:

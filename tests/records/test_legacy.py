@@ -26,8 +26,8 @@ def damaged(impl, data: bytes, **how):
 @pytest.mark.parametrize("magic", [0, 1])
 def test_null_and_empty_differ(impl, magic: int) -> None:
     pairs = [(key, value) for key in (None, b"", b"k") for value in (None, b"", b"v")]
-    found = read(impl, b"".join(message(magic, i, *pair) for i, pair in enumerate(pairs)))
-    assert [(row["key"], row["value"]) for row in found] == pairs
+    actual = read(impl, b"".join(message(magic, i, *pair) for i, pair in enumerate(pairs)))
+    assert [(row["key"], row["value"]) for row in actual] == pairs
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -59,9 +59,9 @@ def test_same_data_absolute_and_relative(impl, codec: str) -> None:
     old = wrapper(0, [message(0, 50 + i) for i in range(4)], 53, codec)
     new = wrapper(1, [message(1, i) for i in range(4)], 53, codec)
     for data in (old, new):
-        found = read(impl, data, base_position=7)
-        assert [row["offset"] for row in found] == [50, 51, 52, 53]
-        assert {(row["compression"], row["batchOffset"], row["position"]) for row in found} == {
+        actual = read(impl, data, base_position=7)
+        assert [row["offset"] for row in actual] == [50, 51, 52, 53]
+        assert {(row["compression"], row["batchOffset"], row["position"]) for row in actual} == {
             (codec, 50, 7)
         }
         assert impl.decode(data, []).next_offset == 54
@@ -208,9 +208,9 @@ def test_ranges_cut_through_wrappers(impl, codec: str) -> None:
     log = b"".join(wrapper(1, [message(1, i) for i in range(5)], 5 * n + 4, codec) for n in range(4))
     for start in range(21):
         for end in range(start, 21):
-            found = impl.decode(log, ["offset"], start_offset=start, end_offset=end)
-            assert offsets(found.batch) == list(range(start, end))
-            assert found.next_offset == 20
+            decoded = impl.decode(log, ["offset"], start_offset=start, end_offset=end)
+            assert offsets(decoded.batch) == list(range(start, end))
+            assert decoded.next_offset == 20
 
 
 def test_scan_of_wrappers(impl) -> None:

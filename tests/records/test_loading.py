@@ -82,14 +82,16 @@ def test_no_warning_with_the_reference_selected(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("selected", "message"),
     [
         ("required", "KernelNotFoundError: native_log was imported from the sources"),
         ("refrence", "expected KAFKALOG_KERNEL to be reference or required, found 'refrence'"),
     ],
 )
-def test_a_selection_that_cannot_be_satisfied_is_an_error(checkout: Path, wanted: str, message: str) -> None:
-    printed, stderr = imported(checkout, KAFKALOG_KERNEL=wanted)
+def test_a_selection_that_cannot_be_satisfied_is_an_error(
+    checkout: Path, selected: str, message: str
+) -> None:
+    printed, stderr = imported(checkout, KAFKALOG_KERNEL=selected)
     assert printed == []
     assert message in stderr
 
@@ -149,8 +151,8 @@ class TestKernelsThatDoNotFit:
         broken = tmp_path / "broken"
         put(broken / "native_log", b"not a library")
         shutil.copy(kernel_file(), site / "native_log")
-        found = loading.load_compatible(package, ["/does/not/exist", __file__, str(broken), str(site)])
-        assert found.__file__ == str(site / "native_log" / kernel_file().name)
+        module = loading.load_compatible(package, ["/does/not/exist", __file__, str(broken), str(site)])
+        assert module.__file__ == str(site / "native_log" / kernel_file().name)
 
 
 def test_installed_without_cargo(tmp_path: Path) -> None:

@@ -57,12 +57,12 @@ def calls(impl: Any, data: bytes, end: int | None, order: tuple[int, int], **how
 def stops(impl: Any, parts: list[bytes], end: int = NO_END, start: int = 0) -> int | None:
     """Which of `parts` is not in order, as all functions say; None: all are."""
     data = b"".join(parts)
-    found = {
-        None if one.damage is None else (one.damage.kind, one.position)
-        for one in calls(impl, data, None, (start, end))
+    places = {
+        None if result.damage is None else (result.damage.kind, result.position)
+        for result in calls(impl, data, None, (start, end))
     }
-    assert len(found) == 1
-    (stop,) = found
+    assert len(places) == 1
+    (stop,) = places
     if stop is None:
         return None
     kind, position = stop
@@ -98,8 +98,8 @@ def stops(impl: Any, parts: list[bytes], end: int = NO_END, start: int = 0) -> i
 def test_what_is_not_in_order(impl: Any, parts: list[bytes], wrong: int | None) -> None:
     data = b"".join(parts)
     if wrong is None and parts[-1][16:17] not in (b"\1", b"\2"):
-        found = calls(impl, data, None, (0, NO_END))
-        assert all(one.damage is None or one.damage.kind != "order" for one in found)
+        results = calls(impl, data, None, (0, NO_END))
+        assert all(result.damage is None or result.damage.kind != "order" for result in results)
     else:
         assert stops(impl, parts) == wrong
 
@@ -118,17 +118,17 @@ def test_the_records_of_a_wrapper_are_in_order_too(impl: Any, parts: list[bytes]
     position = None if wrong is None else sum(map(len, parts[:wrong]))
     scan, scan_headers, *others = calls(impl, b"".join(parts), None, (0, NO_END))
     assert scan.damage is scan_headers.damage is None
-    for one in others:
-        assert (None if one.damage is None else one.damage.position) == position
-        assert one.damage is None or one.damage.kind == "order"
+    for result in others:
+        assert (None if result.damage is None else result.damage.position) == position
+        assert result.damage is None or result.damage.kind == "order"
 
 
 @pytest.mark.parametrize("inner", [(0, 2, 1), (0, 1, 1)])
 def test_offsets_within_a_wrapper_increase(impl: Any, inner: tuple[int, ...]) -> None:
     data = wrapper(1, [message(1, offset) for offset in inner], 2, "gzip")
-    found = impl.decode(data, ["offset"])
-    assert found.damage.kind == "records"
-    assert found.damage.message == "the offsets of the messages within a wrapper do not increase"
+    decoded = impl.decode(data, ["offset"])
+    assert decoded.damage.kind == "records"
+    assert decoded.damage.message == "the offsets of the messages within a wrapper do not increase"
 
 
 @pytest.mark.parametrize("wrong", [at(batch(3), NO_END - 1), v2([Rec()], 3, last_offset_delta=-2)])
@@ -156,9 +156,9 @@ def test_the_header_after_the_buffer_is_read_from_the_file(impl: Any, large: boo
     filler = v2([Rec(value=bytes(range(256)) * 1200)], 2) if large else batch(0, 3)
     parts = [filler, at(batch(3), 1003), batch(6), batch(9)]
     data, begin = b"".join(parts), len(filler)
-    for one in calls(impl, data, begin + len(parts[1]), (0, NO_END)):
-        assert (one.status, one.position, one.damage.kind) == ("damaged", begin, "order")
-        assert "from 3 to before 6" in one.damage.message
+    for result in calls(impl, data, begin + len(parts[1]), (0, NO_END)):
+        assert (result.status, result.position, result.damage.kind) == ("damaged", begin, "order")
+        assert "from 3 to before 6" in result.damage.message
 
 
 def test_skipped_batches_are_checked_too(impl: Any) -> None:
@@ -168,11 +168,11 @@ def test_skipped_batches_are_checked_too(impl: Any) -> None:
             file.write(data)
             file.flush()
             order = OffsetOrder(0, NO_END, file.fileno())
-            for found in (
+            for result in (
                 impl.decode(data, ["offset"], order=order, **how),
                 put_batches(impl.OffsetMap(1000), data, order=order, **how),
             ):
-                assert (found.status, found.position) == ("damaged", len(batch(0)))
+                assert (result.status, result.position) == ("damaged", len(batch(0)))
 
 
 def test_a_batch_with_a_wrong_crc_does_not_change_the_order(impl: Any) -> None:

@@ -46,7 +46,7 @@ def test_rows_keep_their_order_in_each_partition(impl, count: int, data: st.Data
     by_partition = impl.deal(given_rows, count)
     assert [partition for partition, _ in by_partition] == sorted(set(partitions))
     for partition, rows in by_partition:
-        assert rows.equals(pa.array([i for i, one in enumerate(partitions) if one == partition], pa.uint32()))
+        assert rows.equals(pa.array([i for i, own in enumerate(partitions) if own == partition], pa.uint32()))
 
 
 @pytest.mark.parametrize("wrong", [[0, 3], [-1], [None]])
@@ -60,9 +60,9 @@ def test_invalid_partitions(impl, wrong: list[int | None]) -> None:
 def test_the_kernel_hashes_as_the_reference_and_a_peer(given_keys, partitions: int) -> None:
     keys = pa.array(given_keys, pa.binary())
     assert KERNEL.murmur2(keys).equals(REFERENCE.murmur2(keys))
-    found = KERNEL.partition_of_keys(keys, partitions)
-    assert found.equals(REFERENCE.partition_of_keys(keys, partitions))
-    assert found.to_pylist() == [
+    chosen = KERNEL.partition_of_keys(keys, partitions)
+    assert chosen.equals(REFERENCE.partition_of_keys(keys, partitions))
+    assert chosen.to_pylist() == [
         None if key is None else (kafka_python_murmur2(key) & 0x7FFFFFFF) % partitions for key in given_keys
     ]
 

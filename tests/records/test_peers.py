@@ -94,10 +94,10 @@ def test_their_messages(impl, peer: str, codec: str, magic: int) -> None:
 
 
 def theirs(reader: Callable[[bytes], Any], data: bytes) -> list[dict[str, Any]]:
-    found, batches = [], reader(data)
+    rows, batches = [], reader(data)
     while (batch := batches.next_batch()) is not None:
         for record in batch:
-            found.append(
+            rows.append(
                 {
                     "offset": record.offset,
                     "timestamp": (-1 if record.timestamp is None else record.timestamp) * 1000,
@@ -107,7 +107,7 @@ def theirs(reader: Callable[[bytes], Any], data: bytes) -> list[dict[str, Any]]:
                     "headers": [(key, value) for key, value in record.headers] or None,
                 }
             )
-    return found
+    return rows
 
 
 @pytest.mark.parametrize("peer", READERS)
@@ -126,9 +126,9 @@ def test_they_read_wrappers(impl, peer: str, codec: str, magic: int) -> None:
         for i, rec in enumerate(RECS)
     ]
     data = wrapper(magic, inner, 10 + len(RECS) - 1, codec, compress=FLAVOURS[codec]["plain"])
-    found = theirs(READERS[peer], data)
-    assert [row["offset"] for row in found] == [10, 11, 12, 13, 14]
-    assert found == read(impl, data)
+    by_peer = theirs(READERS[peer], data)
+    assert [row["offset"] for row in by_peer] == [10, 11, 12, 13, 14]
+    assert by_peer == read(impl, data)
 
 
 @pytest.mark.parametrize("peer", READERS)

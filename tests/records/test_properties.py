@@ -189,8 +189,8 @@ def test_a_buffer_may_end_anywhere(impl, log: list[Batch], data: st.DataObject) 
 @given(log=logs(4), start=small_offsets, end=small_offsets)
 def test_a_range_is_a_filter(impl, log: list[Batch], start: int | None, end: int | None) -> None:
     every = offsets(impl.decode(joined(log), ["offset"]).batch)
-    found = offsets(impl.decode(joined(log), ["offset"], start_offset=start, end_offset=end).batch)
-    assert found == [o for o in every if (start is None or o >= start) and (end is None or o < end)]
+    actual = offsets(impl.decode(joined(log), ["offset"], start_offset=start, end_offset=end).batch)
+    assert actual == [o for o in every if (start is None or o >= start) and (end is None or o < end)]
 
 
 @quick
@@ -206,15 +206,15 @@ def test_columns_are_independent(impl, log: list[Batch], names: list[str]) -> No
 @quick
 @given(log=logs(5), limits=st.tuples(st.integers(0, 8), st.integers(0, 4000)))
 def test_limits_only_cut(impl, log: list[Batch], limits: tuple[int, int]) -> None:
-    whole, found, at = joined(log), [], 0
+    whole, read, at = joined(log), [], 0
     while True:
         decoded = impl.decode(whole[at:], ALL, base_position=at, max_rows=limits[0], max_bytes=limits[1])
-        found += rows(decoded.batch)
+        read += rows(decoded.batch)
         if decoded.status != "limit":
             break
         assert decoded.position > at
         at = decoded.position
-    assert found == rows(impl.decode(whole, ALL).batch)
+    assert read == rows(impl.decode(whole, ALL).batch)
 
 
 @quick

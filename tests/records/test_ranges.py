@@ -30,8 +30,8 @@ ALL_OFFSETS = [0, 1, 2, 3, 4, 5, 6, 7, 9, 11]
 @pytest.mark.parametrize("end", [None, *range(-1, 17)])
 def test_ranges(impl, start: int | None, end: int | None) -> None:
     decoded = impl.decode(LOG, ["offset"], start_offset=start, end_offset=end)
-    wanted = [o for o in ALL_OFFSETS if (start is None or o >= start) and (end is None or o < end)]
-    assert offsets(decoded.batch) == wanted
+    expected = [o for o in ALL_OFFSETS if (start is None or o >= start) and (end is None or o < end)]
+    assert offsets(decoded.batch) == expected
     assert (decoded.status, decoded.position, decoded.next_offset) == ("end", len(LOG), 15)
 
 
@@ -83,8 +83,8 @@ def test_aborted_is_about_where_a_batch_begins(impl) -> None:
 def test_many_aborted(impl) -> None:
     triples = [(pid, first, first + 1) for pid in range(20) for first in range(0, 4000, 4)]
     log = b"".join(txn(n, n % 20, 1) for n in range(4000))
-    wanted = [n for n in range(4000) if n % 4 > 1]
-    assert offsets(impl.decode(log, ["offset"], aborted=aborted(*triples)).batch) == wanted
+    expected = [n for n in range(4000) if n % 4 > 1]
+    assert offsets(impl.decode(log, ["offset"], aborted=aborted(*triples)).batch) == expected
 
 
 def test_aborted_that_is_no_sequence_of_triples(impl) -> None:
@@ -104,27 +104,27 @@ BATCHES = b"".join(v2([Rec(None, b"x" * 100)] * 5, 5 * i) for i in range(10))
 
 @pytest.mark.parametrize("limit", [0, 1, 4, 5, 6, 10, 11, 49, 50, 51])
 def test_max_rows(impl, limit: int) -> None:
-    found, at = [], 0
+    read, at = [], 0
     while True:
         decoded = impl.decode(BATCHES[at:], ["offset"], base_position=at, max_rows=limit)
         got = offsets(decoded.batch)
-        found += got
+        read += got
         at = decoded.position
         if decoded.status == "end":
             break
         assert decoded.status == "limit"
         assert max(limit, 1) <= len(got) < max(limit, 1) + 5
-        assert decoded.next_offset == found[-1] + 1
-    assert found == list(range(50))
+        assert decoded.next_offset == read[-1] + 1
+    assert read == list(range(50))
     assert at == len(BATCHES)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 500, 1000, 5000, 100_000])
 def test_max_bytes(impl, limit: int) -> None:
-    found, at, calls = [], 0, 0
+    read, at, calls = [], 0, 0
     while True:
         decoded = impl.decode(BATCHES[at:], ["offset", "value"], base_position=at, max_bytes=limit)
-        found += offsets(decoded.batch)
+        read += offsets(decoded.batch)
         at = decoded.position
         calls += 1
         if decoded.status == "end":
@@ -132,7 +132,7 @@ def test_max_bytes(impl, limit: int) -> None:
         assert decoded.status == "limit"
         assert decoded.batch.num_rows
         assert decoded.batch.get_total_buffer_size() >= limit
-    assert found == list(range(50))
+    assert read == list(range(50))
     assert calls == {0: 10, 1: 10, 500: 10, 1000: 5}.get(limit, calls)
     assert calls > 1 or limit == 100_000
 
@@ -190,8 +190,8 @@ def test_find_batch(impl) -> None:
 def test_find_batch_that_continues_beyond_the_buffer(impl, batch: bytes, header_bytes: int) -> None:
     whole = len(batch)
     for end in range(whole):
-        found = impl.find_batch(b"\xff" * 9 + batch[:end], max_batch_bytes=whole)
-        assert found == (None if end < header_bytes else 9)
+        position = impl.find_batch(b"\xff" * 9 + batch[:end], max_batch_bytes=whole)
+        assert position == (None if end < header_bytes else 9)
         assert impl.find_batch(batch[:end], max_batch_bytes=whole - 1) is None
         assert impl.find_batch(batch[:end], min_offset=6, max_batch_bytes=whole) is None
     damaged = batch[:-1] + bytes([batch[-1] ^ 1])
@@ -260,9 +260,9 @@ def test_find_batch_within_batches(pieces: list[tuple[str, int, bool, bool]]) ->
         data = piece if holds else data + piece
     starts = [0]
     while starts[-1] is not None:
-        found = REFERENCE.find_batch(data, starts[-1])
-        assert KERNEL.find_batch(data, starts[-1]) == found
-        starts.append(None if found is None else found + 1)
+        position = REFERENCE.find_batch(data, starts[-1])
+        assert KERNEL.find_batch(data, starts[-1]) == position
+        starts.append(None if position is None else position + 1)
 
 
 SEARCH = """

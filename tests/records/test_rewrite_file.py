@@ -47,9 +47,9 @@ def test_large_and_small_batches(impl, survivors: range | set[int]) -> None:
     small = b"".join(message(1, offset, value=b"v" * 100) for offset in range(8, 30))
     small += b"".join(v2([Rec(), Rec(offset_delta=1)], offset) for offset in range(30, 50, 2))
     data = large(0) + large(2) + large(4) + large(6) + small + large(60) + large(62)
-    found = rewritten(impl, data, survivors)
+    actual = rewritten(impl, data, survivors)
     expected = impl.rewrite(data, survivors=impl.Survivors(survivors), survivors_end=1 << 40, **HOW)
-    assert found == expected
+    assert actual == expected
     # From a batch on, and only up to a part of one: it is dropped by its header, or missed.
     position, end = len(large(0)), len(data) - 5
     part = rewritten(impl, data, survivors, position, end, output_position=7)
@@ -77,27 +77,27 @@ def test_it_ends_before_a_batch_that_needs_a_verdict(impl) -> None:
     ends = [sum(map(len, batches[:count])) for count in range(6)]
     whole = rewritten(impl, data, range(100))
     assert (whole.status, whole.position, whole.next_offset) == ("end", ends[5], 8)
-    found = rewritten(impl, data, range(100), judged=[])
-    assert (found.status, found.position, found.next_offset, found.data) == (
+    result = rewritten(impl, data, range(100), judged=[])
+    assert (result.status, result.position, result.next_offset, result.data) == (
         "limit",
         ends[2],
         4,
         data[: ends[2]],
     )
-    found = rewritten(impl, data, {6}, judged=[0, 3, 9])  # 0 is no last offset
-    assert (found.status, found.position, bytes(found.data)) == ("limit", ends[1], b"")
+    result = rewritten(impl, data, {6}, judged=[0, 3, 9])  # 0 is no last offset
+    assert (result.status, result.position, bytes(result.data)) == ("limit", ends[1], b"")
     for start in ends[1:4]:
-        found = rewritten(impl, data, range(100), start, judged=[3])
-        assert (found.status, found.position, found.next_offset) == ("limit", start, None)
+        result = rewritten(impl, data, range(100), start, judged=[3])
+        assert (result.status, result.position, result.next_offset) == ("limit", start, None)
     assert rewritten(impl, data, range(100), ends[4], judged=[3]).data == batches[4]
 
 
 def test_it_ends_before_too_many_bytes(impl) -> None:
     data = large(0) + large(2) + large(4)
     for max_bytes in (1, len(large(0))):
-        found = rewritten(impl, data, range(100), max_bytes=max_bytes)
-        assert (found.status, found.position, found.next_offset) == ("limit", len(large(0)), 2)
-        assert found.data == large(0)
+        result = rewritten(impl, data, range(100), max_bytes=max_bytes)
+        assert (result.status, result.position, result.next_offset) == ("limit", len(large(0)), 2)
+        assert result.data == large(0)
     assert rewritten(impl, data, {4}, max_bytes=1).status == "end"
 
 

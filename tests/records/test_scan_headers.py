@@ -43,9 +43,9 @@ def scanned(impl: Any, data: bytes, position: int = 0, end: int | None = None, *
 
 
 def test_it_returns_the_result_of_scan(impl) -> None:
-    found, expected = scanned(impl, LOG), impl.scan(LOG)
-    assert found.batches.equals(expected.batches)
-    assert (found.status, found.position, found.next_offset) == ("end", len(LOG), 15)
+    actual, expected = scanned(impl, LOG), impl.scan(LOG)
+    assert actual.batches.equals(expected.batches)
+    assert (actual.status, actual.position, actual.next_offset) == ("end", len(LOG), 15)
     positions = expected.batches.column("position").to_pylist()
     assert scanned(impl, LOG, positions[3]).batches.equals(expected.batches.slice(3))
 
@@ -53,12 +53,12 @@ def test_it_returns_the_result_of_scan(impl) -> None:
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_it_ends_at_max_rows_and_continues_there(impl, most: int) -> None:
     position, parts = 0, []
-    while (found := scanned(impl, LOG, position, max_rows=most)).status == "limit":
-        assert found.batches.num_rows == most
-        parts.append(found.batches)
-        position = found.position
-    assert found.status == "end"
-    whole = pa.Table.from_batches([*parts, found.batches]).combine_chunks()
+    while (result := scanned(impl, LOG, position, max_rows=most)).status == "limit":
+        assert result.batches.num_rows == most
+        parts.append(result.batches)
+        position = result.position
+    assert result.status == "end"
+    whole = pa.Table.from_batches([*parts, result.batches]).combine_chunks()
     assert whole.equals(pa.Table.from_batches([impl.scan(LOG).batches]))
 
 
@@ -73,9 +73,9 @@ def test_the_end_given_is_the_end(impl) -> None:
         (first, "end", 1, first, 0),
         (first + 17, "partial", 1, first, 61),
     ]:
-        found = scanned(impl, LOG, end=end)
-        assert (found.status, found.batches.num_rows) == (status, rows)
-        assert (found.position, found.needed_bytes) == (position, needed)
+        result = scanned(impl, LOG, end=end)
+        assert (result.status, result.batches.num_rows) == (status, rows)
+        assert (result.position, result.needed_bytes) == (position, needed)
     assert scanned(impl, LOG + bytes(500)).status == "zeros"
     assert scanned(impl, LOG + b"\7" * 500).damage.kind == "magic"
 

@@ -44,7 +44,9 @@ def assert_same(data: bytes, how: dict[str, Any]) -> None:
     kernel, reference = (impl.format_batches(data, **how) for impl in (KERNEL, REFERENCE))
     assert bytes(kernel.text) == bytes(reference.text)
     assert outcome(kernel, how) == outcome(reference, how)
-    offsets = [(one.first_offset, one.last_offset, one.gaps) for one in (kernel, reference)]
+    offsets = [
+        (formatted.first_offset, formatted.last_offset, formatted.gaps) for formatted in (kernel, reference)
+    ]
     assert offsets[0] == offsets[1]
 
 

@@ -22,14 +22,14 @@ def only(impl, data: bytes, **how) -> dict:
 
 def test_null_and_empty_differ(impl) -> None:
     recs = [Rec(key, value) for key in (None, b"", b"k") for value in (None, b"", b"v")]
-    found = read(impl, v2(recs))
-    assert [(row["key"], row["value"]) for row in found] == [(rec.key, rec.value) for rec in recs]
+    actual = read(impl, v2(recs))
+    assert [(row["key"], row["value"]) for row in actual] == [(rec.key, rec.value) for rec in recs]
 
 
 def test_headers(impl) -> None:
     several = ((b"a", b"1"), (b"a", None), (b"", b""), (b"a", b"1"), ("π✓😀".encode(), b"\xff"))
-    found = read(impl, v2([Rec(headers=several), Rec(), Rec(headers=((b"h", None),))]))
-    assert [row["headers"] for row in found] == [
+    actual = read(impl, v2([Rec(headers=several), Rec(), Rec(headers=((b"h", None),))]))
+    assert [row["headers"] for row in actual] == [
         [(name.decode(), value) for name, value in several],
         None,
         [("h", None)],
@@ -123,8 +123,8 @@ def test_max_timestamp_is_not_trusted_for_create_time(impl) -> None:
 
 
 def test_log_append_time(impl) -> None:
-    found = read(impl, v2([Rec(), Rec(timestamp=7)], attributes=LOG_APPEND_TIME, max_timestamp=T0 + 5))
-    assert [(row["timestamp"], row["timestampType"]) for row in found] == [((T0 + 5) * 1000, 1)] * 2
+    actual = read(impl, v2([Rec(), Rec(timestamp=7)], attributes=LOG_APPEND_TIME, max_timestamp=T0 + 5))
+    assert [(row["timestamp"], row["timestampType"]) for row in actual] == [((T0 + 5) * 1000, 1)] * 2
 
 
 @pytest.mark.parametrize(("ms", "us"), [(2**63 - 1, 2**63 - 1), (-(2**63), -(2**63)), (2**53, 2**53 * 1000)])

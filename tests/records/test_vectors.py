@@ -80,8 +80,10 @@ def test_decode(impl, name: str) -> None:
     data = bytes.fromhex(text)
     decoded = impl.decode(data, ALL)
     assert (decoded.status, decoded.position, decoded.damage) == ("end", len(data), None)
-    found = rows(decoded.batch)
-    assert [{name: row[name] for name in want} for row, want in zip(found, expected, strict=True)] == expected
+    actual = rows(decoded.batch)
+    assert [
+        {name: row[name] for name in want} for row, want in zip(actual, expected, strict=True)
+    ] == expected
 
 
 def test_control_records_on_request(impl) -> None:

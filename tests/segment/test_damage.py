@@ -45,8 +45,8 @@ def test_reading_is_bounded_where_many_headers_claim_large_batches(
     monkeypatch.setattr(damage, "valid_batch_at", counting)
     with DataFile(str(path)) as file:
         order = OffsetOrder(0, 2**63 - 1, file.fileno())
-        found = damage.find_next_batch(file, 0, file.size_bytes, order, 1 << 20)
-    assert found == len(headers)
+        next_batch = damage.find_next_batch(file, 0, file.size_bytes, order, 1 << 20)
+    assert next_batch == len(headers)
     assert sum(checked) < 10 * len(headers)
 
 
@@ -97,7 +97,7 @@ def test_a_batch_with_a_valid_crc_is_not_searched_for_batches(
             table = log.read(columns=["offset"], mode="dropMalformed", on_damage=ranges.append).read_all()
         assert table.column(0).to_pylist() == [6, 8]
         begins = len(v2([Rec()], 6))
-        damaged = [(found.position, found.end_position, found.kind) for found in ranges]
+        damaged = [(each.position, each.end_position, each.kind) for each in ranges]
         assert damaged == [(begins, begins + len(outer) + len(gap), "records")]
     assert sum(searched) < 2 * len(outer)
 

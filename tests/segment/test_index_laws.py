@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 # A restarted broker began a new interval between entries; a killed one wrote no last time index entry.
 SKIPPED = ("corrupt-", "torn-", "crash", "round2-", "round3-", "whole-broker")
 PARTITIONS = [
-    one
-    for one in golden_partitions()
-    if one.fixture.startswith(("kafka-4.1", "kafka-3.9")) and not any(name in one.fixture for name in SKIPPED)
+    partition
+    for partition in golden_partitions()
+    if partition.fixture.startswith(("kafka-4.1", "kafka-3.9"))
+    and not any(name in partition.fixture for name in SKIPPED)
 ]
 
 

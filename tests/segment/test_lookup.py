@@ -113,10 +113,10 @@ def test_an_index_with_wrong_entries(built: Segment, data: st.DataObject) -> Non
         out.write(b"".join(struct.pack(">ii", *entry) for entry in wrong))
     offset = data.draw(st.integers(BASE, built.batches[-1][3] + 3))
     with SegmentLookup(built.segment, built.segment.size_bytes, Window()) as lookup:
-        found, expected = lookup.find_offset(offset), expected_location(built, offset)
-    assert BASE <= found.next_offset <= expected.next_offset  # the previous batch may not have been read
+        location, expected = lookup.find_offset(offset), expected_location(built, offset)
+    assert BASE <= location.next_offset <= expected.next_offset  # the previous batch may not have been read
     known = {"next_offset": expected.next_offset, "end_next_offset": expected.end_next_offset}
-    assert replace(found, **known) == expected
+    assert replace(location, **known) == expected
 
 
 @given(st.data())

@@ -46,8 +46,8 @@ def test_a_file_that_is_truncated_while_headers_are_read(tmp_path: Path) -> None
     path = tmp_path / "0.log"
     path.write_bytes(LARGE)
     with DataFile(str(path)) as file:
-        found = scan_file(file, 0, file.size_bytes, Window())
-        next(found)
+        scans = scan_file(file, 0, file.size_bytes, Window())
+        next(scans)
         os.truncate(path, len(LARGE) // 2)
         with pytest.raises(LogTruncatedError):
-            list(found)
+            list(scans)

@@ -35,8 +35,8 @@ def segment(directory: Path, base_offset: int = 0) -> LogSegment:
 
 
 def entries(directory: Path, base_offset: int = 0) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    found = segment(directory, base_offset)
-    index, times = found.load_offset_index(), found.load_time_index()
+    built = segment(directory, base_offset)
+    index, times = built.load_offset_index(), built.load_time_index()
     return [index.entry(i) for i in range(len(index))], [times.entry(i) for i in range(len(times))]
 
 

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.spark
 def test_records_of_the_producer_are_read_with_spark(spark: SparkSession, tmp_path: Path) -> None:
     example = runpy.run_path(str(ROOT / "examples" / "produce.py"))
     example["fill"](tmp_path / "logs", 1000)
-    found = example["summarize"](spark, tmp_path / "logs").collect()
-    assert [(row.sensor, row.readings, row.celsius) for row in found] == [
+    summary = example["summarize"](spark, tmp_path / "logs").collect()
+    assert [(row.sensor, row.readings, row.celsius) for row in summary] == [
         (f"sensor-{number}", 200, 15 + number + 2.5) for number in range(5)
     ]
-    assert max(row["last"] for row in found).timestamp() == 1_760_000_999
+    assert max(row["last"] for row in summary).timestamp() == 1_760_000_999
     assert LogDir(tmp_path / "logs").topics() == {"readings": [0, 1, 2]}

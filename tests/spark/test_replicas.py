@@ -60,8 +60,8 @@ def test_rows_are_those_of_one_whole_log(spark: SparkSession, copies: list[Path]
 def test_views_show_the_merged_log(spark: SparkSession, copies: list[Path]) -> None:
     (partition,) = load(spark, copies, view="partitions").collect()
     assert (partition.logStartOffset, partition.logEndOffset) == (0, 150)
-    found = load(spark, copies, view="batches", columns="baseOffset,isValid")
-    assert [(row.baseOffset, row.isValid) for row in found.orderBy("baseOffset").collect()] == [
+    view = load(spark, copies, view="batches", columns="baseOffset,isValid")
+    assert [(row.baseOffset, row.isValid) for row in view.orderBy("baseOffset").collect()] == [
         (offset, True) for offset in range(0, 150, 3)
     ]
 

@@ -33,9 +33,9 @@ def test_a_window_returns_the_bytes_of_the_file(
 ) -> None:
     data = data_file.read_bytes()
     window = Window(chunk_bytes)
-    with DataFile(str(data_file)) as one, DataFile(str(data_file)) as other:
+    with DataFile(str(data_file)) as first, DataFile(str(data_file)) as second:
         for number, (position, end, needed) in enumerate(calls):
-            view = window.at(other if number % 3 == 2 else one, position, end, needed)
+            view = window.at(second if number % 3 == 2 else first, position, end, needed)
             assert view == data[position : position + len(view)]
             assert len(view) <= max(0, end - position)
             assert len(view) >= min(needed, max(0, end - position))

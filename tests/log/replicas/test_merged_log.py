@@ -159,8 +159,8 @@ def test_aborted_transactions_are_found_in_the_merged_log(tmp_path: Path) -> Non
         for size in (1, 10_000):
             located = log.range(isolation_level="read_committed")
             parts = [pickle.loads(pickle.dumps(part)) for part in located.split(size)]
-            found = [o for part in parts for each in part.read() for o in each.column("offset").to_pylist()]
-            assert found == expected
+            offsets = [o for part in parts for each in part.read() for o in each.column("offset").to_pylist()]
+            assert offsets == expected
         states = [row["state"] for row in log.transactions().to_pylist()]
         assert states == ["aborted", "committed"]
         path = next(directory.glob("*.log"))  # now with a damaged marker

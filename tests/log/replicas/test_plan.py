@@ -174,8 +174,8 @@ def test_a_leader_that_lost_its_end_is_completed() -> None:
 )
 def test_the_history_of_a_copy(checkpoint: Any, first: Any, last: Any, expected: Any) -> None:
     first, last = (None if batch is None else BatchEpoch(*batch) for batch in (first, last))
-    found = history([EpochEntry(*entry) for entry in checkpoint], 20, first, last)
-    assert [(entry.epoch, entry.start_offset) for entry in found.entries] == expected
+    actual = history([EpochEntry(*entry) for entry in checkpoint], 20, first, last)
+    assert [(entry.epoch, entry.start_offset) for entry in actual.entries] == expected
 
 
 def test_copies_without_epochs_agree_up_to_the_shorter_end() -> None:
