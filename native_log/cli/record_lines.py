@@ -75,8 +75,8 @@ class TextLines:
 
 
 def _split(text: bytes, separator: bytes, name: str) -> tuple[bytes, bytes]:
-    before, found, after = text.partition(separator)
-    if not found:
+    before, matched, after = text.partition(separator)
+    if not matched:
         raise MalformedLineError(f"expected a {name} ({separator!r}), found none in {text!r:.80}")
     return before, after
 
@@ -138,7 +138,7 @@ class JsonLines:
 
 def _load_object(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line.decode(), object_pairs_hook=_unique)
+        content = json.loads(line.decode(), object_pairs_hook=_unique)
     except UnicodeDecodeError as error:
         raise MalformedLineError(
             f"expected JSON in UTF-8, found the byte 0x{line[error.start]:02x} at {error.start}"
@@ -149,18 +149,18 @@ def _load_object(line: bytes) -> dict[str, Any]:
         raise
     except ValueError as error:
         raise MalformedLineError(f"expected a JSON object, found {line!r:.80}: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise MalformedLineError(f"expected a JSON object, found {line!r:.80}")
-    return found
+    return content
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise MalformedLineError(f"expected each field once, found {twice!r} several times")
-    return found
+    return fields
 
 
 def _unknown_field(fields: dict[str, Any]) -> MalformedLineError:
@@ -192,7 +192,7 @@ def _data(field: str, value: object) -> bytes | None:
 def _headers(headers: object) -> list[Header]:
     if not isinstance(headers, list):
         raise _unexpected("headers", 'a list of {"key", "value"} or null', headers)
-    found = []
+    pairs = []
     for header in headers:
         if not (isinstance(header, dict) and header.keys() <= {"key", "value"}):
             raise _unexpected("headers", 'objects {"key", "value"}', header)
@@ -200,14 +200,14 @@ def _headers(headers: object) -> list[Header]:
         if not isinstance(name, str):
             raise _unexpected("headers", "a string as key", name)
         _data("headers", name)
-        found.append((name, _data("headers", header.get("value"))))
-    return found
+        pairs.append((name, _data("headers", header.get("value"))))
+    return pairs
 
 
-def _unexpected(field: str, expected: str, found: object, reason: str = "") -> MalformedLineError:
-    return MalformedLineError(f"{field}: expected {expected}, found {_shorten(found)}{reason}")
+def _unexpected(field: str, expected: str, value: object, reason: str = "") -> MalformedLineError:
+    return MalformedLineError(f"{field}: expected {expected}, found {_shorten(value)}{reason}")
 
 
-def _shorten(found: object) -> str:
-    text = "none" if found is None else json.dumps(found)
+def _shorten(value: object) -> str:
+    text = "none" if value is None else json.dumps(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -66,9 +66,9 @@ def filter_by_number(partitions: list[PartitionDir], numbers: Iterable[range]) -
     """
     ranges = list(numbers)
     existing = sorted({partition.partition for partition in partitions})
-    for wanted in ranges:
-        if not any(number in wanted for number in existing):
-            text = str(wanted.start) if len(wanted) == 1 else f"{wanted.start} to {wanted.stop - 1}"
+    for allowed in ranges:
+        if not any(number in allowed for number in existing):
+            text = str(allowed.start) if len(allowed) == 1 else f"{allowed.start} to {allowed.stop - 1}"
             topics = ", ".join(sorted({partition.topic for partition in partitions}))
             raise UnknownTopicOrPartitionError(
                 f"expected a partition {text} of {topics}, found {', '.join(map(str, existing))}"

@@ -49,8 +49,8 @@ def metadata_records(
         KafkaLogError: a part of the log is missing.
     """
     directory = Path(log.path)
-    found = (_SNAPSHOT.fullmatch(entry.name) for entry in directory.iterdir())
-    snapshots = {(int(match[1]), int(match[2])): match[0] for match in found if match}
+    matches = (_SNAPSHOT.fullmatch(entry.name) for entry in directory.iterdir())
+    snapshots = {(int(match[1]), int(match[2])): match[0] for match in matches if match}
     start, epoch = max(
         (key for key in snapshots if end_offset is None or key[0] <= end_offset), default=(0, 0)
     )

@@ -135,7 +135,7 @@ def find_partitions(path: Path, before: Discovery | None = None) -> Discovery:
         return Discovery(path, tuple(partitions), is_partition=False, skipped=tuple(unknown))
     # Copies of partitions may lie together without the root files of a log directory. Names alone are not
     # enough, because other directories have names such as data-1 too.
-    if ROOT_FILES.isdisjoint(files) and not any(_holds_segments(one.path) for one in partitions):
+    if ROOT_FILES.isdisjoint(files) and not any(_holds_segments(partition.path) for partition in partitions):
         raise NotALogDirError(_not_a_log_dir(path, files, directories), path=path)
     if unknown:
         _warn_of_skipped(path, unknown)

@@ -444,10 +444,10 @@ class LogDir(InternalTables):
     ) -> Callable[[str, int], bool]:
         if topics is None:
             return lambda topic, _: topic not in INTERNAL_TOPICS
-        wanted = topic_names(topics)
-        for topic in sorted(wanted - existing.keys()):
+        selected = topic_names(topics)
+        for topic in sorted(selected - existing.keys()):
             raise self._unknown(topic, 0)
-        return lambda topic, _: topic in wanted
+        return lambda topic, _: topic in selected
 
     def _unknown(self, topic: str, partition: int) -> UnknownTopicOrPartitionError:
         message = self._candidates.unknown_message(topic, partition, self.topics())

@@ -96,11 +96,11 @@ def select_partitions(
     ]
     known = {directory.topic for directory in partitions}
     if topics is None:
-        wanted = known - BROKER_TOPICS
+        selected = known - BROKER_TOPICS
     else:
-        wanted = topic_names(topics)
-        check_changeable(wanted)
+        selected = topic_names(topics)
+        check_changeable(selected)
     excluded = topic_names(exclude_topics, "exclude_topics")
-    for topic in sorted((wanted | excluded) - known):
+    for topic in sorted((selected | excluded) - known):
         log_dir.partition(topic, 0)  # raises an error that lists the known topics
-    return [directory for directory in partitions if directory.topic in wanted - excluded]
+    return [directory for directory in partitions if directory.topic in selected - excluded]

@@ -317,23 +317,23 @@ def recoverable_partitions(
         and partition.topic != METADATA_TOPIC
     }
     known = {partition.topic for partition in partitions.values()}
-    wanted = known if topics is None else topic_names(topics)
+    selected = known if topics is None else topic_names(topics)
     excluded = topic_names(exclude_topics, "exclude_topics") - {METADATA_TOPIC}
     only_metadata = all(
         discovery.is_partition and controller_partitions(discovery) for discovery in discoveries
     )
-    if METADATA_TOPIC in wanted or (discoveries and only_metadata):
+    if METADATA_TOPIC in selected or (discoveries and only_metadata):
         raise UnknownTopicOrPartitionError(
             f"{METADATA_TOPIC} is left to the controller, which recovers it at each start",
             path=", ".join(str(discovery.log_dir) for discovery in discoveries),
         )
-    unknown = sorted((wanted | excluded) - known)
+    unknown = sorted((selected | excluded) - known)
     if unknown:
         raise UnknownTopicOrPartitionError(
             f"there is no topic {unknown[0]}, but {', '.join(sorted(known)) or 'no topics at all'}",
             path=", ".join(str(discovery.log_dir) for discovery in discoveries),
         )
-    chosen = [partition for partition in partitions.values() if partition.topic in wanted - excluded]
+    chosen = [partition for partition in partitions.values() if partition.topic in selected - excluded]
     return sorted(chosen, key=lambda partition: (partition.topic, partition.partition, partition.path))
 
 

@@ -108,10 +108,10 @@ def reindex(
             for log_dir in dict.fromkeys(find_partitions(location).log_dir for location in locations):
                 locks.enter_context(WriteSession.exclusive(log_dir))
         discoveries = [find_partitions(location) for location in locations]
-        wanted = recoverable_partitions(discoveries, topics, exclude_topics)
+        partitions = recoverable_partitions(discoveries, topics, exclude_topics)
         pool = ThreadPoolExecutor(threads or available_cores(), "log-reindexing")
         try:
-            for result in pool.map(partial(_reindex, config=settings, dry_run=dry_run), wanted):
+            for result in pool.map(partial(_reindex, config=settings, dry_run=dry_run), partitions):
                 on_partition(result)
                 done.append(result)
         finally:

@@ -55,10 +55,10 @@ from native_log.records.schema import (
 IMPLEMENTATION = "reference"
 """\"kernel\" or \"reference\"."""
 
-_wanted = os.environ.get("KAFKALOG_KERNEL", "")
-if _wanted not in ("", "reference", "required"):
-    raise ImportError(f"expected KAFKALOG_KERNEL to be reference or required, found {_wanted!r}")
-if _wanted != "reference":
+_selected = os.environ.get("KAFKALOG_KERNEL", "")
+if _selected not in ("", "reference", "required"):
+    raise ImportError(f"expected KAFKALOG_KERNEL to be reference or required, found {_selected!r}")
+if _selected != "reference":
     try:
         from native_log.records.kernel import (
             BatchBuilder,
@@ -88,7 +88,7 @@ if _wanted != "reference":
 
         IMPLEMENTATION = "kernel"
     except KernelNotFoundError as error:
-        if _wanted == "required":
+        if _selected == "required":
             raise
         logging.getLogger(__name__).warning(
             "native_log has no compiled kernel and runs in plain Python, some hundred times slower: %s", error

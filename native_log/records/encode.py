@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import pyarrow as pa
 
 from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
+from native_log.records.options import expect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,20 +58,15 @@ def check_position(
     options: EncodeOptions, base_offset: int, base_sequence: int, rows: int, estimated_ratio: float
 ) -> None:
     """Raise ValueError for arguments of `encode` that are out of range or contradict its options."""
-    _expect(0 < estimated_ratio < 1e9, "an estimated_ratio above 0", estimated_ratio)
-    _expect(
+    expect(0 < estimated_ratio < 1e9, "an estimated_ratio above 0", estimated_ratio)
+    expect(
         0 <= base_offset < 2**63 - rows,
         f"a base_offset of 0 or more, so that {rows} offsets are below 2^63",
         base_offset,
     )
-    _expect(-1 <= base_sequence < 2**31, "a base_sequence from -1 to 2^31 - 1", base_sequence)
+    expect(-1 <= base_sequence < 2**31, "a base_sequence from -1 to 2^31 - 1", base_sequence)
     if options.producer_id >= 0:
-        _expect(base_sequence >= 0, "a base_sequence of 0 or more with a producer_id", base_sequence)
-
-
-def _expect(is_valid: bool, expected: str, found: object) -> None:
-    if not is_valid:
-        raise ValueError(f"expected {expected}, found {found!r}")
+        expect(base_sequence >= 0, "a base_sequence of 0 or more with a producer_id", base_sequence)
 
 
 def known_parts(records: pa.RecordBatch | Sequence[Part]) -> list[Part]:
@@ -190,19 +186,19 @@ def raise_rejection(
         rejection: kind, first row, last row (inclusive), the value found.
         first_row: the number, in the message, of row 0 in `rejection`.
     """
-    kind, first, last, found = rejection
+    kind, first, last, value = rejection
     rows = f"row {first_row + first}"
     if last > first:
         rows = f"rows {first_row + first} to {first_row + last}"
     if kind == "too-large":
         limit = MAX_ENCODED_BATCH_BYTES if max_message_bytes is None else max_message_bytes
         raise RecordTooLargeError(
-            f"{rows}: expected a batch of at most {limit} bytes (max.message.bytes), found {found}; "
+            f"{rows}: expected a batch of at most {limit} bytes (max.message.bytes), found {value}; "
             "raise that, or make batches or values smaller"
         )
     if kind == "timestamp":
         raise InvalidTimestampError(
-            f"{rows}: expected a timestamp of 0 or more, or -1 for none, found {found} ms"
+            f"{rows}: expected a timestamp of 0 or more, or -1 for none, found {value} ms"
         )
     if kind == "headers":
         raise InvalidRecordError(f"{rows}: expected no headers with magic 0 or 1, found some")

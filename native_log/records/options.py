@@ -113,7 +113,7 @@ class EncodeOptions:
     """Epoch ms: the timestamp of records that have none."""
 
     def __post_init__(self) -> None:
-        _expect(self.magic in (0, 1, 2), "magic 0, 1 or 2", self.magic)
+        expect(self.magic in (0, 1, 2), "magic 0, 1 or 2", self.magic)
         codec = CODECS.get(self.compression)
         if codec is None:
             raise ValueError(f"expected a compression of {', '.join(CODECS)}, found {self.compression!r}")
@@ -123,27 +123,27 @@ class EncodeOptions:
                     f"expected no level, because compression {codec.name} has none, found {self.level}"
                 )
             raise ValueError(f"expected as level of {codec.name} {codec.levels}, found {self.level}")
-        _expect(self.magic in codec.magics, f"magic 2, which {codec.name} needs", self.magic)
-        _expect(
+        expect(self.magic in codec.magics, f"magic 2, which {codec.name} needs", self.magic)
+        expect(
             self.timestamp_type in (0, 1),
             "timestamp_type 0 (CreateTime) or 1 (LogAppendTime)",
             self.timestamp_type,
         )
-        _expect(self.batch_size >= 0, "a batch_size of 0 bytes or more", self.batch_size)
+        expect(self.batch_size >= 0, "a batch_size of 0 bytes or more", self.batch_size)
         most = self.max_message_bytes
-        _expect(most is None or most >= 0, "max_message_bytes >= 0", most)
-        _expect(-1 <= self.leader_epoch < 2**31, "a leader_epoch from -1 to 2^31 - 1", self.leader_epoch)
-        _expect(-1 <= self.producer_id < 2**63, "a producer_id from -1 to 2^63 - 1", self.producer_id)
-        _expect(-1 <= self.producer_epoch < 2**15, "a producer_epoch from -1 to 32767", self.producer_epoch)
+        expect(most is None or most >= 0, "max_message_bytes >= 0", most)
+        expect(-1 <= self.leader_epoch < 2**31, "a leader_epoch from -1 to 2^31 - 1", self.leader_epoch)
+        expect(-1 <= self.producer_id < 2**63, "a producer_id from -1 to 2^63 - 1", self.producer_id)
+        expect(-1 <= self.producer_epoch < 2**15, "a producer_epoch from -1 to 32767", self.producer_epoch)
         if self.producer_id >= 0:
-            _expect(self.magic == 2, "magic 2 for batches with a producer_id", self.magic)
-            _expect(
+            expect(self.magic == 2, "magic 2 for batches with a producer_id", self.magic)
+            expect(
                 self.producer_epoch >= 0,
                 "a producer_epoch of 0 or more with a producer_id",
                 self.producer_epoch,
             )
         else:
-            _expect(not self.is_transactional, "a producer_id for transactional batches", self.producer_id)
+            expect(not self.is_transactional, "a producer_id for transactional batches", self.producer_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +176,10 @@ class RewriteOptions:
 
     def __post_init__(self) -> None:
         horizon = self.delete_horizon_ms
-        _expect(horizon is None or horizon >= 0, "a delete_horizon_ms of 0 or more", horizon)
+        expect(horizon is None or horizon >= 0, "a delete_horizon_ms of 0 or more", horizon)
 
 
-def _expect(is_valid: bool, expected: str, found: object) -> None:
+def expect(is_valid: bool, expected: str, value: object) -> None:
+    """Raise ValueError unless the value of an option is valid."""
     if not is_valid:
-        raise ValueError(f"expected {expected}, found {found!r}")
+        raise ValueError(f"expected {expected}, found {value!r}")

@@ -209,15 +209,15 @@ class Window:
                 return self._buffer[self._first + skip :][: min(held, end - position)]
         else:
             skip = held = 0
-        wanted = min(max(self._chunk_bytes, needed_bytes), end - position)
+        size = min(max(self._chunk_bytes, needed_bytes), end - position)
         first, kept = position % _PAGE_BYTES, self._buffer[self._first + skip :][:held]
-        if first + wanted > len(self._buffer):
-            self._buffer = _allocate_pages(_PAGE_BYTES + wanted)
+        if first + size > len(self._buffer):
+            self._buffer = _allocate_pages(_PAGE_BYTES + size)
         self._buffer[first : first + held] = kept
         self._file, self._start, self._first, self._filled = file, position, first, held
-        file.read_into(self._buffer[first + held : first + wanted], position + held)
-        self._filled = wanted
-        return self._buffer[first : first + wanted]
+        file.read_into(self._buffer[first + held : first + size], position + held)
+        self._filled = size
+        return self._buffer[first : first + size]
 
 
 def _allocate_pages(size_bytes: int) -> memoryview:

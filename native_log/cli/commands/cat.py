@@ -244,7 +244,7 @@ def cat(
     query = RecordQuery(offset, end_offset, tail, record_filter, isolation_level, mode)
 
     def is_followed(topic: str, partition: int) -> bool:
-        is_wanted = not numbers or any(partition in wanted for wanted in numbers)
+        is_wanted = not numbers or any(partition in allowed for allowed in numbers)
         return is_wanted and is_selected(topic, topics, exclude_topics, internal=False)
 
     print_records(

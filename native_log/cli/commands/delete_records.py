@@ -51,12 +51,12 @@ def delete_records(paths: tuple[str, ...], offsets: Any, **confirmation: bool) -
     """
     from native_log.retention import delete_records as run
 
-    wanted = {(topic, partition): offset for topic, partition, offset in offsets}
-    if len(wanted) < len(offsets):
+    new_starts = {(topic, partition): offset for topic, partition, offset in offsets}
+    if len(new_starts) < len(offsets):
         raise click.UsageError("expected one --offset for each partition, found several")
 
     def job(dry_run: bool, _: Callable[[int, int], None]) -> pa.Table:
-        return run(paths, wanted, dry_run)
+        return run(paths, new_starts, dry_run)
 
     changes.carry_out(
         job,

@@ -53,10 +53,8 @@ def _slices(log: LocalLog, start: int, end: int) -> list[SegmentSlice]:
         starts_within = index == first and start > segment.base_offset
         ends_within = index == last and max_offset is not None and end not in bases[index + 1 : index + 2]
         if end_position and (starts_within or ends_within):
-            wanted = [
-                offset for offset, is_within in ((start, starts_within), (end, ends_within)) if is_within
-            ]
-            locations = find_locations(log, segment, wanted, window)
+            cuts = [offset for offset, is_within in ((start, starts_within), (end, ends_within)) if is_within]
+            locations = find_locations(log, segment, cuts, window)
             if starts_within:
                 start_position, next_offset = locations[start].position, locations[start].next_offset
             if ends_within:

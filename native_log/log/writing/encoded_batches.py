@@ -149,12 +149,12 @@ def _validate_records(data: memoryview, batches: pa.RecordBatch, index: int, con
 
 def _target_codecs(batches: pa.RecordBatch, context: AppendContext) -> list[str | None]:
     """Return for each batch the codec with which it must be encoded again; None if its bytes can stay."""
-    wanted = context.config.compression_type
+    compression_type = context.config.compression_type
     codecs: list[str | None] = []
     for magic, codec, is_control in zip(
         *(batches.column(name).to_pylist() for name in ("magic", "compression", "isControl")), strict=True
     ):
-        target = codec if wanted == "producer" else wanted
+        target = codec if compression_type == "producer" else compression_type
         codecs.append(None if is_control or (magic >= 2 and codec == target) else target)
     return codecs
 
@@ -170,7 +170,7 @@ def _patch(
 
     If the timestamp type or the maximum timestamp must change too, set these and the checksum.
     """
-    is_append_time = context.append_time_ms is not None
+    timestamp_type_bit = 0 if context.append_time_ms is None else _LOG_APPEND_TIME_BIT
     positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
     bases, last_offsets = batches.column("baseOffset").to_pylist(), int64s(batches, "lastOffset")
     attributes, old_times = int32s(batches, "attributes"), int64s(batches, "maxTimestamp")
@@ -180,10 +180,10 @@ def _patch(
         struct.pack_into(">q", data, start, offset)
         struct.pack_into(">i", data, start + _LEADER_EPOCH_AT, context.leader_epoch)
         offset += last_offsets[i] - bases[i] + 1
-        wanted = attributes[i] & ~_LOG_APPEND_TIME_BIT | (_LOG_APPEND_TIME_BIT if is_append_time else 0)
-        if controls[i] or (wanted == attributes[i] and greatest_timestamps[i] == old_times[i]):
+        new_attributes = attributes[i] & ~_LOG_APPEND_TIME_BIT | timestamp_type_bit
+        if controls[i] or (new_attributes == attributes[i] and greatest_timestamps[i] == old_times[i]):
             continue
-        struct.pack_into(">h", data, start + _ATTRIBUTES_AT, wanted)
+        struct.pack_into(">h", data, start + _ATTRIBUTES_AT, new_attributes)
         struct.pack_into(">q", data, start + _MAX_TIMESTAMP_AT, greatest_timestamps[i])
         struct.pack_into(">I", data, start + _CRC_AT, crc32c(memoryview(data)[start + _ATTRIBUTES_AT : end]))
 

@@ -92,8 +92,8 @@ class RecordEncoder:
 
     def options(self, config: LogConfig, now_ms: int, leader_epoch: int = -1) -> EncodeOptions:
         """Return the options of the kernel for a topic with these settings."""
-        wanted = config.compression_type
-        codec = self.compression or ("none" if wanted == "producer" else wanted)
+        compression_type = config.compression_type
+        codec = self.compression or ("none" if compression_type == "producer" else compression_type)
         is_append_time = config.message_timestamp_type == LOG_APPEND_TIME
         return EncodeOptions(
             compression=codec,

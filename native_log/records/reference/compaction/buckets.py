@@ -47,7 +47,7 @@ class Bucket:
         for key, offset in self.entries:
             newest[key] = max(offset, newest.get(key, offset))
         self.entries = list(newest.items())
-        self.size_bytes = sum((len(entry(self.base, *one)) for one in self.entries), start=HEADER.size)
+        self.size_bytes = sum((len(entry(self.base, *fields)) for fields in self.entries), start=HEADER.size)
 
 
 class KeyBuckets:
