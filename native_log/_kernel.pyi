@@ -127,7 +127,7 @@ def partition_of_key(key: bytes, partitions: int) -> int: ...
 def murmur2(keys: object, partitions: int | None = None) -> ArrowBatch:
     """Return one column: the hashes of one column of keys or, with `partitions`, their partitions."""
 
-def deal(partitions: Buffer, count: int) -> tuple[ArrowBatch, list[tuple[int, int]]]:
+def rows_by_partition(partitions: Buffer, count: int) -> tuple[ArrowBatch, list[tuple[int, int]]]:
     """Return one column with the rows of the first partition, of the next, and so on; and of each partition
     that has rows its number and how many they are."""
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import InvalidRecordError
-from native_log.records import deal, partition_of_keys
+from native_log.records import partition_of_keys, rows_by_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ class Partitioner:
         yield from self._group(records, partitions)
 
     def _group(self, records: pa.RecordBatch, partitions: pa.Array) -> Iterator[tuple[int, Part]]:
-        groups = deal(partitions, self._partitions)
+        groups = rows_by_partition(partitions, self._partitions)
         for partition, rows in groups:
             yield partition, (records, rows if len(groups) > 1 else None)
 

@@ -21,7 +21,7 @@ of falling back.
 - `write_prefixes(descriptor, batches)`: the same in an open file.
 - `murmur2(keys)`, `partition_of_keys(keys, partitions)`, `partition_of_key(key, partitions)`: Kafka's default
   partitioner.
-- `deal(partitions, count)`: the rows of each partition.
+- `rows_by_partition(partitions, count)`: the rows of each partition.
 - `BatchHeaders`, `OffsetMap`, `KeyBuckets`, `merge`, `Survivors`, `rewrite`, `rewrite_file`: the record-level
   part of compaction (see `compaction`).
 
@@ -66,7 +66,6 @@ if _selected != "reference":
             KeyBuckets,
             OffsetMap,
             Survivors,
-            deal,
             decode,
             decode_file,
             encode,
@@ -81,6 +80,7 @@ if _selected != "reference":
             patch,
             rewrite,
             rewrite_file,
+            rows_by_partition,
             scan,
             scan_headers,
             write_prefixes,
@@ -101,7 +101,6 @@ if IMPLEMENTATION == "reference":
         KeyBuckets,
         OffsetMap,
         Survivors,
-        deal,
         decode,
         decode_file,
         encode,
@@ -116,6 +115,7 @@ if IMPLEMENTATION == "reference":
         patch,
         rewrite,
         rewrite_file,
+        rows_by_partition,
         scan,
         scan_headers,
         write_prefixes,
@@ -148,7 +148,6 @@ __all__ = [
     "Survivors",
     "TextOptions",
     "Verdict",
-    "deal",
     "decode",
     "decode_file",
     "encode",
@@ -164,6 +163,7 @@ __all__ = [
     "patch",
     "rewrite",
     "rewrite_file",
+    "rows_by_partition",
     "scan",
     "scan_headers",
     "write_prefixes",

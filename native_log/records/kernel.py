@@ -140,10 +140,10 @@ def partition_of_keys(keys: pa.Array, partitions: int) -> pa.Array:
     return pa.record_batch(_kernel.murmur2(known_keys(keys), partitions)).column(0)
 
 
-def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
-    """See native_log.records.reference.deal."""
+def rows_by_partition(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
+    """See native_log.records.reference.rows_by_partition."""
     check_row_partitions(partitions, count)
-    batch, sizes = _kernel.deal(_values(partitions), count)
+    batch, sizes = _kernel.rows_by_partition(_values(partitions), count)
     rows, by_partition, start = pa.record_batch(batch).column(0), [], 0
     for partition, size in sizes:
         by_partition.append((partition, rows.slice(start, size)))

@@ -43,7 +43,7 @@ def test_known_hashes(impl, kind: pa.DataType) -> None:
 def test_rows_keep_their_order_in_each_partition(impl, count: int, data: st.DataObject) -> None:
     partitions = data.draw(st.lists(st.integers(0, count - 1)))
     given_rows = pa.array([0, *partitions], pa.int32()).slice(1)
-    by_partition = impl.deal(given_rows, count)
+    by_partition = impl.rows_by_partition(given_rows, count)
     assert [partition for partition, _ in by_partition] == sorted(set(partitions))
     for partition, rows in by_partition:
         assert rows.equals(pa.array([i for i, own in enumerate(partitions) if own == partition], pa.uint32()))
@@ -52,7 +52,7 @@ def test_rows_keep_their_order_in_each_partition(impl, count: int, data: st.Data
 @pytest.mark.parametrize("wrong", [[0, 3], [-1], [None]])
 def test_invalid_partitions(impl, wrong: list[int | None]) -> None:
     with pytest.raises(ValueError, match="partition"):
-        impl.deal(pa.array(wrong, pa.int32()), 3)
+        impl.rows_by_partition(pa.array(wrong, pa.int32()), 3)
 
 
 @needs_kernel

@@ -29,11 +29,11 @@ pub fn partition(key: &[u8], count: i32) -> i32 {
 }
 
 /// Rows grouped by partition: the indexes of all rows, and the number and row count of each partition with rows.
-type Dealt = (Vec<u32>, Vec<(usize, usize)>);
+type RowsByPartition = (Vec<u32>, Vec<(usize, usize)>);
 
 /// Groups rows by partition: the indexes of the rows of partition 0, then of partition 1, and so on. None if a row has a
 /// partition outside of 0 to `count` - 1.
-pub fn deal(partitions: impl Iterator<Item = i32> + Clone, count: usize) -> Option<Dealt> {
+pub fn rows_by_partition(partitions: impl Iterator<Item = i32> + Clone, count: usize) -> Option<RowsByPartition> {
     let mut ends = vec![0_usize; count];
     let mut rows = 0;
     for partition in partitions.clone() {
@@ -45,18 +45,18 @@ pub fn deal(partitions: impl Iterator<Item = i32> + Clone, count: usize) -> Opti
     for rows in &mut ends {
         (*rows, end) = (end, end + *rows);
     }
-    let mut dealt = vec![0; rows];
+    let mut grouped = vec![0; rows];
     for (row, partition) in partitions.enumerate() {
         let index = &mut ends[partition as usize];
-        dealt[*index] = row as u32;
+        grouped[*index] = row as u32;
         *index += 1;
     }
-    Some((dealt, counts))
+    Some((grouped, counts))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{deal, murmur2};
+    use super::{murmur2, rows_by_partition};
 
     /// The first six are those of Kafka's UtilsTest.
     #[test]
@@ -82,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_dealt_in_order() {
+    fn rows_are_grouped_in_order() {
         let partitions = [2, 0, 2, 5, 0];
-        let dealt = deal(partitions.into_iter(), 6).unwrap();
-        assert_eq!(dealt, (vec![1, 4, 0, 2, 3], vec![(0, 2), (2, 2), (5, 1)]));
-        assert_eq!(deal([].into_iter(), 3), Some((vec![], vec![])));
-        assert_eq!(deal([0, 3].into_iter(), 3), None);
-        assert_eq!(deal([-1].into_iter(), 3), None);
+        let grouped = rows_by_partition(partitions.into_iter(), 6).unwrap();
+        assert_eq!(grouped, (vec![1, 4, 0, 2, 3], vec![(0, 2), (2, 2), (5, 1)]));
+        assert_eq!(rows_by_partition([].into_iter(), 3), Some((vec![], vec![])));
+        assert_eq!(rows_by_partition([0, 3].into_iter(), 3), None);
+        assert_eq!(rows_by_partition([-1].into_iter(), 3), None);
     }
 }

@@ -159,10 +159,16 @@ pub fn partition_of_key(key: &[u8], partitions: i64) -> PyResult<i32> {
 /// Groups rows by their partitions, 32 bits in native byte order. Returns the indexes of the rows of the first partition, then
 /// of the next one, and so on, and the number and row count of each partition with rows. Partitions are below `count`.
 #[pyfunction]
-pub fn deal(py: Python<'_>, partitions: PyBuffer<u8>, count: usize) -> PyResult<(ArrowBatch, Vec<(usize, usize)>)> {
+pub fn rows_by_partition(
+    py: Python<'_>,
+    partitions: PyBuffer<u8>,
+    count: usize,
+) -> PyResult<(ArrowBatch, Vec<(usize, usize)>)> {
     let (partitions, _) = bytes_of(&partitions)?.as_chunks::<4>();
     let (rows, counts) = py
-        .detach(|| partitioner::deal(partitions.iter().map(|&partition| i32::from_ne_bytes(partition)), count))
+        .detach(|| {
+            partitioner::rows_by_partition(partitions.iter().map(|&partition| i32::from_ne_bytes(partition)), count)
+        })
         .ok_or_else(|| PyValueError::new_err(format!("expected partitions below {count}, found a row with another")))?;
     Ok((column("row", DataType::UInt32, Arc::new(UInt32Array::from(rows)))?, counts))
 }

@@ -38,8 +38,8 @@ impl BatchHeaders {
         let bytes = bytes_of(&buffer)?;
         let rows = &mut self.rows;
         py.detach(|| {
-            let (found, _) = scan(bytes, base_position, false, max_batch_bytes, None);
-            rows.extend(found.into_iter().take_while(|row| end.is_none_or(|end| row.position < end)));
+            let (batches, _) = scan(bytes, base_position, false, max_batch_bytes, None);
+            rows.extend(batches.into_iter().take_while(|row| end.is_none_or(|end| row.position < end)));
         });
         Ok(())
     }

@@ -31,7 +31,7 @@ use crate::options::{DecodeOptions, selection};
 use crate::results::{decoded, scanned};
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 18;
+const API_VERSION: u32 = 19;
 
 #[pymodule]
 mod _kernel {
@@ -54,7 +54,7 @@ mod _kernel {
     use crate::text::format_batches;
 
     #[pymodule_export]
-    use crate::encode::{deal, encode, murmur2, partition_of_key, patch, write_prefixes};
+    use crate::encode::{encode, murmur2, partition_of_key, patch, rows_by_partition, write_prefixes};
 
     #[pyfunction]
     #[pyo3(signature = (
@@ -157,8 +157,8 @@ mod _kernel {
     ) -> PyResult<Option<i64>> {
         let bytes = bytes_of(&buffer)?;
         let start = usize::try_from(start).unwrap_or(0);
-        let found = py.detach(|| super::find_batch(bytes, start, min_offset, max_offset, max_batch_bytes));
-        Ok(found.map(|index| base_position.saturating_add(index as i64)))
+        let index = py.detach(|| super::find_batch(bytes, start, min_offset, max_offset, max_batch_bytes));
+        Ok(index.map(|index| base_position.saturating_add(index as i64)))
     }
 
     /// See native_log.records.reference.find_invalid_records.
@@ -172,8 +172,8 @@ mod _kernel {
         max_batch_bytes: usize,
     ) -> PyResult<Option<i64>> {
         let bytes = bytes_of(&buffer)?;
-        let found = py.detach(|| super::find_invalid_records(bytes, previous, max_batch_bytes));
-        Ok(found.map(|index| base_position.saturating_add(index as i64)))
+        let index = py.detach(|| super::find_invalid_records(bytes, previous, max_batch_bytes));
+        Ok(index.map(|index| base_position.saturating_add(index as i64)))
     }
 }
 

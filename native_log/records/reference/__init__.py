@@ -31,7 +31,12 @@ from native_log.records.reference.encode import encode
 from native_log.records.reference.encode.builder import BatchBuilder, encode_builders
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.format import format_batches
-from native_log.records.reference.partitioner import deal, murmur2, partition_of_key, partition_of_keys
+from native_log.records.reference.partitioner import (
+    murmur2,
+    partition_of_key,
+    partition_of_keys,
+    rows_by_partition,
+)
 from native_log.records.reference.patch import patch, write_prefixes
 from native_log.records.reference.scan import scan, scan_headers
 
@@ -41,7 +46,6 @@ __all__ = [
     "KeyBuckets",
     "OffsetMap",
     "Survivors",
-    "deal",
     "decode",
     "decode_file",
     "encode",
@@ -56,6 +60,7 @@ __all__ = [
     "patch",
     "rewrite",
     "rewrite_file",
+    "rows_by_partition",
     "scan",
     "scan_headers",
     "write_prefixes",

@@ -51,7 +51,7 @@ def partition_of_key(key: bytes, partitions: int) -> int:
     return (_murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
+def rows_by_partition(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
     """Group rows by partition.
 
     Args:
@@ -69,7 +69,7 @@ def deal(partitions: pa.Array, count: int) -> list[tuple[int, pa.Array]]:
     by_partition: dict[int, list[int]] = {}
     for row, partition in enumerate(partitions.to_pylist()):
         if not 0 <= partition < count:
-            raise ValueError(f"there are {count} partitions, a row goes to another")
+            raise ValueError(f"expected partitions from 0 to {count - 1}, found {partition} in row {row}")
         by_partition.setdefault(partition, []).append(row)
     return [(partition, pa.array(rows, pa.uint32())) for partition, rows in sorted(by_partition.items())]
 
