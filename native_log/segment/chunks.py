@@ -83,5 +83,5 @@ class BatchCursor:
 
 
 def _zero_size(position: int) -> Damage:
-    message = "the size field is 0, a batch has at least 14, and what follows is not all zero"
+    message = "expected a size field of at least 14, found 0 before bytes that are not all zero"
     return Damage("size", position, 0, None, message)

@@ -148,7 +148,7 @@ def crc_damage(batch: Batch, size_bytes: int) -> Damage:
         size_bytes: size of the batch; 0 if the size in its header may be wrong.
     """
     offset = batch["lastOffset"] if batch["baseOffset"] is None else batch["baseOffset"]
-    message = "the checksum of the batch is not that of its bytes; it was altered after it was written"
+    message = "expected the checksum of the header, found another one; the batch changed after it was written"
     return Damage("crc", batch["position"], size_bytes, offset, message)
 
 

@@ -18,7 +18,7 @@ pub struct CommonRecords<'a> {
     section_bytes: usize,
     /// Records that end at or before this index are read here: READ_AHEAD bytes after it are readable.
     end: usize,
-    wanted: OffsetRange,
+    range: OffsetRange,
     /// Index of the next record.
     pub(crate) position: usize,
     /// How many records are left.
@@ -92,10 +92,10 @@ impl<'a> CommonRecords<'a> {
         readable: &'a [u8],
         section_bytes: usize,
         count: usize,
-        wanted: OffsetRange,
+        range: OffsetRange,
     ) -> Self {
         let end = section_bytes.min(readable.len().saturating_sub(READ_AHEAD));
-        CommonRecords { header, readable, section_bytes, end, wanted, position: 0, left: count }
+        CommonRecords { header, readable, section_bytes, end, range, position: 0, left: count }
     }
 
     /// The header of the batch.
@@ -113,7 +113,7 @@ impl<'a> CommonRecords<'a> {
         self.section_bytes - self.position
     }
 
-    /// Calls `append` for each record with a wanted offset, up to the first record that is not of the common shape. With
+    /// Calls `append` for each record with an offset in the range, up to the first record that is not of the common shape. With
     /// HEADERS, records with headers are of the common shape, too; their headers are skipped.
     #[inline(always)]
     pub fn for_each<const HEADERS: bool>(&mut self, mut append: impl FnMut(CommonRecord)) {
@@ -123,7 +123,7 @@ impl<'a> CommonRecords<'a> {
             let Some((record, next)) = (unsafe { self.record::<HEADERS>(position) }) else { break };
             position = next;
             left -= 1;
-            if self.wanted.contains(record.offset) {
+            if self.range.contains(record.offset) {
                 append(record);
             }
         }

@@ -48,9 +48,11 @@ impl Fault {
         Fault::new(Kind::Compression, message)
     }
 
-    pub fn too_large(what: &str, bytes: impl std::fmt::Display, limit: usize) -> Self {
-        let message =
-            format!("{what} {bytes} bytes, more than max_batch_bytes = {limit}; raise max_batch_bytes to read it");
+    /// `found` describes the batch that is larger than `limit`.
+    pub fn too_large(found: impl std::fmt::Display, limit: usize) -> Self {
+        let message = format!(
+            "expected a batch of at most max_batch_bytes = {limit} bytes, found {found}; raise max_batch_bytes"
+        );
         Fault::new(Kind::TooLarge, message)
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 
 use crate::chunk::Chunk;
 use crate::codec::{Decompressor, SLACK, with_decompressor};
-use crate::damage::{Damage, Fault};
+use crate::damage::{Damage, Fault, Kind};
 use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
 use crate::legacy;
 use crate::order::{Claim, Order};
@@ -82,7 +82,7 @@ thread_local! {
 
 struct Decoder<'a, S> {
     options: &'a Options<'a>,
-    wanted: OffsetRange,
+    range: OffsetRange,
     sink: &'a mut S,
     decompressor: &'a mut Decompressor,
     /// Position of the buffer's first byte.
@@ -97,7 +97,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
     fn new(options: &'a Options<'a>, sink: &'a mut S, decompressor: &'a mut Decompressor) -> Self {
         Decoder {
             options,
-            wanted: options.selection.range(),
+            range: options.selection.range(),
             sink,
             decompressor,
             base_position: options.base_position,
@@ -109,16 +109,16 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
 
     fn run_file(&mut self, file: &File, end: u64, chunk: &mut Chunk) -> io::Result<Stopped> {
         let mut chunk_bytes = first_chunk_bytes(self.options.max_rows, self.options.max_bytes);
-        let (mut kept, mut wanted) = (0, chunk_bytes);
+        let (mut kept, mut bytes_to_read) = (0, chunk_bytes);
         loop {
             let position = self.base_position as u64;
             let left = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
-            let bytes = wanted.max(kept).min(left);
+            let bytes = bytes_to_read.max(kept).min(left);
             chunk.fill(file, position, kept, bytes)?;
             let stopped = self.run(chunk.bytes(), left - bytes);
             let used = (stopped.position - self.base_position) as usize;
             chunk_bytes = (2 * chunk_bytes).min(CHUNK_BYTES);
-            wanted = match stopped.status {
+            bytes_to_read = match stopped.status {
                 _ if bytes == left => return Ok(stopped),
                 Status::End => chunk_bytes,
                 Status::Partial if stopped.needed_bytes <= left - used => chunk_bytes.max(stopped.needed_bytes),
@@ -232,8 +232,8 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
             return Ok(Used::Skipped { next_offset });
         }
         let (readable, section_bytes) = v2::section(&header, rest, total, self.decompressor, options.max_batch_bytes)?;
-        check_room(self.sink, header.record_count, section_bytes, options)?;
-        v2::read_records(&header, readable, section_bytes, self.wanted, self.sink)?;
+        check_room(self.sink, header.record_count, section_bytes)?;
+        v2::read_records(&header, readable, section_bytes, self.range, self.sink)?;
         self.sink.end_batch(BatchValues {
             timestamp_type: i32::from(header.log_append_time()),
             leader_epoch: header.leader_epoch,
@@ -260,7 +260,7 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         let (batch_offset, last_offset) = if header.is_wrapper() {
             self.wrapper(&header, message)?
         } else {
-            legacy::read_message(&header, message, options.check_crcs, self.wanted, self.sink)?;
+            legacy::read_message(&header, message, options.check_crcs, self.range, self.sink)?;
             (header.offset, header.offset)
         };
         self.sink.end_batch(BatchValues {
@@ -285,8 +285,8 @@ impl<'a, S: RecordSink> Decoder<'a, S> {
         let input = legacy::wrapped(header, message)?;
         let readable = self.decompressor.decompress(header.codec(), header.magic, input, options.max_batch_bytes)?;
         let content = &readable[..readable.len() - SLACK];
-        check_room(self.sink, 0, content.len(), options)?;
-        let offsets = legacy::read_wrapper(header, content, options.check_crcs, self.wanted, self.sink)?;
+        check_room(self.sink, 0, content.len())?;
+        let offsets = legacy::read_wrapper(header, content, options.check_crcs, self.range, self.sink)?;
         if let Some(order) = &self.order {
             order.check_wrapped(offsets.first, offsets.last)?;
         }
@@ -308,7 +308,7 @@ impl From<Fault> for Stop {
 }
 
 /// Checks that the sink has room for a batch. A batch without room is left for the next call, or is too large for any.
-fn check_room<S: RecordSink>(sink: &S, record_count: i32, bytes: usize, options: &Options) -> Result<(), Stop> {
+fn check_room<S: RecordSink>(sink: &S, record_count: i32, bytes: usize) -> Result<(), Stop> {
     let most = (bytes / 7).min(usize::try_from(record_count).unwrap_or(0).max(bytes / 26));
     if sink.has_room(most, bytes) {
         return Ok(());
@@ -316,8 +316,10 @@ fn check_room<S: RecordSink>(sink: &S, record_count: i32, bytes: usize, options:
     if sink.record_count() > 0 {
         return Err(Stop::Full);
     }
-    let limit = options.max_batch_bytes;
-    Err(Stop::Fault(Fault::too_large("the columns of the batch need more than 2^31 bytes for its", bytes, limit)))
+    let message = format!(
+        "expected columns of less than 2^31 bytes, found a batch of {bytes} bytes that may need more; select fewer columns"
+    );
+    Err(Stop::Fault(Fault::new(Kind::TooLarge, message)))
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ pub fn next(buffer: &[u8], at: usize, max_batch_bytes: usize) -> Next {
 
 fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, Fault> {
     if size < MIN_SIZE {
-        let message = format!("the size field is {size}, a batch has at least {MIN_SIZE}");
+        let message = format!("expected a size field of at least {MIN_SIZE}, found {size}");
         return Err(Fault::new(Kind::Size, message));
     }
     let least = match magic {
@@ -88,17 +88,17 @@ fn check_prefix(size: i32, magic: i8, max_batch_bytes: usize) -> Result<usize, F
         1 => V1_SMALLEST,
         2 => V2_HEADER,
         _ => {
-            let message = format!("the magic byte is {magic}, known formats have 0, 1 or 2");
+            let message = format!("expected magic 0, 1 or 2, found {magic}");
             return Err(Fault::new(Kind::Magic, message));
         }
     };
     let total = size as usize + PREFIX_BYTES;
     if total > max_batch_bytes.min(MAX_TOTAL) {
-        return Err(Fault::too_large("the batch claims", total, max_batch_bytes));
+        return Err(Fault::too_large(format_args!("one of {total}"), max_batch_bytes));
     }
     if total < least {
-        let message =
-            format!("the size field is {size}, a batch of magic {magic} has at least {}", least - PREFIX_BYTES);
+        let least = least - PREFIX_BYTES;
+        let message = format!("expected a size field of at least {least} with magic {magic}, found {size}");
         return Err(Fault::new(Kind::Size, message));
     }
     Ok(total)
@@ -267,7 +267,7 @@ impl LegacyHeader {
     }
 
     pub fn check_crc(&self, message: &[u8]) -> Result<(), Fault> {
-        check_crc("CRC-32 of the message", crate::crc::crc32(&message[LEGACY_CRC_FROM..]), self.crc)
+        check_crc("CRC-32", crate::crc::crc32(&message[LEGACY_CRC_FROM..]), self.crc)
     }
 }
 
@@ -275,7 +275,8 @@ fn check_crc(what: &str, computed: u32, stored: u32) -> Result<(), Fault> {
     if computed == stored {
         return Ok(());
     }
-    let message =
-        format!("the {what} is {computed:#010x}, its header says {stored:#010x}; it was altered after it was written");
+    let message = format!(
+        "expected {what} {stored:#010x} by the header, found {computed:#010x}; the batch changed after it was written"
+    );
     Err(Fault::new(Kind::Crc, message))
 }

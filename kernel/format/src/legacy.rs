@@ -18,22 +18,25 @@ pub fn key_and_value<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<(Nu
     let value = nullable(&mut rest, "value")?;
     match rest.len() {
         0 => Ok((key, value)),
-        left => Err(Fault::records(format!("{left} bytes are left after a message's value"))),
+        left => Err(Fault::records(format!("expected the end of a message after its value, found {left} more bytes"))),
     }
 }
 
 fn nullable<'a>(rest: &mut &'a [u8], what: &str) -> Result<Nullable<'a>, Fault> {
     if rest.len() < 4 {
-        return Err(Fault::records(format!("a message ends before the length of its {what}")));
+        return Err(Fault::records(format!(
+            "expected 4 bytes for the length of the {what} of a message, found {}",
+            rest.len()
+        )));
     }
     let length = i32_at(rest, 0);
-    let behind = &rest[4..];
+    let following = &rest[4..];
     let Ok(bytes) = usize::try_from(length) else {
-        *rest = behind;
+        *rest = following;
         return Ok(None);
     };
-    let (field, left) = behind.split_at_checked(bytes).ok_or_else(|| {
-        Fault::records(format!("the {what} of a message claims {length} bytes, {} are left", behind.len()))
+    let (field, left) = following.split_at_checked(bytes).ok_or_else(|| {
+        Fault::records(format!("expected a {what} of {length} bytes in a message, found {}", following.len()))
     })?;
     *rest = left;
     Ok(Some(field))
@@ -44,14 +47,14 @@ pub fn read_message<S: RecordSink>(
     header: &LegacyHeader,
     message: &[u8],
     check_crcs: bool,
-    wanted: OffsetRange,
+    range: OffsetRange,
     sink: &mut S,
 ) -> Result<(), Fault> {
     if check_crcs {
         header.check_crc(message)?;
     }
     let (key, value) = key_and_value(header, message)?;
-    if wanted.contains(header.offset) {
+    if range.contains(header.offset) {
         let record = Record { key, value, offset: header.offset, timestamp_ms: header.timestamp, sequence: -1 };
         sink.append(&record, &[]);
     }
@@ -60,7 +63,9 @@ pub fn read_message<S: RecordSink>(
 
 /// The compressed bytes of a wrapper.
 pub fn wrapped<'a>(header: &LegacyHeader, message: &'a [u8]) -> Result<&'a [u8], Fault> {
-    key_and_value(header, message)?.1.ok_or_else(|| Fault::records("a compressed message has no value"))
+    key_and_value(header, message)?
+        .1
+        .ok_or_else(|| Fault::records("expected messages in the value of a compressed message, found null"))
 }
 
 /// The offsets of the first and the last message in a wrapper.
@@ -75,12 +80,12 @@ pub fn read_wrapper<S: RecordSink>(
     wrapper: &LegacyHeader,
     content: &[u8],
     check_crcs: bool,
-    wanted: OffsetRange,
+    range: OffsetRange,
     sink: &mut S,
 ) -> Result<WrappedOffsets, Fault> {
     let records = wrapped_records(wrapper, content, check_crcs)?;
-    let wanted = records.iter().filter(|(record, _)| wanted.contains(record.offset));
-    wanted.for_each(|(record, _)| sink.append(&record, &[]));
+    let selected = records.iter().filter(|(record, _)| range.contains(record.offset));
+    selected.for_each(|(record, _)| sink.append(&record, &[]));
     Ok(records.offsets)
 }
 
@@ -117,10 +122,10 @@ pub fn wrapped_records<'a>(
         }
     }
     let Some((first, last)) = ends else {
-        return Err(Fault::records("a compressed message holds no messages"));
+        return Err(Fault::records("expected messages in a compressed message, found none"));
     };
     if !increase {
-        return Err(Fault::records("the offsets of the messages within a wrapper do not increase"));
+        return Err(Fault::records("expected increasing offsets in a compressed message, found others"));
     }
     let base = base_offset(wrapper, last)?;
     let offsets = WrappedOffsets { first: first.wrapping_add(base), last: last.wrapping_add(base) };
@@ -169,7 +174,8 @@ impl<'a> Iterator for Entries<'a> {
         let size = i32_at(self.rest, 8);
         if size < MIN_SIZE {
             self.rest = &[];
-            let message = format!("the size field of a message within a wrapper is {size}, the least is {MIN_SIZE}");
+            let message =
+                format!("expected a size field of at least {MIN_SIZE} of a message in a wrapper, found {size}");
             return Some(Err(Fault::records(message)));
         }
         let (entry, rest) = self.rest.split_at_checked(PREFIX_BYTES + size as usize)?;
@@ -185,10 +191,11 @@ fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) ->
     let least = match magic {
         0 => V0_SMALLEST,
         1 => V1_SMALLEST,
-        _ => return Err(Fault::records(format!("a message within a wrapper has magic {magic}, neither 0 nor 1"))),
+        _ => return Err(Fault::records(format!("expected magic 0 or 1 of a message in a wrapper, found {magic}"))),
     };
     if bytes < least {
-        let message = format!("a message of magic {magic} within a wrapper has {bytes} bytes, the least is {least}");
+        let message =
+            format!("expected at least {least} bytes of a message of magic {magic} in a wrapper, found {bytes}");
         return Err(Fault::records(message));
     }
     let header = LegacyHeader::parse(entry);
@@ -196,7 +203,7 @@ fn inner_record<'a>(wrapper: &LegacyHeader, entry: &'a [u8], check_crc: bool) ->
         header.check_crc(entry)?;
     }
     if header.attributes & 7 != 0 {
-        return Err(Fault::records("a message within a wrapper is compressed itself"));
+        return Err(Fault::records("expected an uncompressed message in a wrapper, found a compressed one"));
     }
     let (key, value) = key_and_value(&header, entry)?;
     // In a wrapper with LogAppendTime, only the timestamp of the wrapper is from the broker.
@@ -211,7 +218,10 @@ fn base_offset(wrapper: &LegacyHeader, last: i64) -> Result<i64, Fault> {
         return Ok(0);
     }
     if wrapper.offset < last {
-        let message = format!("the wrapper's offset is {}, less than {last}, the last one within", wrapper.offset);
+        let message = format!(
+            "expected a wrapper's offset of at least {last}, that of its last message, found {}",
+            wrapper.offset
+        );
         return Err(Fault::records(message));
     }
     Ok(if wrapper.magic == 0 { 0 } else { wrapper.offset.wrapping_sub(last) })

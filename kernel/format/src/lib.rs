@@ -16,7 +16,7 @@
 //! | [`record`] | one record |
 //! | [`v2`], [`common_records`] | the records of a v2 batch: the careful reader and the fast one |
 //! | [`legacy`] | messages and wrappers of v0 and v1 |
-//! | [`selection`] | which records are wanted |
+//! | [`selection`] | which records are read |
 //! | [`order`] | whether batches come in the order of their offsets |
 //! | [`java_utf8`](mod@java_utf8) | text as Java decodes it |
 //! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |

@@ -15,20 +15,20 @@ use crate::varint::{read_i32, read_i64};
 /// Size of the smallest record: length, attributes, two deltas, key length, value length and header count, one byte each.
 const SMALLEST_RECORD: usize = 7;
 
-/// Appends the wanted records of a batch to `sink`. With a fault, some of them may have been appended.
+/// Appends the records of a batch in `range` to `sink`. With a fault, some of them may have been appended.
 ///
 /// `readable` begins with the `section_bytes` bytes of records, decompressed. Bytes that mean nothing may follow them.
 pub fn read_records<S: RecordSink>(
     header: &V2Header,
     readable: &[u8],
     section_bytes: usize,
-    wanted: OffsetRange,
+    range: OffsetRange,
     sink: &mut S,
 ) -> Result<(), Fault> {
     let section = &readable[..section_bytes];
     let count = check_counts(header, section_bytes)?;
     let mut headers = Vec::new();
-    let mut records = CommonRecords::new(header, readable, section_bytes, count, wanted);
+    let mut records = CommonRecords::new(header, readable, section_bytes, count, range);
     while records.left > 0 {
         sink.append_common(&mut records);
         if records.left == 0 {
@@ -39,14 +39,16 @@ pub fn read_records<S: RecordSink>(
         let body = record_body(section, &mut records.position, number, count)?;
         let record = parse(body, header, &mut headers)
             .map_err(|what| Fault::records(format!("record {number} of {count}: {what}")))?;
-        if wanted.contains(record.offset) {
+        if range.contains(record.offset) {
             sink.append(&record, &headers);
         }
         records.left -= 1;
     }
     match records.left_bytes() {
         0 => Ok(()),
-        left => Err(Fault::records(format!("{left} bytes are left after the {count} records the header counts"))),
+        left => {
+            Err(Fault::records(format!("expected the end of the batch after {count} records, found {left} more bytes")))
+        }
     }
 }
 
@@ -72,13 +74,15 @@ pub fn section<'a>(
 /// The number of records, if the section can contain so many.
 pub(crate) fn check_counts(header: &V2Header, section_bytes: usize) -> Result<usize, Fault> {
     if header.last_offset_delta < 0 {
-        let message = format!("the header's last offset delta is {}, less than 0", header.last_offset_delta);
+        let message = format!("expected a last offset delta of 0 or more, found {}", header.last_offset_delta);
         return Err(Fault::records(message));
     }
     let most = section_bytes / SMALLEST_RECORD;
     usize::try_from(header.record_count).ok().filter(|&count| count <= most).ok_or_else(|| {
         let count = header.record_count;
-        Fault::records(format!("the header counts {count} records; its {section_bytes} bytes hold 0 to {most}"))
+        Fault::records(format!(
+            "expected 0 to {most} records in {section_bytes} bytes, found a record count of {count}"
+        ))
     })
 }
 
@@ -91,13 +95,14 @@ pub(crate) fn record_body<'a>(
     count: usize,
 ) -> Result<&'a [u8], Fault> {
     let length = read_i32(section, at).ok_or_else(|| {
-        Fault::records(format!("the length of record {number} of {count} is cut short, or longer than a varint"))
+        Fault::records(format!(
+            "expected a varint as length of record {number} of {count}, found a truncated or longer one"
+        ))
     })?;
     let left = section.len() - *at;
-    let body = usize::try_from(length)
-        .ok()
-        .and_then(|length| section[*at..].get(..length))
-        .ok_or_else(|| Fault::records(format!("record {number} of {count} claims {length} bytes, {left} are left")))?;
+    let body = usize::try_from(length).ok().and_then(|length| section[*at..].get(..length)).ok_or_else(|| {
+        Fault::records(format!("expected {length} bytes of record {number} of {count}, found {left}"))
+    })?;
     *at += body.len();
     Ok(body)
 }
@@ -111,21 +116,21 @@ pub(crate) fn parse<'a>(
 ) -> Result<Record<'a>, String> {
     headers.clear();
     let mut fields = Fields { body, at: 1 }; // after the attributes, none of which is in use
-    let timestamp_delta =
-        read_i64(body, &mut fields.at).ok_or("its timestamp delta is cut short, or longer than a varlong")?;
+    let timestamp_delta = read_i64(body, &mut fields.at)
+        .ok_or("expected a varlong as timestamp delta, found a truncated or longer one")?;
     let offset_delta = fields.varint("offset delta")?;
     let key = fields.nullable("key")?;
     let value = fields.nullable("value")?;
     let count = fields.varint("header count")?;
     if count < 0 || count as usize > fields.left() {
-        return Err(format!("it claims {count} headers with {} bytes left", fields.left()));
+        return Err(format!("expected a header count of 0 to {}, found {count}", fields.left()));
     }
     for _ in 0..count {
-        let name = fields.nullable("header key")?.ok_or("a header has no key")?;
+        let name = fields.nullable("header key")?.ok_or("expected a header key, found null")?;
         headers.push((name, fields.nullable("header value")?));
     }
     if fields.left() != 0 {
-        return Err(format!("{} of its {} bytes are left after its fields", fields.left(), body.len()));
+        return Err(format!("expected a record of {} bytes by its fields, found {}", fields.at, body.len()));
     }
     Ok(Record {
         key,
@@ -149,17 +154,18 @@ impl<'a> Fields<'a> {
 
     #[inline]
     fn varint(&mut self, what: &str) -> Result<i32, String> {
-        read_i32(self.body, &mut self.at).ok_or_else(|| format!("its {what} is cut short, or longer than a varint"))
+        read_i32(self.body, &mut self.at)
+            .ok_or_else(|| format!("expected a varint as {what}, found a truncated or longer one"))
     }
 
     /// Reads a length and bytes. A negative length means null.
     #[inline]
     fn nullable(&mut self, what: &str) -> Result<Option<&'a [u8]>, String> {
         let length = read_i32(self.body, &mut self.at)
-            .ok_or_else(|| format!("the length of its {what} is cut short, or longer than a varint"))?;
+            .ok_or_else(|| format!("expected a varint as length of the {what}, found a truncated or longer one"))?;
         let Ok(length) = usize::try_from(length) else { return Ok(None) };
         let bytes = self.body.get(self.at..).and_then(|rest| rest.get(..length));
-        let bytes = bytes.ok_or_else(|| format!("its {what} claims {length} bytes, {} are left", self.left()))?;
+        let bytes = bytes.ok_or_else(|| format!("expected a {what} of {length} bytes, found {}", self.left()))?;
         self.at += length;
         Ok(Some(bytes))
     }

@@ -35,7 +35,7 @@ def check_crc(header: BatchHeader, batch: memoryview) -> None:
     if crc != header.crc:
         raise DamagedBatchError(
             "crc",
-            f"expected CRC-32C {header.crc:08x} (the batch's header), found {crc:08x}",
+            f"expected CRC-32C {header.crc:#010x} by the header, found {crc:#010x}",
         )
 
 

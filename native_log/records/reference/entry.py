@@ -184,18 +184,20 @@ def check_claims(size: int, magic: int, max_batch_bytes: int) -> int:
     """Check an entry's size field and its magic. Return its size in bytes. Raise DamagedBatchError."""
     size_bytes = PREFIX_BYTES + size
     if size < MIN_SIZE:
-        raise DamagedBatchError("size", f"a batch's size field is at least {MIN_SIZE}, found {size}")
+        raise DamagedBatchError("size", f"expected a size field of at least {MIN_SIZE}, found {size}")
     if magic not in HEADER_BYTES:
         raise DamagedBatchError("magic", f"expected magic 0, 1 or 2, found {magic}")
     if size_bytes > min(max_batch_bytes, MAX_ENTRY_BYTES):
         raise DamagedBatchError(
-            "too-large", f"the batch claims {size_bytes} bytes, more than max_batch_bytes = {max_batch_bytes}"
+            "too-large",
+            f"expected a batch of at most max_batch_bytes = {max_batch_bytes} bytes, "
+            f"found one of {size_bytes}; raise max_batch_bytes",
         )
     if size_bytes < SMALLEST_ENTRY_BYTES[magic]:
         raise DamagedBatchError(
             "size",
-            f"a batch of magic {magic} has at least {SMALLEST_ENTRY_BYTES[magic]} bytes, "
-            f"this one claims {size_bytes}",
+            f"expected a size field of at least {SMALLEST_ENTRY_BYTES[magic] - PREFIX_BYTES} "
+            f"with magic {magic}, found {size}",
         )
     return size_bytes
 

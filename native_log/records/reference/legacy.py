@@ -66,13 +66,17 @@ def read_wrapper(
     """
     _, value = key_and_value(header, message)
     if value is None:
-        raise DamagedBatchError("records", "a compressed message has no value")
+        raise DamagedBatchError(
+            "records", "expected messages in the value of a compressed message, found null"
+        )
     content = decompress(header, memoryview(value), max_batch_bytes)
     inner = [read_inner_message(header, message, check_crcs) for message in list(messages(content))]
     if not inner:
-        raise DamagedBatchError("records", "a compressed message holds no messages")
+        raise DamagedBatchError("records", "expected messages in a compressed message, found none")
     if not all(before.offset < after.offset for before, after in pairwise(inner)):
-        raise DamagedBatchError("records", "the offsets of the messages within a wrapper do not increase")
+        raise DamagedBatchError(
+            "records", "expected increasing offsets in a compressed message, found others"
+        )
     base = inner_base_offset(header, inner[-1].offset)
     return [record._replace(offset=wrap64(base + record.offset)) for record in inner]
 
@@ -85,7 +89,7 @@ def messages(content: memoryview) -> Iterator[memoryview]:
         if size < MIN_SIZE:
             raise DamagedBatchError(
                 "records",
-                f"the size field of a message within a wrapper is at least {MIN_SIZE}, found {size}",
+                f"expected a size field of at least {MIN_SIZE} of a message in a wrapper, found {size}",
             )
         end = at + PREFIX_BYTES + size
         if end > len(content):
@@ -102,14 +106,20 @@ def read_inner_message(wrapper: BatchHeader, message: memoryview, check_crcs: bo
     """
     magic = message[MAGIC_AT]
     if magic > 1:
-        raise DamagedBatchError("records", f"a message within a wrapper has magic 0 or 1, found {magic}")
+        raise DamagedBatchError("records", f"expected magic 0 or 1 of a message in a wrapper, found {magic}")
     if len(message) < SMALLEST_ENTRY_BYTES[magic]:
-        raise DamagedBatchError("records", f"a message of magic {magic} has {len(message)} bytes")
+        raise DamagedBatchError(
+            "records",
+            f"expected at least {SMALLEST_ENTRY_BYTES[magic]} bytes of a message of magic {magic} "
+            f"in a wrapper, found {len(message)}",
+        )
     header = parse_header(message, 0, wrapper.position)
     if check_crcs:
         check_crc(header, message)
     if header.codec:
-        raise DamagedBatchError("records", "a message within a wrapper is compressed itself")
+        raise DamagedBatchError(
+            "records", "expected an uncompressed message in a wrapper, found a compressed one"
+        )
     key, value = key_and_value(header, message)
     timestamp = header.max_timestamp
     if magic == 1 and wrapper.timestamp_type == LOG_APPEND_TIME:
@@ -128,7 +138,9 @@ def inner_base_offset(wrapper: BatchHeader, last: int) -> int:
         return 0
     if wrapper.offset < last:
         raise DamagedBatchError(
-            "records", f"the wrapper's offset {wrapper.offset} is below {last}, the last one within"
+            "records",
+            f"expected a wrapper's offset of at least {last}, that of its last message, "
+            f"found {wrapper.offset}",
         )
     return 0 if wrapper.magic == 0 else wrapper.offset - last
 
@@ -137,20 +149,27 @@ def key_and_value(header: BatchHeader, message: memoryview) -> tuple[bytes | Non
     key, at = read_nullable(message, HEADER_BYTES[header.magic], "key")
     value, at = read_nullable(message, at, "value")
     if at != len(message):
-        raise DamagedBatchError("records", f"{len(message) - at} bytes are left after a message's value")
+        raise DamagedBatchError(
+            "records",
+            f"expected the end of a message after its value, found {len(message) - at} more bytes",
+        )
     return key, value
 
 
 def read_nullable(message: memoryview, at: int, what: str) -> tuple[bytes | None, int]:
     left = len(message) - at - LENGTH.size
     if left < 0:
-        raise DamagedBatchError("records", f"a message ends before the length of its {what}")
+        raise DamagedBatchError(
+            "records",
+            f"expected {LENGTH.size} bytes for the length of the {what} of a message, "
+            f"found {len(message) - at}",
+        )
     (length,) = LENGTH.unpack_from(message, at)
     at += LENGTH.size
     if length < 0:
         return None, at
     if length > left:
-        raise DamagedBatchError("records", f"a message's {what} claims {length} bytes, {left} are left")
+        raise DamagedBatchError("records", f"expected a {what} of {length} bytes in a message, found {left}")
     return bytes(message[at : at + length]), at + length
 
 
@@ -159,5 +178,5 @@ def check_crc(header: BatchHeader, message: memoryview) -> None:
     if crc != header.crc:
         raise DamagedBatchError(
             "crc",
-            f"expected CRC-32 {header.crc:08x} (the message's header), found {crc:08x}",
+            f"expected CRC-32 {header.crc:#010x} by the header, found {crc:#010x}",
         )

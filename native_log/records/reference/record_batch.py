@@ -50,8 +50,8 @@ def all_fields(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> 
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise DamagedBatchError(
             "records",
-            f"the header claims {header.record_count} records and a last offset delta of "
-            f"{header.last_offset_delta}: neither can be negative",
+            f"expected a record count and a last offset delta of 0 or more, found {header.record_count} and "
+            f"{header.last_offset_delta}",
         )
     at = 0
     for number in range(header.record_count):
@@ -59,15 +59,16 @@ def all_fields(header: BatchHeader, batch: memoryview, max_batch_bytes: int) -> 
         if not 0 <= length <= len(payload) - at:
             raise DamagedBatchError(
                 "records",
-                f"record {number} of {header.record_count} claims {length} bytes, "
-                f"{len(payload) - at} are left",
+                f"expected {length} bytes of record {number} of {header.record_count}, "
+                f"found {len(payload) - at}",
             )
         yield read_fields(payload, at, at + length)
         at += length
     if at != len(payload):
         raise DamagedBatchError(
             "records",
-            f"{len(payload) - at} bytes are left after the {header.record_count} records of the header",
+            f"expected the end of the batch after {header.record_count} records, "
+            f"found {len(payload) - at} more bytes",
         )
 
 
@@ -100,14 +101,16 @@ def read_record(header: BatchHeader, fields: Fields) -> Record:
 def read_fields(data: memoryview, at: int, end: int) -> Fields:
     """Return the record whose body is data[at:end]."""
     if at == end:
-        raise DamagedBatchError("records", "a record has no attributes byte")
+        raise DamagedBatchError("records", "expected the attributes of a record, found no bytes")
     timestamp_delta, at = read_varlong(data, at + 1, end)
     offset_delta, at = read_varint(data, at, end)
     key, at = read_nullable(data, at, end, "key")
     value, at = read_nullable(data, at, end, "value")
     headers, at = read_headers(data, at, end)
     if at != end:
-        raise DamagedBatchError("records", f"a record claims {end - at} bytes more than its fields take")
+        raise DamagedBatchError(
+            "records", f"expected the end of a record after its fields, found {end - at} more bytes"
+        )
     return Fields(timestamp_delta, offset_delta, key, value, headers)
 
 
@@ -116,19 +119,19 @@ def read_nullable(data: memoryview, at: int, end: int, what: str) -> tuple[bytes
     if length < 0:
         return None, at
     if length > end - at:
-        raise DamagedBatchError("records", f"a {what} claims {length} bytes, its record has {end - at} left")
+        raise DamagedBatchError("records", f"expected a {what} of {length} bytes, found {end - at}")
     return bytes(data[at : at + length]), at + length
 
 
 def read_headers(data: memoryview, at: int, end: int) -> tuple[tuple[tuple[bytes, bytes | None], ...], int]:
     count, at = read_varint(data, at, end)
     if not 0 <= count <= end - at:
-        raise DamagedBatchError("records", f"a record claims {count} headers, it has {end - at} bytes left")
+        raise DamagedBatchError("records", f"expected a header count of 0 to {end - at}, found {count}")
     headers = []
     for _ in range(count):
         key, at = read_nullable(data, at, end, "header key")
         if key is None:
-            raise DamagedBatchError("records", "a header's key is null")
+            raise DamagedBatchError("records", "expected a header key, found null")
         value, at = read_nullable(data, at, end, "header value")
         headers.append((key, value))
     return tuple(headers), at

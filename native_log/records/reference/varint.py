@@ -29,11 +29,13 @@ def read_unsigned(data: memoryview, at: int, end: int, bits: int, max_bytes: int
     for i in range(max_bytes):
         if at + i >= end:
             raise DamagedBatchError(
-                "records", f"a varint runs over the end of what holds it, after {i} bytes"
+                "records", f"expected the rest of a varint, found the end after {i} bytes"
             )
         byte = data[at + i]
         value |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
             # The last byte can have bits beyond the type. Like Java, drop them.
             return value & ((1 << bits) - 1), at + i + 1
-    raise DamagedBatchError("records", f"a varint of {bits} bits is longer than {max_bytes} bytes")
+    raise DamagedBatchError(
+        "records", f"expected a varint of {bits} bits in at most {max_bytes} bytes, found a longer one"
+    )

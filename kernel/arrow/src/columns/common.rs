@@ -27,7 +27,7 @@ pub fn append(records: &mut CommonRecords, columns: &mut RowColumns) {
     }
 }
 
-/// There is a separate loop for each set of columns, so that a column that is not wanted does not even cost a branch.
+/// There is a separate loop for each set of columns, so that a column that is not requested does not even cost a branch.
 fn without_headers(records: &mut CommonRecords, columns: &mut RowColumns) {
     let numbers = columns.offset.is_some() || columns.timestamp.is_some() || columns.sequence.is_some();
     let write = match (columns.key.is_some(), columns.value.is_some(), numbers) {
@@ -43,7 +43,7 @@ fn without_headers(records: &mut CommonRecords, columns: &mut RowColumns) {
     write(records, columns);
 }
 
-/// For records of which some have headers that are not wanted.
+/// For records of which some have headers that are not requested.
 fn with_headers(records: &mut CommonRecords, columns: &mut RowColumns) {
     let write = match (columns.key.is_some(), columns.value.is_some()) {
         (true, true) => write::<true, true, true, true>,
@@ -54,7 +54,7 @@ fn with_headers(records: &mut CommonRecords, columns: &mut RowColumns) {
     write(records, columns);
 }
 
-/// The columns must have room for all records and bytes that are left. KEY and VALUE: whether the columns are wanted.
+/// The columns must have room for all records and bytes that are left. KEY and VALUE: whether the columns are requested.
 fn write<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS: bool>(
     records: &mut CommonRecords,
     columns: &mut RowColumns,
@@ -92,7 +92,7 @@ fn write<const KEY: bool, const VALUE: bool, const NUMBERS: bool, const HEADERS:
         }
         row += 1;
     });
-    // SAFETY: the rows up to `row` of all wanted columns were written above.
+    // SAFETY: the rows up to `row` of all requested columns were written above.
     unsafe {
         key.finish(row);
         value.finish(row);

@@ -8,7 +8,7 @@ use super::column::Column;
 use super::headers::HeadersColumn;
 use crate::pool::PoolVec;
 
-/// The columns being built. Those that are not wanted are None.
+/// The columns being built. Those that are not requested are None.
 pub struct RowColumns {
     /// How many rows all columns have.
     pub(super) rows: usize,
@@ -24,16 +24,16 @@ pub struct RowColumns {
 
 impl RowColumns {
     pub fn new(columns: &[Column]) -> Self {
-        let wanted = |column: Column| columns.contains(&column);
+        let has = |column: Column| columns.contains(&column);
         RowColumns {
             rows: 0,
             reserved_rows: 0,
-            key: wanted(Column::Key).then(BinaryColumn::default),
-            value: wanted(Column::Value).then(BinaryColumn::default),
-            offset: wanted(Column::Offset).then(PoolVec::new),
-            timestamp: wanted(Column::Timestamp).then(PoolVec::new),
-            sequence: wanted(Column::Sequence).then(PoolVec::new),
-            headers: wanted(Column::Headers).then(HeadersColumn::default),
+            key: has(Column::Key).then(BinaryColumn::default),
+            value: has(Column::Value).then(BinaryColumn::default),
+            offset: has(Column::Offset).then(PoolVec::new),
+            timestamp: has(Column::Timestamp).then(PoolVec::new),
+            sequence: has(Column::Sequence).then(PoolVec::new),
+            headers: has(Column::Headers).then(HeadersColumn::default),
         }
     }
 

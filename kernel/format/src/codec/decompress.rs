@@ -24,19 +24,18 @@ impl Decompressor {
         out.begin(limit);
         match codec {
             Codec::Gzip | Codec::Snappy | Codec::Lz4 | Codec::Zstd if input.is_empty() => {
-                return Err(Fault::compression(format!("the {} stream has no bytes at all", codec.name())));
+                return Err(Fault::compression(format!("expected a {} stream, found no bytes", codec.name())));
             }
             Codec::Gzip => self.gzip.decompress(input, out)?,
             Codec::Snappy => snappy::decompress(&mut self.snappy, input, out)?,
             Codec::Lz4 => lz4::decompress(input, magic, out)?,
             Codec::Zstd if magic >= 2 => self.zstd.decompress(input, out)?,
             Codec::Zstd => {
-                let message = format!("compression 4 (zstd) in a message of magic {magic}, which has only 0 to 3");
+                let message = format!("expected compression 0 to 3 with magic {magic}, found 4 (zstd)");
                 return Err(Fault::new(Kind::Codec, message));
             }
             Codec::None | Codec::Unknown(_) => {
-                let message =
-                    format!("compression {} is unknown; known are none, gzip, snappy, lz4 and zstd", codec.name());
+                let message = format!("expected compression none, gzip, snappy, lz4 or zstd, found {}", codec.name());
                 return Err(Fault::new(Kind::Codec, message));
             }
         }

@@ -52,7 +52,7 @@ impl Gzip {
                     return Ok(read.min(input.len()));
                 }
                 sys::libdeflate_result_LIBDEFLATE_INSUFFICIENT_SPACE => out.grow()?,
-                _ => return Err(Fault::compression("the gzip stream is damaged or ends too early")),
+                _ => return Err(Fault::compression("expected a valid gzip stream, found a damaged one")),
             }
         }
     }
@@ -62,7 +62,7 @@ impl Gzip {
             // SAFETY: no precondition; null when memory is short.
             self.0 = NonNull::new(unsafe { sys::libdeflate_alloc_decompressor() });
         }
-        self.0.ok_or_else(|| Fault::compression("no memory for a gzip decompressor"))
+        self.0.ok_or_else(|| Fault::compression("expected memory for a gzip decompressor, found none"))
     }
 }
 

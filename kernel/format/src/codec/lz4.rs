@@ -47,12 +47,13 @@ pub fn decompress(input: &[u8], magic: i8, out: &mut Scratch) -> Result<(), Faul
 fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], Fault> {
     let mut rest = Input(input);
     if rest.take(4)? != MAGIC {
-        return Err(Fault::compression("not an lz4 frame: its first four bytes are not 04 22 4d 18"));
+        return Err(Fault::compression("expected an lz4 frame with magic 04 22 4d 18, found other bytes"));
     }
     let descriptor = rest.0;
     let &[flags, block_descriptor] = rest.take(2)? else { return Err(ended()) };
     if flags >> 6 != 1 || flags & RESERVED != 0 || !matches!(block_descriptor, 0x40 | 0x50 | 0x60 | 0x70) {
-        let message = format!("lz4 frame descriptor {flags:02x} {block_descriptor:02x} is not of version 1");
+        let message =
+            format!("expected an lz4 frame descriptor of version 1, found {flags:02x} {block_descriptor:02x}");
         return Err(Fault::compression(message));
     }
     let described = if flags & CONTENT_SIZE != 0 { 2 + rest.take(8)?.len() } else { 2 };
@@ -60,7 +61,7 @@ fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], 
     let expected = (xxh32(&descriptor[..described], 0) >> 8) as u8;
     // KAFKA-3160: writers of magic 0 computed the checksum over too many bytes, so readers cannot check it.
     if magic != 0 && checksum != expected {
-        let message = format!("the lz4 frame header's checksum is {expected:#04x}, the header says {checksum:#04x}");
+        let message = format!("expected checksum {checksum:#04x} by the lz4 frame header, found {expected:#04x}");
         return Err(Fault::compression(message));
     }
     let block_bytes = 1usize << (8 + 2 * (block_descriptor >> 4));
@@ -72,11 +73,11 @@ fn frame<'a>(input: &'a [u8], magic: i8, out: &mut Scratch) -> Result<&'a [u8], 
         }
         let data = rest.take((length & !STORED) as usize)?;
         if data.len() > block_bytes {
-            let message = format!("an lz4 block has {} bytes, at most {block_bytes} are allowed", data.len());
+            let message = format!("expected an lz4 block of at most {block_bytes} bytes, found {}", data.len());
             return Err(Fault::compression(message));
         }
         if flags & BLOCK_CHECKSUM != 0 && rest.u32()? != xxh32(data, 0) {
-            return Err(Fault::compression("the checksum of an lz4 block is wrong"));
+            return Err(Fault::compression("expected an lz4 block with a correct checksum, found a wrong one"));
         }
         if length & STORED != 0 {
             stored(data, out)?;
@@ -103,7 +104,7 @@ fn stored(data: &[u8], out: &mut Scratch) -> Result<(), Fault> {
     out.reserve(data.len())?;
     let room = out.room();
     if room.len() < data.len() {
-        return Err(Fault::too_large("the batch decompresses to more than", out.limit, out.limit));
+        return Err(out.too_large());
     }
     room[..data.len()].copy_from_slice(data);
     out.filled += data.len();
@@ -155,8 +156,8 @@ fn block(data: &[u8], block_bytes: usize, began: usize, out: &mut Scratch) -> Re
             out.filled += written.min(capacity);
             Ok(())
         }
-        Err(_) if capacity < most => Err(Fault::too_large("the batch decompresses to more than", out.limit, out.limit)),
-        Err(_) => Err(Fault::compression("an lz4 block is damaged")),
+        Err(_) if capacity < most => Err(out.too_large()),
+        Err(_) => Err(Fault::compression("expected a valid lz4 block, found a damaged one")),
     }
 }
 
@@ -184,7 +185,7 @@ impl<'a> Input<'a> {
 }
 
 fn ended() -> Fault {
-    Fault::compression("the lz4 frame ends too early")
+    Fault::compression("expected the rest of an lz4 frame, found the end")
 }
 
 #[cfg(test)]

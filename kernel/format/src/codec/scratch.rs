@@ -25,13 +25,13 @@ impl Scratch {
 
     /// Makes room for `more` bytes, as far as the limit allows, and at least for one.
     pub fn reserve(&mut self, more: usize) -> Result<(), Fault> {
-        let wanted = self.filled.saturating_add(more.max(1)).min(self.limit);
-        if wanted <= self.filled {
-            return Err(Fault::too_large("the batch decompresses to more than", self.filled, self.limit));
+        let end = self.filled.saturating_add(more.max(1)).min(self.limit);
+        if end <= self.filled {
+            return Err(self.too_large());
         }
-        if self.memory.len() < wanted + SLACK {
+        if self.memory.len() < end + SLACK {
             let doubled = (self.memory.len() * 2).max(64 << 10).min(self.limit.saturating_add(SLACK));
-            self.memory.resize(doubled.max(wanted + SLACK), 0);
+            self.memory.resize(doubled.max(end + SLACK), 0);
         }
         Ok(())
     }
@@ -40,9 +40,14 @@ impl Scratch {
     pub fn grow(&mut self) -> Result<(), Fault> {
         let room = self.room().len();
         if self.filled + room >= self.limit {
-            return Err(Fault::too_large("the batch decompresses to more than", self.limit, self.limit));
+            return Err(self.too_large());
         }
         self.reserve(room.saturating_mul(2).max(64 << 10))
+    }
+
+    /// The fault of a batch that decompresses to more than the limit.
+    pub fn too_large(&self) -> Fault {
+        Fault::too_large("one that decompresses to more", self.limit)
     }
 
     /// All the free room.

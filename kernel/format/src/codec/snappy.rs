@@ -24,7 +24,7 @@ pub fn decompress(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Res
         let length = i32_at(rest, 0);
         if length == MAGIC_HEAD {
             if rest.len() < HEADER || !rest.starts_with(MAGIC) {
-                return Err(Fault::compression("the header of a concatenated snappy stream is cut short or damaged"));
+                return Err(Fault::compression("expected the header of a snappy stream, found other bytes"));
             }
             check_version(rest)?;
             rest = &rest[HEADER..];
@@ -35,7 +35,7 @@ pub fn decompress(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Res
             continue;
         }
         let body = usize::try_from(length).ok().and_then(|length| rest[4..].get(..length)).ok_or_else(|| {
-            Fault::compression(format!("a snappy block claims {length} bytes, {} are left", rest.len() - 4))
+            Fault::compression(format!("expected a snappy block of {length} bytes, found {}", rest.len() - 4))
         })?;
         block(decoder, body, out)?;
         rest = &rest[4 + body.len()..];
@@ -46,7 +46,7 @@ pub fn decompress(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Res
 fn check_version(header: &[u8]) -> Result<(), Fault> {
     match i32_at(header, 8) {
         version if version < 1 => {
-            Err(Fault::compression(format!("snappy stream of version {version}, at least 1 is known")))
+            Err(Fault::compression(format!("expected a snappy stream of version 1 or later, found version {version}")))
         }
         _ => Ok(()),
     }
@@ -82,18 +82,21 @@ fn elements(block: &[u8]) -> &[u8] {
 }
 
 fn block(decoder: &mut Decoder, input: &[u8], out: &mut Scratch) -> Result<(), Fault> {
-    let damaged = |error: snap::Error| Fault::compression(format!("the snappy block is damaged: {error}"));
+    let damaged =
+        |error: snap::Error| Fault::compression(format!("expected a valid snappy block, found damage: {error}"));
     if input.is_empty() {
-        return Err(Fault::compression("a snappy block of no bytes"));
+        return Err(Fault::compression("expected a snappy block, found no bytes"));
     }
     let length = decompress_len(input).map_err(damaged)?;
     if length > input.len().saturating_mul(MAX_RATIO) {
-        let message = format!("a snappy block of {} bytes claims to hold {length}, more than it can", input.len());
+        let bytes = input.len();
+        let most = bytes.saturating_mul(MAX_RATIO);
+        let message = format!("expected at most {most} bytes in a snappy block of {bytes}, found {length}");
         return Err(Fault::compression(message));
     }
     if length > out.limit - out.filled {
         let total = out.filled + length;
-        return Err(Fault::too_large("the batch decompresses to", total, out.limit));
+        return Err(Fault::too_large(format_args!("one that decompresses to {total}"), out.limit));
     }
     if length == 0 {
         return decoder.decompress(input, &mut []).map(drop).map_err(damaged);

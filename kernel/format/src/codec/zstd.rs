@@ -31,7 +31,7 @@ impl Zstd {
                 // For some damaged frames, zstd reports this no matter how much room there is.
                 Err(code) if is_too_small(code) && out.room().len() < most => out.grow()?,
                 Err(code) => {
-                    let message = format!("the zstd stream is damaged: {}", get_error_name(code));
+                    let message = format!("expected a valid zstd stream, found damage: {}", get_error_name(code));
                     return Err(Fault::compression(message));
                 }
             }
@@ -57,7 +57,9 @@ fn most_content(input: &[u8]) -> Result<usize, Fault> {
         } else if magic == MAGIC {
             most = most.saturating_add(frame(&mut rest)?);
         } else {
-            return Err(Fault::compression(format!("no zstd frame begins with {magic:#010x}")));
+            return Err(Fault::compression(format!(
+                "expected a zstd frame with magic {MAGIC:#010x}, found {magic:#010x}"
+            )));
         }
     }
     Ok(most)
@@ -73,7 +75,7 @@ fn frame(rest: &mut Input) -> Result<usize, Fault> {
         let bytes = base + base / 8 * u64::from(window & 7);
         if bytes > MAX_WINDOW {
             return Err(Fault::compression(format!(
-                "a zstd frame has a window of {bytes} bytes, at most {MAX_WINDOW}"
+                "expected a zstd frame with a window of at most {MAX_WINDOW} bytes, found {bytes}"
             )));
         }
     }
@@ -104,8 +106,10 @@ struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
     fn take(&mut self, bytes: usize) -> Result<&'a [u8], Fault> {
-        let (taken, rest) =
-            self.0.split_at_checked(bytes).ok_or_else(|| Fault::compression("a zstd frame is cut short"))?;
+        let (taken, rest) = self
+            .0
+            .split_at_checked(bytes)
+            .ok_or_else(|| Fault::compression("expected the rest of a zstd frame, found the end"))?;
         self.0 = rest;
         Ok(taken)
     }

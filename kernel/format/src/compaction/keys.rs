@@ -137,8 +137,8 @@ pub fn feed(buffer: &[u8], options: &Options, sink: impl KeySink) -> Progress {
         let stopped = loop {
             match feeder.batch(&cursor) {
                 Ok((prefix, following)) => {
-                    let wanted = options.selection.end_offset.map_or(following, |end| following.min(end));
-                    let next_offset = cursor.next_offset.map_or(wanted, |before| before.max(wanted));
+                    let reached = options.selection.end_offset.map_or(following, |end| following.min(end));
+                    let next_offset = cursor.next_offset.map_or(reached, |before| before.max(reached));
                     cursor.advance(&prefix, following, next_offset);
                 }
                 Err(End::Stop(stop)) => break cursor.stopped(stop),
@@ -329,8 +329,8 @@ impl<S: KeySink> Feeder<'_, S> {
         let records = legacy::wrapped_records(header, content, options.check_crcs).map_err(fault)?;
         cursor.check_wrapped(records.offsets.first, records.offsets.last).map_err(fault)?;
         let last_offset = if header.lacks_offset() { records.offsets.last } else { header.offset };
-        let mut wanted = records.iter().filter(|(record, _)| options.selection.contains(record.offset));
-        wanted.try_for_each(|(record, _)| self.keys.put_one(record.key, record.offset))?;
+        let mut selected = records.iter().filter(|(record, _)| options.selection.contains(record.offset));
+        selected.try_for_each(|(record, _)| self.keys.put_one(record.key, record.offset))?;
         self.keys.sink.pause();
         Ok(last_offset.wrapping_add(1))
     }

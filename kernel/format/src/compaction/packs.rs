@@ -151,7 +151,7 @@ impl Merger {
         let mut full = false;
         for_each_of(packs, Kind::Dirty, |entries| full |= newest.put(entries).is_err())?;
         if full {
-            return Err("the packs hold more than 2^40 bytes of keys; use more buckets".into());
+            return Err("expected packs of at most 2^40 bytes of keys, found more; use more buckets".into());
         }
         let mut survives = |offset: i64| offsets.extend(u64::try_from(offset));
         newest.entries().for_each(|(_, offset)| survives(offset));
@@ -172,12 +172,12 @@ impl Merger {
     }
 }
 
-/// Calls `found` with the entries of each pack of this kind. It must iterate over all of them.
-fn for_each_of<'a>(packs: &[&'a [u8]], wanted: Kind, mut found: impl FnMut(&mut Entries<'a>)) -> Result<(), String> {
+/// Calls `visit` with the entries of each pack of this kind. It must iterate over all of them.
+fn for_each_of<'a>(packs: &[&'a [u8]], of_kind: Kind, mut visit: impl FnMut(&mut Entries<'a>)) -> Result<(), String> {
     for (number, pack) in packs.iter().enumerate().filter(|(_, pack)| !pack.is_empty()) {
         let (kind, mut entries) = Entries::of(pack).map_err(|what| format!("pack {number}: {what}"))?;
-        if kind == wanted {
-            found(&mut entries);
+        if kind == of_kind {
+            visit(&mut entries);
             entries.finish().map_err(|what| format!("pack {number}: {what}"))?;
         }
     }
@@ -195,7 +195,7 @@ pub struct Entries<'a> {
 impl<'a> Entries<'a> {
     fn of(pack: &'a [u8]) -> Result<(Kind, Self), String> {
         let Some((header, rest)) = pack.split_first_chunk::<HEADER>() else {
-            return Err(format!("a pack has no bytes or at least {HEADER}, found {}", pack.len()));
+            return Err(format!("expected a pack of 0 or at least {HEADER} bytes, found {}", pack.len()));
         };
         let field = |at: usize| {
             let mut field = [0; 8];
@@ -203,16 +203,16 @@ impl<'a> Entries<'a> {
             u64::from_le_bytes(field)
         };
         if header[0] != VERSION {
-            return Err(format!("packs of version {VERSION} were expected, found {}", header[0]));
+            return Err(format!("expected packs of version {VERSION}, found {}", header[0]));
         }
         let kind = match header[1] {
             0 => Kind::Dirty,
             1 => Kind::Clean,
-            kind => return Err(format!("kind 0 or 1 was expected, found {kind}")),
+            kind => return Err(format!("expected kind 0 or 1, found {kind}")),
         };
         let (left, most) = (field(2), (rest.len() / SHORT_HEADER) as u64);
         if left > most {
-            return Err(format!("the pack claims {left} entries, its {} bytes hold at most {most}", pack.len()));
+            return Err(format!("expected at most {most} entries in {} bytes, found {left}", pack.len()));
         }
         Ok((kind, Entries { rest, left, base: field(10) as i64, damaged: false }))
     }
@@ -236,9 +236,9 @@ impl<'a> Entries<'a> {
 
     fn finish(&self) -> Result<(), String> {
         match (self.damaged, self.rest.len()) {
-            (true, _) => Err(format!("{} entries before its last one are cut short or impossible", self.left)),
+            (true, _) => Err(format!("expected {} more entries, found a truncated or impossible one", self.left)),
             (_, 0) => Ok(()),
-            (_, left) => Err(format!("{left} bytes are left after its entries")),
+            (_, left) => Err(format!("expected the end of the pack after its entries, found {left} more bytes")),
         }
     }
 }

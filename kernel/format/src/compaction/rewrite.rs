@@ -32,11 +32,11 @@ pub fn rewrite(buffer: &[u8], options: &Options, out: &mut Vec<u8>) -> (Stopped,
 pub fn rewrite_file(file: &File, end: u64, options: &Options, out: &mut Vec<u8>) -> io::Result<(Stopped, Stats)> {
     with_decompressor(|decompressor| {
         let mut filter = Filter::new(options, decompressor, out);
-        let (mut chunk, mut wanted) = (Vec::new(), CHUNK);
+        let (mut chunk, mut bytes_to_read) = (Vec::new(), CHUNK);
         let mut position = options.base_position as u64;
         let mut next_offset = None;
         loop {
-            let bytes = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX).min(wanted);
+            let bytes = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX).min(bytes_to_read);
             if chunk.len() < bytes {
                 chunk.resize(bytes, 0);
             }
@@ -45,7 +45,7 @@ pub fn rewrite_file(file: &File, end: u64, options: &Options, out: &mut Vec<u8>)
             next_offset = stopped.next_offset.or(next_offset);
             stopped.next_offset = next_offset;
             let (read_to, behind) = (position + bytes as u64, stopped.position as u64);
-            wanted = match stopped.status {
+            bytes_to_read = match stopped.status {
                 Status::End if behind > read_to => PEEK,
                 Status::End => CHUNK,
                 Status::Partial if stopped.needed_bytes < LARGE_BATCH => CHUNK,

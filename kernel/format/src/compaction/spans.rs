@@ -50,9 +50,9 @@ fn field(section: &[u8], at: u32, bytes: i32) -> Option<&[u8]> {
     usize::try_from(bytes).ok().map(|bytes| &section[at as usize..at as usize + bytes])
 }
 
-/// Calls `found` for every record of a batch, in order. Before a fault, it may be called for some of them.
+/// Calls `visit` for each record of a batch, in order. Before a fault, it may be called for some of them.
 #[inline(always)]
-pub fn for_each(header: &V2Header, section: &[u8], mut found: impl FnMut(Span)) -> Result<(), Fault> {
+pub fn for_each(header: &V2Header, section: &[u8], mut visit: impl FnMut(Span)) -> Result<(), Fault> {
     let count = v2::check_counts(header, section.len())?;
     let mut at = 0;
     for number in 0..count {
@@ -61,11 +61,13 @@ pub fn for_each(header: &V2Header, section: &[u8], mut found: impl FnMut(Span)) 
             None => careful(header, section, at, number, count)?,
         };
         at = span.end as usize;
-        found(span);
+        visit(span);
     }
     match section.len() - at {
         0 => Ok(()),
-        left => Err(Fault::records(format!("{left} bytes are left after the {count} records the header counts"))),
+        left => {
+            Err(Fault::records(format!("expected the end of the batch after {count} records, found {left} more bytes")))
+        }
     }
 }
 

@@ -20,10 +20,10 @@ pub fn from_unsorted(mut offsets: Vec<u64>) -> RoaringTreemap {
         offsets.sort_unstable();
     }
     offsets.dedup();
-    let mut found = RoaringTreemap::new();
+    let mut set = RoaringTreemap::new();
     // The offsets are ascending, so this cannot fail.
-    let _ = found.append(offsets);
-    found
+    let _ = set.append(offsets);
+    set
 }
 
 /// The set of offsets that lie between `first` and `last`, both inclusive.
@@ -50,12 +50,12 @@ pub fn between(set: &RoaringTreemap, start: u64, end: u64) -> RoaringTreemap {
         // Not wider than the bitmap, because the whole range is created first.
         let from = start.max(first + u64::from(bitmap.min()?));
         let last = end.checked_sub(1)?.min(first + u64::from(bitmap.max()?));
-        let mut found = RoaringBitmap::new();
+        let mut within = RoaringBitmap::new();
         if from <= last {
-            found.insert_range(from as u32..=last as u32);
-            found &= bitmap;
+            within.insert_range(from as u32..=last as u32);
+            within &= bitmap;
         }
-        Some((half, found))
+        Some((half, within))
     };
     RoaringTreemap::from_bitmaps(set.bitmaps().filter_map(of_half).filter(|(_, bitmap)| !bitmap.is_empty()))
 }

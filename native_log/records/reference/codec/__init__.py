@@ -27,7 +27,9 @@ def check_codec(header: BatchHeader) -> None:
     if header.codec not in CODECS_BY_ID:
         raise DamagedBatchError("codec", f"expected compression codec 0 to 4, found {header.codec}")
     if header.magic not in CODECS_BY_ID[header.codec].magics:
-        raise DamagedBatchError("codec", f"zstd needs magic 2, this message has magic {header.magic}")
+        raise DamagedBatchError(
+            "codec", f"expected compression codec 0 to 3 with magic {header.magic}, found 4"
+        )
 
 
 def decompress(header: BatchHeader, payload: memoryview, max_batch_bytes: int) -> memoryview:

@@ -22,7 +22,7 @@ def decompress(payload: memoryview, output: Output) -> None:
         except zlib.error as error:
             raise output.damaged(str(error)) from None
         if not member.eof:
-            raise output.damaged(f"the stream ends within a member, {len(payload)} bytes in all")
+            raise output.damaged(f"expected the rest of a member, found the end after {len(payload)} bytes")
         rest = member.unused_data
         if not rest.strip(b"\0"):
             return

@@ -58,7 +58,7 @@ def read_frame(payload: memoryview, at: int, output: Output, check_header: bool)
     if flags >> 6 != 1:
         raise output.damaged(f"expected frame version 1, found {flags >> 6}")
     if flags & 0x03 or block_descriptor & 0x8F:
-        raise output.damaged(f"reserved bits are set: FLG {flags:#04x}, BD {block_descriptor:#04x}")
+        raise output.damaged(f"expected no reserved bits, found FLG {flags:#04x}, BD {block_descriptor:#04x}")
     block_bytes = BLOCK_BYTES.get(block_descriptor >> 4)
     if block_bytes is None:
         raise output.damaged(f"expected block size 4 to 7, found {block_descriptor >> 4}")
@@ -91,7 +91,7 @@ class Source:
     def take(self, size: int, what: str) -> bytes:
         left = len(self._payload) - self.at
         if size > left:
-            raise self._output.damaged(f"{what} has {size} bytes, {left} are left")
+            raise self._output.damaged(f"expected {size} bytes of {what}, found {left}")
         taken = bytes(self._payload[self.at : self.at + size])
         self.at += size
         return taken
@@ -104,7 +104,7 @@ class Source:
 def read_block(length: int, source: Source, output: Output, max_bytes: int, has_checksum: bool) -> bytes:
     length &= ~STORED_FLAG
     if length > max_bytes:
-        raise output.damaged(f"a block claims {length} bytes, {max_bytes} is the frame's most")
+        raise output.damaged(f"expected a block of at most {max_bytes} bytes, found {length}")
     block = source.take(length, "a block")
     if has_checksum:
         actual, expected = xxh32(memoryview(block)), source.word("a block's checksum")
@@ -118,4 +118,4 @@ def decompress_block(block: bytes, window: bytes, output: Output, max_bytes: int
     try:
         return bytes(lz4.block.decompress(block, uncompressed_size=max_bytes, dict=window))
     except lz4.block.LZ4BlockError as error:
-        raise output.damaged(f"a block of {len(block)} bytes cannot be decompressed: {error}") from None
+        raise output.damaged(f"expected a valid block of {len(block)} bytes, found damage: {error}") from None

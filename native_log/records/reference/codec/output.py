@@ -34,5 +34,6 @@ class Output:
     def too_large(self) -> DamagedBatchError:
         return DamagedBatchError(
             "too-large",
-            f"{self._codec}: decompressed, the batch is larger than max_batch_bytes = {self._limit}",
+            f"expected a batch of at most max_batch_bytes = {self._limit} bytes, found one that decompresses "
+            f"({self._codec}) to more; raise max_batch_bytes",
         )

@@ -42,14 +42,14 @@ def decompress(payload: memoryview, output: Output) -> None:
             continue
         at += LENGTH.size
         if not 0 <= length <= len(payload) - at:
-            raise output.damaged(f"a block claims {length} bytes, {len(payload) - at} are left")
+            raise output.damaged(f"expected a block of {length} bytes, found {len(payload) - at}")
         add_block(payload[at : at + length], output)
         at += length
 
 
 def check_header(payload: memoryview, at: int, output: Output) -> None:
     if len(payload) - at < HEADER.size:
-        raise output.damaged(f"the stream ends within a header, {len(payload) - at} of {HEADER.size} bytes")
+        raise output.damaged(f"expected a header of {HEADER.size} bytes, found {len(payload) - at}")
     magic, version, _ = HEADER.unpack_from(payload, at)
     if magic != MAGIC:
         raise output.damaged(f"expected the header {MAGIC.hex()}, found {magic.hex()}")
@@ -61,12 +61,15 @@ def add_block(block: memoryview, output: Output) -> None:
     try:
         claimed, _ = read_unsigned(block, 0, len(block), 32, MAX_VARINT_BYTES)
     except DamagedBatchError:
-        raise output.damaged("a block does not begin with its decompressed length") from None
+        raise output.damaged(
+            "expected a block that begins with its decompressed length, found none"
+        ) from None
     if claimed > MAX_EXPANSION * len(block):  # the library would allocate them
-        raise output.damaged(f"a block of {len(block)} bytes claims to hold {claimed}")
+        most = MAX_EXPANSION * len(block)
+        raise output.damaged(f"expected at most {most} bytes in a block of {len(block)}, found {claimed}")
     if claimed > output.room:
         raise output.too_large()
     try:
         output.add(snappy.uncompress(bytes(block)))
     except snappy.UncompressError as error:
-        raise output.damaged(f"a block of {len(block)} bytes cannot be decompressed: {error}") from None
+        raise output.damaged(f"expected a valid block of {len(block)} bytes, found damage: {error}") from None

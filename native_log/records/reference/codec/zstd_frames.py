@@ -23,7 +23,7 @@ def decompress(payload: memoryview, output: Output) -> None:
         frame = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
         while not frame.eof:
             if at == len(payload):
-                raise output.damaged(f"the stream ends within a frame, {at} bytes in all")
+                raise output.damaged(f"expected the rest of a frame, found the end after {at} bytes")
             # The library returns all content of its input at once. Limit the input to what cannot exceed the
             # limit of the output.
             feed = payload[at : at + max(64, output.room // MAX_BLOCK_BYTES * MIN_BLOCK_BYTES)]

@@ -103,7 +103,7 @@ def unpack(data: memoryview) -> tuple[int, Iterable[tuple[bytes, int]]]:
         raise ValueError(f"expected kind 0 or 1, found {kind}")
     max_count = (len(data) - HEADER.size) // SHORT.size
     if not 0 <= count <= max_count:
-        raise ValueError(f"the pack claims {count} entries, its {len(data)} bytes hold 0 to {max_count}")
+        raise ValueError(f"expected at most {max_count} entries in {len(data)} bytes, found {count}")
     return kind, index_entries(data, count, base)
 
 
@@ -119,9 +119,14 @@ def index_entries(data: memoryview, count: int, base: int) -> Iterator[tuple[byt
                 offset = base + ahead
                 at += SHORT.size
         except (struct.error, IndexError):
-            raise ValueError(f"entry {number} of {count} is cut short") from None
+            raise ValueError(
+                f"expected the rest of entry {number} of {count}, found the end of the pack"
+            ) from None
         if length > len(data) - at or offset >= 1 << 63:
-            raise ValueError(f"entry {number} of {count} claims {length} key bytes and offset {offset}")
+            raise ValueError(
+                f"expected at most {len(data) - at} key bytes and an offset below 2^63 in entry {number} "
+                f"of {count}, found {length} bytes and offset {offset}"
+            )
         yield bytes(data[at : at + length]), offset
         at += length
     if at != len(data):

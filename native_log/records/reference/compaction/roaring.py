@@ -78,7 +78,7 @@ def from_bytes(data: memoryview) -> dict[int, int]:
     for _ in range(halves):
         (half,) = rest.take("<I")
         if not before < half < 1 << 31:
-            raise ValueError(f"upper halves must rise, to 2^31 - 1; found {half} behind {before}")
+            raise ValueError(f"expected increasing upper halves below 2^31, found {half} after {before}")
         before = half
         for key, bits in containers_from(rest):
             bitmaps[half << 16 | key] = bits
@@ -105,12 +105,12 @@ def containers_from(rest: Input) -> Iterator[tuple[int, int]]:
     before = -1
     for number, (key, most) in enumerate(described):
         if key <= before:
-            raise ValueError(f"container keys must rise, found {key} behind {before}")
+            raise ValueError(f"expected increasing container keys, found {key} after {before}")
         before = key
         runs = bool(is_run) and bool(is_run[number >> 3] >> (number & 7) & 1)
         bits = run_container(rest) if runs else plain_container(rest, most + 1)
         if bits.bit_count() != most + 1:
-            raise ValueError(f"container {key} claims {most + 1} values, found {bits.bit_count()}")
+            raise ValueError(f"expected {most + 1} values in container {key}, found {bits.bit_count()}")
         yield key, bits
 
 
@@ -119,7 +119,7 @@ def plain_container(rest: Input, count: int) -> int:
         return int.from_bytes(rest.bytes(BITMAP_BYTES), "little")
     values = rest.take(f"<{count}H")
     if any(a >= b for a, b in pairwise(values)):
-        raise ValueError("the values of a container must rise")
+        raise ValueError("expected increasing values in a container, found others")
     return sum(1 << value for value in values)
 
 
@@ -129,7 +129,7 @@ def run_container(rest: Input) -> int:
     for _ in range(runs):
         first, more = rest.take("<HH")
         if first <= end or first + more > 0xFFFF:
-            raise ValueError("the runs of a container must rise, to 65535")
+            raise ValueError("expected increasing runs up to 65535 in a container, found others")
         end = first + more
         bits |= (1 << end + 1) - (1 << first)
     return bits
