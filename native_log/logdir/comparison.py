@@ -161,12 +161,12 @@ def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Differenc
             lost = damage.lost
             yield Difference(
                 "damaged",
-                damage.bytes.path,
+                damage.range.path,
                 None,
-                damage.bytes.reason,
-                lost.start_offset if lost.start_offset < lost.end_offset else None,
-                lost.end_offset - 1 if lost.start_offset < lost.end_offset < MAX_OFFSET else None,
-                damage.bytes.position,
+                damage.range.reason,
+                None if lost.is_empty else lost.start_offset,
+                None if lost.is_empty or lost.end_offset == MAX_OFFSET else lost.end_offset - 1,
+                damage.range.position,
             )
 
 

@@ -11,13 +11,17 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from native_log.log.reading.log_range import LogRange
-from native_log.log.replicas.copies import valid_batches
+from native_log.segment.lookup import SegmentLookup
+from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
+
     from native_log.log.local_log import LocalLog
     from native_log.log.replicas.copies import InspectedCopy
+    from native_log.segment.segment import LogSegment
 
 _COLUMNS = ("baseOffset", "lastOffset", "sizeInBytes", "crc")
 _RECORD_COLUMNS = ("offset", "timestamp", "key", "value", "headers")
@@ -99,7 +103,7 @@ def _comparable(copy: InspectedCopy, other: InspectedCopy, start: int, end: int)
     for segment in copy.log.segments:
         if segment.end_offset <= start or segment.base_offset >= end:
             continue
-        for batches in valid_batches(copy.log, segment, []):
+        for batches in _valid_batches(copy.log, segment):
             columns = (batches.column(name).to_pylist() for name in _COLUMNS)
             for batch in map(_Batch, *columns):
                 first = batch.last_offset if batch.first_offset is None else batch.first_offset
@@ -109,6 +113,17 @@ def _comparable(copy: InspectedCopy, other: InspectedCopy, start: int, end: int)
                     lost = next(damaged, None)
                 if lost is None or batch.last_offset < lost.start_offset:
                     yield batch
+
+
+def _valid_batches(log: LocalLog, segment: LogSegment) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with right checksums of a segment (BATCH_SCHEMA)."""
+    end = log.end_position(segment)
+    if end == 0:
+        return
+    with SegmentLookup(segment, end, Window(), max_batch_bytes=log.max_batch_bytes) as lookup:
+        for scanned in lookup.batches(0, lambda _: None, only_valid=True):
+            if scanned.batches.num_rows:
+                yield scanned.batches
 
 
 def _different(log: LocalLog, other: LocalLog, first: int, last: int) -> DifferentRange:

@@ -23,14 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.log.replicas.history import History
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetSpan:
-    """Offsets from `start_offset` to before `end_offset`."""
-
-    start_offset: int
-    end_offset: int
+    from native_log.log.replicas.offset_span import OffsetSpan
 
 
 @dataclass(frozen=True, slots=True)

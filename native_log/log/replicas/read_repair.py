@@ -6,28 +6,22 @@ A few megabytes are checked at a time, and are then decoded while they are still
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from native_log.log.replicas.copies import gaps, lost_offsets
-from native_log.log.replicas.plan import OffsetSpan
+from native_log.log.replicas.offset_span import OffsetSpan
+from native_log.log.replicas.slice_check import Damaged, Intact, SliceCheck, join_slices
 from native_log.segment.files import MAX_OFFSET
-from native_log.segment.lookup import SegmentLookup
-from native_log.segment.scan import int64s
-from native_log.storage import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from native_log.log.local_log import LocalLog
-    from native_log.log.replicas.merged_source import MergedSource
+    from native_log.log.replicas.merged_source import CopyRange, MergedSource
+    from native_log.log.replicas.slice_check import Missing
     from native_log.log.segment_slices import SegmentSlice, SlicedRange
-    from native_log.segment.damage import DamagedRange
 
 logger = logging.getLogger(__name__)
-
-CHECKED_BYTES = 4 << 20
-"""About how many bytes are checked before they are read."""
 
 
 def repair(range: SlicedRange, source: MergedSource) -> Iterator[SegmentSlice]:
@@ -41,150 +35,87 @@ def repair(range: SlicedRange, source: MergedSource) -> Iterator[SegmentSlice]:
         LogTruncatedError, FileNotFoundError: a file has changed since the range was planned.
         OSError: a file cannot be read.
     """
-    return _Repair(range, source).slices()
+    return _ReadRepair(range, source).slices()
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """Bytes that were checked.
-
-    Attributes:
-        slice: the bytes; None if there are none, as in a gap.
-        lost: the offsets that they may have held, if they are damaged; None: they are intact. No offsets may
-            be lost.
-        damage: the damaged bytes; None: there are none.
-    """
-
-    slice: SegmentSlice | None
-    lost: OffsetSpan | None = None
-    damage: DamagedRange | None = None
-
-
-class _Repair:
+class _ReadRepair:
     def __init__(self, range: SlicedRange, source: MergedSource) -> None:
         self._range = range
         self._source = source
+        self._slice_check = SliceCheck(range.path, range.max_batch_bytes, source.fills_gaps)
         self._logs: dict[str, LocalLog] = {}
         self._reported: set[str | None] = set()
 
     def slices(self) -> Iterator[SegmentSlice]:
         """See `repair`."""
+        held: list[SegmentSlice] = []  # damaged bytes: a reader needs the bytes after them to see their end
+        for part, is_damaged in self._parts():
+            held.append(part)
+            if not is_damaged:
+                yield from join_slices(held)
+                held.clear()
+        yield from join_slices(held)
+
+    def _parts(self) -> Iterator[tuple[SegmentSlice, bool]]:
+        """Yield the slices in the order of offsets, each with whether it is damaged."""
         span = OffsetSpan(self._range.start_offset, self._range.end_offset)
-        kept: SegmentSlice | None = None  # damaged bytes, which are read together with the bytes after them
-        for checked in self._check(self._range.slices, span):
-            if checked.lost is None:
-                following = [] if checked.slice is None else [checked.slice]
-            else:
-                directory = None if checked.slice is None else checked.slice.directory
-                replaced, missing = self._replace(checked.lost, directory)
-                if replaced or not (checked.damage is None or missing or _is_empty(checked.lost)):
-                    self._report(checked, directory)
-                is_kept = bool(missing) or (
-                    _is_empty(checked.lost) and checked.lost.start_offset >= self._source.log_end_offset
-                )
-                following = replaced
-                if is_kept and checked.slice is not None:
-                    begin = missing[0].start_offset if missing else MAX_OFFSET
-                    before = [each for each in replaced if each.first_offset < begin]
-                    following = replaced[len(before) :]
-                    *complete, kept = _join([*([] if kept is None else [kept]), *before, checked.slice])
-                    yield from complete
-            if following:
-                yield from _join([*([] if kept is None else [kept]), *following])
-                kept = None
-        if kept is not None:
-            yield kept
+        for checked in self._slice_check.check(self._range.slices, span):
+            if isinstance(checked, Intact):
+                yield checked.slice, False
+                continue
+            directory = checked.slice.directory if isinstance(checked, Damaged) else None
+            replacements, unavailable = self._replace(checked.lost, directory)
+            if replacements or not (unavailable or checked.lost.is_empty):
+                self._report(checked)
+            if isinstance(checked, Damaged) and self._stays(checked, unavailable):
+                begin = unavailable[0].start_offset if unavailable else MAX_OFFSET
+                index = sum(part.first_offset < begin for part in replacements)
+                yield from ((part, False) for part in join_slices(replacements[:index]))
+                yield checked.slice, True
+                replacements = replacements[index:]
+            yield from ((part, False) for part in join_slices(replacements))
+
+    def _stays(self, damaged: Damaged, unavailable: list[OffsetSpan]) -> bool:
+        """Return whether a reader must see the damage: records are lost, or it is at the log's end."""
+        is_at_end = damaged.lost.is_empty and damaged.lost.start_offset >= self._source.log_end_offset
+        return bool(unavailable) or is_at_end
 
     def _replace(
         self, lost: OffsetSpan, directory: str | None
     ) -> tuple[list[SegmentSlice], list[OffsetSpan]]:
-        """Return slices of other copies than that in `directory`, and the offsets that no copy has."""
-        found: list[SegmentSlice] = []
-        left = [] if _is_empty(lost) else [lost]
+        """Look for lost offsets in other copies than that in `directory`.
+
+        Returns:
+            The slices with the records, and the offsets that are in no copy. Both are sorted.
+        """
+        slices: list[SegmentSlice] = []
+        unavailable = [] if lost.is_empty else [lost]
         for copy in self._source.copies:
-            spans, left = left, []
-            for span in spans:
-                within = _overlap(span, OffsetSpan(copy.start_offset, copy.end_offset))
-                if copy.path != directory and not _is_empty(within):
-                    log = self._open(copy.path)
-                    within = _overlap(within, OffsetSpan(log.local_log_start_offset, log.log_end_offset))
-                if copy.path == directory or _is_empty(within):
-                    left.append(span)
-                    continue
-                left += (
-                    each
-                    for each in (
-                        OffsetSpan(span.start_offset, within.start_offset),
-                        OffsetSpan(within.end_offset, span.end_offset),
-                    )
-                    if not _is_empty(each)
-                )
-                located = log.locate(within.start_offset, within.end_offset)[0]
-                for checked in self._check((replace(each, directory=copy.path) for each in located), within):
-                    if checked.lost is not None:
-                        left += [] if _is_empty(checked.lost) else [checked.lost]
-                    elif checked.slice is not None:
-                        found.append(checked.slice)
-            left.sort(key=lambda span: span.start_offset)
-        return sorted(found, key=lambda each: each.first_offset), left
+            if copy.path != directory:
+                supplied = [self._supply(copy, span) for span in unavailable]
+                slices += (part for parts, _ in supplied for part in parts)
+                unavailable = [span for _, spans in supplied for span in spans]
+        unavailable.sort(key=lambda span: span.start_offset)
+        return sorted(slices, key=lambda part: part.first_offset), unavailable
 
-    def _check(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[_Checked]:
-        """Yield the bytes of the slices, which hold the offsets of `span`, and what is lost of them."""
-        expected = span.start_offset
-        for part in _join(slices):
-            limits = (
-                span.end_offset,
-                part.end_offset,
-                MAX_OFFSET if part.max_offset is None else part.max_offset,
-            )
-            start = expected if self._source.fills_gaps else max(expected, part.first_offset)
-            end = max(start, min(limits))
-            yield from self._check_slice(part, OffsetSpan(start, end))
-            expected = end
-        if self._source.fills_gaps and expected < span.end_offset:
-            yield _Checked(None, OffsetSpan(expected, span.end_offset))
-
-    def _check_slice(self, part: SegmentSlice, span: OffsetSpan) -> Iterator[_Checked]:
-        part = replace(part, min_offset=span.start_offset, max_offset=span.end_offset)
-        rest, expected = part, span.start_offset  # `rest` was not yielded yet
-        damaged: list[DamagedRange] = []
-        with SegmentLookup(
-            part.to_segment(self._range.path),
-            part.end_position,
-            Window(),
-            max_batch_bytes=self._range.max_batch_bytes,
-        ) as lookup:
-            part.check_file(lookup.file)
-            headers = lookup.batches(
-                part.start_position, damaged.append, next_offset=part.next_offset, only_valid=True
-            )
-            while True:
-                scanned = next(headers, None)
-                for damage in damaged:
-                    lost = lost_offsets(damage, part)
-                    intact, rest = _cut(rest, damage.position, lost.start_offset)
-                    yield _Checked(intact)
-                    bad, rest = _cut(rest, damage.end_position, lost.end_offset)
-                    yield _Checked(bad, _overlap(lost, span), damage)
-                    expected = max(expected, min(lost.end_offset, span.end_offset))
-                damaged.clear()
-                if scanned is None:
-                    break
-                if scanned.batches.num_rows:
-                    if self._source.fills_gaps:
-                        positions = int64s(scanned.batches, "position")
-                        for gap, index in gaps(scanned.batches, expected - 1):
-                            if not _is_empty(within := _overlap(gap, span)):
-                                intact, rest = _cut(rest, positions[index], gap.end_offset)
-                                yield _Checked(intact)
-                                yield _Checked(None, within)
-                    expected = max(expected, scanned.next_offset or 0)
-                if scanned.position - rest.start_position >= CHECKED_BYTES:
-                    intact, rest = _cut(rest, scanned.position, scanned.next_offset or 0)
-                    yield _Checked(intact)
-        yield _Checked(rest if rest.size_bytes else None)
-        if self._source.fills_gaps and expected < span.end_offset:
-            yield _Checked(None, OffsetSpan(expected, span.end_offset))
+    def _supply(self, copy: CopyRange, span: OffsetSpan) -> tuple[list[SegmentSlice], list[OffsetSpan]]:
+        """Return the intact slices of a copy with offsets of `span`, and the offsets that it lacks."""
+        held = span.intersection(OffsetSpan(copy.start_offset, copy.end_offset))
+        if not held.is_empty:
+            log = self._open(copy.path)
+            held = held.intersection(OffsetSpan(log.local_log_start_offset, log.log_end_offset))
+        if held.is_empty:
+            return [], [span]
+        located = (
+            replace(part, directory=copy.path) for part in log.locate(held.start_offset, held.end_offset)[0]
+        )
+        slices, lacking = [], span.without(held)
+        for checked in self._slice_check.check(located, held):
+            if isinstance(checked, Intact):
+                slices.append(checked.slice)
+            elif not checked.lost.is_empty:
+                lacking.append(checked.lost)
+        return slices, lacking
 
     def _open(self, path: str) -> LocalLog:
         if path not in self._logs:
@@ -199,52 +130,19 @@ class _Repair:
             )
         return self._logs[path]
 
-    def _report(self, checked: _Checked, directory: str | None) -> None:
+    def _report(self, checked: Damaged | Missing) -> None:
+        """Log the first replacement for each copy with damage, and the first one of missing offsets."""
+        directory = checked.slice.directory if isinstance(checked, Damaged) else None
         if directory in self._reported:
             return
         self._reported.add(directory)
-        if checked.damage is not None:
+        if isinstance(checked, Damaged):
             logger.warning(
                 "%s: damaged bytes are read from other copies; the first range is %s",
-                *(directory, checked.damage),
+                *(directory, checked.range),
             )
-        elif checked.lost is not None:
+        else:
             logger.warning(
                 "%s: offsets %d to %d are missing in the best copy, and are read from other copies",
                 *(self._range.path, checked.lost.start_offset, checked.lost.end_offset - 1),
             )
-
-
-def _cut(part: SegmentSlice, position: int, next_offset: int) -> tuple[SegmentSlice | None, SegmentSlice]:
-    """Cut a slice at a batch. `next_offset` is that of the second part."""
-    before = replace(part, end_position=position) if part.start_position < position else None
-    return before, replace(part, start_position=position, next_offset=max(part.next_offset, next_offset))
-
-
-def _join(slices: Iterable[SegmentSlice]) -> Iterator[SegmentSlice]:
-    """Yield the slices, and those that follow each other in a file as one."""
-    joined: SegmentSlice | None = None
-    for each in slices:
-        if joined is None:
-            joined = each
-        elif (joined.directory, joined.segment, joined.end_position) == (
-            each.directory,
-            each.segment,
-            each.start_position,
-        ):
-            joined = replace(joined, end_position=each.end_position, max_offset=each.max_offset)
-        else:
-            yield joined
-            joined = each
-    if joined is not None:
-        yield joined
-
-
-def _overlap(one: OffsetSpan, other: OffsetSpan) -> OffsetSpan:
-    """Return the offsets in both; the result is empty if there are none."""
-    start = max(one.start_offset, other.start_offset)
-    return OffsetSpan(start, max(start, min(one.end_offset, other.end_offset)))
-
-
-def _is_empty(span: OffsetSpan) -> bool:
-    return span.start_offset >= span.end_offset

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
 from native_log.log.log_files import indexes_without_log
 from native_log.log.replicas.history import BatchEpoch, History, history
-from native_log.log.replicas.plan import CopyState, OffsetSpan
+from native_log.log.replicas.offset_span import OffsetSpan
+from native_log.log.replicas.plan import CopyState
 from native_log.segment.lookup import SegmentLookup
 from native_log.segment.scan import valid_batch_at
 from native_log.storage import Window
@@ -81,12 +82,12 @@ def _read_history(log: LocalLog, end_offset: int) -> History:
     entries = list(drop_contradicted(log.leader_epochs))
     known = entries[-1] if entries else EpochEntry(-1, first.base_offset)
     if last.epoch > known.epoch:
-        found = _epochs_after(log, known, end_offset)
+        later = _epochs_after(log, known, end_offset)
         # No checksum covers the epoch of a batch, and a wrong one could make a copy lead. So a single batch
         # with another epoch does not count.
-        if entries and found and _batch_epoch(log, found[-1].start_offset) == last:
-            found.pop()
-        entries += found
+        if entries and later and _batch_epoch(log, later[-1].start_offset) == last:
+            later.pop()
+        entries += later
     return history(entries, end_offset, first, last)
 
 
@@ -95,14 +96,14 @@ def _epochs_after(log: LocalLog, known: EpochEntry, end_offset: int) -> list[Epo
 
     Leader epochs do not decrease, so their starts are found by binary search.
     """
-    found: list[EpochEntry] = []
+    entries: list[EpochEntry] = []
     epoch, start = known.epoch, known.start_offset
     while start < end_offset:
         start += bisect_right(range(start, end_offset), epoch, key=lambda offset: _epoch_at(log, offset))
         if start < end_offset:
             epoch = _epoch_at(log, start)
-            found.append(EpochEntry(epoch, start))
-    return found
+            entries.append(EpochEntry(epoch, start))
+    return entries
 
 
 def _epoch_at(log: LocalLog, offset: int) -> int:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, assign, truncate_from_end
 from native_log.log.replicas.history import history
-from native_log.log.replicas.plan import CopyState, OffsetSpan
+from native_log.log.replicas.plan import CopyState
+
+if TYPE_CHECKING:
+    from native_log.log.replicas.offset_span import OffsetSpan
 
 
 @dataclass

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from native_log import CorruptRecordError, KafkaLogError, LogDir, LogTruncatedError, PartitionLog
-from native_log.log.replicas import read_repair
+from native_log.log.replicas import slice_check
 from native_log.log.replicas.merge import merge
 from native_log.log.replicas.merged_log import MergedLog
 from native_log.segment.files import file_name
@@ -304,7 +304,7 @@ def test_only_batches_that_are_damaged_in_all_copies_are_lost(
             for number in numbers:
                 damage(directory, whole[number], data.draw(DAMAGED_BYTE))
             logs.append(PartitionLog.open(directory))
-        with patch.object(read_repair, "CHECKED_BYTES", data.draw(st.sampled_from([1, 1 << 20]))):
+        with patch.object(slice_check, "CHECKED_BYTES", data.draw(st.sampled_from([1, 1 << 20]))):
             read, in_parts = read_in_parts(merge(logs, [None] * len(logs)), data)
     lost = set.intersection(*damaged)
     assert read == in_parts == rows_of(batch for number, batch in enumerate(whole) if number not in lost)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from native_log.checkpoints.leader_epochs import EpochEntry
 from native_log.log.replicas.history import BatchEpoch, History, agreed_end, history
-from native_log.log.replicas.plan import CopySpan, CopyState, OffsetSpan, plan_merge
+from native_log.log.replicas.offset_span import OffsetSpan
+from native_log.log.replicas.plan import CopySpan, CopyState, plan_merge
 
 from .replication import Partition, Replica
 
