@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p kafka-log-arrow --example shapes -- FOLDER
 //!
-//! A file has 8 MiB of values, each behind its length in four bytes, big-endian.
+//! A file has 8 MiB of values, each after its length in four bytes, big-endian.
 
 #[path = "../benches/support/shapes.rs"]
 mod shapes;

@@ -93,9 +93,9 @@ impl Aborted {
             return false;
         }
         let key = (header.producer_id, header.base_offset);
-        let behind = self.ranges.partition_point(|&[producer_id, first, _]| (producer_id, first) <= key);
-        behind > 0 && {
-            let [producer_id, _, last] = self.ranges[behind - 1];
+        let index = self.ranges.partition_point(|&[producer_id, first, _]| (producer_id, first) <= key);
+        index > 0 && {
+            let [producer_id, _, last] = self.ranges[index - 1];
             producer_id == header.producer_id && header.base_offset <= last
         }
     }

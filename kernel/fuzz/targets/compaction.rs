@@ -1,4 +1,4 @@
-//! What compaction makes of any bytes is a log that can be read, and that another compaction leaves as it is.
+//! Compaction of any bytes results in a log that can be read and that another compaction does not change.
 
 use kafka_log_arrow::columns::{Column, Constants};
 use kafka_log_arrow::decode::decode;
@@ -23,7 +23,7 @@ const MAX_MAP_BYTES: usize = 1 << 20;
 
 pub fn run(data: &[u8]) {
     let Some((&[flags, buckets, map_bytes, verdict], buffer)) = data.split_first_chunk() else { return };
-    let _ = Merger::default().add(&[buffer]); // an error or not, as a pack from another process may be damaged
+    let _ = Merger::default().add(&[buffer]); // may fail: a pack from another process may be damaged
     let [check_crcs, is_sealed, tombstones_kept, is_open, is_nulled, has_horizon, has_verdicts, all_fits] =
         [0, 1, 2, 3, 4, 5, 6, 7].map(|bit| flags >> bit & 1 == 1);
     let buffer = if is_sealed { sealed(buffer) } else { buffer.to_vec() };
@@ -52,7 +52,7 @@ pub fn run(data: &[u8]) {
     let mut again = Vec::new();
     let (stopped, _) = rewrite(&out, &options, &mut again);
     assert_eq!((stopped.status, stopped.position), (Status::End, out.len() as i64));
-    // Nulled records are tombstones, which the second one may drop.
+    // Nulled records are tombstones, which the second compaction may drop.
     assert!(is_nulled || again == out, "a second compaction changed what the first one had left");
 }
 
@@ -92,7 +92,7 @@ fn is_a_log(out: &[u8], stats: &Stats, check_crcs: bool) {
     assert_eq!((stopped.status, stopped.position), (Status::End, out.len() as i64));
     assert_eq!(rows.len() as u64, stats.batches_kept + stats.batches_emptied);
     assert_eq!(out.len() as u64, stats.bytes_kept);
-    // Nobody looks at the CRC of a wrapper, of which the first offset is not known.
+    // The CRC of a wrapper is not checked, and its first offset is unknown.
     assert!(!check_crcs || rows.iter().all(|row| row.base_offset.is_none() || row.is_valid == Some(true)));
     let options = DecodeOptions {
         base_position: 0,

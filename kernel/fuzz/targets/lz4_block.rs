@@ -21,12 +21,12 @@ const FRAME_BLOCK: usize = 64 << 10;
 
 pub fn run(data: &[u8]) {
     let Some((&[from, history, capacity_high, capacity_low], block)) = data.split_first_chunk() else { return };
-    // The kernel never asks for no bytes at all; liblz4 reads only one block then.
+    // The kernel never reads 0 bytes; for those, liblz4 accepts only one block.
     let capacity = usize::from(u16::from_be_bytes([capacity_high, capacity_low])).max(1);
     let from = 4 * usize::from(from);
     let history = from.min(4 * usize::from(history));
     let one = one_block(block, history, from, capacity);
-    // Halves of it beside it, which refer to other places and end at other ones.
+    // Together with halves of itself, whose references and ends differ.
     let half = &block[block.len() / 2..];
     lz4_block::is_regular(block);
     two_blocks([block, half], from, [one.map_or(capacity, |bytes| bytes.max(1)), capacity]);
@@ -34,14 +34,14 @@ pub fn run(data: &[u8]) {
     frame(block);
 }
 
-/// How many bytes a block decompresses to, behind `from` bytes of which it may refer to the last `history`.
+/// How many bytes a block decompresses to after `from` bytes. It may refer to the last `history` of them.
 fn one_block(block: &[u8], history: usize, from: usize, capacity: usize) -> Option<usize> {
     let before: Vec<u8> = (0..from).map(|index| index as u8).collect();
     let expected = by_liblz4(block, &before[from - history..], capacity);
-    // No byte more than the reader is given, so that AddressSanitizer sees any other access.
+    // Exactly the bytes that the reader may access, so that AddressSanitizer detects other accesses.
     let mut memory = before.clone();
     memory.resize(from + capacity + 1, 0xee);
-    // Beside a block of one byte, it is read alone.
+    // Together with a block of one byte, it is read alone.
     let blocks = [block, &[0x10, 7]];
     let end = lz4_block::decompress_two(blocks, &mut memory, from - history, from, [capacity, 1])[0]?;
     assert_eq!(Some(&memory[from..end]), expected.as_deref());
@@ -78,7 +78,7 @@ fn by_liblz4(block: &[u8], history: &[u8], capacity: usize) -> Option<Vec<u8>> {
     let mut memory = history.to_vec();
     memory.resize(history.len() + capacity, 0);
     let start = memory.as_mut_ptr().cast::<c_char>();
-    // SAFETY: the block, the history, and the room behind it have the sizes given, which fit in a c_int.
+    // SAFETY: the block, the history, and the room after it have the sizes given, which fit in a c_int.
     let written = unsafe {
         LZ4_decompress_safe_usingDict(
             block.as_ptr().cast(),

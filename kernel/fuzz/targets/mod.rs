@@ -1,4 +1,4 @@
-//! The fuzz targets' bodies: functions of any bytes, which panic where the kernel is wrong. `tests/fuzz.rs` runs them
+//! The bodies of the fuzz targets: functions of any bytes that panic if the kernel is wrong. `tests/fuzz.rs` runs them
 //! on stable Rust, `fuzz_targets` as libFuzzer targets. The first four bytes of each input are parameters.
 #![allow(dead_code)] // a libFuzzer target uses one of them
 
@@ -12,7 +12,7 @@ pub mod snappy_block;
 
 pub type Target = fn(&[u8]);
 
-/// Each target with its name.
+/// All targets, with their names.
 pub const TARGETS: [(&str, Target); 5] = [
     ("lz4_block", lz4_block::run),
     ("snappy_block", snappy_block::run),

@@ -1,4 +1,4 @@
-//! Compaction agrees with what plain code makes of the decoded records.
+//! Compaction agrees with a plain model of it on decoded records.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ use kafka_log_format::selection::Selection;
 use kafka_log_format::status::{Status, Stopped};
 use roaring::RoaringTreemap;
 
-/// What compaction looks at of a record.
+/// The fields of a record that matter to compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     offset: i64,
@@ -54,7 +54,7 @@ fn fed(buffer: &[u8], rows: &[Row], stopped: &Stopped, check_crcs: bool, max_bat
     assert_eq!(map.len(), newest.len());
     assert!(map.entries().all(|(key, offset)| newest.get(key) == Some(&offset) && map.get(key) == Some(offset)));
 
-    // A map without keys shadows no record, and this one all but the newest.
+    // A map without keys drops no record; this one drops all but the newest.
     let marked = |map: &KeyMap| {
         let mut marked = RoaringTreemap::new();
         let mut unshadowed = Unshadowed::new(map, &mut marked);
@@ -68,7 +68,7 @@ fn fed(buffer: &[u8], rows: &[Row], stopped: &Stopped, check_crcs: bool, max_bat
     map
 }
 
-/// A rewrite leaves just the records that survive.
+/// A rewrite keeps exactly the records that survive.
 fn rewritten(
     buffer: &[u8],
     rows: &[Row],
@@ -93,12 +93,12 @@ fn rewritten(
     };
     let mut out = Vec::new();
     let (end, _) = rewrite(buffer, &options, &mut out);
-    // A batch may be dropped by a header that lies: of offsets, or of damage and of an end behind it.
+    // A batch may be dropped because of a wrong header: wrong offsets, or damage and a wrong end.
     let is_damaged = stopped.status == Status::Damaged || end.status == Status::Damaged;
     if is_damaged || rows.iter().any(|row| !row.is_in_header) {
         return;
     }
-    // One of them may need no more than the header of a batch of which there is no more.
+    // One of them may need only the header of a batch that is truncated after it.
     if stopped.status != Status::Partial && end.status != Status::Partial {
         assert_eq!((end.status, end.position), (stopped.status, stopped.position));
     }

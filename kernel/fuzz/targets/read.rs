@@ -1,4 +1,4 @@
-//! Scanning, decoding and searching any bytes comes to an end within the buffer.
+//! Scanning, decoding and searching any bytes ends within the buffer.
 
 use arrow_array::Array;
 use kafka_log_arrow::batch_columns::batch_columns;
@@ -17,7 +17,7 @@ use super::sealed::sealed;
 
 const MAX_BATCH_BYTES: usize = 1 << 20;
 const BASE_POSITION: i64 = 1000;
-/// A search goes on behind so many batches.
+/// After how many batches a search continues.
 const FOUND_BATCHES: usize = 16;
 const CONSTANTS: Constants = Constants { topic: Some("topic"), partition: Some(3), segment: None };
 const COLUMNS: [Column; 17] = [
@@ -63,7 +63,7 @@ pub fn run(data: &[u8]) {
     assert!(invalid.is_none_or(|at| at < buffer.len()));
 }
 
-/// Rows lie one behind the other, and where they end, the scan does.
+/// The batches of the rows follow each other, and the scan ends where the last one ends.
 fn scanned(buffer: &[u8], check_crcs: bool) {
     let (rows, stopped) = scan(buffer, BASE_POSITION, check_crcs, MAX_BATCH_BYTES, None);
     let end = BASE_POSITION + buffer.len() as i64;
@@ -82,7 +82,7 @@ fn scanned(buffer: &[u8], check_crcs: bool) {
     }
 }
 
-/// Decoding in steps makes progress with each, and comes to the same as decoding at once.
+/// Each step of decoding makes progress, and all steps together return what one call returns.
 fn decoded(buffer: &[u8], mut options: Options, max_rows: usize) {
     let (records, all) = decode(buffer, &COLUMNS, CONSTANTS, &options);
     let rows = records.rows();
@@ -91,7 +91,7 @@ fn decoded(buffer: &[u8], mut options: Options, max_rows: usize) {
         array.to_data().validate_full().unwrap();
         assert_eq!(array.len(), rows);
     }
-    // Other loops read other columns; what is found does not depend on which are asked for.
+    // There is a loop for each set of columns; the result does not depend on the requested columns.
     for columns in [&[][..], &[Column::Key], &[Column::Value], &[Column::Offset, Column::Key], &[Column::Sequence]] {
         let (some, stopped) = decode(buffer, columns, CONSTANTS, &options);
         assert_eq!((some.rows(), &stopped), (rows, &all));
@@ -116,7 +116,7 @@ fn decoded(buffer: &[u8], mut options: Options, max_rows: usize) {
         let next = (stopped.position - BASE_POSITION) as usize;
         assert!(at < next, "a limit stopped a call without progress");
         if next > buffer.len() {
-            break; // a batch that goes on behind the buffer was passed over
+            break; // skipped a batch that continues after the buffer
         }
         at = next;
     }
@@ -137,13 +137,13 @@ fn printed(buffer: &[u8], record_metadata: bool, contents: bool) {
     assert_eq!(String::from_utf8(batches.text).unwrap().lines().count(), rows.len());
 }
 
-/// Each batch found begins in the buffer, where or behind where the search began.
+/// Each batch begins in the buffer, not before the start of the search.
 fn found(buffer: &[u8], mut start: usize, max_batch_bytes: usize) {
     for _ in 0..FOUND_BATCHES {
         let Some(at) = find_batch(buffer, start, i64::MIN, i64::MAX, max_batch_bytes) else { return };
         assert!(start <= at && at + MAGIC_END <= buffer.len());
         let (rows, stopped) = scan(&buffer[at..], 0, false, max_batch_bytes.max(buffer.len()), None);
-        // Of a control batch that goes on behind the buffer, a scan needs more than the header.
+        // If a control batch continues after the buffer, a scan needs more than its header.
         let is_found = !rows.is_empty() || stopped.status == Status::Partial;
         assert!(is_found, "a batch was found at {at}, where a scan finds none");
         start = at + 1;

@@ -1,22 +1,22 @@
-//! What is compressed is read again, by each codec.
+//! Each codec decompresses what it compressed.
 
 use kafka_log_format::codec::{Codec, Compressor, Decompressor, SLACK};
 
 const CODECS: [Codec; 4] = [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
-/// More than a block of lz4, and than two of snappy.
+/// More than one block of lz4, and more than two of snappy.
 const MOST_BYTES: usize = 80 << 10;
 
 pub fn run(data: &[u8]) {
     let Some((&[codec, level, times, magic], seed)) = data.split_first_chunk() else { return };
     let codec = CODECS[usize::from(codec) % CODECS.len()];
-    // Levels that each of the codecs with levels has.
+    // Levels that all codecs with levels have.
     let level = (codec != Codec::Snappy && level < 10).then_some(i32::from(level).max(1));
     let magic = if codec == Codec::Zstd { 2 } else { (magic % 3) as i8 };
     let content = content(seed, times.into());
     let mut compressor = Compressor::default();
     let mut decompressor = Decompressor::default();
     compressor.begin(level);
-    // Both halves, and all: contexts are used again, and what came before must not be seen.
+    // Both halves, then all: contexts are reused, and earlier input must not affect the output.
     let (one, two) = content.split_at(content.len() / 2);
     for (input, next) in [(one, two), (two, &[][..]), (&content[..], one)] {
         let mut out = b"before".to_vec();
@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// The seed a number of times, with something different before each.
+/// The seed several times, with different bytes before each.
 fn content(seed: &[u8], times: usize) -> Vec<u8> {
     let mut content = seed.to_vec();
     for number in 0..times {

@@ -1,9 +1,9 @@
-//! Batches whose CRCs are right whatever is in them, so that a check of CRCs hides nothing behind it.
+//! Batches of any bytes with right CRCs, so that the check of CRCs does not end each run.
 
 use kafka_log_format::crc::{crc32, crc32c};
 use kafka_log_format::header::{LEGACY_CRC_FROM, MAGIC_AT, PREFIX_BYTES, V2_CRC_FROM, V2_HEADER};
 
-/// The buffer with the CRC set of each batch from its beginning on, up to one whose size is impossible.
+/// The buffer with right CRCs of its batches, up to the first batch with an impossible size.
 pub fn sealed(buffer: &[u8]) -> Vec<u8> {
     let mut buffer = buffer.to_vec();
     let mut rest = &mut buffer[..];
@@ -13,7 +13,7 @@ pub fn sealed(buffer: &[u8]) -> Vec<u8> {
         if total < V2_CRC_FROM || total > rest.len() {
             break;
         }
-        let (batch, behind) = std::mem::take(&mut rest).split_at_mut(total);
+        let (batch, following) = std::mem::take(&mut rest).split_at_mut(total);
         if batch[MAGIC_AT] < 2 {
             let crc = crc32(&batch[LEGACY_CRC_FROM..]);
             batch[LEGACY_CRC_FROM - 4..LEGACY_CRC_FROM].copy_from_slice(&crc.to_be_bytes());
@@ -21,7 +21,7 @@ pub fn sealed(buffer: &[u8]) -> Vec<u8> {
             let crc = crc32c(&batch[V2_CRC_FROM..]);
             batch[V2_CRC_FROM - 4..V2_CRC_FROM].copy_from_slice(&crc.to_be_bytes());
         }
-        rest = behind;
+        rest = following;
     }
     buffer
 }

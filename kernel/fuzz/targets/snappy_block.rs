@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What snap makes of a block, after the kernel made the same of it. The outer None: it is left out.
+/// The result of snap for a block, which is also that of the kernel. The outer None: the block is left out.
 fn one_block(block: &[u8]) -> Option<Option<Vec<u8>>> {
     let bytes = decompress_len(block).unwrap_or(0);
     if bytes > MOST_BYTES {
@@ -23,12 +23,12 @@ fn one_block(block: &[u8]) -> Option<Option<Vec<u8>>> {
     }
     let expected = Decoder::new().decompress_vec(block).ok();
     snappy_block::has_long_literals(elements(block));
-    // No byte more than the reader is given, so that AddressSanitizer sees any other access.
+    // Exactly the bytes that the reader may access, so that AddressSanitizer detects other accesses.
     let mut memory = vec![0xee; bytes];
     if bytes > 0 && snappy_block::decompress(elements(block), &mut memory).is_some() {
         assert_eq!(Some(&memory), expected.as_ref());
     }
-    // A stream that begins with xerial's magic is no bare block.
+    // A stream that begins with xerial's magic is not a bare block.
     if !block.starts_with(b"\x82SNAPPY\0") {
         let expected = expected.as_deref().filter(|_| !block.is_empty());
         assert_eq!(decompress(block).as_deref(), expected);
@@ -36,7 +36,7 @@ fn one_block(block: &[u8]) -> Option<Option<Vec<u8>>> {
     Some(expected)
 }
 
-/// Both of them at once, and as blocks of a stream.
+/// Decompresses both together, and as blocks of a stream.
 fn two_blocks(blocks: [&[u8]; 2], expected: [&Option<Vec<u8>>; 2]) {
     if blocks.iter().any(|block| block.is_empty()) {
         return;
@@ -61,7 +61,7 @@ fn decompress(stream: &[u8]) -> Option<Vec<u8>> {
     Some(out[..out.len() - SLACK].to_vec())
 }
 
-/// What follows the length that a block begins with.
+/// The bytes of a block after its length.
 fn elements(block: &[u8]) -> &[u8] {
     let length_bytes = block.iter().position(|&byte| byte < 0x80).map_or(block.len(), |last| last + 1);
     &block[length_bytes..]

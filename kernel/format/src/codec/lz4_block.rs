@@ -266,15 +266,15 @@ impl FastLoop {
             }
             copy::copy16(at.add(1), to);
             let literals = token >> 4;
-            let behind = at.add(literals);
+            let literals_end = at.add(literals);
             let match_to = to.add(literals);
-            let offset = usize::from(behind.add(1).cast::<u16>().read_unaligned().to_le());
+            let offset = usize::from(literals_end.add(1).cast::<u16>().read_unaligned().to_le());
             // Too near, or too far.
             if offset.wrapping_sub(NEAREST_MATCH) > match_to.addr() - self.nearest {
                 return false;
             }
             let is_long = token & 15 == LONG;
-            let more = select_unpredictable(is_long, usize::from(behind.add(3).read()), 0);
+            let more = select_unpredictable(is_long, usize::from(literals_end.add(3).read()), 0);
             let bytes = (token & 15) + SHORTEST_MATCH + more;
             if bytes > WIDEST_MATCH {
                 return false;
@@ -283,7 +283,7 @@ impl FastLoop {
             copy::copy32(source, match_to);
             copy::copy32(source.add(32), match_to.add(32));
             self.to = match_to.add(bytes);
-            self.at = behind.add(3 + usize::from(is_long));
+            self.at = literals_end.add(3 + usize::from(is_long));
         }
         true
     }

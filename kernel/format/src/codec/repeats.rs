@@ -286,9 +286,9 @@ impl Finder {
         }
         let start = at + runs.trailing_zeros() as usize;
         // Adding the first bit of a run carries into the bit after its last one.
-        let behind = equal.wrapping_add(runs & runs.wrapping_neg()) & !equal;
-        let mut end = at + behind.trailing_zeros() as usize;
-        if behind == 0 {
+        let after_run = equal.wrapping_add(runs & runs.wrapping_neg()) & !equal;
+        let mut end = at + after_run.trailing_zeros() as usize;
+        if after_run == 0 {
             end = block.common_end(end, distance);
         }
         Some(Match { start, end, distance })

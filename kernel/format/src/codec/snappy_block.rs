@@ -235,17 +235,17 @@ impl FastLoop {
             let tag = usize::from(at.read());
             let element = ELEMENTS[tag];
             let (kind, is_literal) = (tag & 3, tag & 3 == 0);
-            let behind = at.add(1);
+            let following = at.add(1);
             // The kind says how many bytes of a copy's offset follow the tag.
-            let offset = behind.cast::<u32>().read_unaligned().to_le() & !(u32::MAX << (8 * kind));
+            let offset = following.cast::<u32>().read_unaligned().to_le() & !(u32::MAX << (8 * kind));
             let (nearest, further) = (to.sub(NEAREST), ((element >> 8) as usize).wrapping_add(offset as usize));
             if further > nearest.addr() - self.from {
                 return false;
             }
-            let source = select_unpredictable(is_literal, behind, nearest.wrapping_sub(further));
+            let source = select_unpredictable(is_literal, following, nearest.wrapping_sub(further));
             copy::copy32(source, to);
             copy::copy32(source.add(32), to.add(32));
-            self.at = behind.add(select_unpredictable(is_literal, (tag >> 2) + 1, kind));
+            self.at = following.add(select_unpredictable(is_literal, (tag >> 2) + 1, kind));
             self.to = to.add((element & 0xff) as usize);
         }
         true

@@ -281,7 +281,7 @@ mod tests {
             (b"", 1000),
             (&long, 1001),
             (&long[..254], 1000 + i64::from(u32::MAX)),
-            (b"behind", 1000 + (1 << 32)),
+            (b"beyond", 1000 + (1 << 32)),
             (b"before", i64::MIN),
             (b"last", i64::MAX),
         ];

@@ -44,21 +44,24 @@ pub fn rewrite_file(file: &File, end: u64, options: &Options, out: &mut Vec<u8>)
             let mut stopped = filter_batches(&chunk[..bytes], position as i64, options, &mut filter);
             next_offset = stopped.next_offset.or(next_offset);
             stopped.next_offset = next_offset;
-            let (read_to, behind) = (position + bytes as u64, stopped.position as u64);
+            let (read_to, stopped_at) = (position + bytes as u64, stopped.position as u64);
             bytes_to_read = match stopped.status {
-                Status::End if behind > read_to => PEEK,
+                Status::End if stopped_at > read_to => PEEK,
                 Status::End => CHUNK,
                 Status::Partial if stopped.needed_bytes < LARGE_BATCH => CHUNK,
                 // The next header is read too. It says whether its batch has to be read.
                 Status::Partial => stopped.needed_bytes + V2_HEADER,
                 // These may be the first bytes of an offset.
-                Status::Zeros if read_to - behind < MAGIC_END as u64 => CHUNK,
+                Status::Zeros if read_to - stopped_at < MAGIC_END as u64 => CHUNK,
                 _ => return Ok((stopped, filter.finish())),
             };
-            if behind >= end || behind + stopped.needed_bytes as u64 > end || (behind == position && read_to == end) {
+            if stopped_at >= end
+                || stopped_at + stopped.needed_bytes as u64 > end
+                || (stopped_at == position && read_to == end)
+            {
                 return Ok((stopped, filter.finish()));
             }
-            position = behind;
+            position = stopped_at;
         }
     })
 }
