@@ -4,7 +4,7 @@ A broker holds a POSIX lock on the whole file (Java: FileChannel.tryLock). A pro
 as it closes any descriptor of the file, for example when it copies the directory. So a writer here holds two
 locks on separate bytes of the file:
 
-- byte 0: an open file description lock. It lasts until its own descriptor is closed, whatever else the
+- byte 0: an open file description lock. It lasts until its own descriptor is closed, no matter what else the
   process opens and closes. It conflicts with the locks of brokers and other writers.
 - all other bytes: a POSIX lock. It shows which process holds the directory, which the other lock cannot.
 

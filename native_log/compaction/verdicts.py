@@ -99,7 +99,7 @@ def _have_one_producer(batches: pa.RecordBatch) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """What the verdicts on a group's batches depend on besides the batches' headers. Plain values.
+    """What the verdicts on a group's batches depend on, apart from their headers. Plain values.
 
     Attributes:
         aborted: the aborted transactions that have data or their marker in the group.

@@ -96,7 +96,7 @@ def list_renamed_partitions(log_dir: LogDir) -> list[PartitionDir]:
 def find_possible_copies(
     log_dir: LogDir, searched: Sequence[PartitionDir], relevant: RelevantTopics
 ) -> Iterator[PossibleCopy]:
-    """Yield the places in the log directories, besides the searched partitions, that may contain copies."""
+    """Yield the places in the log directories that may contain copies, except the searched partitions."""
     keys, paths = {partition.key for partition in searched}, {partition.path for partition in searched}
     for directory in log_dir.directories:
         root = directory.path

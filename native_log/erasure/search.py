@@ -33,7 +33,7 @@ ERASURE_SCHEMA = pa.schema(
         "reason": pa.string(),
     }
 )
-"""The report of an erasure. The column `status` tells the kind of a row:
+"""The report of an erasure. The column `status` is the kind of a row:
 
 - "erased": a record that was erased (in a dry run: would be). `segment` is the name of the file that
   contained it. `keySha256` (in hex) and `keyBytes` are null if the record has no key.

@@ -279,8 +279,8 @@ class LogDir(InternalTables):
         With replicas="merge", several copies of the partition are read as one log, which cannot be appended
         to or followed. The copy with the highest leader epoch, and among several the longest one, leads.
         Other copies count up to the offset where their leader epochs differ (KIP-101, KIP-279). They supply
-        batches that are damaged in the leading copy, and earlier records that it no longer has. To find
-        damage, the first call for a partition reads all its copies.
+        batches that are damaged in the leading copy, and earlier records that it no longer has. Damage is
+        found when the records are read.
 
         Args:
             topic, partition: the partition.

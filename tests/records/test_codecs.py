@@ -179,10 +179,10 @@ def test_empty_streams_hold_no_records(impl) -> None:
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_unknown_codec(impl, codec: int) -> None:
-    actual = damage(impl, v2(RECS[:1], codec=codec, records=b"whatever"))
+    actual = damage(impl, v2(RECS[:1], codec=codec, records=b"any bytes"))
     assert actual.kind == "codec"
     assert str(codec) in actual.message
-    scanned = impl.scan(v2(RECS[:1], codec=codec, records=b"whatever"), check_crcs=True)
+    scanned = impl.scan(v2(RECS[:1], codec=codec, records=b"any bytes"), check_crcs=True)
     assert (scanned.status, scanned.batches.column("compression").to_pylist()) == (
         "end",
         [f"unknown({codec})"],

@@ -81,8 +81,8 @@ def test_a_full_map_is_right_up_to_where_it_stopped(impl, records, max_bytes: in
     if progress.status == "full":
         rest = impl.OffsetMap(ROOM)
         put_batches(rest, data[progress.position :], start_offset=start)
-        behind = newest([record for record in records if record[0] >= start])
-        assert sorted(rest.survivors()) == sorted(behind.values())
+        following = newest([record for record in records if record[0] >= start])
+        assert sorted(rest.survivors()) == sorted(following.values())
 
 
 @lawful

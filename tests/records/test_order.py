@@ -82,7 +82,7 @@ def stops(impl: Any, parts: list[bytes], end: int = NO_END, start: int = 0) -> i
         ([batch(0), at(batch(3), 1003), batch(6), batch(9)], 1),
         ([batch(0), at(batch(3), 5), batch(6), batch(9)], 1),
         ([batch(0), at(batch(3), 1003), batch(6)], 1),
-        ([batch(0), at(batch(3), 1003)], None),  # nothing tells
+        ([batch(0), at(batch(3), 1003)], None),  # nothing shows it
         ([batch(0), batch(50), at(batch(53), 20), batch(56)], 2),  # lowered into a gap
         ([batch(0), at(batch(50), 70), batch(53), batch(56)], 1),
         ([batch(0), batch(3), at(batch(6), -9), batch(9)], 2),
@@ -114,7 +114,7 @@ def test_what_is_not_in_order(impl: Any, parts: list[bytes], wrong: int | None) 
     ],
 )
 def test_the_records_of_a_wrapper_are_in_order_too(impl: Any, parts: list[bytes], wrong: int | None) -> None:
-    """The header of a wrapper tells its last offset alone: what does not look at the records misses this."""
+    """The header of a wrapper has its last offset only, so this is found only by reading the records."""
     position = None if wrong is None else sum(map(len, parts[:wrong]))
     scan, scan_headers, *others = calls(impl, b"".join(parts), None, (0, NO_END))
     assert scan.damage is scan_headers.damage is None

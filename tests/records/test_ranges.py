@@ -243,21 +243,21 @@ def test_find_batch_within_zeros_and_batches(impl) -> None:
         max_size=6,
     )
 )
-def test_find_batch_within_batches(pieces: list[tuple[str, int, bool, bool]]) -> None:
+def test_find_batch_within_batches(parts: list[tuple[str, int, bool, bool]]) -> None:
     """Headers that claim the bytes after them, batches within batches: both find the same."""
     data = b""
-    for kind, size, is_right, holds in pieces:
+    for kind, size, is_right, holds in parts:
         value = (data if holds else b"") + bytes(index * index % 251 for index in range(size))
         crc = None if is_right else 1
         if kind == "v2":
-            piece = v2([Rec(None, value)], 7, crc=crc)
+            part = v2([Rec(None, value)], 7, crc=crc)
         elif kind == "message":
-            piece = message(1, 7, None, value, crc=crc)
+            part = message(1, 7, None, value, crc=crc)
         elif kind == "wrapper":
-            piece = wrapper(0, [message(0, 7, None, value)], 7, "gzip", crc=crc)
+            part = wrapper(0, [message(0, 7, None, value)], 7, "gzip", crc=crc)
         else:
-            piece = value
-        data = piece if holds else data + piece
+            part = value
+        data = part if holds else data + part
     starts = [0]
     while starts[-1] is not None:
         position = REFERENCE.find_batch(data, starts[-1])

@@ -205,7 +205,7 @@ class LiveFiles:
         """Return whether the directory, whose inode and topic id are given, belongs to another topic.
 
         A broker that moves a partition to another log directory keeps its topic id. Topics without an id are
-        told apart by their directories.
+        distinguished by their directories.
         """
         if self._inode is None:
             return False

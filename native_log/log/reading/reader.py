@@ -238,7 +238,7 @@ class Reader:
     def _is_truncated(self, error: LogTruncatedError, log: LocalLog) -> bool:
         """Return whether a file is shorter than it was when the read was planned.
 
-        The inode tells whether it is the same file: a broker's cleaner replaces a file by another one.
+        The inode shows whether it is the same file: a broker's cleaner replaces a file by another one.
         """
         name = str(error.path).rpartition("/")[2]
         planned = next(

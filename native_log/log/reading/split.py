@@ -37,7 +37,7 @@ def split_by_bytes(range: Range, max_bytes: int) -> list[Range]:
             offset, (left, right) = cut
             if left and right and rest.start_offset < offset < rest.end_offset:
                 parts.append(replace(rest, end_offset=offset, slices=tuple(left)))
-                rest = _behind(rest, offset, left, right)
+                rest = _after_cut(rest, offset, left, right)
     return [*parts, rest]
 
 
@@ -50,7 +50,7 @@ def split_by_offsets(range: Range, offsets: Iterable[int]) -> list[Range]:
             if rest.start_offset < offset < rest.end_offset:
                 left, right = _cut_at_offset(list(rest.slices), offset, lookups)
                 parts.append(replace(rest, end_offset=offset, slices=tuple(left)))
-                rest = _behind(rest, offset, left, right)
+                rest = _after_cut(rest, offset, left, right)
     return [*parts, rest]
 
 
@@ -77,7 +77,7 @@ def first_batches(range: Range, max_bytes: int) -> Range:
     return range
 
 
-def _behind(range: Range, offset: int, left: list[SegmentSlice], right: list[SegmentSlice]) -> Range:
+def _after_cut(range: Range, offset: int, left: list[SegmentSlice], right: list[SegmentSlice]) -> Range:
     passed = dict.fromkeys((*range.earlier, *(segment_slice.segment_id for segment_slice in left)))
     return replace(range, start_offset=offset, slices=tuple(right), earlier=tuple(passed)[-EARLIER_SEGMENTS:])
 

@@ -35,7 +35,7 @@ class Rules:
         return cls(options, own(options.survivors), nulled)
 
     def may_keep(self, header: BatchHeader, verdict: Verdict) -> bool:
-        """Return whether a record of the batch may be kept, as far as its header tells."""
+        """Return whether a record of the batch may be kept, as far as its header shows."""
         if verdict & Verdict.DISCARD or header.record_count == 0:
             return False
         if header.is_control or header.is_wrapper or header.last_offset_delta < 0:
