@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.arguments import IsolationLevel, Mode, Replicas
+    from native_log.cli.record_filter import RecordFilter
     from native_log.cli.rendering import Rendering
 
 _FORMS = ("text", "json", "arrow")
@@ -219,24 +220,11 @@ def cat(
             "expected a file or a pipe for an Arrow stream, found a terminal; set --output FILE"
         )
 
-    from native_log.cli.record_filter import RecordFilter, selections
     from native_log.cli.records import RecordQuery, print_records
     from native_log.cli.topics import filter_by_number, is_selected, select_partitions
     from native_log.logdir import LogDir
 
-    whole_keys, key_prefixes = (
-        [key_bytes(text, key_encoding) for text in texts] for texts in (keys, prefixes)
-    )
-    try:
-        record_filter = RecordFilter(
-            from_ms,
-            until_ms,
-            selections(
-                whole_keys, key_prefixes, header_conditions(headers), header_conditions(header_prefixes)
-            ),
-        )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    record_filter = _record_filter(from_ms, until_ms, keys, prefixes, key_encoding, headers, header_prefixes)
     rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
     log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark, replicas=replicas)
     numbers = list(chain.from_iterable(partitions))
@@ -244,12 +232,36 @@ def cat(
     query = RecordQuery(offset, end_offset, tail, record_filter, isolation_level, mode)
 
     def is_followed(topic: str, partition: int) -> bool:
-        is_wanted = not numbers or any(partition in allowed for allowed in numbers)
-        return is_wanted and is_selected(topic, topics, exclude_topics, internal=False)
+        is_allowed = not numbers or any(partition in allowed for allowed in numbers)
+        return is_allowed and is_selected(topic, topics, exclude_topics, internal=False)
 
     print_records(
         log_dir, selected, query, limit, rendering, output, followed=is_followed if follow else None
     )
+
+
+def _record_filter(
+    from_ms: int | None,
+    until_ms: int | None,
+    keys: Sequence[str],
+    key_prefixes: Sequence[str],
+    key_encoding: str,
+    headers: Sequence[str],
+    header_prefixes: Sequence[str],
+) -> RecordFilter:
+    """Return which records to print. Raises click.UsageError."""
+    from native_log.cli.record_filter import RecordFilter, selections
+
+    whole_keys, prefixes = (
+        [key_bytes(text, key_encoding) for text in texts] for texts in (keys, key_prefixes)
+    )
+    try:
+        conditions = selections(
+            whole_keys, prefixes, header_conditions(headers), header_conditions(header_prefixes)
+        )
+        return RecordFilter(from_ms, until_ms, conditions)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _rendering(
