@@ -23,7 +23,7 @@ from native_log.cli.escapes import concatenated_values, json_column, json_value,
         (b"\xff\\xff", "\\xff\\\\xff"),
     ],
 )
-def test_text_is_one_line_and_tells_values_apart(value: bytes | None, text: str) -> None:
+def test_each_value_has_a_text_of_one_line(value: bytes | None, text: str) -> None:
     assert printable(value) == text
 
 

@@ -75,7 +75,7 @@ class TestVersion:
     def test_version_and_implementation(self) -> None:
         assert output("--version") == f"kafkalog {native_log.__version__} (records: {IMPLEMENTATION})\n"
 
-    def test_alone_it_shows_its_help(self) -> None:
+    def test_without_a_command_the_help_is_shown(self) -> None:
         assert "Commands:" in output()
 
 
@@ -405,7 +405,7 @@ class TestDamage:
         assert "position" in line
         assert "offset" in line
 
-    def test_it_is_passed_over_with_a_note(self) -> None:
+    def test_damage_is_skipped_and_reported(self) -> None:
         result = run("cat", self.DATA, "-f", "json", "--mode", "dropMalformed")
         assert result.exit_code == 0
         printed = [json.loads(line)["offset"] for line in result.stdout.splitlines()]

@@ -39,7 +39,7 @@ def test_times_are_relative_to_now(text: str, before_ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2023-13-01", "1e3", "12:00", "-h", "-1y", "1h"])
-def test_others_are_refused(text: str) -> None:
+def test_other_texts_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"isoformat|month"):
         parse_time_ms(text, now_ms=0)
 

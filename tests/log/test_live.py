@@ -172,7 +172,7 @@ def test_removed_in_the_middle(tmp_path: Path) -> None:
         step.rest()
 
 
-def test_removed_before_any_of_it_was_read(tmp_path: Path) -> None:
+def test_a_file_removed_before_it_was_read(tmp_path: Path) -> None:
     """The segment was not merged: the segments before it are the same files as when the read was planned."""
     log = write_segments(tmp_path)
     planned = [log.range(13), log.range(7).split_at([13])[1], *log.range().split(1)[-1:]]

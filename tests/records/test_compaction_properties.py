@@ -68,7 +68,7 @@ def test_a_map_has_the_last_offset_of_each_key(impl, records, data: st.DataObjec
 
 @lawful
 @given(few_keys(), st.integers(0, 300))
-def test_a_full_map_is_right_up_to_where_it_stopped(impl, records, max_bytes: int) -> None:
+def test_a_full_map_is_right_for_the_records_that_it_took(impl, records, max_bytes: int) -> None:
     data, start = bytes_of(records), 0
     offsets = impl.OffsetMap(max_bytes)
     progress = put_batches(offsets, data)

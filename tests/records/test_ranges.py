@@ -148,7 +148,7 @@ def test_limit_reached_at_the_end_is_the_end(impl) -> None:
     assert impl.decode(BATCHES, ["offset"], max_rows=50).status == "end"
 
 
-def test_limit_comes_before_what_is_next(impl) -> None:
+def test_a_limit_takes_precedence_over_what_follows(impl) -> None:
     for next_bytes in (bytes(30), b"\xff" * 30, v2()[:20]):
         decoded = impl.decode(BATCHES + next_bytes, ["offset"], max_rows=50)
         assert (decoded.status, decoded.position, decoded.damage) == ("limit", len(BATCHES), None)

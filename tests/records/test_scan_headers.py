@@ -94,7 +94,7 @@ def test_a_file_that_ends_before_its_end(impl) -> None:
     most=st.integers(0, 5),
     torn=st.integers(0, 90),
 )
-def test_it_is_the_same_of_all_bytes(data: bytes, most: int, torn: int) -> None:
+def test_any_bytes_are_scanned_as_by_scan(data: bytes, most: int, torn: int) -> None:
     how = {"end": max(0, len(data) - torn), "max_rows": most, "max_batch_bytes": 5000}
     kernel, reference = scanned(KERNEL, data, **how), scanned(REFERENCE, data, **how)
     assert outcome(kernel) == outcome(reference)
