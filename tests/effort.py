@@ -1,6 +1,6 @@
 """How many generated inputs the tests use.
 
-KAFKALOG_TEST_EFFORT multiplies them: 1 by default, so that `make check` is quick; CI uses more.
+KAFKALOG_TEST_EFFORT multiplies them: 1 by default, so that `make check` is quick.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class MergedLog(PartitionLog):
         return replace(self._whole, start_offset=start, end_offset=end, slices=slices).readable_slices()
 
     def reopen(self) -> Self:
-        """Open the log again. Raises LogTruncatedError while it is read if a copy has changed."""
+        """Open the log again. If a copy has changed, reading it raises LogTruncatedError."""
         return type(self).of(self.merged, self.topic, self.partition, self.max_batch_bytes)
 
     def _followed(self, *_: Any) -> NoReturn:
