@@ -54,72 +54,62 @@ def measure_queries(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     spark = session(request["cores"], request["conf"], request["jars"])
     spark.dataSource.register(ToySource)
     for topic, content in request["topics"].items():
-
-        def kafkalog(columns: str | None = None, topic: str = topic) -> DataFrame:
-            reader = spark.read.format("kafkalog").option("subscribe", topic)
-            return (reader.option("columns", columns) if columns else reader).load(request["log_dir"])
-
-        def kafka(topic: str = topic, **options: str) -> DataFrame:
-            reader = spark.read.format("kafka").option("kafka.bootstrap.servers", request["bootstrap"])
-            return reader.option("subscribe", topic).options(**options).load()
-
-        def toy(columns: str | None = None, rows: int = content["rows"]) -> DataFrame:
-            reader = spark.read.format("toy").options(rows=rows, partitions=4)
-            return (reader.schema(f"{columns} {_TYPES[columns]}") if columns else reader).load()
-
-        def values(frame: DataFrame) -> int:
-            count, _ = frame.agg(F.count("value"), F.sum(F.length("value"))).first()
-            return count
-
-        def offsets(frame: DataFrame) -> int:
-            return frame.agg(F.count("offset")).first()[0]
-
-        work: dict[str, tuple[Query, dict[str, Callable[[], DataFrame]]]] = {
-            "seven columns to noop": (
-                to_noop,
-                {
-                    "kafkalog": kafkalog,
-                    "Spark's kafka source": kafka,
-                    "Spark's kafka source, tuned": lambda: kafka(**TUNED),
-                    "ceiling": toy,
-                },
-            ),
-            "sum(length(value))": (
-                values,
-                {
-                    "kafkalog": lambda: kafkalog("value"),
-                    "Spark's kafka source": kafka,
-                    "Spark's kafka source, tuned": lambda: kafka(**TUNED),
-                    "ceiling": lambda: toy("value"),
-                },
-            ),
-            "count(offset)": (
-                offsets,
-                {
-                    "kafkalog": lambda: kafkalog("offset"),
-                    "Spark's kafka source": kafka,
-                    "Spark's kafka source, tuned": lambda: kafka(**TUNED),
-                    "ceiling": lambda: toy("offset"),
-                },
-            ),
-        }
-        if topic.startswith("kb1"):  # the prebuilt batches have small records
-            for _, contenders in work.values():
-                del contenders["ceiling"]
-        for name, (query, contenders) in work.items():
+        rows = content["rows"]
+        for name, (query, contenders) in _queries(spark, request, topic, rows).items():
             yield from (
                 asdict(measurement)
                 for measurement in measure_in_turn(
                     f"{name}, local[{request['cores']}]",
                     topic,
-                    {who: _contender(query, frame, content["rows"]) for who, frame in contenders.items()},
+                    {who: _contender(query, frame, rows) for who, frame in contenders.items()},
                     size_bytes=content["size_bytes"],
-                    rows=content["rows"],
+                    rows=rows,
                     runs=request["runs"],
                     warmups=1,
                 )
             )
     spark.stop()
+
+
+def _queries(
+    spark: SparkSession, request: dict[str, Any], topic: str, rows: int
+) -> dict[str, tuple[Query, dict[str, Callable[[], DataFrame]]]]:
+    """Return each query of a topic and the sources that are compared."""
+
+    def kafkalog(columns: str | None = None) -> DataFrame:
+        reader = spark.read.format("kafkalog").option("subscribe", topic)
+        return (reader.option("columns", columns) if columns else reader).load(request["log_dir"])
+
+    def kafka(**options: str) -> DataFrame:
+        reader = spark.read.format("kafka").option("kafka.bootstrap.servers", request["bootstrap"])
+        return reader.option("subscribe", topic).options(**options).load()
+
+    def toy(columns: str | None = None) -> DataFrame:
+        reader = spark.read.format("toy").options(rows=rows, partitions=4)
+        return (reader.schema(f"{columns} {_TYPES[columns]}") if columns else reader).load()
+
+    def values(frame: DataFrame) -> int:
+        count, _ = frame.agg(F.count("value"), F.sum(F.length("value"))).first()
+        return count
+
+    def offsets(frame: DataFrame) -> int:
+        return frame.agg(F.count("offset")).first()[0]
+
+    def contenders(columns: str | None) -> dict[str, Callable[[], DataFrame]]:
+        sources = {
+            "kafkalog": lambda: kafkalog(columns),
+            "Spark's kafka source": kafka,
+            "Spark's kafka source, tuned": lambda: kafka(**TUNED),
+        }
+        if not topic.startswith("kb1"):  # the prebuilt batches have small records
+            sources["ceiling"] = lambda: toy(columns)
+        return sources
+
+    return {
+        "seven columns to noop": (to_noop, contenders(None)),
+        "sum(length(value))": (values, contenders("value")),
+        "count(offset)": (offsets, contenders("offset")),
+    }
 
 
 def measure_first_rows(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
