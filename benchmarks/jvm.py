@@ -16,6 +16,8 @@ OLDER_KAFKA = HERE / "maven" / "kafka-3.9.xml"
 SPARK_KAFKA_SOURCE = HERE / "maven" / "spark.xml"
 # Logs go to standard error: standard output has the results of a program.
 LOGGING = f"-Dlog4j2.configurationFile={HERE / 'java' / 'log4j2.properties'}"
+# The JVM's own warnings too, such as that it cannot start a thread. By default they go to standard output.
+VM_LOGGING = ("-XX:+DisplayVMOutputToStderr", "-Xlog:disable", "-Xlog:all=warning:stderr")
 # With its version, because the default depends on the version of Maven.
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
@@ -99,7 +101,8 @@ class Jvm:
     """A Java program that reads commands from its standard input and answers each with one line."""
 
     def __init__(self, class_path: str, main: str, *arguments: str, options: Sequence[str] = ()) -> None:
-        command = [java_tool("java"), LOGGING, *options, "-cp", class_path, main, *arguments]
+        logging = (LOGGING, *VM_LOGGING)
+        command = [java_tool("java"), *logging, *options, "-cp", class_path, main, *arguments]
         # A file, because a full pipe would stop the program.
         self._stderr = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (closed by `close`)
         self._process = subprocess.Popen(
@@ -116,7 +119,7 @@ class Jvm:
             answer = ""
         if not answer:
             self._stderr.seek(0)
-            raise JavaError(f"{line}: {_tail(self._stderr.read())}")
+            raise JavaError(f"{line:.1000}: {_tail(self._stderr.read())}")
         return answer.rstrip("\n")
 
     def close(self) -> None:
