@@ -4,7 +4,7 @@ Functions and classes are documented in native_log.records.reference and native_
 have the same signatures there.
 """
 
-from collections.abc import Buffer, Iterable, Iterator, Sequence  # type: ignore[attr-defined]
+from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence  # type: ignore[attr-defined]
 from typing import Any
 
 import pyarrow as pa
@@ -117,6 +117,42 @@ class BatchBuilder:
     ) -> int: ...
     def close(self) -> None: ...
     def renew(self, limit_bytes: int, estimated_ratio: float | None) -> BatchBuilder: ...
+
+class AppendedRecord:
+    batch: Any
+    index: int
+    timestamp: int
+    key_size: int
+    value_size: int
+    def __init__(
+        self,
+        batch: Any = None,
+        index: int = 0,
+        timestamp: int = -1,
+        key_size: int = -1,
+        value_size: int = -1,
+    ) -> None: ...
+
+class OpenBatches:
+    sticky: Any
+    on_full: Callable[[], object] | None
+    def __init__(
+        self,
+        record_type: type[AppendedRecord],
+        clock_ns: Callable[[], int],
+        by_partition: list[Any],
+        sticky: Any,
+        *,
+        ignore_keys: bool = False,
+    ) -> None: ...
+    def append(
+        self,
+        value: Any,
+        key: Any = None,
+        headers: Any = None,
+        timestamp_ms: int | None = None,
+        callback: Callable[..., object] | None = None,
+    ) -> Any: ...
 
 def encode_builders(
     builders: Sequence[BatchBuilder], options: EncodeOptions, *, base_offset: int, base_sequence: int

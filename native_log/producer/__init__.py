@@ -7,7 +7,8 @@ with KafkaLogProducer("/var/kafka-logs") as producer:
 
 | module | contents |
 |---|---|
-| producer | KafkaLogProducer: intercept, serialize and partition records, append them to batches |
+| producer | KafkaLogProducer |
+| record_pipeline | intercept, serialize and partition records, append them to batches |
 | settings, record_size | the settings, which the Spark sink shares |
 | record, futures | a record, and the future of its metadata |
 | interceptors, serializers, partitioners | what happens to a record before it is in a batch |

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from native_log.producer.settings import ProducerConfig
 
 NO_DEADLINE = 2**63 - 1
-_MAX_BLOCK_REQUEST_BYTES = 16 << 20
-"""Blocks of Arrow records are encoded and written together up to this size: one is encoded while another one
-is written."""
+_MAX_BLOCK_REQUEST_BYTES = 8 << 20
+"""Blocks of Arrow records are appended together up to this size. Meanwhile `send_batch` can fill the rest of
+buffer.memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,7 @@ class RecordAccumulator:
         self._is_adaptive = (
             config.partitioner_class is None and config.partitioner_adaptive_partitioning_enable
         )
+        self._ignores_keys = config.partitioner_ignore_keys
         self.latencies = NodeLatencies(config.partitioner_availability_timeout_ms)
         self._clock = clock
         self._sequences = sequences
@@ -107,7 +108,13 @@ class RecordAccumulator:
             queues = self._topics.get(topic)
             if queues is None:
                 partitioner = BuiltInPartitioner(self.batch_size, len(nodes), self._draw)
-                queues = self._topics[topic] = TopicQueues(topic, partitioner, self._max_open_bytes)
+                queues = self._topics[topic] = TopicQueues(
+                    topic,
+                    partitioner,
+                    self._max_open_bytes,
+                    self._clock.now_ns,
+                    ignore_keys=self._ignores_keys,
+                )
             queues.place(nodes)
             return queues
 
@@ -142,11 +149,11 @@ class RecordAccumulator:
         """
         with self.lock:
             batch = topic.open[partition] if partition >= 0 else topic.sticky
-            appended = batch.append(value, key, headers, timestamp_ms, callback)
-            if appended[0] is not None:
-                if appended[1] and partition < 0:
+            future = batch.append(value, key, headers, timestamp_ms, callback)
+            if future is not None:
+                if batch.is_full and partition < 0:
                     topic.count_sticky(is_full=True)
-                return appended
+                return future, batch.is_full
             return self._append(
                 topic,
                 partition,
@@ -185,10 +192,10 @@ class RecordAccumulator:
                 if queue and not queue[-1].builder.is_closed:
                     batch = queue[-1]
                     before = batch.builder.estimated_bytes
-                    future, is_full = batch.append(value, key, headers, timestamp_ms, callback)
+                    future = batch.append(value, key, headers, timestamp_ms, callback)
                     if future is not None:
                         topic.note_append(batch, before, is_sticky=is_sticky)
-                        return future, is_full
+                        return future, batch.is_full
                     self._close_batch(batch)
                     if is_sticky and topic.choose() != chosen:
                         continue
@@ -201,7 +208,7 @@ class RecordAccumulator:
                 ratio = self.ratios.get(topic.topic) if self._is_compressed else None
                 builder, now_ms = builder.renew(size_bytes, ratio), self._clock.now_ms()
                 batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
-                future, _ = batch.append(value, key, headers, timestamp_ms, callback)
+                future = batch.append(value, key, headers, timestamp_ms, callback)
                 builder = None
                 self._enqueue(topic, batch, now_ms)
                 topic.note_append(batch, 0, is_sticky=is_sticky)
@@ -328,7 +335,6 @@ class RecordAccumulator:
             queue.popleft()
             self._close_batch(batch)
             self._sequences.assign(batch)
-            batch.drained_ms = now_ms
             drained.append(batch)
         self._drain_indexes[node] = index
         return drained

@@ -16,7 +16,6 @@ from native_log.producer.futures import (
     NO_TIMESTAMP,
     BatchResult,
     RecordFuture,
-    new_future,
     run_callback,
 )
 from native_log.producer.record_size import max_size
@@ -49,22 +48,22 @@ class ProducerBatch:
         target: the partition.
         builder: contains the records; a RecordBlock if they are Arrow records.
         result: shared by the futures of all records.
-        created_ms, last_attempt_ms, drained_ms: times.
+        created_ms, last_attempt_ms: times.
         attempts: how often the batch was put back into its queue.
         last_error: why the last attempt failed; None if none did.
         producer_id, producer_epoch, base_sequence, is_transactional: set when the batch is drained.
         buffer_bytes, extra_bytes: taken from the buffer pool when the batch was created and closed.
         is_split: whether the batch is a part of a batch that was too large.
+        callbacks: callbacks with the futures of their records, in the order of the records.
     """
 
     __slots__ = (
-        "_callbacks",
         "attempts",
         "base_sequence",
         "buffer_bytes",
         "builder",
+        "callbacks",
         "created_ms",
-        "drained_ms",
         "extra_bytes",
         "is_split",
         "is_transactional",
@@ -88,7 +87,7 @@ class ProducerBatch:
         self.target = target
         self.builder = builder
         self.result = BatchResult(target.topic, target.partition)
-        self.created_ms = self.last_attempt_ms = self.drained_ms = created_ms
+        self.created_ms = self.last_attempt_ms = created_ms
         self.attempts = 0
         self.last_error: Exception | None = None
         self.producer_id = self.producer_epoch = -1
@@ -97,7 +96,7 @@ class ProducerBatch:
         self.buffer_bytes = buffer_bytes
         self.extra_bytes = 0
         self.is_split = is_split
-        self._callbacks: list[tuple[Callable[..., object], RecordFuture]] = []
+        self.callbacks: list[tuple[Callable[..., object], RecordFuture]] = []
 
     @property
     def record_count(self) -> int:
@@ -136,20 +135,16 @@ class ProducerBatch:
         headers: Sequence[tuple[str, bytes | None]] | None,
         timestamp_ms: int,
         callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-    ) -> tuple[RecordFuture | None, bool]:
-        """Append a record. Return its future, or None if there is no room; and whether the batch is full."""
+    ) -> RecordFuture | None:
+        """Append a record. Return its future, or None if there is no room."""
         count = self.builder.append(value, key, headers, timestamp_ms)
         if not count:
-            return None, True
-        future = RecordFuture()  # not new_future, because a call would take as long as the rest
-        future.batch = self
-        future.index = (count if count > 0 else -count) - 1
-        future.timestamp = timestamp_ms
-        future.key_size = -1 if key is None else len(key)
-        future.value_size = -1 if value is None else len(value)
+            return None
+        sizes = (-1 if content is None else len(content) for content in (key, value))
+        future = RecordFuture(self, abs(count) - 1, timestamp_ms, *sizes)
         if callback is not None:
-            self._callbacks.append((callback, future))
-        return future, count < 0
+            self.callbacks.append((callback, future))
+        return future
 
     def add_callback(
         self, callback: Callable[[RecordMetadata | None, Exception | None], object], future: RecordFuture, /
@@ -158,7 +153,7 @@ class ProducerBatch:
         with _guard:
             if self.result.is_done:
                 return False
-            self._callbacks.append((callback, future))
+            self.callbacks.append((callback, future))
             return True
 
     def complete(self, base_offset: int, log_append_time_ms: int, error: Exception | None) -> bool:
@@ -170,7 +165,7 @@ class ProducerBatch:
             if self.result.is_done:
                 return False
             self.result.set(base_offset, log_append_time_ms, error)
-            callbacks, self._callbacks = self._callbacks, []
+            callbacks, self.callbacks = self.callbacks, []
         for callback, future in callbacks:
             run_callback(callback, future)
         return True
@@ -227,7 +222,7 @@ class ProducerBatch:
             part.builder.close()
             part.attempts = self.attempts
             part.last_attempt_ms = self.last_attempt_ms
-            part._callbacks.append((finish, new_future(part, 0, NO_TIMESTAMP, -1, -1)))
+            part.callbacks.append((finish, RecordFuture(part)))
             if self.has_sequence:
                 part.producer_id, part.producer_epoch = self.producer_id, self.producer_epoch
                 part.is_transactional = self.is_transactional

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Protocol
 
 from native_log.system import current_ms
@@ -13,6 +14,9 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Return the current time in epoch ms."""
+
+    def now_ns(self) -> int:
+        """Return the current time in epoch ns."""
 
     def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
         """Wait for `condition`, whose lock the caller holds. Return False after the timeout.
@@ -27,6 +31,7 @@ class SystemClock:
     """The clock of this machine."""
 
     now_ms = staticmethod(current_ms)
+    now_ns = staticmethod(time.time_ns)
 
     def wait(self, condition: threading.Condition, timeout_ms: float | None) -> bool:
         """Wait for `condition`. Return False after the timeout."""

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from native_log.errors import InvalidBatchError, InvalidRecordError, KafkaTimeoutError
+from native_log.records import AppendedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,21 +137,16 @@ class Batch(Protocol):
         """Call `callback` when the batch is done. Return False if it is done already."""
 
 
-class RecordFuture:
+class RecordFuture(AppendedRecord):
     """The future metadata of one record. `get` returns it.
 
     A callback runs on the thread that completes the record, in the order of the records of a batch. An
     exception in a callback is logged and has no other effect. (Kafka: FutureRecordMetadata)
     """
 
-    __slots__ = ("batch", "index", "key_size", "timestamp", "value_size")
+    __slots__ = ()
 
-    # There is no __init__, because there is one future for each record: see new_future.
     batch: Batch
-    index: int
-    timestamp: int
-    key_size: int
-    value_size: int
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the record to be written, and return its metadata.
@@ -267,25 +263,7 @@ def failed_future(topic: str, partition: int, error: Exception) -> RecordFuture:
     """Return the future of a record that was not accepted (Kafka: KafkaProducer.FutureFailure)."""
     result = BatchResult(topic, partition)
     result.set(NO_OFFSET, NO_TIMESTAMP, error)
-    return new_future(_FailedBatch(result), 0, NO_TIMESTAMP, -1, -1)
-
-
-def new_future(batch: Batch, index: int, timestamp: int, key_size: int, value_size: int) -> RecordFuture:
-    """Return the future of a record of a batch.
-
-    Args:
-        batch: the batch.
-        index: the index of the record.
-        timestamp: epoch ms.
-        key_size, value_size: in bytes; -1: null.
-    """
-    future = RecordFuture()
-    future.batch = batch
-    future.index = index
-    future.timestamp = timestamp
-    future.key_size = key_size
-    future.value_size = value_size
-    return future
+    return RecordFuture(_FailedBatch(result))
 
 
 def _reset_in_child() -> None:

@@ -15,13 +15,8 @@ from native_log.errors import (
     KafkaLogError,
     KafkaTimeoutError,
     ProducerClosedError,
-    RecordTooLargeError,
-    SerializationError,
 )
-from native_log.log.writing.validation import check_columns
 from native_log.producer.accumulator import RecordAccumulator
-from native_log.producer.block import BlockFuture
-from native_log.producer.block_division import BlockDivision
 from native_log.producer.client import LogDirClient
 from native_log.producer.clock import SystemClock
 from native_log.producer.coordinator import TransactionCoordinator
@@ -30,24 +25,17 @@ from native_log.producer.futures import (
     NO_TIMESTAMP,
     RecordFuture,
     RecordMetadata,
-    failed_future,
-    run_callback,
 )
-from native_log.producer.interceptors import Interceptors
 from native_log.producer.log_directories import LogDirectories
 from native_log.producer.metadata import Metadata
 from native_log.producer.metrics import ProducerMetrics
-from native_log.producer.partition_choice import PartitionChoice
 from native_log.producer.producer_ids import random_producer_id
 from native_log.producer.record import ProducerRecord
-from native_log.producer.record_size import MAX_OVERHEAD, MAX_VARINT_BYTES, max_size
+from native_log.producer.record_pipeline import RecordPipeline
 from native_log.producer.sender import Sender
 from native_log.producer.sequences import ProducerSequences
-from native_log.producer.serializers import Serializer, to_bytes
 from native_log.producer.settings import ProducerConfig
-from native_log.producer.topic_queues import UNKNOWN_PARTITION
 from native_log.producer.transactions import TransactionManager
-from native_log.records import partition_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,8 +46,8 @@ if TYPE_CHECKING:
 
     from native_log.arguments import PathLike
     from native_log.logdir import LogDir
+    from native_log.producer.block import BlockFuture
     from native_log.producer.record_size import Header
-    from native_log.producer.topic_queues import TopicQueues
 
 logger = logging.getLogger(__name__)
 
@@ -100,14 +88,6 @@ class KafkaLogProducer:
             logger.warning("the setting %s is not one of a producer or a topic, and is ignored", name)
         self._config = config
         self._clock = SystemClock()
-        self._interceptors = Interceptors(config.interceptor_classes)
-        self._key_serializer = Serializer(config.key_serializer, "key")
-        self._value_serializer = Serializer(config.value_serializer, "value")
-        self._choice = PartitionChoice(config)
-        self._ignores_keys = config.partitioner_ignore_keys
-        self._max_record_bytes = min(config.max_request_size, config.buffer_memory)
-        # Without headers, so many bytes of key and value are never too large.
-        self._certain_bytes = self._max_record_bytes - MAX_OVERHEAD - 2 * MAX_VARINT_BYTES - 1
         self._max_block_ms = config.max_block_ms
         self._metrics = ProducerMetrics()
         self._sequences = ProducerSequences()
@@ -121,32 +101,29 @@ class KafkaLogProducer:
                 coordinator, self._sequences, config.transaction_timeout_ms
             )
         self._accumulator = RecordAccumulator(config, self._clock, self._sequences)
-        self._metadata = Metadata(config, self._clock)
+        metadata = Metadata(config, self._clock)
         client = LogDirClient(self._directories, config, self._clock)
         self._sender = Sender(
             config,
             self._accumulator,
             self._sequences,
-            self._metadata,
+            metadata,
             self._directories.find,
             client,
             self._metrics,
             self._clock,
             self._transactions,
         )
-        self._topics: dict[str, TopicQueues] = {}
-        self._plain_topics: dict[str, TopicQueues] = {}
-        """The same, if a record needs no more than to be appended to a batch."""
-        self._blocks = BlockDivision(config, self._max_record_bytes, round_robin=self._choice.is_round_robin)
-        self._is_customized = bool(
-            self._interceptors
-            or self._transactions
-            or self._choice.is_custom
-            or self._key_serializer.is_custom
-            or self._value_serializer.is_custom
+        self._pipeline = RecordPipeline(
+            config,
+            self._clock,
+            self._accumulator,
+            metadata,
+            self._transactions,
+            self._metrics,
+            self._sender.wakeup,
         )
-        self._now_ms = self._clock.now_ms
-        self._wakeup = self._sender.wakeup
+        self._appends = self._pipeline.appends
         self._is_forked = False
         self._is_closed = False
         self._thread = threading.Thread(
@@ -192,60 +169,16 @@ class KafkaLogProducer:
             SerializationError: a key or value cannot be converted.
             TypeError, ValueError: an invalid argument.
         """
-        queues = self._plain_topics.get(topic)
-        is_valid_time = timestamp_ms is None or timestamp_ms >= 0
-        if queues is None or headers is not None or partition is not None or not is_valid_time:
-            return self._send_any(topic, value, key, headers, partition, timestamp_ms, callback)
-        # Most records take this short path; the long one would do the same. See TopicQueues.
-        if value.__class__ is not bytes and value is not None:
-            value = to_bytes(value, "value")
-        chosen, batch = queues.default_partition, queues.sticky
-        if key is not None:
-            if key.__class__ is not bytes:
-                key = to_bytes(key, "key")
-            if not self._ignores_keys:
-                chosen = partition_of_key(key, len(queues.open))
-                batch = queues.open[chosen]
-        if timestamp_ms is None:
-            timestamp_ms = self._now_ms()
-        count = 0 if callback is not None else batch.builder.append(value, key, None, timestamp_ms)
-        if not count:
-            return self._append(queues, chosen, value, key, timestamp_ms, callback)
-        if count < 0:
-            self._accumulator.note_full(queues)
-            self._wakeup()
-            count = -count
-        future = RecordFuture()  # not new_future, because a call would take as long as the rest
-        future.batch = batch
-        future.index = count - 1
-        future.timestamp = timestamp_ms
-        future.key_size = -1 if key is None else len(key)
-        future.value_size = -1 if value is None else len(value)
-        return future
-
-    def _append(
-        self,
-        queues: TopicQueues,
-        partition: int,
-        value: bytes | None,
-        key: bytes | None,
-        timestamp_ms: int,
-        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-    ) -> RecordFuture:
-        """Append a record without headers, to a new batch if necessary."""
-        topic = queues.topic
-        if len(key or b"") + len(value or b"") > self._certain_bytes:
-            return self._send_any(topic, value, key, None, None, timestamp_ms, callback)
-        try:
-            future, must_wake = self._accumulator.append(
-                queues, partition, value, key, None, timestamp_ms, callback, self._max_block_ms
-            )
-        except KafkaTimeoutError as error:
-            return self._failed(topic, partition, error, callback)
-        if must_wake:
-            self._wakeup()
-        assert future is not None
-        return future
+        append = self._appends.get(topic)
+        if append is not None and partition is None:
+            # Most records take this short path; the pipeline would do the same. See TopicQueues.
+            future = append(value, key, headers, timestamp_ms, callback)
+            if future is not None:
+                return future
+        self._check_open()
+        return self._pipeline.send(
+            ProducerRecord(topic, value, key, headers, partition, timestamp_ms), callback
+        )
 
     def send_batch(
         self, topic: str, records: pa.RecordBatch | pa.Table, *, partition: int | None = None
@@ -269,151 +202,7 @@ class KafkaLogProducer:
             ValueError: an unknown column.
         """
         self._check_open()
-        if self._transactions is not None:
-            self._transactions.check_send()
-        check_columns(records.schema.names)
-        now_ms = self._clock.now_ms()
-        queues = self._topics.get(topic) or self._wait_for_topic(topic, partition, now_ms)
-        batches, counts = [], []
-        for number, block in self._blocks.divide(topic, len(queues.queues), records, partition):
-            left_ms = max(0, self._max_block_ms - (self._clock.now_ms() - now_ms))
-            batches.append(self._accumulator.append_block(queues, number, block, now_ms, left_ms))
-            counts.append(block.record_count)
-            self._wakeup()
-        return BlockFuture(batches, counts)
-
-    def _send_any(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        headers: Sequence[Header] | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-    ) -> RecordFuture:
-        self._check_open()
-        if self._transactions is not None:
-            self._transactions.check_send()
-        if not self._interceptors:
-            return self._send(topic, value, key, headers, partition, timestamp_ms, callback)
-        record = ProducerRecord(topic, value, key, _listed(headers), partition, timestamp_ms)
-        return self._send_intercepted(record, callback)
-
-    def _send_intercepted(
-        self,
-        record: ProducerRecord,
-        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-    ) -> RecordFuture:
-        record = self._interceptors.on_send(record)
-        future: RecordFuture | None = None
-
-        def on_completion(metadata: RecordMetadata | None, error: Exception | None) -> None:
-            known = metadata
-            if known is None and future is not None:
-                known = future.metadata()
-            if known is None:
-                known = _unknown(record.topic, record.partition)
-            self._interceptors.on_acknowledgement(known, error)
-            if callback is not None:
-                callback(metadata, error)
-
-        try:
-            future = self._send(*record, on_completion)
-        except Exception as error:
-            self._interceptors.on_acknowledgement(_unknown(record.topic, record.partition), error)
-            raise
-        return future
-
-    def _send(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        headers: Sequence[Header] | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-    ) -> RecordFuture:
-        try:
-            now_ms = self._clock.now_ms()
-            max_block_ms: float = self._max_block_ms
-            queues = self._topics.get(topic)
-            if queues is None or (partition is not None and partition >= len(queues.queues)):
-                queues = self._wait_for_topic(topic, partition, now_ms)
-                waited_ms = self._clock.now_ms() - now_ms
-                now_ms += waited_ms
-                max_block_ms = max(0, max_block_ms - waited_ms)
-            if headers is not None:
-                headers = _checked(headers)
-            key_bytes = self._key_serializer.serialize(topic, key)
-            value_bytes = self._value_serializer.serialize(topic, value)
-            if timestamp_ms is None:
-                timestamp_ms = now_ms
-            elif timestamp_ms < 0:
-                raise ValueError(
-                    f"Invalid timestamp: {timestamp_ms}. Timestamp should always be non-negative or null."
-                )
-            if headers or len(key_bytes or b"") + len(value_bytes or b"") > self._certain_bytes:
-                size = max_size(key_bytes, value_bytes, headers or ())
-                if size > self._max_record_bytes:
-                    raise self._too_large(size)
-            chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
-            is_custom = self._choice.is_custom and partition is None
-            future, must_wake = self._accumulator.append(
-                queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, max_block_ms,
-                abort_on_new_batch=is_custom,
-            )  # fmt: skip
-            if future is None:
-                self._choice.note_new_batch(queues, chosen)
-                chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
-                future, must_wake = self._accumulator.append(
-                    queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, max_block_ms
-                )  # fmt: skip
-                assert future is not None
-        except (ProducerClosedError, SerializationError):
-            raise
-        except KafkaLogError as error:
-            return self._failed(topic, UNKNOWN_PARTITION if partition is None else partition, error, callback)
-        if must_wake:
-            self._sender.wakeup()
-        return future
-
-    def _failed(
-        self,
-        topic: str,
-        partition: int,
-        error: Exception,
-        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
-    ) -> RecordFuture:
-        """Return the future of a record that was not accepted, after its callback was called."""
-        self._metrics.records_failed += 1
-        if self._transactions is not None:
-            self._transactions.note_failure(error)
-        future = failed_future(topic, partition, error)
-        if callback is not None:
-            run_callback(callback, future)
-        return future
-
-    def _too_large(self, size: int) -> RecordTooLargeError:
-        limit = self._config.max_request_size
-        larger_than = f"{limit}, which is the value of the max.request.size"
-        if size <= limit:
-            larger_than = "the total memory buffer you have configured with the buffer.memory"
-        return RecordTooLargeError(
-            f"The message is {size} bytes when serialized which is larger than {larger_than} configuration."
-        )
-
-    def _wait_for_topic(self, topic: str, partition: int | None, now_ms: int) -> TopicQueues:
-        """Return the queues of a topic. Wait until it is found, for at most max.block.ms."""
-        if not isinstance(topic, str):
-            raise TypeError(f"topic: expected a str, found {topic!r}")
-        nodes = self._metadata.await_topic(topic, partition, now_ms, self._max_block_ms, self._wakeup)
-        queues = self._accumulator.topic(topic, nodes)
-        self._topics[topic] = queues
-        if not self._is_customized:
-            self._plain_topics[topic] = queues
-        return queues
+        return self._pipeline.send_batch(topic, records, partition)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all records that were sent before this call are written or have failed.
@@ -461,8 +250,7 @@ class KafkaLogProducer:
             raise ValueError("The timeout cannot be negative.")
         if self._is_forked:
             return
-        self._topics.clear()
-        self._plain_topics.clear()  # so that `send` takes the path that checks whether the producer is closed
+        self._pipeline.forget_topics()
         is_callback = threading.current_thread() is self._thread
         if is_callback and timeout != 0:
             logger.warning(
@@ -480,9 +268,7 @@ class KafkaLogProducer:
             _producers.discard(self)
             if self._transactions is not None:
                 self._transactions.close()
-            self._interceptors.close()
-            for owned in (self._key_serializer, self._value_serializer, self._choice):
-                owned.close()
+            self._pipeline.close()
             if self._sender.close_error is not None:
                 raise self._sender.close_error
 
@@ -544,7 +330,7 @@ class KafkaLogProducer:
     def _end_transaction(self, *, commit: bool) -> None:
         transactions = self._transactional()
         ended = transactions.begin_end(commit=commit)
-        self._wakeup()
+        self._sender.wakeup()
         if not ended.wait(self._max_block_ms / 1000):
             raise KafkaTimeoutError(
                 f"expected the transaction to end within {self._max_block_ms} ms (max.block.ms), found "
@@ -558,7 +344,7 @@ class KafkaLogProducer:
         Raises KafkaTimeoutError, ProducerClosedError.
         """
         self._check_open()
-        return set(range(len(self._wait_for_topic(topic, None, self._clock.now_ms()).queues)))
+        return set(range(len(self._pipeline.await_topic(topic, None, self._clock.now_ms()).queues)))
 
     def metrics(self) -> dict[str, float]:
         """Return what was sent, by the names of Kafka's producer metrics. Times are in ms, sizes in bytes."""
@@ -611,32 +397,11 @@ class KafkaLogProducer:
     def _abandon_in_child(self) -> None:
         """Make the copy of this producer in a forked process unusable."""
         self._is_forked = True
-        self._topics.clear()
-        self._plain_topics.clear()
+        self._pipeline.forget_topics()
         self._sender.abandon()
         error = ProducerClosedError("the record belongs to the process from which this one was forked")
         for batch in self._accumulator.incomplete:
             batch.result.set(NO_OFFSET, NO_TIMESTAMP, error)
-
-
-def _checked(headers: Sequence[Header]) -> list[Header]:
-    """Return headers as a list. Raises TypeError."""
-    listed = list(headers)
-    for header in listed:
-        is_pair = isinstance(header, tuple | list) and len(header) == 2
-        if not (is_pair and isinstance(header[0], str) and isinstance(header[1], bytes | None)):
-            raise TypeError(f"headers: expected pairs of str and bytes (or None), found {header!r}")
-    return listed
-
-
-def _listed(headers: Sequence[Header] | None) -> list[Header] | None:
-    return None if headers is None else list(headers)
-
-
-def _unknown(topic: str, partition: int | None) -> RecordMetadata:
-    return RecordMetadata(
-        topic, UNKNOWN_PARTITION if partition is None else partition, NO_OFFSET, NO_TIMESTAMP, -1, -1
-    )
 
 
 def _close_at_exit() -> None:

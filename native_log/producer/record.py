@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from native_log.producer.record_size import Header
 
 
@@ -23,6 +25,17 @@ class ProducerRecord(NamedTuple):
     topic: str
     value: Any = None
     key: Any = None
-    headers: list[Header] | None = None
+    headers: Sequence[Header] | None = None
     partition: int | None = None
     timestamp_ms: int | None = None
+
+
+def list_headers(headers: Sequence[Header]) -> list[Header]:
+    """Return headers as a list of tuples. Raises TypeError for others than pairs of str and bytes or None."""
+    listed = []
+    for header in headers:
+        is_pair = isinstance(header, tuple | list) and len(header) == 2
+        if not (is_pair and isinstance(header[0], str) and isinstance(header[1], bytes | None)):
+            raise TypeError(f"headers: expected pairs of str and bytes (or None), found {header!r}")
+        listed.append((header[0], header[1]))
+    return listed

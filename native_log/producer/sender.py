@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FindTopics = "Callable[[Iterable[str]], tuple[Mapping[str, Sequence[str]], Mapping[str, Exception]]]"
-
 
 class Sender:
     """The producer's background work. `run` is the body of its thread; `run_once` is one round of it.

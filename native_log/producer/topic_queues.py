@@ -6,10 +6,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from native_log.producer.batch import ProducerBatch, TopicPartition
-from native_log.records import BatchBuilder
+from native_log.producer.futures import RecordFuture
+from native_log.records import BatchBuilder, OpenBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from native_log.producer.partitioners import BuiltInPartitioner
 
@@ -22,9 +23,8 @@ NO_BATCH.builder.close()
 class TopicQueues:
     """The queues of a topic: one for each partition.
 
-    Threads may append to the batches in `open` and `sticky` without the lock of the accumulator, because
-    BatchBuilder.append is atomic and a closed batch rejects records. The caller of each method holds the
-    lock.
+    Threads may append to the open batches without the lock of the accumulator, because OpenBatches.append is
+    atomic and a closed batch rejects records. The caller of each method holds the lock.
 
     Attributes:
         topic: its name.
@@ -33,7 +33,7 @@ class TopicQueues:
         targets: each partition.
         nodes: the log directory of each partition.
         open: for each partition, its last batch if it takes records with that partition; else NO_BATCH.
-        sticky: the batch that takes records without a partition; NO_BATCH: there is none.
+        open_batches: appends to them, and to `sticky`.
         default_partition: for records without one; UNKNOWN_PARTITION: the partitioner chooses it.
         used: the partitions that have had batches.
         last_used_ms: when the last batch was created.
@@ -46,29 +46,54 @@ class TopicQueues:
         "last_used_ms",
         "nodes",
         "open",
+        "open_batches",
         "partitioner",
         "queues",
-        "sticky",
         "targets",
         "topic",
         "used",
     )
 
-    def __init__(self, topic: str, partitioner: BuiltInPartitioner, max_open_bytes: int) -> None:
-        """`max_open_bytes`: a batch with a greater limit is never open, so that large records are checked."""
+    def __init__(
+        self,
+        topic: str,
+        partitioner: BuiltInPartitioner,
+        max_open_bytes: int,
+        clock_ns: Callable[[], int],
+        *,
+        ignore_keys: bool,
+    ) -> None:
+        """Create the queues, with no partition yet.
+
+        Args:
+            topic, partitioner: see above.
+            max_open_bytes: a batch with a greater limit is never open, so that large records are checked.
+            clock_ns: returns the time of records without a timestamp, in epoch ns.
+            ignore_keys: partitioner.ignore.keys.
+        """
         self.topic = topic
         self.partitioner = partitioner
         self.queues: list[deque[ProducerBatch]] = []
         self.targets: list[TopicPartition] = []
         self.nodes: list[str] = []
         self.open: list[ProducerBatch] = []
-        self.sticky = NO_BATCH
+        self.open_batches = OpenBatches(RecordFuture, clock_ns, self.open, NO_BATCH, ignore_keys=ignore_keys)
         self._sticky_bytes = 0
         """The bytes in `sticky` that the partitioner has counted, or need not count."""
         self._max_open_bytes = max_open_bytes
         self.default_partition = UNKNOWN_PARTITION
         self.used: set[int] = set()
         self.last_used_ms = 0
+
+    @property
+    def sticky(self) -> ProducerBatch:
+        """The batch that takes records without a partition; NO_BATCH: there is none."""
+        batch: ProducerBatch = self.open_batches.sticky
+        return batch
+
+    @sticky.setter
+    def sticky(self, batch: ProducerBatch) -> None:
+        self.open_batches.sticky = batch
 
     def place(self, nodes: Sequence[str]) -> None:
         """Set the log directory of each partition. There may be more partitions than before."""
@@ -155,7 +180,7 @@ class TopicQueues:
 
     def close(self) -> None:
         """Let records take the path on which it is checked whether the producer is closed."""
-        self.open = [NO_BATCH] * len(self.open)
+        self.open[:] = [NO_BATCH] * len(self.open)
         self.sticky = NO_BATCH
 
 

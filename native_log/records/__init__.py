@@ -16,6 +16,7 @@ of falling back.
 - `encode(records, options)`: Arrow records, or some of their rows, as batches sized like those of Kafka's
   producer.
 - `BatchBuilder`, `encode_builders(builders, options)`: batches built record by record.
+- `OpenBatches`, `AppendedRecord`: append the records of a producer to such batches.
 - `encode_marker(...)`: the control batch that ends a transaction.
 - `patch(data, batches)`: set the offsets and the leader epoch of encoded batches.
 - `write_prefixes(descriptor, batches)`: the same in an open file.
@@ -61,10 +62,12 @@ if _selected not in ("", "reference", "required"):
 if _selected != "reference":
     try:
         from native_log.records.kernel import (
+            AppendedRecord,
             BatchBuilder,
             BatchHeaders,
             KeyBuckets,
             OffsetMap,
+            OpenBatches,
             Survivors,
             decode,
             decode_file,
@@ -96,10 +99,12 @@ if _selected != "reference":
 
 if IMPLEMENTATION == "reference":
     from native_log.records.reference import (  # type: ignore[assignment]
+        AppendedRecord,
         BatchBuilder,
         BatchHeaders,
         KeyBuckets,
         OffsetMap,
+        OpenBatches,
         Survivors,
         decode,
         decode_file,
@@ -128,6 +133,7 @@ __all__ = [
     "IMPLEMENTATION",
     "MAX_BATCH_BYTES",
     "RECORD_SCHEMA",
+    "AppendedRecord",
     "BatchBuilder",
     "BatchHeaders",
     "Damage",
@@ -141,6 +147,7 @@ __all__ = [
     "MapProgress",
     "OffsetMap",
     "OffsetOrder",
+    "OpenBatches",
     "RewriteOptions",
     "RewriteStats",
     "Rewritten",

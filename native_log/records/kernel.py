@@ -46,7 +46,9 @@ merge = _kernel.merge
 BatchHeaders = _kernel.BatchHeaders
 KeyBuckets = _kernel.KeyBuckets
 OffsetMap = _kernel.OffsetMap
+OpenBatches = _kernel.OpenBatches
 Survivors = _kernel.Survivors
+AppendedRecord = _kernel.AppendedRecord
 BatchBuilder = _kernel.BatchBuilder
 partition_of_key = _kernel.partition_of_key
 

@@ -36,6 +36,9 @@ class MockClock:
     def now_ms(self) -> int:
         return self.now
 
+    def now_ns(self) -> int:
+        return self.now * 1_000_000
+
     def wait(self, _: threading.Condition, timeout_ms: float | None) -> bool:
         if self.while_waiting:
             self.while_waiting.pop(0)()

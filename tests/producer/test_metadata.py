@@ -8,7 +8,7 @@ import pytest
 
 from native_log.errors import InvalidTopicError, KafkaTimeoutError, ProducerClosedError
 from native_log.producer.batch import TopicPartition
-from native_log.producer.futures import BatchResult, failed_future, new_future
+from native_log.producer.futures import BatchResult, RecordFuture, failed_future
 from native_log.producer.metadata import Metadata
 from native_log.producer.settings import ProducerConfig
 
@@ -114,7 +114,7 @@ def test_futures_of_a_split_batch() -> None:
         def add_callback(self, *_: Any) -> bool:
             return False
 
-    futures = [new_future(Batch(), index, 5, 1, 2) for index in range(3)]
+    futures = [RecordFuture(Batch(), index, 5, 1, 2) for index in range(3)]
     with pytest.raises(KafkaTimeoutError, match="Timeout after waiting for 0 s"):
         futures[0].get(0)
     first.set(10, -1, None)

@@ -14,7 +14,15 @@ from .conftest import needs_kernel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CLASSES = ("BatchBuilder", "BatchHeaders", "KeyBuckets", "OffsetMap", "Survivors")
+CLASSES = (
+    "AppendedRecord",
+    "BatchBuilder",
+    "BatchHeaders",
+    "KeyBuckets",
+    "OffsetMap",
+    "OpenBatches",
+    "Survivors",
+)
 
 
 def parameters(function: Callable[..., Any]) -> list[tuple[str, Any, bool]]:
@@ -45,9 +53,9 @@ def test_classes(name: str) -> None:
     methods = [method for method in vars(protocol) if not method.startswith("_")]
     assert methods
     for method in methods:
-        if isinstance(vars(protocol)[method], property):
-            assert not callable(getattr(ours, method)), method
-            assert isinstance(vars(theirs)[method], property), method
+        if inspect.isdatadescriptor(vars(protocol)[method]):
+            assert inspect.isdatadescriptor(getattr(ours, method)), method
+            assert inspect.isdatadescriptor(getattr(theirs, method)), method
         else:
             assert parameters(getattr(ours, method)) == parameters(getattr(theirs, method)), method
             assert parameters(getattr(theirs, method)) == parameters(getattr(protocol, method)), method

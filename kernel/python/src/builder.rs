@@ -32,13 +32,7 @@ impl BatchBuilder {
         timestamp_ms: i64,
     ) -> PyResult<i64> {
         let (value, key) = (value.map(|value| value.as_bytes()), key.map(|key| key.as_bytes()));
-        let Some(headers) = headers else {
-            return Ok(appended(this, value, key, &[], timestamp_ms));
-        };
-        let pairs = headers.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-        let owned = pairs.iter().map(header).collect::<PyResult<Vec<_>>>()?;
-        let named = owned.iter().map(|(name, value)| (name.as_bytes(), value.as_ref().map(|value| value.as_bytes())));
-        Ok(appended(this, value, key, &named.collect::<Vec<_>>(), timestamp_ms))
+        append(this, value, key, headers, timestamp_ms)
     }
 
     fn close(&mut self) {
@@ -95,15 +89,32 @@ impl BatchBuilder {
     }
 }
 
-/// Appends a record. Returns the number of records, negated if the batch is full then, or 0 if it does not fit.
-fn appended(
-    this: &Bound<'_, BatchBuilder>,
+/// Appends a record. Returns the number of records, negated if the batch is full then, or 0 if it does not fit. No other thread
+/// runs between the append and the return.
+pub fn append(
+    builder: &Bound<'_, BatchBuilder>,
+    value: Option<&[u8]>,
+    key: Option<&[u8]>,
+    headers: Option<&Bound<'_, PyAny>>,
+    timestamp_ms: i64,
+) -> PyResult<i64> {
+    let Some(headers) = headers else {
+        return Ok(append_encoded(builder, value, key, &[], timestamp_ms));
+    };
+    let pairs = headers.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    let owned = pairs.iter().map(header).collect::<PyResult<Vec<_>>>()?;
+    let named = owned.iter().map(|(name, value)| (name.as_bytes(), value.as_ref().map(|value| value.as_bytes())));
+    Ok(append_encoded(builder, value, key, &named.collect::<Vec<_>>(), timestamp_ms))
+}
+
+fn append_encoded(
+    builder: &Bound<'_, BatchBuilder>,
     value: Option<&[u8]>,
     key: Option<&[u8]>,
     headers: &[RecordHeader<'_>],
     timestamp_ms: i64,
 ) -> i64 {
-    let Ok(mut this) = this.try_borrow_mut() else {
+    let Ok(mut this) = builder.try_borrow_mut() else {
         return 0; // another thread encodes the batch, so it is closed
     };
     let builder = &mut this.builder;

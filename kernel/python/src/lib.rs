@@ -6,6 +6,7 @@ mod compaction;
 mod convert;
 mod encode;
 mod headers;
+mod open_batches;
 mod options;
 mod results;
 mod text;
@@ -50,6 +51,8 @@ mod _kernel {
     use crate::convert::ArrowBatch;
     #[pymodule_export]
     use crate::headers::BatchHeaders;
+    #[pymodule_export]
+    use crate::open_batches::{AppendedRecord, OpenBatches};
     #[pymodule_export]
     use crate::text::format_batches;
 

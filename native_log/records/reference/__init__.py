@@ -29,6 +29,7 @@ from native_log.records.reference.compaction import (
 from native_log.records.reference.decode import decode, decode_file
 from native_log.records.reference.encode import encode
 from native_log.records.reference.encode.builder import BatchBuilder, encode_builders
+from native_log.records.reference.encode.open_batches import AppendedRecord, OpenBatches
 from native_log.records.reference.find import find_batch
 from native_log.records.reference.format import format_batches
 from native_log.records.reference.partitioner import (
@@ -41,10 +42,12 @@ from native_log.records.reference.patch import patch, write_prefixes
 from native_log.records.reference.scan import scan, scan_headers
 
 __all__ = [
+    "AppendedRecord",
     "BatchBuilder",
     "BatchHeaders",
     "KeyBuckets",
     "OffsetMap",
+    "OpenBatches",
     "Survivors",
     "decode",
     "decode_file",
