@@ -21,6 +21,7 @@ from native_log.log.writing.validation import LOG_APPEND_TIME
 from native_log.producer import open_logs
 from native_log.producer.block import RecordBlock
 from native_log.producer.futures import NO_OFFSET, NO_TIMESTAMP
+from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 _FAILURES = (KafkaLogError, OSError, ValueError)
 _FORCED_CLOSE_SECONDS = 1.0
+_MAX_BYTES_TOGETHER = 4 << 20
+"""Requests that wait are executed together until they have this size."""
+_BYTES_FOR_THREADS = 1 << 20
+"""Less than this is appended by one thread: to start another one would take as long."""
 
 
 class BatchToAppend(NamedTuple):
@@ -55,16 +60,15 @@ class BatchToAppend(NamedTuple):
 
     def follows(self, before: BatchToAppend) -> bool:
         """Return whether this batch may be encoded together with the one before it."""
-        builder, other = self.batch.builder, before.batch.builder
-        if isinstance(builder, RecordBlock) or isinstance(other, RecordBlock):
-            if not (isinstance(builder, RecordBlock) and isinstance(other, RecordBlock)):
-                return False
-            if builder.records.schema != other.records.schema:
-                return False
         if self.producer_id != before.producer_id or self.producer_epoch != before.producer_epoch:
             return False
         following = (before.base_sequence + before.batch.record_count) % 2**31
-        return self.base_sequence < 0 or self.base_sequence == following
+        if self.base_sequence >= 0 and self.base_sequence != following:
+            return False
+        builder, other = self.batch.builder, before.batch.builder
+        if isinstance(builder, RecordBlock) and isinstance(other, RecordBlock):
+            return bool(builder.records.schema == other.records.schema)
+        return type(builder) is type(other)
 
 
 class BatchResponse(NamedTuple):
@@ -109,6 +113,11 @@ class ProduceRequest:
     created_ms: int
     oldest_ms: int
     responses: list[BatchResponse] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        """The estimated size of the batches."""
+        return sum(each.batch.estimated_bytes for each in self.batches)
 
 
 class Client(Protocol):
@@ -237,20 +246,16 @@ class LogDirClient:
     def _run(self, queue: SimpleQueue[ProduceRequest | None]) -> None:
         is_open = True
         while is_open:
-            # Requests that wait are executed together: fewer, larger appends are quicker.
+            # Fewer, larger appends are quicker. But the memory of all requests is in use until the last one
+            # is done.
             taken = [queue.get()]
-            while not queue.empty():
+            while not queue.empty() and _size_bytes(taken) < _MAX_BYTES_TOGETHER:
                 taken.append(queue.get())
             requests = [request for request in taken if request is not None]
             is_open = len(requests) == len(taken)
             if not requests or self._is_forced:
                 continue
-            batches = [batch for request in requests for batch in request.batches]
-            try:
-                responses = list(self._execute(batches))
-            except Exception as error:  # a defect must not leave records without a result
-                logger.exception("a request of a producer failed")
-                responses = [BatchResponse(batch, error=error) for batch in batches]
+            responses = self._execute([batch for request in requests for batch in request.batches])
             by_batch = {id(response.batch): response for response in responses}
             for request in requests:
                 request.responses = [by_batch[id(batch)] for batch in request.batches]
@@ -258,17 +263,40 @@ class LogDirClient:
                 self._done.extend(requests)
                 self._changed.notify()
 
-    def _execute(self, batches: Sequence[BatchToAppend]) -> Iterator[BatchResponse]:
+    def _execute(self, batches: Sequence[BatchToAppend]) -> list[BatchResponse]:
+        """Append batches. If they are large, append those of several partitions at the same time."""
         by_target: dict[TopicPartition, list[BatchToAppend]] = {}
         for each in batches:
             by_target.setdefault(each.batch.target, []).append(each)
-        for target, group in by_target.items():
-            try:
-                log = self.log(target)
-            except _FAILURES as error:
-                yield from (BatchResponse(each, error=error) for each in group)
-                continue
-            yield from self._append_in_order(log, group)
+        groups = list(by_target.values())
+        responses: list[BatchResponse] = []
+
+        def append_groups(groups: Sequence[Sequence[BatchToAppend]]) -> None:
+            for group in groups:
+                responses.extend(self._append_group(group))
+
+        size_bytes = sum(each.batch.estimated_bytes for each in batches)
+        threads = min(len(groups), available_cores()) if size_bytes >= _BYTES_FOR_THREADS else 1
+        others = [
+            threading.Thread(target=append_groups, args=(groups[start::threads],), daemon=True)
+            for start in range(1, threads)
+        ]
+        for thread in others:
+            thread.start()
+        append_groups(groups[::threads])
+        for thread in others:
+            thread.join()
+        return responses
+
+    def _append_group(self, group: Sequence[BatchToAppend]) -> list[BatchResponse]:
+        """Append the batches of one partition."""
+        try:
+            return list(self._append_in_order(self.log(group[0].batch.target), group))
+        except _FAILURES as error:
+            return [BatchResponse(each, error=error) for each in group]
+        except Exception as error:  # a defect must not leave records without a result
+            logger.exception("a request of a producer failed")
+            return [BatchResponse(each, error=error) for each in group]
 
     def _append_in_order(
         self, log: PartitionLog, batches: Sequence[BatchToAppend]
@@ -336,6 +364,10 @@ class LogDirClient:
             first.base_sequence,
             first.is_transactional,
         )
+
+
+def _size_bytes(requests: Iterable[ProduceRequest | None]) -> int:
+    return sum(request.size_bytes for request in requests if request is not None)
 
 
 def _joinable(batches: Iterable[BatchToAppend]) -> Iterator[list[BatchToAppend]]:

@@ -24,7 +24,7 @@ from native_log.errors import (
     ProducerClosedError,
 )
 from native_log.log import PartitionLog
-from native_log.producer import KafkaLogProducer, ProducerRecord, RecordFuture, RecordMetadata
+from native_log.producer import KafkaLogProducer, ProducerRecord, RecordFuture, RecordMetadata, client
 from native_log.system import current_ms
 from tests.broker_lock import held_lock
 
@@ -206,6 +206,28 @@ def test_many_threads_send_at_once(tmp_path: Path) -> None:
             offsets = [future.get(0).offset for future in futures[sender]]
             assert offsets == sorted(offsets)
             assert [written[offset] for offset in offsets] == [b"%d %d" % (sender, n) for n in range(200)]
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_partitions_are_appended_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
+) -> None:
+    monkeypatch.setattr(client, "_BYTES_FOR_THREADS", 0)
+    monkeypatch.setattr(client, "available_cores", lambda: cores)
+    append = PartitionLog.append_built
+
+    def failing(self: PartitionLog, *arguments: Any, **named: Any) -> tuple[int, list[int]]:
+        if self.partition == 1:
+            raise RuntimeError("a defect")
+        return append(self, *arguments, **named)
+
+    monkeypatch.setattr(PartitionLog, "append_built", failing)
+    with KafkaLogProducer(tmp_path / "logs", num_partitions=4, linger_ms=100_000) as producer:
+        futures = [producer.send("t", b"%d" % number, partition=number % 4) for number in range(40)]
+    errors = [str(future.exception) for future in futures if future.failed()]
+    assert errors == ["a defect"] * 10 and all(future.is_done for future in futures)
+    for partition in (0, 2, 3):
+        assert values(tmp_path / "logs", partition) == [b"%d" % n for n in range(partition, 40, 4)]
 
 
 class Notes:
