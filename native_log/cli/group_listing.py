@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from native_log.cli.escapes import printable
 from native_log.cli.runner import print_error
 from native_log.cli.tables import format_table
 from native_log.errors import CorruptRecordError
+from native_log.internal_topics.schemas import LAG_SCHEMA
 from native_log.times import format_time_ms
 
 if TYPE_CHECKING:
@@ -36,13 +38,13 @@ class GroupListing:
 
     Attributes:
         groups: rows of GROUPS_SCHEMA by name.
-        offsets: rows of LAG_SCHEMA by group.
-        undecodable: rows of records that cannot be decoded.
+        offsets: rows of LAG_SCHEMA by group. Those of share groups have their start offsets.
+        undecodable: the records that cannot be decoded, as the topic and the row.
     """
 
     groups: dict[str, Row]
     offsets: dict[str, list[Row]]
-    undecodable: list[Row] = field(default_factory=list)
+    undecodable: list[tuple[str, Row]] = field(default_factory=list)
 
 
 def list_groups(log_dir: LogDir, names: Collection[str] = ()) -> GroupListing:
@@ -52,27 +54,32 @@ def list_groups(log_dir: LogDir, names: Collection[str] = ()) -> GroupListing:
         UsageError: there is no group of a name.
         UnknownTopicOrPartitionError: there are no groups.
     """
-    undecodable: dict[tuple[int, int], Row] = {}
+    undecodable: dict[tuple[str, int, int], Row] = {}
 
-    def decoded(reader: pa.RecordBatchReader) -> Iterator[Row]:
+    def decoded(topic: str, reader: pa.RecordBatchReader) -> Iterator[Row]:
         for batch in reader:
             for row in batch.to_pylist():
                 if row["error"] is None:
                     if not names or row["group"] in names:
                         yield row
                 else:
-                    undecodable[row["recordPartition"], row["recordOffset"]] = row
+                    undecodable[topic, row["recordPartition"], row["recordOffset"]] = row
 
-    groups = {row["group"]: row for row in decoded(log_dir.groups())}
+    groups = {row["group"]: row for row in decoded(OFFSETS_TOPIC, log_dir.groups())}
     offsets: dict[str, list[Row]] = {}
-    for row in decoded(log_dir.lag()):
+    for row in decoded(OFFSETS_TOPIC, log_dir.lag()):
         offsets.setdefault(row["group"], []).append(row)
+    has_share_groups = any(group["type"] == "share" for group in groups.values())
+    if has_share_groups and SHARE_STATE_TOPIC in log_dir.topics():
+        for row in decoded(SHARE_STATE_TOPIC, log_dir.share_groups()):
+            offsets.setdefault(row["group"], []).append(_lag_row(row))
     missing = [name for name in names if name not in groups]
     if missing:
         raise click.UsageError(f"there is no group {', '.join(map(_text, missing))}")
     for rows in offsets.values():
         rows.sort(key=lambda row: (row["topic"], row["partition"]))
-    return GroupListing(dict(sorted(groups.items())), offsets, list(undecodable.values()))
+    records = [(topic, row) for (topic, _, _), row in undecodable.items()]
+    return GroupListing(dict(sorted(groups.items())), offsets, records)
 
 
 def format_list(listing: GroupListing) -> str:
@@ -115,10 +122,22 @@ def format_json(listing: GroupListing) -> str:
 
 def report_undecodable(listing: GroupListing) -> bool:
     """Print a line on stderr for each record that cannot be decoded. Return whether there are any."""
-    for row in listing.undecodable:
-        place = f"__consumer_offsets-{row['recordPartition']}"
+    for topic, row in listing.undecodable:
+        place = f"{topic}-{row['recordPartition']}"
         print_error(CorruptRecordError(row["error"], path=place, offset=row["recordOffset"]))
     return bool(listing.undecodable)
+
+
+def _lag_row(share: Row) -> Row:
+    """Return a row of SHARE_GROUPS_SCHEMA as one of LAG_SCHEMA, with the start offset as the committed one."""
+    names = ("group", "partition", "leaderEpoch", "logEndOffset", "lag")
+    return {
+        **dict.fromkeys(LAG_SCHEMA.names),
+        **_plain(share, *names),
+        "topic": share["topic"] or share["topicId"],
+        "offset": share["startOffset"],
+        "commitTimestamp": share["writeTimestamp"],
+    }
 
 
 def _headline(group: Row) -> str:

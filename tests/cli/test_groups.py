@@ -9,7 +9,9 @@ from click.testing import CliRunner
 from markdown_blocks import ROOT
 
 from native_log.cli.app import kafkalog
-from tests.internal_topics.support import InternalTopic, commit
+from native_log.messages import share_groups
+from tests.internal_topics.messages import encode_key, encode_value
+from tests.internal_topics.support import NOW_MS, SHARE_STATE_TOPIC, InternalTopic, commit, group_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
 SAMPLE = ROOT / "examples/kafka-logs"
+SHARE_METADATA = 11
 
 
 def run(*arguments: object) -> Result:
@@ -55,6 +58,19 @@ def test_json() -> None:
     (member,), (offset,) = group["members"], group["offsets"]
     assert member["assignment"][0]["topic"] == offset["topic"] == "payments"
     assert (offset["offset"], offset["lag"], type(offset["commitTimestamp"])) == (41, 85, int)
+
+
+def test_a_share_group(tmp_path: Path) -> None:
+    topic = InternalTopic(tmp_path / "logs")
+    topic.append(group_record(SHARE_METADATA, key={"groupId": "g"}, epoch=1))
+    states = InternalTopic(tmp_path / "other", SHARE_STATE_TOPIC)
+    key = {"groupId": "g", "topicId": "AAAAAAAAAAAAAAAAAAAAAQ", "partition": 3}
+    value = encode_value(share_groups.RECORDS, 0, 0, startOffset=5, writeTimestamp=NOW_MS)
+    states.append((encode_key(share_groups.RECORDS, 0, **key), value), (b"\0\7", b""))
+    assert output(tmp_path / "logs").splitlines()[1].split() == ["g", "share", "Empty", "0", "0"]
+    result = run(tmp_path / "logs", tmp_path / "other", "-g", "g")
+    assert result.stdout.splitlines()[2].split()[:3] == ["AAAAAAAAAAAAAAAAAAAAAQ", "3", "5"]
+    assert "__share_group_state-0, offset 1: unknown record type 7" in result.stderr
 
 
 def test_a_group_that_is_not_there() -> None:

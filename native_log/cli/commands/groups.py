@@ -31,7 +31,8 @@ def groups(
     """List the groups in __consumer_offsets, or describe some of them as kafka-consumer-groups does.
 
     LAG is the sum for all partitions whose logs are in the directories. A broker has only some groups: give
-    the directories of all brokers for all of them.
+    the directories of all brokers for all of them. OFFSET is the committed offset, or the start offset of a
+    share group.
 
     The exit code is 1 if a record cannot be decoded.
     """
