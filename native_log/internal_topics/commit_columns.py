@@ -51,7 +51,7 @@ class _Layout(NamedTuple):
     Attributes:
         version: the first two bytes.
         size_type: the type of the size of the metadata.
-        size_of_none: the size that stands for no metadata.
+        size_of_none: the size of empty metadata, as it is stored.
         tag: how the tags begin: with the number of tagged fields, and the tag and the size of the topic id.
         tags_bytes: the size of the tags.
     """
@@ -98,8 +98,8 @@ def commit_history(
     for batch in batches:
         if not batch.num_rows:
             continue
-        ends = (batch.column("offset")[at].as_py() for at in (0, -1))
-        first, last = next(ends), next(ends)
+        offsets = batch.column("offset")
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
         expired_here = expired[bisect_left(expired, first) : bisect_right(expired, last)]
         parts = _decode_batch(batch, partition, transactions, expired_here, decode_key)
         table = pa.Table.from_batches(parts, CONSUMER_OFFSETS_SCHEMA)
