@@ -129,7 +129,7 @@ def report_undecodable(listing: GroupListing) -> bool:
 
 
 def _lag_row(share: Row) -> Row:
-    """Return a row of SHARE_GROUPS_SCHEMA as one of LAG_SCHEMA, with the start offset as the committed one."""
+    """Return a row of SHARE_GROUPS_SCHEMA as one of LAG_SCHEMA. `offset` is the start offset."""
     names = ("group", "partition", "leaderEpoch", "logEndOffset", "lag")
     return {
         **dict.fromkeys(LAG_SCHEMA.names),

@@ -376,9 +376,6 @@ public final class Client {
      */
     private JsonNode stream(JsonNode request) throws Exception {
         String group = request.get("group").asText();
-        ConfigResource resource = new ConfigResource(ConfigResource.Type.GROUP, group);
-        ConfigEntry standby = new ConfigEntry("streams.num.standby.replicas", "1");
-        admin.incrementalAlterConfigs(Map.of(resource, List.of(new AlterConfigOp(standby, AlterConfigOp.OpType.SET)))).all().get();
         String topic = request.get("topic").asText();
         var repartition = new StreamsRebalanceData.TopicInfo(Optional.of(2), Optional.of((short) 1), Map.of());
         var changelog = new StreamsRebalanceData.TopicInfo(Optional.empty(), Optional.of((short) 1), Map.of("cleanup.policy", "compact"));

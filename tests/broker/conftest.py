@@ -28,6 +28,7 @@ STREAMS_GROUPS = {
     "unstable.feature.versions.enable": "true",
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.heartbeat.interval.ms": "100",
+    "group.streams.num.standby.replicas": "1",
 }
 
 
