@@ -282,21 +282,25 @@ class RecordAccumulator:
                         available.append(partition)
                     if not queue or topic.targets[partition] in self.muted:
                         continue
-                    batch = queue[0]
-                    waited_ms = batch.waited_ms(now_ms)
-                    backoff_ms = self.backoff.delay_ms(batch.attempts)
-                    is_backing_off = waited_ms < backoff_ms
-                    wait_ms = backoff_ms if is_backing_off else self._linger_ms
-                    is_full = len(queue) > 1 or batch.is_full
-                    if not is_backing_off and (is_full or is_urgent or waited_ms >= wait_ms):
-                        nodes.add(node)
+                    wait_ms = self._wait_ms(queue, now_ms, is_urgent=is_urgent)
+                    if wait_ms > 0:
+                        next_check_ms = min(next_check_ms, wait_ms)
                     else:
-                        next_check_ms = min(next_check_ms, max(wait_ms - waited_ms, 0))
+                        nodes.add(node)
                 # As in Kafka, each partition gets a batch before the load counts.
                 if self._is_adaptive and len(topic.queues) > 1:
                     has_load = len(topic.used) == len(topic.queues)
                     topic.partitioner.update_load(sizes if has_load else None, available)
         return Readiness(nodes, next_check_ms)
+
+    def _wait_ms(self, queue: deque[ProducerBatch], now_ms: int, *, is_urgent: bool) -> int:
+        """Return after how many ms the first batch of a queue is ready; 0 or less: it is."""
+        batch = queue[0]
+        waited_ms = batch.waited_ms(now_ms)
+        backoff_ms = self.backoff.delay_ms(batch.attempts)
+        if waited_ms < backoff_ms:
+            return backoff_ms - waited_ms
+        return 0 if is_urgent or len(queue) > 1 or batch.is_full else self._linger_ms - waited_ms
 
     def drain(self, nodes: Iterable[str], max_bytes: int, now_ms: int) -> dict[str, list[ProducerBatch]]:
         """Take batches from the queues, for each node up to `max_bytes`, but at least one.
