@@ -33,8 +33,11 @@ def read_lines(
     rest = b""
     is_skipping = False
     while chunk := read(file, _CHUNK_BYTES):
-        *whole, rest = (rest + chunk).split(b"\n")
-        lines: list[Line] = [_without_end(line, max_bytes) for line in whole]
+        data = rest + chunk
+        *whole, rest = data.split(b"\n")
+        lines: list[Line] = [*whole]
+        if b"\r" in data or len(data) > max_bytes:
+            lines = [_without_end(line, max_bytes) for line in whole]
         if is_skipping and lines:
             # The error stands for the whole line, whose beginning was discarded.
             lines[0] = _too_long(max_bytes)
