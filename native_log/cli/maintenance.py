@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +14,13 @@ from native_log.cli.runner import print_error
 from native_log.cli.topics import select_partitions
 from native_log.logdir.recovery import PartitionRecovery, controller_partitions, recover, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
-from native_log.logdir.verification import check_partition, problem_row
-from native_log.progress import Progress
-from native_log.system import available_cores
+from native_log.logdir.verification import problem_row, verify_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from native_log.log.problems import Problem
     from native_log.log.recovery.log_recovery import LogRecovery
-    from native_log.logdir import LogDir, PartitionDir
+    from native_log.logdir import LogDir
 
 
 def verify_all(
@@ -34,29 +30,14 @@ def verify_all(
     partitions = select_partitions(log_dir, topics, exclude_topics)
     count = 0
     with report_progress("verifying") as report:
-        progress = Progress(report, len(partitions))
-        pool = ThreadPoolExecutor(available_cores(), "log-verification")
-        try:
-            results = pool.map(partial(_check, log_dir, progress), partitions)
-            for partition, problems in zip(partitions, results, strict=True):
-                for problem in problems:
-                    click.echo(_json(problem_row(partition, problem)) if as_json else str(problem))
-                count += len(problems)
-        finally:
-            progress.stop()  # in case of an interrupt
-            pool.shutdown(cancel_futures=True)
+        for partition, problems in verify_partitions(log_dir, partitions, report):
+            for problem in problems:
+                click.echo(_json(problem_row(partition, problem)) if as_json else str(problem))
+            count += len(problems)
     if not as_json:
         summary = _count(count, "problem") if count else "no problems"
         click.echo(f"{_count(len(partitions), 'partition')} checked, {summary}")
     return count
-
-
-def _check(log_dir: LogDir, progress: Progress, partition: PartitionDir) -> list[Problem]:
-    own = progress.partition()
-    try:
-        return check_partition(log_dir, partition, own.begin, own.add)
-    finally:
-        own.end()
 
 
 def recover_all(

@@ -13,10 +13,11 @@ from native_log.errors import KafkaLogError
 from native_log.log.problems import Problem
 from native_log.log.verification import verify_log
 from native_log.logdir.logdir import LogDir
+from native_log.progress import Progress
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from native_log.arguments import HighWatermark, PathLike
     from native_log.logdir.discovery import PartitionDir
@@ -78,38 +79,53 @@ def verify(
     """
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
     partitions = select_partitions(log_dir, topics, exclude_topics)
-    with ThreadPoolExecutor(threads or available_cores(), "log-verification") as pool:
-        checked = pool.map(partial(check_partition, log_dir), partitions)
-        rows = [
-            problem_row(directory, problem)
-            for directory, problems in zip(partitions, checked, strict=True)
-            for problem in problems
-        ]
+    rows = [
+        problem_row(directory, problem)
+        for directory, problems in verify_partitions(log_dir, partitions, threads=threads)
+        for problem in problems
+    ]
     return pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA)
 
 
-def check_partition(
+def verify_partitions(
     log_dir: LogDir,
-    directory: PartitionDir,
-    begin: Callable[[int], None] = lambda _: None,
-    advance: Callable[[int], None] = lambda _: None,
-) -> list[Problem]:
-    """Return the problems of one partition. An error that stops the check is one of them.
+    partitions: Sequence[PartitionDir],
+    on_progress: Callable[[int, int], None] | None = None,
+    threads: int | None = None,
+) -> Generator[tuple[PartitionDir, list[Problem]], None, None]:
+    """Check partitions in parallel. Yield each with its problems, in the order of `partitions`.
+
+    An error that stops the check of a partition is one of its problems. If the generator is closed early, the
+    checks stop.
 
     Args:
         log_dir: the log directories.
-        directory: one of its partitions.
-        begin: called with the total size of its .log files in bytes.
-        advance: see verify_log.
+        partitions: some of its partitions.
+        on_progress: called with (steps done, total steps), from any thread.
+        threads: the number of logs to check at a time; by default one for each CPU.
     """
+    progress = Progress(on_progress, len(partitions))
+    pool = ThreadPoolExecutor(threads or available_cores(), "log-verification")
+    try:
+        problems = pool.map(partial(_check_partition, log_dir, progress), partitions)
+        yield from zip(partitions, problems, strict=True)
+    finally:
+        progress.stop()
+        pool.shutdown(cancel_futures=True)
+
+
+def _check_partition(log_dir: LogDir, progress: Progress, directory: PartitionDir) -> list[Problem]:
+    own = progress.partition()
     try:
         log = log_dir.partition(directory.topic, directory.partition)
-        begin(log.size_bytes)
-        return list(verify_log(log, advance))
+        own.begin(log.size_bytes)
+        return list(verify_log(log, own.add))
     except KafkaLogError as error:
         path, position, offset, message = error.path, error.position, error.offset, error.message
     except OSError as error:
         path, position, offset, message = error.filename, None, None, error.strerror or str(error)
+    finally:
+        own.end()
     advice = "Make it readable, or take it from another replica"
     return [Problem("unreadable", str(path or directory.path), position, offset, message, advice)]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from native_log.compaction import compact
-from native_log.logdir.verification import check_partition
-from native_log.progress import Progress
+from native_log.logdir.verification import verify_partitions
 from native_log.reporting.dry_runs import has_normal_partitions, other_topics
 from native_log.reporting.figures import CompactionFigures, Failure, ProblemKind
-from native_log.system import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,28 +22,14 @@ EXAMPLES = 10
 """How many problems of a kind are kept in words."""
 
 
-def verify_partitions(
+def find_problems(
     log_dir: LogDir, partitions: Sequence[PartitionDir], on_progress: OnProgress
 ) -> tuple[ProblemKind, ...]:
     """Check all partitions, as `native_log.verify` does, and return their problems by kind."""
-    progress = Progress(on_progress, len(partitions))
     kinds: dict[str, ProblemKind] = {}
-    with ThreadPoolExecutor(available_cores(), "log-verification") as pool:
-        try:
-            for problems in pool.map(partial(_check, log_dir, progress), partitions):
-                add_problems(kinds, problems)
-        finally:
-            progress.stop()  # in case of an interrupt
-            pool.shutdown(cancel_futures=True)
+    for _, problems in verify_partitions(log_dir, partitions, on_progress):
+        add_problems(kinds, problems)
     return tuple(kinds.values())
-
-
-def _check(log_dir: LogDir, progress: Progress, partition: PartitionDir) -> list[Problem]:
-    own = progress.partition()
-    try:
-        return check_partition(log_dir, partition, own.begin, own.add)
-    finally:
-        own.end()
 
 
 def add_problems(kinds: dict[str, ProblemKind], problems: Iterable[Problem]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from native_log.errors import KafkaLogError, error_message
 from native_log.logdir.maintenance import decide_policies
 from native_log.policies import Request, compaction_policy, describe_policy
-from native_log.reporting.checks import try_compaction, verify_partitions
+from native_log.reporting.checks import find_problems, try_compaction
 from native_log.reporting.coordinators import read_coordinators
 from native_log.reporting.directories import look_at_directory
 from native_log.reporting.dry_runs import try_retention
@@ -73,9 +73,7 @@ def survey(
         read_coordinators(log_dir, offsets, all_batches=extent.batches, now_ms=now_ms),
         take_samples(one.sample for one in looked if one.sample is not None),
         next((topic.unreadable for topic in topics if topic.unreadable is not None), None),
-        verify_partitions(log_dir, partitions, progress.part("verification"))
-        if extent.verification
-        else None,
+        find_problems(log_dir, partitions, progress.part("verification")) if extent.verification else None,
         try_compaction(log_dir, partitions, now_ms, progress.part("compaction"))
         if extent.compaction
         else None,

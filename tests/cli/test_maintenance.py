@@ -228,6 +228,33 @@ def test_verify_tells_how_far_it_is_and_can_be_stopped(golden_copy: Any, fixture
         list(verify_log(log, stop))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_partitions_keep_their_order(threads: int) -> None:
+    names = ("corrupt-bad-crc", "plain-none", "corrupt-size-13")
+    log_dir = LogDir([GOLDEN / "kafka-4.1" / name / "data" for name in names])
+    partitions = log_dir.partitions() * 2
+    steps: list[tuple[int, int]] = []
+    found = verification.verify_partitions(log_dir, partitions, lambda *step: steps.append(step), threads)
+    by_topic = [(partition.topic, [one.kind for one in problems]) for partition, problems in found]
+    expected = {"corrupt-bad-crc": ["crc"], "corrupt-size-13": ["size"], "plain-none": []}
+    assert by_topic == [(partition.topic, expected[partition.topic]) for partition in partitions]
+    assert steps == sorted(steps)
+    done, total = steps[-1]
+    assert done == total
+
+
+def test_a_closed_verification_checks_no_more_partitions(
+    golden_copy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dir = LogDir(golden_copy("kafka-4.1/plain-none"))
+    partitions, checked = log_dir.partitions() * 2000, []
+    monkeypatch.setattr(verification, "verify_log", lambda log, _: checked.append(log) or ())
+    found = verification.verify_partitions(log_dir, partitions, threads=1)
+    next(found)
+    found.close()
+    assert len(checked) < len(partitions)
+
+
 def test_errors_of_the_system_are_problems(
     golden_copy: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
