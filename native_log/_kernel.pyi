@@ -17,7 +17,7 @@ from native_log.records.options import (
     RewriteOptions,
     TextOptions,
 )
-from native_log.records.schema import Decoded, Formatted, OffsetOrder, Scanned
+from native_log.records.results import Checked, Decoded, Divided, Formatted, OffsetOrder, Scanned
 
 API_VERSION: int
 
@@ -46,6 +46,26 @@ def scan_headers(
     max_batch_bytes: int = ...,
     order: OffsetOrder | None = None,
 ) -> Scanned: ...
+def check_file(
+    descriptor: int,
+    position: int,
+    end: int,
+    *,
+    check_records: bool,
+    max_rows: int,
+    max_bytes: int,
+    max_batch_bytes: int = ...,
+    order: OffsetOrder | None = None,
+) -> Checked: ...
+def divide_file(
+    descriptor: int,
+    position: int,
+    end: int,
+    *,
+    range_bytes: int,
+    max_rows: int,
+    max_batch_bytes: int = ...,
+) -> Divided: ...
 def decode(
     buffer: Buffer,
     columns: Sequence[str],
@@ -72,9 +92,6 @@ def find_batch(
     max_offset: int = ...,
     max_batch_bytes: int = 0,
 ) -> int | None: ...
-def find_invalid_records(
-    buffer: Buffer, *, previous: int, base_position: int = 0, max_batch_bytes: int = ...
-) -> int | None: ...
 def format_batches(buffer: Buffer, options: TextOptions, *, base_position: int = 0) -> Formatted: ...
 def encode(
     parts: Sequence[tuple[object, Buffer | None]],
@@ -86,7 +103,7 @@ def encode(
     estimated_ratio: float,
     finish: bool,
 ) -> tuple[tuple[Bytes, ArrowBatch, int, float] | None, tuple[str, int, int, int]]:
-    """Return data, batches, rows and estimated ratio, or None; and why not: see encode.raise_rejection."""
+    """Return data, batches, rows and estimated ratio, or None; and why not: see encoding.raise_rejection."""
 
 class BatchBuilder:
     def __init__(self, limit_bytes: int, estimated_ratio: float | None = None) -> None: ...

@@ -31,11 +31,15 @@ LAYERS = (
 TOP = ("__init__", "__main__")
 """Modules that may import every layer: the public names, and `python -m native_log`."""
 
-IMPLEMENTATIONS = ("native_log._kernel", "native_log.records.kernel", "native_log.records.reference")
+IMPLEMENTATIONS = (
+    "native_log._kernel",
+    *(f"native_log.records.{module}" for module in ("kernel", "kernel_writing", "reference")),
+)
 """What `native_log.records` chooses from; its callers do not know which implementation they use."""
 
 USES_THE_REFERENCE = {
-    "native_log/cli/dump_log/log_file.py": "prints fields of legacy batches that no column has",
+    "native_log/cli/dump_log/decoded_batches.py": "prints fields of legacy batches that no column has",
+    "native_log/cli/dump_log/log_file.py": "has the sizes of headers by which kafka-dump-log decides",
 }
 
 OPENS_FILES = {

@@ -98,7 +98,7 @@ class ProducerOptions:
     """The producer settings of a write.
 
     Attributes:
-        compression, level, batch_size: see native_log.records.encode.
+        compression, level, batch_size: see native_log.records.encoding.
         ignore_keys, round_robin: see native_log.publish.partitioning.Partitioner.
         max_record_bytes: maximum size of a record, uncompressed and in a batch of its own; None: no limit.
     """

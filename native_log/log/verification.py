@@ -14,7 +14,7 @@ from native_log.log.log_files import indexes_without_log
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
-from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode, find_invalid_records
+from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import (
     INDEX,
@@ -23,18 +23,19 @@ from native_log.segment.files import (
     file_name,
 )
 from native_log.segment.indexing import ORDER
-from native_log.segment.rebuild import READ_BYTES, read_all_batches
-from native_log.segment.scan import int32s, int64s
-from native_log.storage import Window, read_file
+from native_log.segment.rebuild import read_all_batches
+from native_log.segment.scan import int32s, int64s, row
+from native_log.storage import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
     from native_log.log import PartitionLog
     from native_log.segment.damage import DamagedRange
     from native_log.segment.health import IndexHealth
+    from native_log.segment.scan import Batch
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
     from native_log.storage import DataFile
@@ -78,7 +79,7 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
             states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
         check = _SegmentCheck(segment, states, epochs, advice, below, advance)
-        read_all_batches(segment, check.window, check.take, check.take_damage)
+        read_all_batches(segment, check.take, check.take_damage)
         is_written = is_last and log.checkpoints.live
         yield from sorted((*check.problems, *check.check_damage(is_last, is_written)), key=_position)
         if not is_written:
@@ -112,7 +113,6 @@ class _SegmentCheck:
             batch.
         damaged: the byte ranges without valid batches.
         aborted: the transactions whose ABORT marker is in the segment.
-        window: has the bytes of the batches that were read last.
     """
 
     segment: LogSegment
@@ -128,34 +128,37 @@ class _SegmentCheck:
     timestamps_ms: list[int] = field(default_factory=list)
     damaged: list[DamagedRange] = field(default_factory=list)
     aborted: list[AbortedTxn] = field(default_factory=list)
-    window: Window = field(default_factory=partial(Window, READ_BYTES))
 
-    def take(self, file: DataFile, batches: pa.RecordBatch) -> None:
-        """Check the next valid batches of the segment."""
-        positions, sizes = int64s(batches, "position").tolist(), int32s(batches, "sizeInBytes").tolist()
-        bases, lasts = batches.column("baseOffset").to_pylist(), int64s(batches, "lastOffset").tolist()
-        end = positions[-1] + sizes[-1]
-        data = self.window.at(file, positions[0], end, end - positions[0])
-        invalid = find_invalid_records(
-            data, previous=self.previous, max_batch_bytes=_DECODE_OPTIONS.max_batch_bytes
-        )
-        for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
-            first = last if base is None else base
-            at = position - positions[0]
-            least = self.previous + 1 if base is None else base
-            problem = None if invalid is None else _records_problem(data[at : at + size], least, last)
-            self.previous = last
-            if problem is not None:
-                self.problems.append(
-                    Problem("records", file.path, position, first, problem, _SERVED.format(size))
-                )
+    def take(self, file: DataFile, batches: pa.RecordBatch, suspects: Sequence[int]) -> None:
+        """Check the next valid batches of the segment. The records of those at `suspects` may be invalid."""
+        positions, lasts = int64s(batches, "position").tolist(), int64s(batches, "lastOffset").tolist()
+        for position in suspects:
+            index = bisect_left(positions, position)
+            if index < len(positions):
+                before = lasts[index - 1] if index else self.previous
+                self._check_records(file, row(batches, index), before)
+        self.previous = lasts[-1]
         self.problems += self.epochs.take(file.path, batches)
+        end = positions[-1] + int32s(batches, "sizeInBytes")[-1]
         self.advance(end - self.position)
         self.position = end
         self.positions += positions
         self.last_offsets += lasts
         self.timestamps_ms += int64s(batches, "maxTimestamp").tolist()
         self.aborted += self.states.apply(batches, partial(read_batch, file))
+
+    def _check_records(self, file: DataFile, batch: Batch, previous: int) -> None:
+        """Check the records of a batch, which follows the offset `previous`."""
+        position, size, base, last = (
+            batch[name] for name in ("position", "sizeInBytes", "baseOffset", "lastOffset")
+        )
+        least = previous + 1 if base is None else base
+        problem = _records_problem(file.read(position, size), least, last)
+        if problem is not None:
+            first = last if base is None else base
+            self.problems.append(
+                Problem("records", file.path, position, first, problem, _SERVED.format(size))
+            )
 
     def take_damage(self, damaged: DamagedRange) -> None:
         """Note the next damaged range of the segment."""
@@ -280,7 +283,7 @@ def _extent(damaged: DamagedRange) -> str:
     return f"{size}, with offsets {first} to {following - 1}, cannot be read"
 
 
-def _records_problem(batch: memoryview, least: int, last_offset: int) -> str | None:
+def _records_problem(batch: bytes, least: int, last_offset: int) -> str | None:
     """Return what is wrong with the records of a batch; None if nothing is.
 
     Their offsets must increase, from `least` at the lowest to `last_offset` at the highest.

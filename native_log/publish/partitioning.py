@@ -14,7 +14,7 @@ from native_log.records import partition_of_keys, rows_by_partition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from native_log.records.encode import Part
+    from native_log.records.encoding import Part
 
 
 class Partitioner:

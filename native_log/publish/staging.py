@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from native_log.config import LogConfig
     from native_log.log.writing.record_encoding import RecordEncoder
     from native_log.publish.job import WriteJob
-    from native_log.records.encode import Part
+    from native_log.records.encoding import Part
 
 ENCODE_BYTES = 2 << 20
 """Encode the records of a partition when this many bytes are buffered: they still fit into the CPU cache."""
@@ -128,7 +128,7 @@ class StagingWriter:
         """Append records to one partition.
 
         Args:
-            records: see native_log.records.encode for the columns.
+            records: see native_log.records.encoding for the columns.
             rows: indices of the rows to append (uint32, no nulls); None: all.
 
         Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError for a record that a broker would

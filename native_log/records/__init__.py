@@ -8,10 +8,12 @@ of falling back.
 
 - `scan(buffer)`: one row for each batch, from its header alone.
 - `scan_headers(descriptor, ...)`: the same for an open file; reads only the headers.
+- `check_file(descriptor, ...)`: one row for each batch, whether its CRC is right, and which batches have
+  invalid records.
+- `divide_file(descriptor, ...)`: ranges of whole batches.
 - `decode(buffer, columns, options)`: the records, with only the requested columns.
 - `decode_file(descriptor, ...)`: the same for a range of an open file.
 - `find_batch(buffer, start)`: where the next whole batch begins after damaged bytes.
-- `find_invalid_records(buffer)`: the first batch whose records are invalid.
 - `format_batches(buffer, options)`: batches and records as kafka-dump-log prints them.
 - `encode(records, options)`: Arrow records, or some of their rows, as batches sized like those of Kafka's
   producer.
@@ -34,24 +36,65 @@ from __future__ import annotations
 
 import logging
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from native_log.records.compaction import MapProgress, RewriteStats, Rewritten, Verdict
-from native_log.records.control import encode_marker
-from native_log.records.encode import Encoded
 from native_log.records.loading import KernelNotFoundError
-from native_log.records.options import DecodeOptions, EncodeOptions, InputOptions, RewriteOptions, TextOptions
-from native_log.records.schema import (
-    BATCH_SCHEMA,
+from native_log.records.results import (
     CORRUPT_RECORD,
     DEFAULT_MAX_BATCH_BYTES,
     MAX_BATCH_BYTES,
-    RECORD_SCHEMA,
+    Checked,
     Damage,
     Decoded,
+    Divided,
     Formatted,
     OffsetOrder,
     Scanned,
 )
+
+if TYPE_CHECKING:
+    from native_log.records.compaction import MapProgress, RewriteStats, Rewritten, Verdict
+    from native_log.records.control import encode_marker
+    from native_log.records.encoding import Encoded
+    from native_log.records.kernel import (
+        AppendedRecord,
+        BatchBuilder,
+        BatchHeaders,
+        KeyBuckets,
+        OffsetMap,
+        OpenBatches,
+        Survivors,
+        check_file,
+        decode,
+        decode_file,
+        divide_file,
+        find_batch,
+        format_batches,
+        merge,
+        partition_of_key,
+        rewrite,
+        rewrite_file,
+        scan,
+        scan_headers,
+    )
+    from native_log.records.kernel_writing import (
+        encode,
+        encode_builders,
+        murmur2,
+        partition_of_keys,
+        patch,
+        rows_by_partition,
+        write_prefixes,
+    )
+    from native_log.records.options import (
+        DecodeOptions,
+        EncodeOptions,
+        InputOptions,
+        RewriteOptions,
+        TextOptions,
+    )
+    from native_log.records.schema import BATCH_SCHEMA, RECORD_SCHEMA
 
 IMPLEMENTATION = "reference"
 """\"kernel\" or \"reference\"."""
@@ -61,34 +104,7 @@ if _selected not in ("", "reference", "required"):
     raise ImportError(f"expected KAFKALOG_KERNEL to be reference or required, found {_selected!r}")
 if _selected != "reference":
     try:
-        from native_log.records.kernel import (
-            AppendedRecord,
-            BatchBuilder,
-            BatchHeaders,
-            KeyBuckets,
-            OffsetMap,
-            OpenBatches,
-            Survivors,
-            decode,
-            decode_file,
-            encode,
-            encode_builders,
-            find_batch,
-            find_invalid_records,
-            format_batches,
-            merge,
-            murmur2,
-            partition_of_key,
-            partition_of_keys,
-            patch,
-            rewrite,
-            rewrite_file,
-            rows_by_partition,
-            scan,
-            scan_headers,
-            write_prefixes,
-        )
-
+        import_module("native_log.records.kernel")
         IMPLEMENTATION = "kernel"
     except KernelNotFoundError as error:
         if _selected == "required":
@@ -96,35 +112,6 @@ if _selected != "reference":
         logging.getLogger(__name__).warning(
             "native_log has no compiled kernel and runs in plain Python, some hundred times slower: %s", error
         )
-
-if IMPLEMENTATION == "reference":
-    from native_log.records.reference import (  # type: ignore[assignment]
-        AppendedRecord,
-        BatchBuilder,
-        BatchHeaders,
-        KeyBuckets,
-        OffsetMap,
-        OpenBatches,
-        Survivors,
-        decode,
-        decode_file,
-        encode,
-        encode_builders,
-        find_batch,
-        find_invalid_records,
-        format_batches,
-        merge,
-        murmur2,
-        partition_of_key,
-        partition_of_keys,
-        patch,
-        rewrite,
-        rewrite_file,
-        rows_by_partition,
-        scan,
-        scan_headers,
-        write_prefixes,
-    )
 
 __all__ = [
     "BATCH_SCHEMA",
@@ -136,9 +123,11 @@ __all__ = [
     "AppendedRecord",
     "BatchBuilder",
     "BatchHeaders",
+    "Checked",
     "Damage",
     "DecodeOptions",
     "Decoded",
+    "Divided",
     "EncodeOptions",
     "Encoded",
     "Formatted",
@@ -155,13 +144,14 @@ __all__ = [
     "Survivors",
     "TextOptions",
     "Verdict",
+    "check_file",
     "decode",
     "decode_file",
+    "divide_file",
     "encode",
     "encode_builders",
     "encode_marker",
     "find_batch",
-    "find_invalid_records",
     "format_batches",
     "merge",
     "murmur2",
@@ -175,3 +165,31 @@ __all__ = [
     "scan_headers",
     "write_prefixes",
 ]
+
+# These are imported on first use: Arrow takes longer to import than some commands take.
+_MODULES = {
+    "BATCH_SCHEMA": "schema",
+    "DecodeOptions": "options",
+    "EncodeOptions": "options",
+    "Encoded": "encoding",
+    "InputOptions": "options",
+    "MapProgress": "compaction",
+    "RECORD_SCHEMA": "schema",
+    "RewriteOptions": "options",
+    "RewriteStats": "compaction",
+    "Rewritten": "compaction",
+    "TextOptions": "options",
+    "Verdict": "compaction",
+    "encode_marker": "control",
+}
+_WRITING = {
+    *("encode", "encode_builders", "murmur2", "partition_of_keys", "patch", "rows_by_partition"),
+    "write_prefixes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    implementation = "kernel_writing" if IMPLEMENTATION == "kernel" and name in _WRITING else IMPLEMENTATION
+    return getattr(import_module(f"{__name__}.{_MODULES.get(name, implementation)}"), name)

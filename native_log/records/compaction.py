@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import TYPE_CHECKING, Protocol, Self
 
-from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
+from native_log.records.results import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.records.options import InputOptions
-    from native_log.records.schema import Damage, OffsetOrder
+    from native_log.records.results import Damage, OffsetOrder
 
 KEY_OVERHEAD_BYTES = 40
 """Bytes of an OffsetMap for each key, in addition to the key itself: the maximum share of its table and its

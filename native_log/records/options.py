@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from native_log.codecs import CODECS
-from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
+from native_log.records.results import DEFAULT_MAX_BATCH_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

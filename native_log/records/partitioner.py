@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from native_log.records.encode import known_binary
+from native_log.records.encoding import known_binary
 
 
 def known_keys(keys: pa.Array) -> pa.RecordBatch:

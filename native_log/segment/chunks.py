@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from native_log.records import Damage, Decoded, MapProgress, Rewritten, Scanned
+from native_log.records import Checked, Damage, Decoded, Divided, MapProgress, Rewritten, Scanned
 
 if TYPE_CHECKING:
     from native_log.records import OffsetOrder
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HEADER_PREFIX_BYTES = 17
 """Size of a batch's first fields, up to and including the magic, which says how to read the others."""
 
-Chunk = TypeVar("Chunk", Decoded, MapProgress, Rewritten, Scanned)
+Chunk = TypeVar("Chunk", Checked, Decoded, Divided, MapProgress, Rewritten, Scanned)
 """What one call that reads batches returns."""
 
 

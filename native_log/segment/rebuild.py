@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from native_log.records import MAX_BATCH_BYTES, Damage, OffsetOrder, Scanned, scan
+from native_log.records import MAX_BATCH_BYTES, Checked, Damage, OffsetOrder, scan
 from native_log.segment.damage import crc_damage, damage_of, damaged_range
 from native_log.segment.files import INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from native_log.segment.indexing import ORDER, IndexBuilder, InvalidOffsetError
 from native_log.segment.offset_index import MAX_RELATIVE_OFFSET
-from native_log.segment.scan import int32s, int64s, row, scan_file
+from native_log.segment.scan import check_batches, int32s, int64s, row
 from native_log.segment.transaction_index import transaction_index_bytes
-from native_log.storage import DataFile, Window, read_file
+from native_log.storage import DataFile, read_file
 from native_log.storage.writing import remove_file, replace_file
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
 
-READ_BYTES = 2 << 20
-"""How much to read at a time: enough to make the cost of Python's steps for each chunk small."""
 _MAGIC_AT, _NEWEST_MAGIC = 16, 2
 
 
@@ -114,10 +112,10 @@ def rebuild(
     valid_bytes, next_offset = 0, base
     damage = out_of_order = None
     with DataFile(str(segment.path)) as file:
-        for scanned in _in_any_order(file, segment):
-            batches, damage = _valid_batches(scanned.batches, base)
-            if damage is None and scanned.damage is not None and scanned.damage.kind == ORDER:
-                out_of_order = scanned.damage
+        for checked in _in_any_order(file, segment):
+            batches, damage = _valid_batches(checked.batches, base)
+            if damage is None and checked.damage is not None and checked.damage.kind == ORDER:
+                out_of_order = checked.damage
             try:
                 indexes.add(batches)
             except InvalidOffsetError as error:
@@ -130,7 +128,7 @@ def rebuild(
             if damage is not None:
                 break
         if damage is None and valid_bytes < file.size_bytes:
-            damage = damage_of(scanned, file.size_bytes)
+            damage = damage_of(checked, file.size_bytes)
     try:
         indexes.finish()
     except InvalidOffsetError as error:
@@ -141,17 +139,16 @@ def rebuild(
 
 def read_all_batches(
     segment: LogSegment,
-    window: Window,
-    on_batches: Callable[[DataFile, pa.RecordBatch], None],
+    on_batches: Callable[[DataFile, pa.RecordBatch, Sequence[int]], None],
     on_damage: Callable[[DamagedRange], None],
 ) -> None:
-    """Check all batches and their CRCs by the rules of `rebuild`, and continue after damage.
+    """Check all batches with their CRCs and records by the rules of `rebuild`, and continue after damage.
 
     In contrast to `rebuild`, a batch whose offsets do not follow those before it is damaged.
 
     Args:
-        window: reads the file. When `on_batches` is called, it has the bytes of these batches.
-        on_batches: called with the file and valid batches (BATCH_SCHEMA), in order.
+        on_batches: called with the file, valid batches (BATCH_SCHEMA), in order, and the positions of those
+            whose records may be invalid: see `check_file`.
         on_damage: called with the damaged ranges before, between and after them.
     """
     base, position = segment.base_offset, 0
@@ -159,17 +156,17 @@ def read_all_batches(
         order = OffsetOrder(base, segment.end_offset, file.fileno())
         while position < file.size_bytes:
             damage = None
-            for scanned in _scan(file, position, order, window):
-                batches, damage = _valid_batches(scanned.batches, base)
+            for checked in _check(file, position, order, check_records=True):
+                batches, damage = _valid_batches(checked.batches, base)
                 if batches.num_rows:
-                    on_batches(file, batches)
+                    on_batches(file, batches, checked.invalid_records)
                     last = batches.num_rows - 1
                     position = int64s(batches, "position")[last] + int32s(batches, "sizeInBytes")[last]
                     order = order.after(int64s(batches, "lastOffset")[last] + 1)
                 if damage is not None:
                     break
             if damage is None and position < file.size_bytes:
-                damage = damage_of(scanned, file.size_bytes)
+                damage = damage_of(checked, file.size_bytes)
             if damage is not None:
                 damaged = damaged_range(
                     file, damage, file.size_bytes, order, order.next_offset, MAX_BATCH_BYTES
@@ -182,37 +179,30 @@ def _empty_segment(segment: LogSegment, damage: Damage, out_of_order: Damage | N
     return CheckedSegment(segment, 0, segment.base_offset, damage, out_of_order)
 
 
-def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Scanned]:
-    """Scan all batches, in any order of offsets. The first one out of order is the damage of one Scanned."""
+def _in_any_order(file: DataFile, segment: LogSegment) -> Iterator[Checked]:
+    """Check all batches, in any order of offsets. The first one out of order is the damage of one Checked."""
     order: OffsetOrder | None = OffsetOrder(segment.base_offset, segment.end_offset, file.fileno())
-    position, window = 0, Window(READ_BYTES)
+    position = 0
     while True:
-        for scanned in _scan(file, position, order, window):
-            yield scanned
-        if scanned.damage is None or scanned.damage.kind != ORDER:
+        for checked in _check(file, position, order):
+            yield checked
+        if checked.damage is None or checked.damage.kind != ORDER:
             return
-        position, order = scanned.position, None
+        position, order = checked.position, None
 
 
-def _scan(file: DataFile, position: int, order: OffsetOrder | None, window: Window) -> Iterator[Scanned]:
-    end = file.size_bytes
+def _check(
+    file: DataFile, position: int, order: OffsetOrder | None, *, check_records: bool = False
+) -> Iterator[Checked]:
+    """Check batches from `position` on. The records of a batch of a newer magic count as invalid."""
     while True:
-        for scanned in scan_file(
-            file,
-            position,
-            end,
-            window,
-            check_crcs=True,
-            chunk_bytes=READ_BYTES,
-            max_batch_bytes=MAX_BATCH_BYTES,
-            order=order,
-        ):
+        for checked in check_batches(file, position, check_records=check_records, order=order):
             newer = None
-            if scanned.damage is not None and scanned.damage.kind == "magic":
-                newer = _scan_newer_magic(file, scanned.position)
+            if checked.damage is not None and checked.damage.kind == "magic":
+                newer = _scan_newer_magic(file, checked.position)
             if order is not None:
-                order = order.after(scanned.next_offset)
-            yield scanned if newer is None else replace(scanned, damage=None)
+                order = order.after(checked.next_offset)
+            yield checked if newer is None else replace(checked, damage=None)
         if newer is None:
             return
         yield newer
@@ -221,7 +211,7 @@ def _scan(file: DataFile, position: int, order: OffsetOrder | None, window: Wind
         position = newer.position
 
 
-def _scan_newer_magic(file: DataFile, position: int) -> Scanned | None:
+def _scan_newer_magic(file: DataFile, position: int) -> Checked | None:
     """Return the batch at `position`; None unless it is valid as magic 2. (No CRC covers the magic.)"""
     size = 12 + int.from_bytes(file.read(position + 8, 4), "big", signed=True)
     batch = bytearray(file.read(position, max(0, size)))
@@ -229,7 +219,11 @@ def _scan_newer_magic(file: DataFile, position: int) -> Scanned | None:
         return None
     batch[_MAGIC_AT] = _NEWEST_MAGIC
     scanned = scan(batch, base_position=position, check_crcs=True, max_batch_bytes=MAX_BATCH_BYTES)
-    return scanned if scanned.status == "end" and scanned.batches.column("isValid").true_count == 1 else None
+    if scanned.status != "end" or scanned.batches.column("isValid").true_count != 1:
+        return None
+    return Checked(
+        scanned.batches, scanned.status, scanned.position, scanned.next_offset, 0, None, [position]
+    )
 
 
 def _valid_batches(batches: pa.RecordBatch, base_offset: int) -> tuple[pa.RecordBatch, Damage | None]:

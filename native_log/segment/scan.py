@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from native_log.records import (
     BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
+    MAX_BATCH_BYTES,
     DecodeOptions,
     OffsetOrder,
     Scanned,
+    check_file,
     decode,
     scan,
     scan_headers,
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from native_log.records import Checked
     from native_log.storage import DataFile, Window
 
 _FIRST_CHUNK_BYTES = 4 << 10
@@ -29,6 +33,10 @@ _LARGE_BATCH_BYTES = 8 << 10
 """If batches have at least this average size, one read per header costs less than reading all bytes."""
 _MAX_HEADERS = 1 << 14
 """Maximum number of headers in one step that reads headers alone."""
+_CHECK_BYTES = 16 << 20
+"""How much one step checks: enough to make the cost of Python's steps small. It is not held in memory."""
+_MAX_CHECKED = 1 << 16
+"""Maximum number of batches in one step that checks them."""
 
 Batch = dict[str, Any]
 """The columns _BATCH_COLUMNS of one row of BATCH_SCHEMA, by name."""
@@ -92,19 +100,47 @@ def scan_file(
             bytes_to_read = chunk_bytes
 
 
-def _scan_headers(cursor: BatchCursor, max_headers: int, max_batch_bytes: int) -> Scanned:
+def check_batches(
+    file: DataFile,
+    position: int,
+    *,
+    check_records: bool = False,
+    order: OffsetOrder | None = None,
+) -> Iterator[Checked]:
+    """Check the CRCs and, if `check_records`, the records of all batches of a file from `position` on.
+
+    A batch may have any size.
+
+    Yields:
+        Some batches each; see `scan_file` for the status. After a batch with a wrong CRC, which is the last
+        of its Checked, the check continues.
+
+    Args:
+        order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
+    """
+    end = file.size_bytes
+    cursor = BatchCursor(file, position, end, order)
     while True:
-        try:
-            return scan_headers(
-                cursor.file.fileno(),
-                cursor.position,
-                cursor.end,
-                max_rows=max_headers,
-                max_batch_bytes=max_batch_bytes,
-                order=cursor.order,
-            )
-        except EOFError:
-            cursor.file.read(cursor.end - 1, 1)  # raises LogTruncatedError, unless the file has grown again
+        check = partial(
+            check_file,
+            check_records=check_records,
+            max_rows=_MAX_CHECKED,
+            max_bytes=_CHECK_BYTES,
+            max_batch_bytes=MAX_BATCH_BYTES,
+            order=cursor.order,
+        )
+        checked = file.read_by(check, cursor.position, end)
+        yield cursor.advance(checked, end - cursor.position)
+        if not cursor.has_more:
+            return
+
+
+def _scan_headers(cursor: BatchCursor, max_headers: int, max_batch_bytes: int) -> Scanned:
+    return cursor.file.read_by(
+        partial(scan_headers, max_rows=max_headers, max_batch_bytes=max_batch_bytes, order=cursor.order),
+        cursor.position,
+        cursor.end,
+    )
 
 
 def whole_batches(scanned: Scanned, end: int) -> Scanned:

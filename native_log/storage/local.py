@@ -11,7 +11,7 @@ import errno
 import logging
 import mmap
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from native_log.errors import LogTruncatedError
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 CHUNK_BYTES = 1 << 20
 """How many bytes to read at once: enough to make the cost of a call negligible, and few enough to be still in
@@ -147,6 +149,20 @@ class DataFile:
         data = bytearray(max(0, min(size_bytes, self.size_bytes - position)))
         self.read_into(memoryview(data), position)
         return bytes(data)
+
+    def read_by(self, function: Callable[[int, int, int], T], position: int, end: int) -> T:
+        """Return what `function` returns, which reads the bytes from `position` to before `end` by itself.
+
+        Raises LogTruncatedError if the file has been truncated before `end`.
+
+        Args:
+            function: takes descriptor, `position` and `end`. Raises EOFError if the file ends before `end`.
+        """
+        while True:
+            try:
+                return function(self._descriptor, position, end)
+            except EOFError:
+                self.read(end - 1, 1)  # raises LogTruncatedError, unless the file has grown again
 
     def is_zero(self, position: int, end: int) -> bool:
         """Return whether the bytes from `position` to before `end` are all zero, as in a preallocated file.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.publish.partitions import Published
-    from native_log.records.encode import Part
+    from native_log.records.encoding import Part
 
 NOW_MS = 1_700_000_000_000
 

@@ -23,7 +23,7 @@ from .support import NOW_MS, expected, records, stage, staged_job, tree, values,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from native_log.records.encode import Part
+    from native_log.records.encoding import Part
 
 
 @pytest.fixture

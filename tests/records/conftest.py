@@ -12,7 +12,7 @@ from native_log.records import DecodeOptions, EncodeOptions, RewriteOptions, Tex
 from .keywords import with_keywords
 
 
-def implementation(name: str, module: ModuleType) -> SimpleNamespace:
+def implementation(name: str, module: ModuleType | SimpleNamespace) -> SimpleNamespace:
     """The functions and classes of an implementation; fields of options are keywords of the call."""
     names = [name for name in reference.__all__ if name not in OPTIONS]
     return SimpleNamespace(
@@ -32,13 +32,14 @@ OPTIONS = {
 }
 REFERENCE = implementation("reference", reference)
 try:
-    from native_log.records import kernel
+    from native_log.records import kernel, kernel_writing
 
-    KERNEL = implementation("kernel", kernel)
+    KERNEL_FUNCTIONS = SimpleNamespace(**{**vars(kernel_writing), **vars(kernel)})
+    KERNEL = implementation("kernel", KERNEL_FUNCTIONS)
 except ImportError:
     if os.environ.get("KAFKALOG_REQUIRE_KERNEL") == "1":
         raise
-    KERNEL = None
+    KERNEL = KERNEL_FUNCTIONS = None
 
 needs_kernel = pytest.mark.skipif(KERNEL is None, reason="the compiled kernel is not built (make kernel)")
 

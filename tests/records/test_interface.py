@@ -9,7 +9,7 @@ import pytest
 
 from native_log.records import InputOptions, RewriteOptions, compaction, reference
 
-from .conftest import needs_kernel
+from .conftest import KERNEL_FUNCTIONS, needs_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,17 +37,13 @@ def parameters(function: Callable[..., Any]) -> list[tuple[str, Any, bool]]:
 @needs_kernel
 @pytest.mark.parametrize("name", sorted(set(reference.__all__) - set(CLASSES)))
 def test_functions(name: str) -> None:
-    from native_log.records import kernel
-
-    assert parameters(getattr(kernel, name)) == parameters(getattr(reference, name))
+    assert parameters(getattr(KERNEL_FUNCTIONS, name)) == parameters(getattr(reference, name))
 
 
 @needs_kernel
 @pytest.mark.parametrize("name", CLASSES)
 def test_classes(name: str) -> None:
-    from native_log.records import kernel
-
-    ours, theirs = (getattr(module, name) for module in (kernel, reference))
+    ours, theirs = (getattr(module, name) for module in (KERNEL_FUNCTIONS, reference))
     protocol = getattr(compaction, name, theirs)
     assert parameters(ours) == parameters(theirs)
     methods = [method for method in vars(protocol) if not method.startswith("_")]
@@ -63,9 +59,7 @@ def test_classes(name: str) -> None:
 
 @needs_kernel
 def test_survivors_of_one_implementation_do_not_fit_the_other() -> None:
-    from native_log.records import kernel
-
-    for ours, theirs in ((kernel, reference), (reference, kernel)):
+    for ours, theirs in ((KERNEL_FUNCTIONS, reference), (reference, KERNEL_FUNCTIONS)):
         survivors: Any = theirs.Survivors([1])
         with pytest.raises(TypeError):
             ours.rewrite(b"", RewriteOptions(survivors, 0, 0, None))

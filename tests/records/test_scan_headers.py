@@ -19,7 +19,7 @@ from .logs import logs, mutations
 from .test_properties import joined, outcome, quick
 
 if TYPE_CHECKING:
-    from native_log.records.schema import Scanned
+    from native_log.records.results import Scanned
 
 LOG = (
     v2([Rec(value=b"v" * 300)] * 3, 0)

@@ -1,17 +1,70 @@
-//! Check the records of batches without keeping them.
+//! Check the CRCs and the records of the batches in a file without keeping the records.
 
+use std::fs::File;
+use std::io;
+use std::ops::RangeInclusive;
+
+use crate::chunk::with_chunk;
 use crate::common_records::CommonRecords;
 use crate::decode::{Options, decode};
-use crate::header::{LegacyHeader, Next, V2Header, next};
+use crate::order::Order;
 use crate::record::{Record, RecordHeader};
+use crate::scan::{self, BatchRow, scan_file};
 use crate::selection::Selection;
 use crate::sink::{BatchValues, RecordSink};
-use crate::status::Status;
+use crate::status::{Status, Stopped};
 
-/// The index of the first batch whose records are invalid; None if there is none. Records are invalid if they cannot be
-/// decoded, or if their offsets do not increase from the base offset of their batch to its last offset, after the
-/// `previous` offset, which is the last one of the batch before. `buffer` has whole batches. CRCs are not checked.
-pub fn find_invalid_records(buffer: &[u8], mut previous: i64, max_batch_bytes: usize) -> Option<usize> {
+/// How much of a file is read at a time. A call that soon ends at damage must not read much more than it uses. The larger
+/// chunks are small enough to be still in the processor's cache when they are checked, twice.
+const CHUNK_BYTES: RangeInclusive<usize> = 64 << 10..=512 << 10;
+
+/// When to stop, and the largest batch that is read, compressed or decompressed.
+pub struct Limits {
+    pub max_rows: usize,
+    pub max_bytes: u64,
+    pub max_batch_bytes: usize,
+}
+
+/// The batches that were checked.
+pub struct Checked {
+    pub rows: Vec<BatchRow>,
+    pub stopped: Stopped,
+    /// Positions of the batches with a right CRC whose records are invalid.
+    pub invalid_records: Vec<i64>,
+}
+
+/// Scans a file from `position` to `end` and checks the CRC of each batch and, if `check_records`, its records. Stops with
+/// Limit after a batch with a wrong CRC, after `max_rows` batches, and after batches of `max_bytes` bytes or more.
+///
+/// Records are invalid if they cannot be decoded, or if their offsets do not increase from the base offset of their batch to
+/// its last offset, after those of the batch before. Fails with UnexpectedEof if the file ends before `end`.
+pub fn check_file(
+    file: &File,
+    position: i64,
+    end: u64,
+    check_records: bool,
+    limits: &Limits,
+    order: Option<Order>,
+) -> io::Result<Checked> {
+    let &Limits { max_rows, max_bytes, max_batch_bytes } = limits;
+    let options = scan::Options { base_position: position, check_crcs: true, max_rows, max_batch_bytes, order };
+    let mut previous = order.map_or(-1, |order| order.next_offset().wrapping_sub(1));
+    let (mut invalid_records, mut bytes) = (Vec::new(), 0);
+    let is_last = |row: &BatchRow, rest: &[u8]| {
+        let is_valid = row.is_valid == Some(true);
+        let batch = &rest[..row.size_in_bytes as usize];
+        if check_records && is_valid && !has_valid_records(row, batch, previous, max_batch_bytes) {
+            invalid_records.push(row.position);
+        }
+        previous = row.last_offset;
+        bytes += batch.len() as u64;
+        !is_valid || bytes >= max_bytes
+    };
+    let (rows, stopped) = with_chunk(|chunk| scan_file(file, end, options, chunk, CHUNK_BYTES, is_last))?;
+    Ok(Checked { rows, stopped, invalid_records })
+}
+
+fn has_valid_records(row: &BatchRow, batch: &[u8], previous: i64, max_batch_bytes: usize) -> bool {
     let options = Options {
         base_position: 0,
         selection: Selection::default(),
@@ -22,33 +75,10 @@ pub fn find_invalid_records(buffer: &[u8], mut previous: i64, max_batch_bytes: u
         max_batch_bytes,
         control: true,
     };
-    let mut at = 0;
-    loop {
-        let prefix = match next(buffer, at, max_batch_bytes) {
-            Next::Batch(prefix) => prefix,
-            Next::End => return None,
-            _ => return Some(at),
-        };
-        let Some(batch) = buffer.get(at..at + prefix.total) else { return Some(at) };
-        let (least, most) = match batch.first_chunk() {
-            Some(header) if prefix.magic == 2 => {
-                let header = V2Header::parse(header);
-                (header.base_offset, header.last_offset())
-            }
-            _ => {
-                let header = LegacyHeader::parse(batch);
-                // The offset of a wrapper is that of its last message.
-                let least = if header.is_wrapper() { i64::MIN } else { header.offset };
-                (least, header.offset)
-            }
-        };
-        let mut offsets = OffsetCheck { previous, least, most, is_valid: true, records: 0 };
-        if decode(batch, &options, &mut offsets).status != Status::End || !offsets.is_valid {
-            return Some(at);
-        }
-        previous = most;
-        at += prefix.total;
-    }
+    // The offset of a wrapper is that of its last message.
+    let least = row.base_offset.unwrap_or(i64::MIN);
+    let mut offsets = OffsetCheck { previous, least, most: row.last_offset, is_valid: true, records: 0 };
+    decode(batch, &options, &mut offsets).status == Status::End && offsets.is_valid
 }
 
 /// Checks that offsets increase after `previous`, from `least` to at most `most`.

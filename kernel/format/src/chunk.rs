@@ -1,10 +1,27 @@
-//! A reusable buffer for the part of a file that is being decoded.
+//! A reusable buffer for the part of a file that is being read.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 const PAGE: usize = 4 << 10;
+
+/// A buffer larger than this is freed after a call.
+const KEPT_BYTES: usize = 4 << 20;
+
+thread_local! {
+    static CHUNK: RefCell<Chunk> = RefCell::default();
+}
+
+/// Calls `read` with the buffer of this thread.
+pub fn with_chunk<T>(read: impl FnOnce(&mut Chunk) -> T) -> T {
+    CHUNK.with_borrow_mut(|chunk| {
+        let result = read(chunk);
+        chunk.trim(KEPT_BYTES);
+        result
+    })
+}
 
 /// Part of a file. Every byte has the same offset within a memory page as in the file. Linux copies with `rep movsb`,
 /// which AMD processors run up to four times slower if the destination's offset within a page is 1 to 63 bytes higher.
@@ -40,7 +57,7 @@ impl Chunk {
     }
 
     /// Frees the buffer if it holds more than `most` bytes.
-    pub fn trim(&mut self, most: usize) {
+    fn trim(&mut self, most: usize) {
         if self.memory.len() > most + PAGE {
             *self = Chunk::default();
         }

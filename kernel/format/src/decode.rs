@@ -1,10 +1,9 @@
 //! A buffer of batches, or part of a file, to the records in them.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, with_chunk};
 use crate::codec::{Decompressor, SLACK, with_decompressor};
 use crate::damage::{Damage, Fault, Kind};
 use crate::header::{LegacyHeader, MAGIC_END, Next, Prefix, V2_HEADER, V2Header, next};
@@ -52,11 +51,7 @@ pub fn decode<S: RecordSink>(buffer: &[u8], options: &Options, sink: &mut S) -> 
 /// processor's cache until they are decoded. Fails with UnexpectedEof if the file ends before `end`.
 pub fn decode_file<S: RecordSink>(file: &File, end: u64, options: &Options, sink: &mut S) -> io::Result<Stopped> {
     with_decompressor(|decompressor| {
-        CHUNK.with_borrow_mut(|chunk| {
-            let stopped = Decoder::new(options, sink, decompressor).run_file(file, end, chunk);
-            chunk.trim(KEPT_CHUNK_BYTES);
-            stopped
-        })
+        with_chunk(|chunk| Decoder::new(options, sink, decompressor).run_file(file, end, chunk))
     })
 }
 
@@ -65,8 +60,6 @@ pub fn decode_file<S: RecordSink>(file: &File, end: u64, options: &Options, sink
 const CHUNK_BYTES: usize = 1 << 20;
 /// The smallest first chunk of a call with low limits.
 const SMALLEST_CHUNK_BYTES: usize = 64 << 10;
-/// A buffer larger than this is freed after a call.
-const KEPT_CHUNK_BYTES: usize = 4 << 20;
 
 /// Size of a call's first chunk; each further chunk is twice as large. A call that soon reaches its limits must not read
 /// much more than it decodes, because the next call reads the rest again.
@@ -74,10 +67,6 @@ fn first_chunk_bytes(max_rows: Option<usize>, max_bytes: Option<usize>) -> usize
     const ROW_BYTES: usize = 128; // an estimate
     let by_rows = max_rows.map_or(CHUNK_BYTES, |rows| rows.saturating_mul(ROW_BYTES));
     by_rows.min(max_bytes.unwrap_or(CHUNK_BYTES)).clamp(SMALLEST_CHUNK_BYTES, CHUNK_BYTES)
-}
-
-thread_local! {
-    static CHUNK: RefCell<Chunk> = RefCell::default();
 }
 
 struct Decoder<'a, S> {

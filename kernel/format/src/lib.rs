@@ -6,7 +6,8 @@
 //! |---|---|
 //! | [`decode`] | buffer -> the records of its batches, appended to a [`sink`] |
 //! | [`scan`] | buffer -> one row a batch, from the headers alone |
-//! | [`check`] | whether the records of batches are valid |
+//! | [`check`] | file -> the same, and whether the checksums and the records of its batches are right |
+//! | [`ranges`] | file -> ranges of whole batches |
 //! | [`find`] | where the next whole batch begins after damaged bytes |
 //! | [`patch`](mod@patch) | set the offsets and the leader epoch of batches in place |
 //! | [`text`] | buffer -> the lines that kafka-dump-log prints of its batches and records |
@@ -22,7 +23,7 @@
 //! | [`codec`] | gzip, snappy, lz4 and zstd as Kafka frames them |
 //! | [`write`](mod@write) | headers of batches, messages and wrappers |
 //! | [`status`], [`damage`] | where and why a call stopped |
-//! | `chunk` | the part of a file that is being decoded |
+//! | `chunk` | the part of a file that is being read |
 //! | [`varint`], [`big_endian`], [`crc`], [`mod@copy`], [`memory`] | numbers, checksums and memory |
 //!
 //! Every input byte is untrusted: a length is checked against the bytes that are there before anything is
@@ -47,6 +48,7 @@ pub mod memory;
 pub mod order;
 pub mod partitioner;
 pub mod patch;
+pub mod ranges;
 pub mod record;
 pub mod scan;
 pub mod selection;

@@ -33,6 +33,11 @@ impl<'a> Order<'a> {
         Order { next, end, file }
     }
 
+    /// The offset after the previous batches.
+    pub fn next_offset(&self) -> i64 {
+        self.next
+    }
+
     /// Checks that the batch is in order.
     #[inline]
     pub fn check(&self, claim: &Claim) -> Result<(), Fault> {

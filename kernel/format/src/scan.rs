@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::ops::{Range, RangeInclusive};
 
 use crate::big_endian::i16_at;
+use crate::chunk::{Chunk, with_chunk};
 use crate::codec::Codec;
 use crate::damage::{Damage, Fault};
 use crate::header::{LegacyHeader, Next, Prefix, V2_HEADER, V2Header, next};
@@ -15,6 +16,8 @@ use crate::varint::{read_i32, read_i64};
 
 /// More than the longest fields of a control record up to and including its key.
 const CONTROL_BYTES: usize = 32;
+/// The most bytes of a batch that are needed unless its CRC is checked.
+const HEADER_BYTES: usize = V2_HEADER + CONTROL_BYTES;
 
 /// The header of one batch. Python's BATCH_SCHEMA has the same fields in the same order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +58,8 @@ pub fn scan(
     max_batch_bytes: usize,
     order: Option<Order>,
 ) -> (Vec<BatchRow>, Stopped) {
-    let Ok(scanned) = scan_from(Buffer(buffer), base_position, usize::MAX, check_crcs, max_batch_bytes, order);
+    let options = Options { base_position, check_crcs, max_rows: usize::MAX, max_batch_bytes, order };
+    let Ok(scanned) = scan_from(Buffer(buffer), options, |_, _| false);
     scanned
 }
 
@@ -69,8 +73,37 @@ pub fn scan_headers(
     max_batch_bytes: usize,
     order: Option<Order>,
 ) -> io::Result<(Vec<BatchRow>, Stopped)> {
-    let headers = Headers { file, position, end, bytes: [0; _] };
-    scan_from(headers, position as i64, max_rows, false, max_batch_bytes, order)
+    let options = Options { base_position: position as i64, check_crcs: false, max_rows, max_batch_bytes, order };
+    with_chunk(|chunk| scan_file(file, end, options, chunk, HEADER_BYTES..=HEADER_BYTES, |_, _| false))
+}
+
+/// Does the same with a file from `options.base_position` to `end`, which is read by way of `chunk`. If CRCs are not
+/// checked, bytes of a batch after the chunk that has its header are not read.
+///
+/// The first chunk has the smallest of the sizes in `chunk_bytes`, and each further one twice as many bytes, up to the
+/// largest; or as many as a batch needs. `is_last` says of each batch whether to stop after it. It takes the bytes from the
+/// beginning of the batch on.
+pub(crate) fn scan_file(
+    file: &File,
+    end: u64,
+    options: Options,
+    chunk: &mut Chunk,
+    chunk_bytes: RangeInclusive<usize>,
+    is_last: impl FnMut(&BatchRow, &[u8]) -> bool,
+) -> io::Result<(Vec<BatchRow>, Stopped)> {
+    let position = options.base_position as u64;
+    let (chunk_bytes, most_chunk_bytes) = chunk_bytes.into_inner();
+    let chunks = Chunks { file, position, end, chunk, held: position..position, chunk_bytes, most_chunk_bytes };
+    scan_from(chunks, options, is_last)
+}
+
+/// Options of a scan.
+pub(crate) struct Options<'a> {
+    pub base_position: i64,
+    pub check_crcs: bool,
+    pub max_rows: usize,
+    pub max_batch_bytes: usize,
+    pub order: Option<Order<'a>>,
 }
 
 /// The bytes that are scanned.
@@ -78,7 +111,10 @@ trait Source {
     type Error;
 
     /// The bytes from index `at` on: at least as many as a header may take, or all up to the end.
-    fn bytes(&mut self, at: usize) -> Result<&[u8], Self::Error>;
+    fn header(&mut self, at: usize) -> Result<&[u8], Self::Error>;
+
+    /// The bytes from index `at` on: at least `total`, or fewer if the end comes before.
+    fn batch(&mut self, at: usize, total: usize) -> Result<&[u8], Self::Error>;
 }
 
 struct Buffer<'a>(&'a [u8]);
@@ -86,57 +122,95 @@ struct Buffer<'a>(&'a [u8]);
 impl Source for Buffer<'_> {
     type Error = Infallible;
 
-    fn bytes(&mut self, at: usize) -> Result<&[u8], Infallible> {
+    fn header(&mut self, at: usize) -> Result<&[u8], Infallible> {
         Ok(self.0.get(at..).unwrap_or_default())
+    }
+
+    fn batch(&mut self, at: usize, _total: usize) -> Result<&[u8], Infallible> {
+        self.header(at)
     }
 }
 
-struct Headers<'a> {
+/// A file that is read in chunks. Where only headers are scanned, the bytes between chunks are not read.
+struct Chunks<'a> {
     file: &'a File,
     position: u64,
     end: u64,
-    bytes: [u8; V2_HEADER + CONTROL_BYTES],
+    chunk: &'a mut Chunk,
+    /// The positions of the bytes in `chunk`.
+    held: Range<u64>,
+    /// Size of the next chunk, unless a batch is larger.
+    chunk_bytes: usize,
+    most_chunk_bytes: usize,
 }
 
-impl Source for Headers<'_> {
+impl Chunks<'_> {
+    /// The bytes from `position` on, at least `least` of the `left` ones.
+    fn at_least(&mut self, position: u64, least: usize, left: usize) -> io::Result<&[u8]> {
+        let kept = self.held.end.saturating_sub(position) as usize;
+        if kept < least || position > self.held.end {
+            let bytes = self.chunk_bytes.max(least).min(left);
+            self.chunk_bytes = (2 * self.chunk_bytes).min(self.most_chunk_bytes);
+            self.chunk.fill(self.file, position, kept, bytes)?;
+            self.held = position..position + bytes as u64;
+        }
+        Ok(&self.chunk.bytes()[(position - self.held.start) as usize..])
+    }
+
+    fn left(&self, position: u64) -> usize {
+        usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX)
+    }
+}
+
+impl Source for Chunks<'_> {
     type Error = io::Error;
 
-    fn bytes(&mut self, at: usize) -> io::Result<&[u8]> {
+    fn header(&mut self, at: usize) -> io::Result<&[u8]> {
         let position = self.position.saturating_add(at as u64);
-        let left = usize::try_from(self.end.saturating_sub(position)).unwrap_or(usize::MAX);
-        let bytes = &mut self.bytes[..left.min(V2_HEADER + CONTROL_BYTES)];
-        self.file.read_exact_at(bytes, position)?;
-        Ok(bytes)
+        let left = self.left(position);
+        let least = left.min(HEADER_BYTES);
+        Ok(&self.at_least(position, least, left)?[..least])
+    }
+
+    fn batch(&mut self, at: usize, total: usize) -> io::Result<&[u8]> {
+        let position = self.position.saturating_add(at as u64);
+        let left = self.left(position);
+        // Of a batch that ends after the end, no more is read than its header.
+        let least = if total <= left { total } else { left.min(HEADER_BYTES) };
+        self.at_least(position, least, left)
     }
 }
 
 fn scan_from<S: Source>(
     mut source: S,
-    base_position: i64,
-    max_rows: usize,
-    check_crcs: bool,
-    max_batch_bytes: usize,
-    mut order: Option<Order>,
+    options: Options,
+    mut is_last: impl FnMut(&BatchRow, &[u8]) -> bool,
 ) -> Result<(Vec<BatchRow>, Stopped), S::Error> {
+    let Options { base_position, check_crcs, max_rows, max_batch_bytes, mut order } = options;
     let mut rows: Vec<BatchRow> = Vec::new();
+    let mut is_full = max_rows == 0;
     let mut at = 0;
     let (status, needed_bytes, damage) = loop {
         let position = base_position.saturating_add(at as i64);
-        let rest = source.bytes(at)?;
-        if rows.len() >= max_rows && !rest.is_empty() {
+        let rest = source.header(at)?;
+        if is_full && !rest.is_empty() {
             break (Status::Limit, 0, None);
         }
         match next(rest, 0, max_batch_bytes) {
-            Next::Batch(prefix) => match row(&prefix, rest, position, check_crcs) {
-                Ok(row) => {
-                    if let Err(fault) = order.as_mut().map_or(Ok(()), |order| in_order(order, &row, rest)) {
-                        let (size_bytes, offset) = (prefix.total as i64, prefix.offset);
-                        break (Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }));
+            Next::Batch(prefix) => {
+                let rest = if check_crcs { source.batch(at, prefix.total)? } else { rest };
+                match row(&prefix, rest, position, check_crcs) {
+                    Ok(row) => {
+                        if let Err(fault) = order.as_mut().map_or(Ok(()), |order| in_order(order, &row, rest)) {
+                            let (size_bytes, offset) = (prefix.total as i64, prefix.offset);
+                            break (Status::Damaged, 0, Some(Damage { fault, position, size_bytes, offset }));
+                        }
+                        is_full = is_last(&row, rest) || rows.len() + 1 >= max_rows;
+                        rows.push(row);
                     }
-                    rows.push(row);
+                    Err(needed) => break (Status::Partial, needed, None),
                 }
-                Err(needed) => break (Status::Partial, needed, None),
-            },
+            }
             Next::End => break (Status::End, 0, None),
             Next::Zeros => break (Status::Zeros, 0, None),
             Next::Partial { needed } => break (Status::Partial, needed, None),

@@ -1,13 +1,17 @@
 //! Scanning, decoding and searching any bytes ends within the buffer.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
 use arrow_array::Array;
 use kafka_log_arrow::batch_columns::batch_columns;
 use kafka_log_arrow::columns::{Column, Constants};
 use kafka_log_arrow::decode::decode;
-use kafka_log_format::check::find_invalid_records;
+use kafka_log_format::check::{Limits, check_file};
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::header::MAGIC_END;
+use kafka_log_format::ranges::divide_file;
 use kafka_log_format::scan::scan;
 use kafka_log_format::selection::Selection;
 use kafka_log_format::status::Status;
@@ -59,8 +63,7 @@ pub fn run(data: &[u8]) {
     decoded(&buffer, options, limit.into());
     found(&buffer, start.into(), usize::from(max_batch) << 8);
     printed(&buffer, check_crcs, control);
-    let invalid = find_invalid_records(&buffer, -1, MAX_BATCH_BYTES);
-    assert!(invalid.is_none_or(|at| at < buffer.len()));
+    checked(&buffer);
 }
 
 /// The batches of the rows follow each other, and the scan ends where the last one ends.
@@ -80,6 +83,26 @@ fn scanned(buffer: &[u8], check_crcs: bool) {
         array.to_data().validate_full().unwrap();
         assert_eq!(array.len(), rows.len());
     }
+}
+
+/// A check of a file returns the rows of a scan, up to a wrong CRC, and ranges of a file consist of whole batches.
+fn checked(buffer: &[u8]) {
+    let path = std::env::temp_dir().join(format!("kafkalog-fuzz-{}", std::process::id()));
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file.write_all_at(buffer, 0).unwrap();
+    let (end, limits) =
+        (buffer.len() as u64, Limits { max_rows: 100, max_bytes: 50_000, max_batch_bytes: MAX_BATCH_BYTES });
+    let checked = check_file(&file, 0, end, true, &limits, None).unwrap();
+    let (rows, _) = scan(buffer, 0, true, MAX_BATCH_BYTES, None);
+    assert_eq!(checked.rows, rows[..checked.rows.len()]);
+    let positions: Vec<i64> = checked.rows.iter().map(|row| row.position).collect();
+    assert!(checked.invalid_records.iter().all(|position| positions.contains(position)));
+    assert!(checked.stopped.position as u64 <= end);
+    let (ranges, stopped) = divide_file(&file, 0, end, 1000, 100, MAX_BATCH_BYTES).unwrap();
+    assert!(ranges.iter().all(|(start, end)| start < end));
+    assert!(ranges.windows(2).all(|pair| pair[0].1 == pair[1].0));
+    assert!(stopped.position as u64 <= end && ranges.last().is_none_or(|&(_, end)| end == stopped.position));
 }
 
 /// Each step of decoding makes progress, and all steps together return what one call returns.

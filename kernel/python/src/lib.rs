@@ -19,9 +19,10 @@ use pyo3::prelude::*;
 use kafka_log_arrow::batch_columns::batch_columns;
 use kafka_log_arrow::columns::{Column, Constants, RecordColumns};
 use kafka_log_arrow::decode::{decode, decode_file};
-use kafka_log_format::check::find_invalid_records;
+use kafka_log_format::check::{Limits, check_file};
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
+use kafka_log_format::ranges::divide_file;
 use kafka_log_format::scan::{scan, scan_headers};
 use kafka_log_format::status::Stopped;
 
@@ -29,10 +30,10 @@ use crate::convert::{
     ArrowBatch, DEFAULT_MAX_BATCH_BYTES, OpenOrder, OrderTuple, arrow_error, borrowed, bytes_of, io_error,
 };
 use crate::options::{DecodeOptions, selection};
-use crate::results::{decoded, scanned};
+use crate::results::{checked, decoded, divided, scanned};
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 19;
+const API_VERSION: u32 = 20;
 
 #[pymodule]
 mod _kernel {
@@ -164,19 +165,55 @@ mod _kernel {
         Ok(index.map(|index| base_position.saturating_add(index as i64)))
     }
 
-    /// See native_log.records.reference.find_invalid_records.
+    /// See native_log.records.reference.check_file.
     #[pyfunction]
-    #[pyo3(signature = (buffer, *, previous, base_position = 0, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES))]
-    fn find_invalid_records(
-        py: Python<'_>,
-        buffer: PyBuffer<u8>,
-        previous: i64,
-        base_position: i64,
+    #[pyo3(signature = (
+        descriptor, position, end, *, check_records, max_rows, max_bytes, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES,
+        order = None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords of a Python function")]
+    fn check_file<'py>(
+        py: Python<'py>,
+        descriptor: i32,
+        position: i64,
+        end: u64,
+        check_records: bool,
+        max_rows: usize,
+        max_bytes: u64,
         max_batch_bytes: usize,
-    ) -> PyResult<Option<i64>> {
-        let bytes = bytes_of(&buffer)?;
-        let index = py.detach(|| super::find_invalid_records(bytes, previous, max_batch_bytes));
-        Ok(index.map(|index| base_position.saturating_add(index as i64)))
+        order: Option<OrderTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (file, order) = (borrowed(descriptor)?, OpenOrder::of(order)?);
+        let order = order.as_ref().map(OpenOrder::order);
+        let limits = Limits { max_rows, max_bytes, max_batch_bytes };
+        let result = py.detach(|| {
+            super::check_file(&file, position, end, check_records, &limits, order).map(|checked| {
+                let (fields, arrays) = batch_columns(&checked.rows);
+                (ArrowBatch::new(fields, arrays, checked.rows.len()), checked.stopped, checked.invalid_records)
+            })
+        });
+        let (batch, stopped, invalid_records) = result.map_err(io_error)?;
+        checked(py, batch.map_err(arrow_error)?, stopped, invalid_records)
+    }
+
+    /// See native_log.records.reference.divide_file.
+    #[pyfunction]
+    #[pyo3(signature = (
+        descriptor, position, end, *, range_bytes, max_rows, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES
+    ))]
+    fn divide_file<'py>(
+        py: Python<'py>,
+        descriptor: i32,
+        position: i64,
+        end: u64,
+        range_bytes: u64,
+        max_rows: usize,
+        max_batch_bytes: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let file = borrowed(descriptor)?;
+        let result = py.detach(|| super::divide_file(&file, position, end, range_bytes, max_rows, max_batch_bytes));
+        let (ranges, stopped) = result.map_err(io_error)?;
+        divided(py, ranges, stopped)
     }
 }
 

@@ -14,7 +14,7 @@ use kafka_log_format::text::Lines;
 use crate::bytes::Bytes;
 use crate::convert::ArrowBatch;
 
-const SCHEMA: &str = "native_log.records.schema";
+const RESULTS: &str = "native_log.records.results";
 const COMPACTION: &str = "native_log.records.compaction";
 
 /// A class or function of Python, imported once.
@@ -35,10 +35,12 @@ impl Imported {
 }
 
 static RECORD_BATCH: Imported = Imported::new("pyarrow", "record_batch");
-static DAMAGE: Imported = Imported::new(SCHEMA, "Damage");
-static FORMATTED: Imported = Imported::new(SCHEMA, "Formatted");
-static DECODED: Imported = Imported::new(SCHEMA, "Decoded");
-static SCANNED: Imported = Imported::new(SCHEMA, "Scanned");
+static DAMAGE: Imported = Imported::new(RESULTS, "Damage");
+static FORMATTED: Imported = Imported::new(RESULTS, "Formatted");
+static CHECKED: Imported = Imported::new(RESULTS, "Checked");
+static DECODED: Imported = Imported::new(RESULTS, "Decoded");
+static DIVIDED: Imported = Imported::new(RESULTS, "Divided");
+static SCANNED: Imported = Imported::new(RESULTS, "Scanned");
 static MAP_PROGRESS: Imported = Imported::new(COMPACTION, "MapProgress");
 static REWRITE_STATS: Imported = Imported::new(COMPACTION, "RewriteStats");
 static REWRITTEN: Imported = Imported::new(COMPACTION, "Rewritten");
@@ -63,6 +65,20 @@ fn of_batches<'py>(py: Python<'py>, class: &Imported, batch: ArrowBatch, stopped
     let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
     let damage = self::damage(py, damage)?;
     class.get(py)?.call1((batch, status.name(), position, next_offset, needed_bytes, damage))
+}
+
+pub fn checked(py: Python<'_>, batch: ArrowBatch, stopped: Stopped, invalid_records: Vec<i64>) -> Object<'_> {
+    let batch = record_batch(py, batch)?;
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    let damage = self::damage(py, damage)?;
+    let fields = (batch, status.name(), position, next_offset, needed_bytes, damage, invalid_records);
+    CHECKED.get(py)?.call1(fields)
+}
+
+pub fn divided(py: Python<'_>, ranges: Vec<(i64, i64)>, stopped: Stopped) -> Object<'_> {
+    let Stopped { status, position, next_offset, needed_bytes, damage } = stopped;
+    let damage = self::damage(py, damage)?;
+    DIVIDED.get(py)?.call1((ranges, status.name(), position, next_offset, needed_bytes, damage))
 }
 
 pub fn map_progress(py: Python<'_>, progress: Progress) -> Object<'_> {

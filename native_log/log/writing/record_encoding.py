@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from native_log.config import LogConfig
     from native_log.log.writing.append_context import AppendContext
     from native_log.records import Encoded
-    from native_log.records.encode import Part
+    from native_log.records.encoding import Part
 
 _SLICE_BYTES = 4 << 20
 """Records are encoded in slices of this size: large enough to write efficiently, and small enough for the CPU
@@ -64,7 +64,7 @@ class RecordEncoder:
         """Encode records as batches that a topic with these settings accepts.
 
         Args:
-            records, base_offset, leader_epoch, estimated_ratio, finish: see native_log.records.encode.
+            records, base_offset, leader_epoch, estimated_ratio, finish: see native_log.records.encoding.
             config: the topic's settings.
             now_ms: the current time, for records without a timestamp.
             path: the log's path, for error messages.

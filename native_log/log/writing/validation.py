@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from native_log.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 from native_log.records import RECORD_SCHEMA
-from native_log.records.encode import known_timestamps
+from native_log.records.encoding import known_timestamps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

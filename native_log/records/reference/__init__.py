@@ -5,7 +5,7 @@ Read it in this order:
 - `entry`: the batch header, what all formats share, and the checks of a header;
 - `record_batch` (magic 2) and `legacy` (magic 0 and 1): the records in a batch;
 - `codec`: the framing of compressed records;
-- `scan`, `decode`, `find`, `check`: the functions that read;
+- `scan`, `check`, `ranges`, `decode`, `find`: the functions that read;
 - `format`: batches and records as lines of text;
 - `encode`, `patch`, `partitioner`: the functions that write;
 - `compaction`: the record-level part of compaction.
@@ -16,7 +16,7 @@ stricter than the format, a comment says which of them this reader follows.
 
 from __future__ import annotations
 
-from native_log.records.reference.check import find_invalid_records
+from native_log.records.reference.check import check_file
 from native_log.records.reference.compaction import (
     BatchHeaders,
     KeyBuckets,
@@ -39,6 +39,7 @@ from native_log.records.reference.partitioner import (
     rows_by_partition,
 )
 from native_log.records.reference.patch import patch, write_prefixes
+from native_log.records.reference.ranges import divide_file
 from native_log.records.reference.scan import scan, scan_headers
 
 __all__ = [
@@ -49,12 +50,13 @@ __all__ = [
     "OffsetMap",
     "OpenBatches",
     "Survivors",
+    "check_file",
     "decode",
     "decode_file",
+    "divide_file",
     "encode",
     "encode_builders",
     "find_batch",
-    "find_invalid_records",
     "format_batches",
     "merge",
     "murmur2",

@@ -1,4 +1,4 @@
-"""Check the records of batches without keeping them."""
+"""Check the CRCs and the records of the batches in a file without keeping the records."""
 
 from __future__ import annotations
 
@@ -6,46 +6,67 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from native_log.records.reference.batch import read_batch
-from native_log.records.reference.damage import DamagedBatchError, Stop
-from native_log.records.reference.entry import header_at
-from native_log.records.schema import DEFAULT_MAX_BATCH_BYTES
+from native_log.records.reference.damage import DamagedBatchError
+from native_log.records.reference.scan import ScanOptions, reader, scan_from
+from native_log.records.results import DEFAULT_MAX_BATCH_BYTES, Checked
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
     from native_log.records.reference.entry import BatchHeader
+    from native_log.records.results import OffsetOrder
 
 
-def find_invalid_records(
-    buffer: Buffer,
+def check_file(
+    descriptor: int,
+    position: int,
+    end: int,
     *,
-    previous: int,
-    base_position: int = 0,
+    check_records: bool,
+    max_rows: int,
+    max_bytes: int,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-) -> int | None:
-    """Return the position of the first batch whose records are invalid; None if there is none.
+    order: OffsetOrder | None = None,
+) -> Checked:
+    """Scan a file's bytes from `position` (inclusive) to `end` (exclusive), and check CRCs and records.
+
+    The rows are those of `scan` with `check_crcs`. The call ends with the status "limit" after a batch with a
+    wrong CRC, after `max_rows` batches, and after batches of `max_bytes` bytes or more. With the status
+    "zeros", only as many bytes as a header takes are known to be zero.
 
     Records are invalid if they cannot be decoded, or if their offsets do not increase from the base offset of
-    their batch to its last offset, after those of the batch before. CRCs are not checked.
+    their batch to its last offset, after those of the batch before.
 
     Args:
-        buffer: whole batches.
-        previous: the last offset of the batch before these.
-        base_position: position of the buffer's first byte in the file.
-        max_batch_bytes: as in InputOptions.
+        descriptor: of a file that is open for reading.
+        check_records: whether to check records. Those of batches with a wrong CRC are not checked.
+        max_batch_bytes, order: as for `scan`.
+
+    Raises:
+        EOFError: the file ends before `end`.
+        OSError: the file cannot be read.
     """
-    data = memoryview(buffer).cast("B")
-    index = 0
-    while True:
-        try:
-            header = header_at(data, index, base_position, max_batch_bytes)
-        except Stop as stop:
-            return None if stop.status == "end" else base_position + index
-        end = index + header.size_bytes
-        if end > len(data) or not _are_valid(header, data[index:end], previous, max_batch_bytes):
-            return base_position + index
+    previous = -1 if order is None else order.next_offset - 1
+    size_bytes = 0
+    invalid_records = []
+
+    def is_last(header: BatchHeader, batch: memoryview, is_valid: bool | None) -> bool:
+        nonlocal previous, size_bytes
+        if check_records and is_valid and not _are_valid(header, batch, previous, max_batch_bytes):
+            invalid_records.append(header.position)
         previous = header.last_offset
-        index = end
+        size_bytes += header.size_bytes
+        return not is_valid or size_bytes >= max_bytes
+
+    how = ScanOptions(position, True, max_rows, max_batch_bytes, order)
+    scanned = scan_from(reader(descriptor, position, end), how, is_last)
+    return Checked(
+        scanned.batches,
+        scanned.status,
+        scanned.position,
+        scanned.next_offset,
+        scanned.needed_bytes,
+        scanned.damage,
+        invalid_records,
+    )
 
 
 def _are_valid(header: BatchHeader, batch: memoryview, previous: int, max_batch_bytes: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from native_log.records.schema import Damage
+from native_log.records.results import Damage
 
 
 class DamagedBatchError(Exception):

@@ -11,7 +11,7 @@ from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import BatchHeader, header_at, wrap64
 from native_log.records.reference.order import OrderCheck
 from native_log.records.reference.selection import RecordSelection
-from native_log.records.schema import Decoded
+from native_log.records.results import Decoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.records.options import DecodeOptions, InputOptions
-    from native_log.records.schema import OffsetOrder
+    from native_log.records.results import OffsetOrder
 
 MAX_ARROW_BYTES = 1 << 30
 """A call stops at this size at the latest, because offsets within Arrow columns have 31 bits."""

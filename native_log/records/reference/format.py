@@ -10,7 +10,7 @@ from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import BatchHeader, header_at, wrap64
 from native_log.records.reference.record_batch import read_records
 from native_log.records.reference.scan import row
-from native_log.records.schema import Formatted
+from native_log.records.results import Formatted
 from native_log.records.text import (
     batch_line,
     contents_text,

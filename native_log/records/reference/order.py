@@ -16,7 +16,7 @@ from native_log.records.reference.entry import (
 
 if TYPE_CHECKING:
     from native_log.records.reference.entry import BatchHeader
-    from native_log.records.schema import OffsetOrder
+    from native_log.records.results import OffsetOrder
 
 DELTA_AT, DELTA_END = 23, 27
 """Where a header of magic 2 has its lastOffsetDelta."""

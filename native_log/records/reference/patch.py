@@ -6,7 +6,7 @@ import os
 import struct
 from typing import TYPE_CHECKING
 
-from native_log.records.encode import batch_positions, raise_no_batch
+from native_log.records.encoding import batch_positions, raise_no_batch
 from native_log.records.reference.entry import V2_HEADER
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,20 +15,23 @@ from native_log.records.reference.damage import DamagedBatchError, Stop
 from native_log.records.reference.entry import V2_HEADER, BatchHeader, header_at, wrap64
 from native_log.records.reference.order import OrderCheck
 from native_log.records.reference.varint import read_varint, read_varlong
-from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES, Scanned
+from native_log.records.results import DEFAULT_MAX_BATCH_BYTES, Scanned
+from native_log.records.schema import BATCH_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from typing_extensions import Buffer
 
-    from native_log.records.schema import OffsetOrder
+    from native_log.records.results import OffsetOrder
 
 CONTROL_KEY = struct.Struct(">hh")
 """version, type"""
 CONTROL_BYTES = 32
 """The first bytes of the records that are read for the type of a control batch: a record's fields before its
 key take at most 26 bytes, and the key of a control record 4."""
+HEADER_BYTES = V2_HEADER.size + CONTROL_BYTES
+"""The most bytes of a batch that a scan needs unless it checks CRCs."""
 
 
 def scan(
@@ -53,7 +57,8 @@ def scan(
         order: what is known of the offsets (see OffsetOrder). None: batches may come in any order.
     """
     data = memoryview(buffer).cast("B")
-    return _scan(lambda index: data[index:], base_position, None, check_crcs, max_batch_bytes, order)
+    how = ScanOptions(base_position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, order=order)
+    return scan_from(lambda index, _: data[index:], how)
 
 
 def scan_headers(
@@ -81,45 +86,75 @@ def scan_headers(
         OSError: the file cannot be read.
     """
 
-    def read_header(index: int) -> memoryview:
-        size = min(V2_HEADER.size + CONTROL_BYTES, max(0, end - position - index))
+    how = ScanOptions(position, max_rows=max_rows, max_batch_bytes=max_batch_bytes, order=order)
+    return scan_from(reader(descriptor, position, end), how)
+
+
+def reader(descriptor: int, position: int, end: int) -> Callable[[int, int], memoryview]:
+    """Return a function that reads a file, as `scan_from` needs it. It raises EOFError."""
+
+    def read(index: int, size_bytes: int) -> memoryview:
+        left = max(0, end - position - index)
+        size = size_bytes if HEADER_BYTES < size_bytes <= left else min(HEADER_BYTES, left)
         data = os.pread(descriptor, size, position + index)
         if len(data) < size:
             raise EOFError(f"the file ends before position {position + index + size}")
         return memoryview(data)
 
-    return _scan(read_header, position, max_rows, False, max_batch_bytes, order)
+    return read
 
 
-def _scan(
-    bytes_from: Callable[[int], memoryview],
-    base_position: int,
-    max_rows: int | None,
-    check_crcs: bool,
-    max_batch_bytes: int,
-    offset_order: OffsetOrder | None,
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """The arguments of `scan` and `scan_headers`."""
+
+    base_position: int
+    check_crcs: bool = False
+    max_rows: int | None = None
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    order: OffsetOrder | None = None
+
+
+def scan_from(
+    read: Callable[[int, int], memoryview],
+    options: ScanOptions,
+    is_last: Callable[[BatchHeader, memoryview, bool | None], bool] = lambda *_: False,
 ) -> Scanned:
+    """Scan any bytes.
+
+    Args:
+        read: returns the bytes from an index on: at least those of a header, and of the number of bytes that
+            it takes, or all that there are.
+        options: the arguments of the scan.
+        is_last: takes header, bytes and `isValid` of each batch and returns whether to end after it, with the
+            status "limit".
+    """
     rows: list[dict[str, Any]] = []
-    order = None if offset_order is None else OrderCheck(offset_order)
+    order = None if options.order is None else OrderCheck(options.order)
+    is_full = options.max_rows == 0
     index = 0
     next_offset = None
     while True:
-        rest = bytes_from(index)
+        rest = read(index, 0)
         try:
-            if max_rows is not None and len(rows) >= max_rows and rest:
+            if is_full and rest:
                 raise Stop("limit")
-            header = header_at(rest, 0, base_position + index, max_batch_bytes)
-            needed = header.size_bytes if check_crcs else header_and_control_bytes(header)
+            header = header_at(rest, 0, options.base_position + index, options.max_batch_bytes)
+            if options.check_crcs:
+                rest = read(index, header.size_bytes)
+            needed = header.size_bytes if options.check_crcs else header_and_control_bytes(header)
             if needed > len(rest):
                 raise Stop("partial", needed)
             if order is not None:
                 order.check(header, rest)
         except Stop as stop:
             batches = pa.RecordBatch.from_pylist(rows, schema=BATCH_SCHEMA)
-            position = base_position + index
+            position = options.base_position + index
             return Scanned(batches, stop.status, position, next_offset, stop.needed_bytes, stop.damage)
         batch = rest[: header.size_bytes]
-        rows.append(row(header, batch, has_valid_crc(header, batch) if check_crcs else None))
+        is_valid = has_valid_crc(header, batch) if options.check_crcs else None
+        rows.append(row(header, batch, is_valid))
+        is_full = is_last(header, batch, is_valid) or len(rows) == options.max_rows
         index += header.size_bytes
         next_offset = wrap64(header.last_offset + 1)
         if order is not None:

@@ -10,7 +10,7 @@ pub(super) const MOST: usize = i32::MAX as usize;
 /// native_log.records).
 pub(super) const MOST_PLAIN: usize = 256 << 20;
 
-/// Options of `encode`, with the names of native_log.records.encode.
+/// Options of `encode`, with the names of native_log.records.encoding.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub magic: i8,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from native_log.records.compaction import MapProgress
     from native_log.records.options import InputOptions
-    from native_log.records.schema import OffsetOrder
+    from native_log.records.results import OffsetOrder
 
 
 @dataclass(slots=True)

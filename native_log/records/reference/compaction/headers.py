@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.records.reference.scan import scan
-from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES
+from native_log.records.results import DEFAULT_MAX_BATCH_BYTES
+from native_log.records.schema import BATCH_SCHEMA
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

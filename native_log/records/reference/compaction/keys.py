@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from native_log.records.options import InputOptions
-    from native_log.records.schema import OffsetOrder
+    from native_log.records.results import OffsetOrder
 
 
 def feed(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from native_log.records import compaction
     from native_log.records.options import InputOptions
-    from native_log.records.schema import OffsetOrder
+    from native_log.records.results import OffsetOrder
 
 
 class OffsetMap:

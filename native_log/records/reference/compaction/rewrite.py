@@ -12,7 +12,8 @@ from native_log.records.reference.compaction.filtering import Rules, batch_at
 from native_log.records.reference.damage import Stop
 from native_log.records.reference.entry import header_at
 from native_log.records.reference.scan import scan
-from native_log.records.schema import BATCH_SCHEMA, DEFAULT_MAX_BATCH_BYTES
+from native_log.records.results import DEFAULT_MAX_BATCH_BYTES
+from native_log.records.schema import BATCH_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.codecs import CODECS
-from native_log.records.encode import (
+from native_log.records.encoding import (
     MAX_ENCODED_BATCH_BYTES,
     Encoded,
     check_position,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from native_log.records.encode import Part
+    from native_log.records.encoding import Part
     from native_log.records.options import EncodeOptions
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.codecs import CODECS
-from native_log.records.encode import MAX_ENCODED_BATCH_BYTES, Encoded, check_position, raise_rejection
+from native_log.records.encoding import MAX_ENCODED_BATCH_BYTES, Encoded, check_position, raise_rejection
 from native_log.records.reference import write
 from native_log.records.reference.codec.compress import compress
 from native_log.records.reference.encode.ratio import Ratio

@@ -12,7 +12,7 @@ from native_log.records.reference.record import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from native_log.records.encode import Part
+    from native_log.records.encoding import Part
 
 _PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 _NO_TIMESTAMP = -1
@@ -20,7 +20,7 @@ RecordHeaders: TypeAlias = list[tuple[bytes, bytes | None]]
 
 
 class RejectedError(Exception):
-    """Records that cannot be encoded: see native_log.records.encode.raise_rejection."""
+    """Records that cannot be encoded: see native_log.records.encoding.raise_rejection."""
 
 
 def rows(parts: Sequence[Part], base_offset: int, now_ms: int) -> Iterator[tuple[Record, RecordHeaders]]:
