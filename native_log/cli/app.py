@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
 import native_log
-from native_log.cli.commands.cat import cat
-from native_log.cli.commands.compact import compact
-from native_log.cli.commands.delete_records import delete_records
-from native_log.cli.commands.diff import diff
-from native_log.cli.commands.dump_log import dump_log
-from native_log.cli.commands.erase import erase
-from native_log.cli.commands.groups import groups
-from native_log.cli.commands.ls import ls
-from native_log.cli.commands.produce import produce
-from native_log.cli.commands.recover import recover
-from native_log.cli.commands.reindex import reindex
-from native_log.cli.commands.report import report
-from native_log.cli.commands.retain import retain
-from native_log.cli.commands.salvage import salvage
-from native_log.cli.commands.verify import verify
 from native_log.cli.runner import Commands
+
+COMMANDS = (
+    *("cat", "compact", "delete-records", "diff", "dump-log", "erase", "groups", "ls", "produce", "recover"),
+    *("reindex", "report", "retain", "salvage", "verify"),
+)
+
+
+class LazyCommands(Commands):
+    """Commands whose modules are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"native_log.cli.commands.{name}"), name)
+        return command
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
@@ -32,7 +38,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, requested: bool) -> N
 
 
 @click.group(
-    cls=Commands,
+    cls=LazyCommands,
     invoke_without_command=True,
     # color: otherwise click removes terminal escapes from keys and values, as if they were its own.
     context_settings={"help_option_names": ["-h", "--help"], "color": True},
@@ -63,10 +69,3 @@ def kafkalog(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-
-
-for _command in (
-    *(ls, report, cat, groups, dump_log, verify, diff, recover, reindex, salvage),
-    *(produce, retain, compact, delete_records, erase),
-):
-    kafkalog.add_command(_command)

@@ -10,7 +10,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from conftest import GOLDEN
 
-from native_log.cli.app import kafkalog
+from native_log.cli.app import COMMANDS, kafkalog
 
 DATA = str(GOLDEN / "kafka-4.1/whole-broker/data")
 
@@ -25,7 +25,7 @@ def values(*arguments: str, incomplete: str = "") -> list[str]:
     return [value for _, value in completed(*arguments, incomplete=incomplete)]
 
 
-@pytest.mark.parametrize("command", [name for name in kafkalog.commands if name != "dump-log"])
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "dump-log"])
 def test_the_shell_completes_paths(command: str) -> None:
     assert completed(command, incomplete="/va") == [("dir", "/va")]
     assert completed(command, "/var/a", incomplete="") == [("dir", "")]
