@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from array import array
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from native_log.cli.dump_log.control_records import format_control_record
 from native_log.records import EncodeOptions, encode
 from tests.log.support import batch
 from tests.records.build import marker, message
+from tests.records.conftest import needs_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -221,22 +223,6 @@ def test_ranges_of_a_file_are_printed_in_order(tmp_path: Path, monkeypatch: pyte
     ]
 
 
-@pytest.mark.parametrize(
-    ("positions", "end", "ranges"),
-    [
-        ([], 0, []),
-        ([0], 5, [(0, 5)]),
-        ([0], 50, [(0, 50)]),
-        ([7, 10, 13], 17, [(7, 17)]),
-        ([0, 4, 8, 12], 16, [(0, 8), (8, 16)]),
-        ([0, 5, 10, 40, 41], 42, [(0, 10), (10, 40), (40, 42)]),
-        ([0, 20, 40], 60, [(0, 20), (20, 40), (40, 60)]),
-    ],
-)
-def test_divide(positions: list[int], end: int, ranges: list[tuple[int, int]]) -> None:
-    assert list(log_file.divide(memoryview(array("q", positions)), end, 10)) == ranges
-
-
 TAIL = (0).to_bytes(8, "big")
 
 
@@ -314,3 +300,20 @@ def test_a_value_keeps_its_terminal_escapes(tmp_path: Path) -> None:
     rows = pa.record_batch({"key": pa.array([None], pa.binary()), "value": [b"\x1b[31mred\x1b[0m"]})
     path.write_bytes(encode(rows, EncodeOptions(), base_offset=0).data)
     assert output("--print-data-log", path)[-1].endswith("payload: \x1b[31mred\x1b[0m")
+
+
+@needs_kernel
+def test_a_log_is_printed_without_arrow() -> None:
+    """To import Arrow would take longer than to print most segments."""
+    path = GOLDEN / f"kafka-4.1/plain-lz4/data/plain-lz4-0/{0:020d}.log"
+    code = (
+        "import sys, atexit\n"
+        "loaded = lambda: print(sorted({'pyarrow', 'numpy', 'rich'} & sys.modules.keys()), file=sys.stderr)\n"
+        "atexit.register(loaded)\n"
+        "from native_log.cli import main\n"
+        "sys.argv = ['kafkalog', 'dump-log', '--print-data-log', *sys.argv[1:]]\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[:2] == [f"Dumping {path}", "Log starting offset: 0"]
+    assert done.stderr == "[]\n"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from native_log.cli.completion import complete_file
 from native_log.cli.options import COUNT
+
+if TYPE_CHECKING:
+    from native_log.cli.dump_log.decoders import Decoder
 
 
 @click.command("dump-log", short_help="Print files as kafka-dump-log does.")
@@ -55,11 +58,18 @@ def dump_log(files: tuple[str, ...], more: str | None, decoder: str | None, **op
     stderr at the end, and so are offsets that are not consecutive, as after compaction. A decoder prints all
     records. Of several decoders the last one is used.
     """
-    from native_log.cli.dump_log.dump import DECODERS, DumpOptions, dump
+    from native_log.cli.dump_log.dump import DumpOptions, dump
 
     paths = [*files, *(more.split(",") if more else ())]
     if not paths:
         raise click.UsageError("expected at least one file, found none")
-    decode = None if decoder is None else DECODERS[decoder]
-    for line in dump(paths, DumpOptions(decoder=decode, **options)).lines():
+    for line in dump(paths, DumpOptions(decoder=_decoder(decoder), **options)).lines():
         click.echo(line, err=True)
+
+
+def _decoder(name: str | None) -> Decoder | None:
+    if name is None:
+        return None
+    from native_log.cli.dump_log.decoders import DECODERS
+
+    return DECODERS[name]

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from native_log.cli.dump_log.index_files import (
-    IndexMismatches,
-    dump_index,
-    dump_snapshot,
-    dump_time_index,
-    dump_transaction_index,
-)
 from native_log.cli.dump_log.log_file import dump_log_file
+from native_log.cli.dump_log.mismatches import Mismatches
 from native_log.errors import NotALogDirError
-from native_log.messages.cluster_metadata import decode_metadata_record
-from native_log.messages.groups import decode_group_record
-from native_log.messages.remote_log import decode_remote_log_record
-from native_log.messages.share_groups import decode_share_record
-from native_log.messages.transaction_log import decode_transaction_record
-from native_log.segment.files import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from native_log.cli.dump_log.log_file import Decoder
-
-DECODERS: dict[str, Decoder] = {
-    "offsets": decode_group_record,
-    "transactions": decode_transaction_record,
-    "cluster": decode_metadata_record,
-    "shares": decode_share_record,
-    "remote": decode_remote_log_record,
-}
+    from native_log.cli.dump_log.decoders import Decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +33,6 @@ class DumpOptions:
     index_sanity_check: bool = False
     max_bytes: int | None = None
     decoder: Decoder | None = None
-
-
-@dataclass(slots=True)
-class Mismatches:
-    """What is printed to stderr after all files.
-
-    Attributes:
-        non_consecutive: for each path, pairs of offsets of which the second follows the first with a gap.
-    """
-
-    indexes: IndexMismatches = field(default_factory=IndexMismatches)
-    non_consecutive: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-
-    def lines(self) -> Iterator[str]:
-        yield from self.indexes.lines()
-        for path, pairs in self.non_consecutive.items():
-            yield f"Non-consecutive offsets in {path}"
-            for previous, offset in reversed(pairs):
-                yield f"  {previous} is followed by {offset}"
 
 
 def dump(paths: Sequence[str], options: DumpOptions) -> Mismatches:
@@ -92,23 +53,31 @@ def dump(paths: Sequence[str], options: DumpOptions) -> Mismatches:
             gaps = dump_log_file(file, options)
             if gaps:
                 mismatches.non_consecutive.setdefault(str(Path(file).absolute()), []).extend(gaps)
-        elif suffix == ".index":
-            dump_index(file, options.verify_index_only, options.index_sanity_check, mismatches.indexes)
-        elif suffix == ".timeindex":
-            dump_time_index(file, options.verify_index_only, options.index_sanity_check, mismatches.indexes)
-        elif suffix == ".txnindex":
-            dump_transaction_index(file)
-        elif suffix == ".snapshot":
-            dump_snapshot(file)
         else:
-            click.echo(f"Ignoring unknown file {file}", err=True)
+            _dump_other_file(file, suffix, options, mismatches)
     return mismatches
+
+
+def _dump_other_file(file: str, suffix: str, options: DumpOptions, mismatches: Mismatches) -> None:
+    from native_log.cli.dump_log import index_files  # needs Arrow, which a .log does not
+
+    how = options.verify_index_only, options.index_sanity_check, mismatches.indexes
+    if suffix == ".index":
+        index_files.dump_index(file, *how)
+    elif suffix == ".timeindex":
+        index_files.dump_time_index(file, *how)
+    elif suffix == ".txnindex":
+        index_files.dump_transaction_index(file)
+    elif suffix == ".snapshot":
+        index_files.dump_snapshot(file)
+    else:
+        click.echo(f"Ignoring unknown file {file}", err=True)
 
 
 def _list_files(path: str) -> Sequence[str]:
     if not Path(path).is_dir():
         return [path]
-    files = sorted(map(str, Path(path).glob(f"*.{LOG}")))
+    files = sorted(map(str, Path(path).glob("*.log")))
     if not files:
         raise NotALogDirError(
             "expected a partition directory with .log files, or a file of a segment", path=path

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import pyarrow as pa
 
+from native_log.cli.dump_log.file_names import base_offset_of
 from native_log.errors import CorruptIndexError
 from native_log.records import DecodeOptions, decode
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
@@ -20,42 +21,8 @@ from native_log.storage import DataFile, Window, read_file
 
 if TYPE_CHECKING:
     import struct
-    from collections.abc import Iterator
 
-
-@dataclass(slots=True)
-class IndexMismatches:
-    """Differences between indexes and logs: for each path of an index, pairs of what index and log have.
-
-    Attributes:
-        offsets: the offset of an entry, and the last offset of the batch at its position.
-        timestamps: the timestamp of an entry, and that of the batch.
-        out_of_order: the timestamp of an entry, and that of the entry before.
-        not_found: the offset of an entry, and the last offset of the first batch that reaches it.
-    """
-
-    offsets: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    timestamps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    out_of_order: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    not_found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-
-    def lines(self) -> Iterator[str]:
-        for path, pairs in self.offsets.items():
-            yield f"Mismatches in :{path}"
-            for offset, log_offset in reversed(pairs):
-                yield f"  Index offset: {offset}, log offset: {log_offset}"
-        for path, pairs in self.timestamps.items():
-            yield f"Found timestamp mismatch in :{path}"
-            for timestamp, log_timestamp in pairs:
-                yield f"  Index timestamp: {timestamp}, log timestamp: {log_timestamp}"
-        for path, pairs in self.out_of_order.items():
-            yield f"Found out of order timestamp in :{path}"
-            for timestamp, before in pairs:
-                yield f"  Index timestamp: {timestamp}, Previously indexed timestamp: {before}"
-        for pairs in self.not_found.values():
-            yield "The following indexed offsets are not found in the log."
-            for offset, log_offset in pairs:
-                yield f"Indexed offset: {offset}, found log offset: {log_offset}"
+    from native_log.cli.dump_log.mismatches import IndexMismatches
 
 
 def dump_index(path: str, verify_only: bool, sanity_check: bool, mismatches: IndexMismatches) -> None:
@@ -190,17 +157,6 @@ class _Batches:
                 largest = pc.max(times.cast(pa.int64())).as_py()
                 return last, -1 if largest is None else largest // 1000
         return -1, -1
-
-
-def base_offset_of(path: Path) -> int:
-    """Return the offset in the name of a segment's file. Raises click.UsageError if there is nproducer."""
-    digits = path.name.split(".")[0]
-    if not (digits.isascii() and digits.isdigit()):
-        raise click.UsageError(
-            f"{path}: expected a name like {42:020d}{path.suffix}, with the segment's first offset; "
-            "rename the file"
-        )
-    return int(digits)
 
 
 def _read_entries(path: str, layout: struct.Struct) -> tuple[int, list[tuple[int, int]]]:
