@@ -11,7 +11,7 @@ from native_log.segment.health import MISSING, UNREADABLE, IndexHealth, index_he
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 OFFSET_ENTRY = struct.Struct(">ii")
 """relative offset, position"""
@@ -67,6 +67,10 @@ class IndexFile:
         first, second = self.layout.unpack_from(self.data, index * self.layout.size)
         return first, second
 
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        # No list of all entries: the garbage collector would visit its tuples again and again.
+        return self.layout.iter_unpack(memoryview(self.data)[: self.count * self.layout.size])
+
     def valid_entries(self, first: Callable[[Any], bool], follows: Callable[[Any, Any], bool]) -> int:
         """Return how many entries there are before the first invalid one.
 
@@ -74,12 +78,10 @@ class IndexFile:
             first: whether an entry is valid as the first one.
             follows: whether the second of two entries may follow the first.
         """
-        whole = self.count * self.layout.size
-        entries = self.layout.iter_unpack(memoryview(self.data)[:whole])
+        entries = iter(self)
         previous = next(entries, None)
         if previous is None or not first(previous):
             return 0
-        # No list of all entries: the garbage collector would visit its tuples again and again.
         for number, entry in enumerate(entries, 1):
             if not follows(previous, entry):
                 return number

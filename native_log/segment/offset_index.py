@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from native_log.segment.entries import OFFSET_ENTRY, IndexFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from native_log.segment.health import IndexHealth
 
@@ -42,6 +42,10 @@ class OffsetIndex:
         """Return an entry as (offset, position)."""
         relative_offset, position = self.file[index]
         return self.base_offset + relative_offset, position
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Yield the entries as (offset, position)."""
+        return ((self.base_offset + relative_offset, position) for relative_offset, position in self.file)
 
     def floor(self, offset: int) -> int:
         """Return the index of the last entry with an offset of at most `offset`; -1 if there is none."""

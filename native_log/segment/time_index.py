@@ -11,6 +11,8 @@ from native_log.segment.entries import TIME_ENTRY, IndexFile, filled_entries
 from native_log.storage import DataFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from native_log.segment.health import IndexHealth
 
 
@@ -61,6 +63,10 @@ class TimeIndex:
         """Return an entry as (timestamp in ms, offset)."""
         timestamp_ms, relative_offset = self.file[index]
         return timestamp_ms, self.base_offset + relative_offset
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Yield the entries as (timestamp in ms, offset)."""
+        return ((timestamp_ms, self.base_offset + relative) for timestamp_ms, relative in self.file)
 
     def below(self, timestamp_ms: int) -> int:
         """Return the index of the last entry with a lower timestamp; -1 if there is none."""
