@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
@@ -160,12 +161,8 @@ class Reader:
             partition=self._range.partition,
             segment=segment_slice.segment,
         )
-        position, order = cursor.position, cursor.order
-        while True:
-            try:
-                return decode_file(cursor.file.fileno(), position, stop, columns, options, order=order)
-            except EOFError:
-                cursor.file.read(stop - 1, 1)  # raises LogTruncatedError, unless the file has grown again
+        decode = partial(decode_file, columns=columns, options=options, order=cursor.order)
+        return cursor.file.read_by(decode, cursor.position, stop)
 
     def _report(self, damaged: DamagedRange, segment_slice: SegmentSlice) -> Iterator[pa.RecordBatch]:
         if self._mode == "failFast":
