@@ -54,7 +54,6 @@ def scan_file(
     *,
     check_crcs: bool = False,
     first_bytes: int = _FIRST_CHUNK_BYTES,
-    chunk_bytes: int = _CHUNK_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
 ) -> Iterator[Scanned]:
@@ -69,7 +68,6 @@ def scan_file(
 
     Args:
         first_bytes: how much to read at first, until the size of the batches is known.
-        chunk_bytes: how much to read at a time after that, if bodies are read.
         order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
     """
     cursor = BatchCursor(file, position, end, order)
@@ -97,7 +95,7 @@ def scan_file(
         if count:
             are_large = not check_crcs and (scanned.position - position) // count >= _LARGE_BATCH_BYTES
             max_headers = min(_MAX_HEADERS, 8 * count) if are_large else 0
-            bytes_to_read = chunk_bytes
+            bytes_to_read = _CHUNK_BYTES
 
 
 def check_batches(
