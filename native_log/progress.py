@@ -63,9 +63,9 @@ class PartitionProgress:
         self._total_bytes = total_bytes
 
     def add(self, size_bytes: int) -> None:
-        """Add bytes processed. Raises KafkaLogError if the run was stopped."""
+        """Add bytes processed. Raises KafkaLogError if the run was stopped. Any thread may add 0."""
         self._whole.check()
-        if self._total_bytes:
+        if self._total_bytes and size_bytes:
             steps = min(self._left, size_bytes * _STEPS / self._total_bytes)
             self._left -= steps
             self._whole.add(steps)

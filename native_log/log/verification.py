@@ -7,7 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from native_log.errors import CorruptIndexError
 from native_log.log.epoch_check import EpochCheck
@@ -15,7 +15,9 @@ from native_log.log.log_files import indexes_without_log
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
 from native_log.log.producers.producer_states import ProducerStates, newest_snapshot, read_batch
+from native_log.prefetch import map_ahead
 from native_log.records import MAX_BATCH_BYTES, DecodeOptions, decode
+from native_log.segment.damage import DamagedRange
 from native_log.segment.entries import OFFSET_ENTRY, TIME_ENTRY
 from native_log.segment.files import (
     INDEX,
@@ -24,22 +26,18 @@ from native_log.segment.files import (
     file_name,
 )
 from native_log.segment.indexing import ORDER
-from native_log.segment.rebuild import read_all_batches
+from native_log.segment.rebuild import ValidBatches, read_all_batches
 from native_log.segment.scan import int32s, int64s, row
-from native_log.storage import read_file
+from native_log.storage import DataFile, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import pyarrow as pa
-
     from native_log.log import PartitionLog
-    from native_log.segment.damage import DamagedRange
     from native_log.segment.health import IndexHealth
     from native_log.segment.scan import Batch
     from native_log.segment.segment import LogSegment
     from native_log.segment.transaction_index import AbortedTxn
-    from native_log.storage import DataFile
 
 _DECODE_OPTIONS = DecodeOptions(control=True, check_crcs=False, max_batch_bytes=MAX_BATCH_BYTES)
 
@@ -47,10 +45,15 @@ _SERVED = (
     "Brokers serve this batch of {} bytes, and consumers fail to read it. Take the file from another "
     "replica, or read with mode dropMalformed"
 )
+_ROWS_AHEAD = 1 << 16
+"""How many batches of a segment to read ahead: about 10 MB of headers."""
+_Part: TypeAlias = "ValidBatches | DamagedRange"
 _INDEX_KINDS = {INDEX: "offset-index", TIME_INDEX: "time-index", TRANSACTION_INDEX: "transaction-index"}
 
 
-def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: None) -> Iterator[Problem]:
+def verify_log(
+    log: PartitionLog, advance: Callable[[int], None] = lambda _: None, threads: int = 1
+) -> Iterator[Problem]:
     """Check a log and yield its problems.
 
     These are checked:
@@ -65,7 +68,9 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
 
     Args:
         log: the log.
-        advance: called with the number of bytes of .log files that were processed since the last call.
+        advance: called with the number of bytes of .log files that were processed since the last call. The
+            threads call it with 0, and stop if it raises an error.
+        threads: the number of segments to read at a time.
     """
     base = log.segments[0].base_offset if log.segments else 0
     states = newest_snapshot(log.path, log.snapshots, base, base)
@@ -73,14 +78,16 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
     advice = advice_for(log.topic)
     epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
     without_log = indexes_without_log([path.name for path in log.path.iterdir()])
-    for segment in log.segments:
+    for segment, parts in zip(log.segments, _read_segments(log.segments, threads, advance), strict=True):
         is_last = segment is log.segments[-1]
         yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)
         if segment.base_offset <= (log.checkpoints.log_start_offset or 0):
             states = ProducerStates(segment.base_offset)  # brokers ignore older transactions
         below = max(previous, segment.base_offset - 1)
         check = _SegmentCheck(segment, states, epochs, advice, below, advance)
-        read_all_batches(segment, check.take, check.take_damage)
+        with DataFile(str(segment.path)) as file:
+            for part in parts:
+                check.take(file, part)
         is_written = is_last and log.checkpoints.live
         yield from sorted((*check.problems, *check.check_damage(is_last, is_written)), key=_position)
         if not is_written:
@@ -95,6 +102,23 @@ def verify_log(log: PartitionLog, advance: Callable[[int], None] = lambda _: Non
     yield from _check_end(log)
     yield from _check_start(log)
     yield from epochs.finish()
+
+
+def _read_segments(
+    segments: Sequence[LogSegment], threads: int, advance: Callable[[int], None]
+) -> Iterator[Iterator[_Part]]:
+    """Yield the batches and damaged ranges of each segment, and meanwhile read the following segments."""
+
+    def read_ahead(segment: LogSegment) -> Iterator[_Part]:
+        parts = read_all_batches(segment)
+        ahead, rows = [], 0
+        while rows < _ROWS_AHEAD and (part := next(parts, None)) is not None:
+            advance(0)
+            ahead.append(part)
+            rows += 1 if isinstance(part, DamagedRange) else part.batches.num_rows
+        return chain(ahead, parts)
+
+    return map(read_all_batches, segments) if threads == 1 else map_ahead(read_ahead, segments, threads)
 
 
 def _int64s() -> array[int]:
@@ -134,10 +158,14 @@ class _SegmentCheck:
     damaged: list[DamagedRange] = field(default_factory=list)
     aborted: list[AbortedTxn] = field(default_factory=list)
 
-    def take(self, file: DataFile, batches: pa.RecordBatch, suspects: Sequence[int]) -> None:
-        """Check the next valid batches of the segment. The records of those at `suspects` may be invalid."""
+    def take(self, file: DataFile, part: _Part) -> None:
+        """Check the next valid batches of the segment, or note its next damaged range."""
+        if isinstance(part, DamagedRange):
+            self.damaged.append(part)
+            return
+        batches = part.batches
         positions, lasts = int64s(batches, "position"), int64s(batches, "lastOffset")
-        for position in suspects:
+        for position in part.invalid_records:
             index = bisect_left(positions, position)
             if index < len(positions):
                 before = lasts[index - 1] if index else self.previous
@@ -164,10 +192,6 @@ class _SegmentCheck:
             self.problems.append(
                 Problem("records", file.path, position, first, problem, _SERVED.format(size))
             )
-
-    def take_damage(self, damaged: DamagedRange) -> None:
-        """Note the next damaged range of the segment."""
-        self.damaged.append(damaged)
 
     def check_damage(self, is_last: bool, is_written: bool) -> Iterator[Problem]:
         """Yield a problem for each damaged range."""

@@ -69,7 +69,8 @@ def verify(
         topics: check only these; None: all, internal ones included.
         exclude_topics: do not check these.
         include_deleted, high_watermark: see LogDir.
-        threads: the number of logs to check at a time; by default one for each CPU.
+        threads: the number of logs, or of segments of fewer logs, to check at a time; by default one for each
+            CPU.
 
     Returns:
         A table of PROBLEM_SCHEMA, without rows if nothing is wrong.
@@ -102,24 +103,29 @@ def verify_partitions(
         log_dir: the log directories.
         partitions: some of its partitions.
         on_progress: called with (steps done, total steps), from any thread.
-        threads: the number of logs to check at a time; by default one for each CPU.
+        threads: the number of logs, or of segments of fewer logs, to check at a time; by default one for each
+            CPU.
     """
+    threads = threads or available_cores()
     progress = Progress(on_progress, len(partitions))
-    pool = ThreadPoolExecutor(threads or available_cores(), "log-verification")
+    check = partial(_check_partition, log_dir, progress, max(1, threads // max(1, len(partitions))))
+    pool = ThreadPoolExecutor(threads, "log-verification")
     try:
-        problems = pool.map(partial(_check_partition, log_dir, progress), partitions)
+        problems = pool.map(check, partitions)
         yield from zip(partitions, problems, strict=True)
     finally:
         progress.stop()
         pool.shutdown(cancel_futures=True)
 
 
-def _check_partition(log_dir: LogDir, progress: Progress, directory: PartitionDir) -> list[Problem]:
+def _check_partition(
+    log_dir: LogDir, progress: Progress, threads: int, directory: PartitionDir
+) -> list[Problem]:
     own = progress.partition()
     try:
         log = log_dir.partition(directory.topic, directory.partition)
         own.begin(log.size_bytes)
-        return list(verify_log(log, own.add))
+        return list(verify_log(log, own.add, threads))
     except KafkaLogError as error:
         path, position, offset, message = error.path, error.position, error.offset, error.message
     except OSError as error:

@@ -137,19 +137,26 @@ def rebuild(
     return CheckedSegment(segment, valid_bytes, next_offset, damage, out_of_order), content
 
 
-def read_all_batches(
-    segment: LogSegment,
-    on_batches: Callable[[DataFile, pa.RecordBatch, Sequence[int]], None],
-    on_damage: Callable[[DamagedRange], None],
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ValidBatches:
+    """Consecutive valid batches of a segment.
+
+    Attributes:
+        batches: rows of BATCH_SCHEMA; at least one.
+        invalid_records: positions of batches whose records may be invalid: see `check_file`.
+    """
+
+    batches: pa.RecordBatch
+    invalid_records: Sequence[int]
+
+
+def read_all_batches(segment: LogSegment) -> Iterator[ValidBatches | DamagedRange]:
     """Check all batches with their CRCs and records by the rules of `rebuild`, and continue after damage.
 
     In contrast to `rebuild`, a batch whose offsets do not follow those before it is damaged.
 
-    Args:
-        on_batches: called with the file, valid batches (BATCH_SCHEMA), in order, and the positions of those
-            whose records may be invalid: see `check_file`.
-        on_damage: called with the damaged ranges before, between and after them.
+    Yields:
+        the valid batches and the damaged ranges, by position.
     """
     base, position = segment.base_offset, 0
     with DataFile(str(segment.path)) as file:
@@ -159,7 +166,7 @@ def read_all_batches(
             for checked in _check(file, position, order, check_records=True):
                 batches, damage = _valid_batches(checked.batches, base)
                 if batches.num_rows:
-                    on_batches(file, batches, checked.invalid_records)
+                    yield ValidBatches(batches, checked.invalid_records)
                     last = batches.num_rows - 1
                     position = int64s(batches, "position")[last] + int32s(batches, "sizeInBytes")[last]
                     order = order.after(int64s(batches, "lastOffset")[last] + 1)
@@ -171,7 +178,7 @@ def read_all_batches(
                 damaged = damaged_range(
                     file, damage, file.size_bytes, order, order.next_offset, MAX_BATCH_BYTES
                 )
-                on_damage(damaged)
+                yield damaged
                 position = damaged.end_position
 
 

@@ -15,6 +15,7 @@ import native_log
 from native_log.cli import changes
 from native_log.cli.app import kafkalog
 from native_log.errors import UnknownTopicOrPartitionError
+from native_log.log import verification as log_verification
 from native_log.log.verification import verify_log
 from native_log.logdir import LogDir, verification
 from tests.conftest import GOLDEN, golden_id
@@ -51,6 +52,20 @@ def damaged(partition: GoldenPartition) -> bool:
 @pytest.mark.parametrize("partition", [p for p in PARTITIONS if not damaged(p)], ids=golden_id)
 def test_undamaged_logs_of_brokers_have_no_problems(partition: GoldenPartition) -> None:
     assert [str(problem) for problem in verify_log(open_golden(partition))] == []
+
+
+@pytest.mark.parametrize("partition", [p for p in PARTITIONS if damaged(p)], ids=golden_id)
+@pytest.mark.parametrize("rows_ahead", [1, 3, 1 << 16])
+def test_threads_find_the_same_problems_in_the_same_order(
+    partition: GoldenPartition, rows_ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_verification, "_ROWS_AHEAD", rows_ahead)
+    log, steps = open_golden(partition), list[int]()
+    alone = list(verify_log(log))
+    for threads in (2, 5):
+        steps.clear()
+        assert list(verify_log(log, steps.append, threads)) == alone
+        assert sum(steps) == log.size_bytes
 
 
 def test_verify_reports_damage_and_recover_removes_it(
@@ -248,7 +263,7 @@ def test_a_closed_verification_checks_no_more_partitions(
 ) -> None:
     log_dir = LogDir(golden_copy("kafka-4.1/plain-none"))
     partitions, checked = log_dir.partitions() * 2000, []
-    monkeypatch.setattr(verification, "verify_log", lambda log, _: checked.append(log) or ())
+    monkeypatch.setattr(verification, "verify_log", lambda log, *_: checked.append(log) or ())
     found = verification.verify_partitions(log_dir, partitions, threads=1)
     next(found)
     found.close()
