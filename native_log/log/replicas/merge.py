@@ -68,6 +68,12 @@ def _report(plan: MergePlan, logs: Sequence[LocalLog], states: Sequence[CopyStat
                 "%s: offsets %d to %d are left out, because their leader epochs differ from those of %s",
                 *(path, agreed, state.end_offset - 1, leader),
             )
+        if logs[index].invalid_bytes and agreed == state.end_offset == plan.log_end_offset:
+            logger.warning(
+                "%s: its last %d bytes, after offset %d, are ignored: they are not a valid batch, as a crash "
+                "leaves it",
+                *(path, logs[index].invalid_bytes, plan.log_end_offset),
+            )
         if (state.high_watermark or 0) > plan.log_end_offset:
             logger.warning(
                 "%s: its high watermark is %d (replication-offset-checkpoint), but the merged log ends at "

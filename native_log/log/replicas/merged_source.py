@@ -37,6 +37,7 @@ class MergedSource:
             cannot have removed them.
         log_start_offset: the first offset.
         log_end_offset: the offset after the last record.
+        has_damaged_end: whether the copy of the last range continues with damaged batches that no copy has.
         checkpoints: the checkpoint entries of the merged log. The high watermark is the highest one of a copy
             that agrees with the merged log.
     """
@@ -48,6 +49,7 @@ class MergedSource:
     fills_gaps: bool
     log_start_offset: int
     log_end_offset: int
+    has_damaged_end: bool
     checkpoints: PartitionCheckpoints
 
     def checkpoints_of(self, path: str) -> PartitionCheckpoints:
@@ -62,6 +64,9 @@ def merged_source(
     paths = [str(log.path) for log in logs]
     checkpoints = [log.checkpoints for log in logs]
     starts = [own.log_start_offset for own in checkpoints if own.log_start_offset is not None]
+    is_live = any(own.live for own in checkpoints)
+    # With a high watermark, what follows is not read.
+    is_limited = is_live and plan.high_watermark is not None
     return MergedSource(
         paths[plan.leader],
         tuple(
@@ -72,10 +77,11 @@ def merged_source(
         not is_compacted,
         plan.log_start_offset,
         plan.log_end_offset,
+        not is_limited and bool(plan.spans) and states[plan.spans[-1].copy].has_damaged_end,
         PartitionCheckpoints(
             log_start_offset=max(starts, default=None),
             high_watermark=plan.high_watermark,
-            live=any(own.live for own in checkpoints),
+            live=is_live,
             clean_shutdown=checkpoints[plan.leader].clean_shutdown,
         ),
     )
@@ -88,8 +94,13 @@ def whole_log(source: MergedSource, logs: Mapping[str, LocalLog]) -> tuple[Segme
         source: the merged log.
         logs: its copies, by directory.
     """
-    return tuple(
-        replace(located, directory=part.path, min_offset=part.start_offset, max_offset=part.end_offset)
-        for part in source.ranges
-        for located in logs[part.path].locate(part.start_offset, part.end_offset)[0]
-    )
+    slices: list[SegmentSlice] = []
+    for part in source.ranges:
+        log, end = logs[part.path], part.end_offset
+        if source.has_damaged_end and part is source.ranges[-1]:
+            end = log.log_end_offset  # so that a reader reports the damage
+        slices += (
+            replace(located, directory=part.path, min_offset=part.start_offset, max_offset=part.end_offset)
+            for located in log.locate(part.start_offset, end)[0]
+        )
+    return tuple(slices)

@@ -37,6 +37,7 @@ class CopyState:
         log_start_offset: its entry in log-start-offset-checkpoint; None: no entry.
         high_watermark: its entry in replication-offset-checkpoint; None: no entry.
         missing: the offsets of missing segments, sorted and without overlaps.
+        has_damaged_end: whether its log continues after `end_offset` with damaged batches.
     """
 
     history: History
@@ -45,6 +46,7 @@ class CopyState:
     log_start_offset: int | None = None
     high_watermark: int | None = None
     missing: tuple[OffsetSpan, ...] = ()
+    has_damaged_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,9 @@ def plan_merge(copies: Sequence[CopyState]) -> MergePlan:
     )
 
 
-def _rank(copy: CopyState) -> tuple[int, int]:
-    return copy.history.last_epoch, copy.end_offset
+def _rank(copy: CopyState) -> tuple[int, int, bool]:
+    # Of equal copies, one with a damaged end leads, so that the damage is reported.
+    return copy.history.last_epoch, copy.end_offset, copy.has_damaged_end
 
 
 def _agreed_end(leader: CopyState, copy: CopyState) -> int:

@@ -67,18 +67,18 @@ class _ReadRepair:
             replacements, unavailable = self._replace(checked.lost, directory)
             if replacements or not (unavailable or checked.lost.is_empty):
                 self._report(checked)
-            if isinstance(checked, Damaged) and self._stays(checked, unavailable):
+            if isinstance(checked, Damaged) and (unavailable or self._is_at_end(checked)):
                 begin = unavailable[0].start_offset if unavailable else MAX_OFFSET
                 index = sum(part.first_offset < begin for part in replacements)
                 yield from ((part, False) for part in join_slices(replacements[:index]))
-                yield checked.slice, True
+                # At the end of the log, the offset in the header of a damaged batch must not exclude it.
+                yield checked.slice if unavailable else replace(checked.slice, max_offset=None), True
                 replacements = replacements[index:]
             yield from ((part, False) for part in join_slices(replacements))
 
-    def _stays(self, damaged: Damaged, unavailable: list[OffsetSpan]) -> bool:
-        """Return whether a reader must see the damage: records are lost, or it is at the log's end."""
-        is_at_end = damaged.lost.is_empty and damaged.lost.start_offset >= self._source.log_end_offset
-        return bool(unavailable) or is_at_end
+    def _is_at_end(self, damaged: Damaged) -> bool:
+        """Return whether bytes after the last record of the log are damaged."""
+        return damaged.lost.is_empty and damaged.lost.start_offset >= self._source.log_end_offset
 
     def _replace(
         self, lost: OffsetSpan, directory: str | None

@@ -6,6 +6,7 @@ The cost is that of opening the copy: a listing, checkpoints, some batches, and 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
@@ -32,8 +33,8 @@ def read_state(log: LocalLog, end_offset: int | None = None) -> CopyState:
 
     Raises OSError, LogTruncatedError if the files change meanwhile.
     """
-    end = _end_offset(log)
-    end = end if end_offset is None else min(end_offset, end)
+    valid_end, has_damaged_end = _end(log)
+    end = valid_end if end_offset is None else min(end_offset, valid_end)
     return CopyState(
         _read_history(log, end),
         log.segments[0].base_offset if log.segments else end,
@@ -41,32 +42,34 @@ def read_state(log: LocalLog, end_offset: int | None = None) -> CopyState:
         log.checkpoints.log_start_offset,
         log.checkpoints.high_watermark,
         _missing_segments(log),
+        has_damaged_end=has_damaged_end and end_offset is None and not log.checkpoints.live,
     )
 
 
-def _end_offset(log: LocalLog) -> int:
-    """Return the offset after the last valid batch. A damaged header may claim any offset."""
+def _end(log: LocalLog) -> tuple[int, bool]:
+    """Return the offset after the last valid batch, and whether damaged bytes follow it.
+
+    A damaged header may claim any offset.
+    """
     if not log.segments:
-        return log.log_end_offset
+        return log.log_end_offset, False
     segment = log.segments[-1]
-    end = max(segment.base_offset, log.local_log_start_offset)
-    if log.end_position(segment) == 0:
-        return end
+    end_offset = max(segment.base_offset, log.local_log_start_offset)
+    end_position = log.end_position(segment)
+    if end_position == 0:
+        return end_offset, False
     with _lookup(log, segment) as lookup:
         last = log.last_batch_position
         if last is not None:
             batch = valid_batch_at(
-                lookup.file,
-                last,
-                log.end_position(segment),
-                Window(),
-                max_batch_bytes=log.max_batch_bytes,
+                lookup.file, last, end_position, Window(), max_batch_bytes=log.max_batch_bytes
             )
             if batch is not None and batch["lastOffset"] + 1 == log.log_end_offset:
-                return log.log_end_offset
-        for scanned in lookup.batches(0, _ignore, only_valid=True):
-            end = max(end, scanned.next_offset or 0)
-    return end
+                return log.log_end_offset, last + batch["sizeInBytes"] < end_position
+        damaged: deque[DamagedRange] = deque(maxlen=1)
+        for scanned in lookup.batches(0, damaged.append, only_valid=True):
+            end_offset = max(end_offset, scanned.next_offset or 0)
+    return end_offset, bool(damaged) and damaged[0].end_position == end_position
 
 
 def _read_history(log: LocalLog, end_offset: int) -> History:

@@ -99,6 +99,68 @@ def test_a_batch_that_is_damaged_in_all_copies_is_an_error_with_its_place(tmp_pa
     assert [(each.offset, each.next_offset) for each in reported] == [(21, 24)]
 
 
+def test_records_before_damage_are_read_from_another_copy_before_the_error(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    first, second = (write_copy(tmp_path / name, whole) for name in "ab")
+    for directory, number in ((first, 7), (first, 8), (second, 8)):
+        damage(directory, whole[number])
+    read: list[Any] = []
+    with pytest.raises(CorruptRecordError):
+        for batch in merged(tmp_path / "a", tmp_path / "b").range().read():
+            read += rows([batch])
+    assert read == rows_of(whole[:8])
+
+
+@pytest.mark.parametrize("rolls", [(), (57,)])
+@pytest.mark.parametrize("at", [8, 70])  # the size, a record
+def test_damage_at_the_end_of_all_copies_is_an_error(tmp_path: Path, at: int, rolls: tuple[int, ...]) -> None:
+    whole = batches(0, 20)
+    for name, end in (("a", 19), ("b", 20), ("c", 20)):
+        directory = write_copy(tmp_path / name, whole[:end], rolls=rolls)
+        (tmp_path / name / ".kafka_cleanshutdown").touch()  # so no crash can have torn the last batch
+        if end == 20:
+            damage(directory, whole[19], at)
+    log = merged(*(tmp_path / name for name in "abc"))
+    assert log.log_end_offset == 57
+    assert rows(log.read(end_offset=56)) == rows_of(whole)[:56]
+    with pytest.raises(CorruptRecordError):
+        log.read().read_all()
+    assert rows(log.read(mode="dropMalformed")) == rows_of(whole[:19])
+
+
+def test_bytes_after_the_end_are_ignored_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = batches(0, 20)
+    directory = write_copy(tmp_path / "a", whole)
+    damage(directory, whole[19])
+    write_copy(tmp_path / "b", whole[:18])
+    assert rows(merged(tmp_path / "a", tmp_path / "b").read()) == rows_of(whole[:19])
+    assert f"{directory}: its last 175 bytes, after offset 57, are ignored" in caplog.text
+
+
+def test_damage_is_reported_although_compaction_has_removed_the_records(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = batches(0, 20)
+    damage(write_copy(tmp_path / "a", whole), whole[5])
+    remaining = [*whole[:5], *whole[6:]]
+    write_copy(tmp_path / "b", remaining)
+    assert rows(merged(tmp_path / "a", tmp_path / "b").read()) == rows_of(remaining)
+    assert "damaged bytes are read from other copies" in caplog.text
+
+
+def test_a_copy_without_its_first_segment_supplies_nothing_of_it(tmp_path: Path) -> None:
+    whole = batches(0, 20)
+    first, second = (write_copy(tmp_path / name, whole, rolls=[30]) for name in "ab")
+    damage(first, whole[5])
+    located = merged(tmp_path / "a", tmp_path / "b").range()
+    for path in second.glob(f"{0:020d}.*"):
+        path.unlink()
+    with pytest.raises(CorruptRecordError):
+        list(located.read())
+
+
 def test_records_that_only_an_older_snapshot_has_are_read(tmp_path: Path) -> None:
     whole = batches(0, 20)
     write_copy(tmp_path / "snapshot", whole[:12], rolls=[15])
@@ -214,7 +276,8 @@ def test_a_file_that_was_replaced_since_the_plan_is_an_error(tmp_path: Path) -> 
     damage(directories[0], whole[5])
     located = merged(tmp_path / "a", tmp_path / "b").range()
     log = directories[0] / file_name(0, "log")
-    (directories[0] / "new").write_bytes(log.read_bytes() + Batch(60).data)
+    # Its batches are damaged, too: that is no reason to read the other copy.
+    (directories[0] / "new").write_bytes(b"x" + log.read_bytes()[1:] + Batch(60).data)
     (directories[0] / "new").replace(log)
     with pytest.raises(LogTruncatedError):
         list(located.read())
@@ -304,8 +367,9 @@ def test_only_batches_that_are_damaged_in_all_copies_are_lost(
             for number in numbers:
                 damage(directory, whole[number], data.draw(DAMAGED_BYTE))
             logs.append(PartitionLog.open(directory))
+        source = merge(logs, [None] * len(logs), is_compacted=data.draw(st.booleans()))
         with patch.object(slice_check, "CHECKED_BYTES", data.draw(st.sampled_from([1, 1 << 20]))):
-            read, in_parts = read_in_parts(merge(logs, [None] * len(logs)), data)
+            read, in_parts = read_in_parts(source, data)
     lost = set.intersection(*damaged)
     assert read == in_parts == rows_of(batch for number, batch in enumerate(whole) if number not in lost)
 
