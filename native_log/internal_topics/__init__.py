@@ -7,7 +7,7 @@
 | group | what the records of __consumer_offsets say about one group |
 | offset_expiration | when committed offsets expire |
 | consumer_offsets, lag | the offsets that groups committed, and how far behind they are |
-| commit_columns | decode many commits at once |
+| commit_records, commit_columns | decode the records of commits, one by one or many at once |
 | groups | groups and their members |
 | share_groups | what share groups have consumed |
 | transaction_state | transactional ids |

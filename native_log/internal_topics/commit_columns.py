@@ -1,21 +1,19 @@
 """Decode many commits of __consumer_offsets at once, column by column.
 
-A history has many records of few keys, and almost all values have one of three layouts. These values are
-decoded with functions of Arrow, and each distinct key only once. All other records, such as old or damaged
-ones, are decoded one by one (see consumer_offsets). The result is the same.
+Almost all values have one of three layouts. These are decoded with functions of Arrow, and each distinct key
+only once. All other records, such as old or damaged ones, are decoded one by one. The result is the same.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.internal_topics.consumer_offsets import all_commits
-from native_log.internal_topics.records import LAST_MS, records_of, to_batches
+from native_log.internal_topics.commit_records import commit_rows
+from native_log.internal_topics.records import LAST_MS, RECORD_FIELDS, records_of, to_batches
 from native_log.internal_topics.schemas import CONSUMER_OFFSETS_SCHEMA
 from native_log.messages.coordinators import read_key
 from native_log.messages.groups import OFFSET_TYPES, RECORDS
@@ -24,9 +22,7 @@ from native_log.messages.schema import uuid_text
 from native_log.records.java_utf8 import java_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from native_log.internal_topics.transactions import TransactionStates
+    from collections.abc import Iterator
 
 _COMMIT_PREFIX = b"\0\1"
 """The type of the record, with which a key begins."""
@@ -80,66 +76,63 @@ _LAYOUTS = (
 """Version 4 (Kafka 4.1) without and with a topic id, up to 126 bytes of metadata; version 3 (Kafka 2.1)."""
 
 
-def commit_history(
-    batches: Iterable[pa.RecordBatch],
-    partition: int,
-    transactions: TransactionStates,
-    expired: Sequence[int],
-) -> Iterator[pa.RecordBatch]:
-    """Yield what `all_commits` yields, as CONSUMER_OFFSETS_SCHEMA.
+class CommitDecoder:
+    """Decodes batches of records of a partition of __consumer_offsets."""
 
-    Args:
-        batches: all records of a partition of __consumer_offsets, with HISTORY_FIELDS.
-        partition: its number.
-        transactions: those of the partition.
-        expired: the offsets of the records of expired commits, sorted.
-    """
-    decode_key = lru_cache(_CACHED_KEYS)(_decode_key)
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        offsets = batch.column("offset")
-        first, last = offsets[0].as_py(), offsets[-1].as_py()
-        expired_here = expired[bisect_left(expired, first) : bisect_right(expired, last)]
-        parts = _decode_batch(batch, partition, transactions, expired_here, decode_key)
-        table = pa.Table.from_batches(parts, CONSUMER_OFFSETS_SCHEMA)
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+        self._decode_key = lru_cache(_CACHED_KEYS)(_decode_key)
+
+    def decode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield what `commit_rows` yields for the records of a batch, as one batch if there is any.
+
+        Args:
+            batch: records in the order of offsets. It has RECORD_FIELDS and may have more columns.
+        """
+        table = pa.Table.from_batches(self._parts(batch.select(RECORD_FIELDS)), CONSUMER_OFFSETS_SCHEMA)
         if table.num_rows:
-            yield from table.sort_by("recordOffset").to_batches()
+            yield from table.sort_by("recordOffset").combine_chunks().to_batches()
 
-
-def _decode_batch(
-    batch: pa.RecordBatch,
-    partition: int,
-    transactions: TransactionStates,
-    expired: Sequence[int],
-    decode_key: Callable[[bytes], tuple[object, ...]],
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a batch: first those of each layout, then tombstones, then all others."""
-    encoded = batch.column("key").dictionary_encode()
-    decoded = pa.array(map(decode_key, encoded.dictionary.to_pylist()), pa.struct(_KEY_SCHEMA))
-    keys = pa.RecordBatch.from_struct_array(decoded).take(encoded.indices)
-    rows = pa.RecordBatch.from_arrays(
-        [*batch.columns, *keys.columns], [*batch.schema.names, *_KEY_SCHEMA.names]
-    )
-
-    is_commit = rows.column("isCommit")
-    others = rows.filter(is_commit.is_null())
-    rows = rows.filter(is_commit)  # nulls count as false
-    is_tombstone = rows.column("value").is_null()
-    tombstones, rows = rows.filter(is_tombstone), rows.filter(pc.invert(is_tombstone))
-    for layout in _LAYOUTS:
-        has_layout = _has_layout(rows.column("value"), layout)
-        commits, rows = rows.filter(has_layout), rows.filter(pc.invert(has_layout))
-        if commits.num_rows:
-            states = _states(commits, transactions, expired)
-            yield _to_rows(commits, partition, {"state": states, **_values(commits.column("value"), layout)})
-    if tombstones.num_rows:
-        yield _to_rows(tombstones, partition, {"state": pa.repeat("tombstone", tombstones.num_rows)})
-    for some in (others, rows):
-        records = records_of(some.select(batch.schema.names))
-        yield from to_batches(
-            all_commits(records, partition, transactions, set(expired)), CONSUMER_OFFSETS_SCHEMA
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the rows: first those of each layout, then tombstones, then all others."""
+        encoded = batch.column("key").dictionary_encode()
+        decoded = pa.array(map(self._decode_key, encoded.dictionary.to_pylist()), pa.struct(_KEY_SCHEMA))
+        keys = pa.RecordBatch.from_struct_array(decoded).take(encoded.indices)
+        rows = pa.RecordBatch.from_arrays(
+            [*batch.columns, *keys.columns], [*batch.schema.names, *_KEY_SCHEMA.names]
         )
+
+        is_commit = rows.column("isCommit")
+        others = rows.filter(is_commit.is_null())
+        rows = rows.filter(is_commit)  # nulls count as false
+        is_tombstone = rows.column("value").is_null()
+        tombstones, rows = rows.filter(is_tombstone), rows.filter(pc.invert(is_tombstone))
+        for layout in _LAYOUTS:
+            has_layout = _has_layout(rows.column("value"), layout)
+            commits, rows = rows.filter(has_layout), rows.filter(pc.invert(has_layout))
+            if commits.num_rows:
+                yield self._rows(commits, "committed", _values(commits.column("value"), layout))
+        if tombstones.num_rows:
+            yield self._rows(tombstones, "tombstone", {})
+        for some in (others, rows):
+            records = records_of(some.select(RECORD_FIELDS))
+            yield from to_batches(commit_rows(records, self._partition), CONSUMER_OFFSETS_SCHEMA)
+
+    def _rows(self, rows: pa.RecordBatch, state: str, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        """Return rows of CONSUMER_OFFSETS_SCHEMA. Columns that are neither in `rows` nor given are null."""
+        count = rows.num_rows
+        columns |= {name: rows.column(name) for name in ("group", "topic", "partition")}
+        columns |= {
+            "state": pa.repeat(state, count),
+            "recordPartition": pa.repeat(pa.scalar(self._partition, pa.int32()), count),
+            "recordOffset": rows.column("offset"),
+            "recordTimestamp": rows.column("timestamp"),
+        }
+        arrays = [
+            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(count, field.type)
+            for field in CONSUMER_OFFSETS_SCHEMA
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=CONSUMER_OFFSETS_SCHEMA)
 
 
 def _decode_key(key: bytes) -> tuple[object, ...]:
@@ -194,34 +187,6 @@ def _values(values: pa.Array, layout: _Layout) -> dict[str, pa.Array]:
         texts = [None if uuid == _NO_UUID else uuid_text(uuid) for uuid in encoded.dictionary.to_pylist()]
         columns["topicId"] = pa.array(texts, pa.string()).take(encoded.indices)
     return columns
-
-
-def _states(commits: pa.RecordBatch, transactions: TransactionStates, expired: Sequence[int]) -> pa.Array:
-    states = pa.repeat("committed", commits.num_rows)
-    is_transactional = commits.column("isTransactional")
-    if pc.any(is_transactional).as_py():
-        some = commits.filter(is_transactional)
-        found = map(transactions.state, *(some.column(name).to_pylist() for name in ("producerId", "offset")))
-        states = pc.replace_with_mask(states, is_transactional, pa.array(found, pa.string()))
-    if not expired:
-        return states
-    is_expired = pc.is_in(commits.column("offset"), pa.array(expired, pa.int64()))
-    return pc.if_else(is_expired, "expired", states)
-
-
-def _to_rows(rows: pa.RecordBatch, partition: int, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    """Return rows of CONSUMER_OFFSETS_SCHEMA. Columns that are neither in `rows` nor given are null."""
-    columns |= {name: rows.column(name) for name in ("group", "topic", "partition")}
-    columns |= {
-        "recordPartition": pa.repeat(pa.scalar(partition, pa.int32()), rows.num_rows),
-        "recordOffset": rows.column("offset"),
-        "recordTimestamp": rows.column("timestamp"),
-    }
-    arrays = [
-        columns[field.name].cast(field.type) if field.name in columns else pa.nulls(rows.num_rows, field.type)
-        for field in CONSUMER_OFFSETS_SCHEMA
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=CONSUMER_OFFSETS_SCHEMA)
 
 
 def _integers(values: pa.Array, at: int, kind: pa.DataType) -> pa.Array:

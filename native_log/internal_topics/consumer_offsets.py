@@ -2,118 +2,138 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.internal_topics.commit_columns import CommitDecoder
+from native_log.internal_topics.commit_records import commit_rows
 from native_log.internal_topics.group import Group
 from native_log.internal_topics.offset_expiration import OffsetExpiration
-from native_log.internal_topics.records import timestamp_us
-from native_log.messages.coordinators import read_key, read_value
-from native_log.messages.groups import OFFSET_TYPES, RECORDS
-from native_log.messages.reading import MessageError
+from native_log.internal_topics.records import records_of, to_batches
+from native_log.internal_topics.schemas import CONSUMER_OFFSETS_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from native_log.internal_topics.offset_expiration import OffsetRetention
-    from native_log.internal_topics.records import Record
     from native_log.internal_topics.transactions import TransactionStates
 
 _LEGACY_PREFIX = b"\0\0"
 """The type in keys that clients up to 0.8.2 wrote. Otherwise they equal those of today."""
+_NAME = ("group", "topic", "partition")
+_STATE = CONSUMER_OFFSETS_SCHEMA.get_field_index("state")
 
 Row = dict[str, Any]
 
 
 def latest_commits(
-    records: Iterable[Record], partition: int, groups: Mapping[str, Group], retention: OffsetRetention
-) -> Iterator[Row]:
+    batches: Iterable[pa.RecordBatch], partition: int, groups: Mapping[str, Group], retention: OffsetRetention
+) -> Iterator[pa.RecordBatch]:
     """Yield a row of CONSUMER_OFFSETS_SCHEMA for each committed offset.
 
     Args:
-        records: the newest record of each key of a partition of __consumer_offsets, in the order of offsets.
+        batches: the newest record of each key of a partition of __consumer_offsets, in the order of offsets,
+            with RECORD_FIELDS.
         partition: its number.
         groups: the groups of the partition by name. Groups that only commit offsets may be missing.
         retention: decides which offsets are expired.
     """
-    legacy: dict[tuple[object, ...], Row] = {}
+    decoder = CommitDecoder(partition)
     expirations: dict[str, OffsetExpiration] = {}
-    for record in records:
-        row = _decode(record, partition)
-        if row is None:
-            continue
-        commit = tuple(row.get(name) for name in ("group", "topic", "partition"))
-        legacy.pop(commit, None)
-        if record.value is None:
-            continue
-        if row.get("state") == "committed":
-            group = row["group"]
-            if group not in expirations:
-                expirations[group] = OffsetExpiration.of(groups.get(group) or Group(group))
-            if _is_expired(row, expirations[group], retention):
-                row["state"] = "expired"
-        if record.key is not None and record.key.startswith(_LEGACY_PREFIX):
-            legacy[commit] = row
-        else:
-            yield row
-    yield from legacy.values()
+    legacy: dict[tuple[object, ...], Row] = {}
+    for batch in batches:
+        is_legacy = pc.fill_null(pc.equal(pc.binary_slice(batch.column("key"), 0, 2), _LEGACY_PREFIX), False)
+        undecodable = []
+        for row in commit_rows(records_of(batch.filter(is_legacy)), partition):
+            if row.get("group") is None:
+                undecodable.append(row)
+            else:
+                legacy[tuple(row[name] for name in _NAME)] = row
+        yield from to_batches(undecodable, CONSUMER_OFFSETS_SCHEMA)
+        for commits in decoder.decode(batch.filter(pc.invert(is_legacy))):
+            if legacy:
+                _remove_replaced(legacy, commits)
+            is_commit = pc.fill_null(pc.not_equal(commits.column("state"), "tombstone"), True)
+            yield _with_expired(commits.filter(is_commit), groups, expirations, retention)
+    rows = (row for row in legacy.values() if row.get("state") != "tombstone")
+    for commits in to_batches(rows, CONSUMER_OFFSETS_SCHEMA):
+        yield _with_expired(commits, groups, expirations, retention)
 
 
 def all_commits(
-    records: Iterable[Record], partition: int, transactions: TransactionStates, expired: Container[int]
-) -> Iterator[Row]:
+    batches: Iterable[pa.RecordBatch],
+    partition: int,
+    transactions: TransactionStates,
+    expired: Sequence[int],
+) -> Iterator[pa.RecordBatch]:
     """Yield a row of CONSUMER_OFFSETS_SCHEMA for each record of an offset: commits and tombstones.
 
     Args:
-        records: all records of a partition of __consumer_offsets.
+        batches: all records of a partition of __consumer_offsets, in the order of offsets, with
+            HISTORY_FIELDS.
         partition: its number.
         transactions: those of the partition.
-        expired: the offsets of the records of expired commits.
+        expired: the offsets of the records of expired commits, sorted.
     """
-    for record in records:
-        row = _decode(record, partition)
-        if row is None:
-            continue
-        if row.get("state") == "committed":
-            if record.offset in expired:
-                row["state"] = "expired"
-            elif record.is_transactional:
-                row["state"] = transactions.state(record.producer_id, record.offset)
-        yield row
+    decoder = CommitDecoder(partition)
+    for batch in batches:
+        for commits in decoder.decode(batch):
+            offsets = commits.column("recordOffset")
+            first, last = offsets[0].as_py(), offsets[-1].as_py()
+            expired_here = expired[bisect_left(expired, first) : bisect_right(expired, last)]
+            states = _transactional_states(commits, batch, transactions)
+            if expired_here:
+                is_expired = pc.is_in(offsets, pa.array(expired_here, pa.int64()))
+                is_commit = pc.not_equal(states, "tombstone")
+                states = pc.if_else(pc.and_(is_expired, is_commit), "expired", states)
+            yield commits.set_column(_STATE, "state", states)
 
 
-def _decode(record: Record, partition: int) -> Row | None:
-    """Return the row of a record, without regard to other records. None: it is not about an offset."""
-    key: dict[str, Any] = {}
-    try:
-        kind, fields = read_key(RECORDS, record.key)
-        if kind not in OFFSET_TYPES:
-            return None
-        key = fields
-        values = {"state": "tombstone"} if record.value is None else _commit_values(kind, record.value)
-        return {**key, **values, **record.location(partition)}
-    except MessageError as error:
-        return {**key, **record.undecodable(partition, error)}
+def _transactional_states(
+    commits: pa.RecordBatch, batch: pa.RecordBatch, transactions: TransactionStates
+) -> pa.Array:
+    """Return the states of commits, with those of their transactions."""
+    states = commits.column("state")
+    transactional = batch.filter(batch.column("isTransactional"))
+    if not transactional.num_rows:
+        return states
+    places = pc.index_in(commits.column("recordOffset"), transactional.column("offset"))
+    is_transactional = pc.fill_null(pc.and_(places.is_valid(), pc.equal(states, "committed")), False)
+    some = transactional.take(places.filter(is_transactional))
+    found = map(transactions.state, *(some.column(name).to_pylist() for name in ("producerId", "offset")))
+    return pc.replace_with_mask(states, is_transactional, pa.array(found, pa.string()))
 
 
-def _commit_values(kind: int, value: bytes) -> Row:
-    _, commit = read_value(RECORDS, kind, value)
-    leader_epoch = commit.get("leaderEpoch", -1)
-    return {
-        "offset": commit["offset"],
-        "leaderEpoch": leader_epoch if leader_epoch >= 0 else None,
-        "metadata": commit["metadata"],
-        "commitTimestamp": timestamp_us("commitTimestamp", commit["commitTimestamp"]),
-        "expireTimestamp": timestamp_us("expireTimestamp", commit.get("expireTimestamp", -1)),
-        "state": "committed",
-        "topicId": commit.get("topicId"),
-    }
+def _remove_replaced(legacy: dict[tuple[object, ...], Row], commits: pa.RecordBatch) -> None:
+    """Remove commits with keys of old clients that have been committed again."""
+    names = zip(*(commits.column(name).to_pylist() for name in _NAME), strict=True)
+    for name, offset in zip(names, commits.column("recordOffset").to_pylist(), strict=True):
+        if name in legacy and legacy[name]["recordOffset"] < offset:
+            del legacy[name]
 
 
-def _is_expired(row: Row, expiration: OffsetExpiration, retention: OffsetRetention) -> bool:
-    commit_us, expire_us = row["commitTimestamp"], row["expireTimestamp"]
-    return expiration.is_expired(
-        row["topic"],
-        -1 if commit_us is None else commit_us // 1000,
-        None if expire_us is None else expire_us // 1000,
-        retention,
+def _with_expired(
+    commits: pa.RecordBatch,
+    groups: Mapping[str, Group],
+    expirations: dict[str, OffsetExpiration],
+    retention: OffsetRetention,
+) -> pa.RecordBatch:
+    """Return commits with the state "expired" where it applies. Remember the expiration of groups."""
+    times_ms = (
+        pc.divide(commits.column(name).cast(pa.int64()), 1000).to_pylist()
+        for name in ("commitTimestamp", "expireTimestamp")
     )
+    states = commits.column("state").to_pylist()
+    columns = (*(commits.column(name).to_pylist() for name in ("group", "topic")), *times_ms)
+    for at, (group, topic, commit_ms, expire_ms) in enumerate(zip(*columns, strict=True)):
+        if states[at] != "committed":
+            continue
+        if group not in expirations:
+            expirations[group] = OffsetExpiration.of(groups.get(group) or Group(group))
+        time_ms = -1 if commit_ms is None else commit_ms
+        if expirations[group].is_expired(topic, time_ms, expire_ms, retention):
+            states[at] = "expired"
+    return commits.set_column(_STATE, "state", pa.array(states, pa.string()))

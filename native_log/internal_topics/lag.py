@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from native_log.internal_topics.schemas import LAG_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
 def add_lag(
-    commits: Iterable[dict[str, Any]], end_offsets: Mapping[tuple[str, int], int]
-) -> Iterator[dict[str, Any]]:
-    """Yield a row of LAG_SCHEMA for each row of CONSUMER_OFFSETS_SCHEMA.
+    commits: Iterable[pa.RecordBatch], end_offsets: Mapping[tuple[str, int], int]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with LAG_SCHEMA for batches with CONSUMER_OFFSETS_SCHEMA.
 
     Args:
-        commits: the rows.
+        commits: the batches.
         end_offsets: the high watermarks of partitions, by topic and partition.
     """
-    for row in commits:
-        end_offset = end_offsets.get((row.get("topic", ""), row.get("partition", -1)))
-        offset = row.get("offset")
-        if end_offset is None:
-            yield row
-        else:
-            lag = None if offset is None else end_offset - offset
-            yield {**row, "logEndOffset": end_offset, "lag": lag}
+    for batch in commits:
+        names = zip(*(batch.column(name).to_pylist() for name in ("topic", "partition")), strict=True)
+        ends = pa.array(map(end_offsets.get, names), pa.int64())
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        columns |= {"logEndOffset": ends, "lag": pc.subtract(ends, columns["offset"])}
+        yield pa.RecordBatch.from_arrays([columns[name] for name in LAG_SCHEMA.names], schema=LAG_SCHEMA)

@@ -77,15 +77,19 @@ def latest_records(
         except_types: types of records to skip. A key begins with its type.
     """
     prefixes = pa.array([kind.to_bytes(_TYPE_BYTES) for kind in except_types], pa.binary())
-    latest = visible_range(log).latest(
+    for batch in latest_batches(log, read_mode):
+        types = pc.binary_slice(batch.column("key"), 0, _TYPE_BYTES)
+        yield from records_of(batch.filter(pc.invert(pc.is_in(types, prefixes))) if len(prefixes) else batch)
+
+
+def latest_batches(log: PartitionLog, read_mode: ReadMode) -> Iterator[pa.RecordBatch]:
+    """Read the same as `latest_records`, as batches with RECORD_FIELDS."""
+    return visible_range(log).latest(
         RECORD_FIELDS,
         mode=read_mode.mode,
         check_crcs=read_mode.check_crcs,
         fail_on_data_loss=read_mode.fail_on_data_loss,
     )
-    for batch in latest:
-        types = pc.binary_slice(batch.column("key"), 0, _TYPE_BYTES)
-        yield from records_of(batch.filter(pc.invert(pc.is_in(types, prefixes))) if len(prefixes) else batch)
 
 
 def all_records(log: PartitionLog, read_mode: ReadMode) -> Iterator[Record]:

@@ -5,20 +5,25 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from native_log.errors import LogTruncatedError
 from native_log.internal_topics.cluster_metadata import metadata_rows
-from native_log.internal_topics.commit_columns import commit_history
-from native_log.internal_topics.consumer_offsets import latest_commits
+from native_log.internal_topics.consumer_offsets import all_commits, latest_commits
 from native_log.internal_topics.group import collect_groups
 from native_log.internal_topics.groups import group_rows
 from native_log.internal_topics.lag import add_lag
 from native_log.internal_topics.metadata_log import SNAPSHOT_SUFFIX, bootstrap_records, metadata_records
-from native_log.internal_topics.records import all_batches, all_records, latest_records, to_batches
+from native_log.internal_topics.records import (
+    all_batches,
+    all_records,
+    latest_batches,
+    latest_records,
+    to_batches,
+)
 from native_log.internal_topics.schemas import (
     CLUSTER_METADATA_SCHEMA,
-    CONSUMER_OFFSETS_SCHEMA,
     GROUPS_SCHEMA,
-    LAG_SCHEMA,
     SHARE_GROUPS_SCHEMA,
     TRANSACTION_STATE_SCHEMA,
 )
@@ -64,12 +69,15 @@ def consumer_offsets(
         retention: decides which offsets are expired.
         history: yield all commits and tombstones, instead of the latest commits.
     """
-    rows = _latest(log, read_mode, retention)
+    latest = _latest(log, read_mode, retention)
     if not history:
-        return to_batches(rows, CONSUMER_OFFSETS_SCHEMA)
-    expired = array("q", sorted(row["recordOffset"] for row in rows if row.get("state") == "expired"))
+        return latest
+    expired = array("q")
+    for batch in latest:
+        is_expired = pc.equal(batch.column("state"), "expired")
+        expired.extend(batch.column("recordOffset").filter(is_expired).to_pylist())
     transactions = TransactionStates(log.transactions(mode=read_mode.mode))
-    return commit_history(all_batches(log, read_mode), log.partition, transactions, expired)
+    return all_commits(all_batches(log, read_mode), log.partition, transactions, array("q", sorted(expired)))
 
 
 def lag(
@@ -86,7 +94,7 @@ def lag(
         retention: decides which offsets are expired.
         end_offsets: the high watermarks of partitions, by topic and partition.
     """
-    return to_batches(add_lag(_latest(log, read_mode, retention), end_offsets), LAG_SCHEMA)
+    return add_lag(_latest(log, read_mode, retention), end_offsets)
 
 
 def groups(
@@ -164,15 +172,15 @@ def bootstrap_metadata(log_dir: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _metadata_rows(log: PartitionLog, read_mode: ReadMode, as_of_offset: int | None) -> list[dict[str, Any]]:
-    paths_and_records = metadata_records(log, as_of_offset, read_mode.mode)
-    records = ((path.name.endswith(SNAPSHOT_SUFFIX), record) for path, record in paths_and_records)
+    found = metadata_records(log, as_of_offset, read_mode.mode)
+    records = ((path.name.endswith(SNAPSHOT_SUFFIX), record) for path, record in found)
     return list(metadata_rows(records, log.partition))
 
 
-def _latest(log: PartitionLog, read_mode: ReadMode, retention: OffsetRetention) -> Iterator[dict[str, Any]]:
+def _latest(log: PartitionLog, read_mode: ReadMode, retention: OffsetRetention) -> Iterator[pa.RecordBatch]:
     # Two passes, because the groups decide which offsets are expired: only groups are kept in memory.
     # The table of groups reports groups that cannot be decoded.
     groups = collect_groups(
         latest_records(log, read_mode, except_types=OFFSET_TYPES), on_error=lambda *_: None
     )
-    return latest_commits(latest_records(log, read_mode), log.partition, groups, retention)
+    return latest_commits(latest_batches(log, read_mode), log.partition, groups, retention)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from native_log import LogDir
-from native_log.internal_topics.records import Record
+from native_log.internal_topics.records import HISTORY_FIELDS, Record
+from native_log.internal_topics.schemas import TIMESTAMP
 from native_log.messages.groups import RECORDS
 from native_log.records.control import encode_marker
 
@@ -28,6 +29,7 @@ SHARE_STATE_TOPIC = "__share_group_state"
 COMMIT = 1
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
+PRODUCER = 7
 
 
 def commit(
@@ -56,6 +58,19 @@ def group_record(kind: int, version: int = 0, *, key: dict[str, str], **fields: 
 def records_of(*pairs: Pair) -> list[Record]:
     """Return records with these keys and values, with offsets from 0."""
     return [Record(offset, NOW_MS * 1000, *pair) for offset, pair in enumerate(pairs)]
+
+
+def history_of(pairs: list[Pair], is_transactional: list[bool]) -> pa.RecordBatch:
+    """Return records with HISTORY_FIELDS and offsets 0, 2, 4 and so on. The flags belong to PRODUCER."""
+    count = len(pairs)
+    columns = [
+        pa.array(range(0, 2 * count, 2), pa.int64()),
+        pa.array([NOW_MS * 1000, None] * count, pa.int64()).cast(TIMESTAMP)[:count],
+        *(pa.array([pair[at] for pair in pairs], pa.binary()) for at in (0, 1)),
+        pa.array([PRODUCER if is_so else -1 for is_so in is_transactional], pa.int64()),
+        pa.array(is_transactional, pa.bool_()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, list(HISTORY_FIELDS))
 
 
 class InternalTopic:

@@ -11,19 +11,22 @@ from hypothesis import strategies as st
 
 from native_log import CONSUMER_OFFSETS_SCHEMA
 from native_log.internal_topics import commit_columns
-from native_log.internal_topics.commit_columns import commit_history
-from native_log.internal_topics.consumer_offsets import all_commits
-from native_log.internal_topics.records import HISTORY_FIELDS, records_of, to_batches
+from native_log.internal_topics.consumer_offsets import all_commits, latest_commits
+from native_log.internal_topics.offset_expiration import OffsetRetention
+from native_log.internal_topics.records import RECORD_FIELDS, records_of, to_batches
 from native_log.internal_topics.schemas import TIMESTAMP
 from native_log.internal_topics.transactions import TransactionStates
 from native_log.log.producers.transactions import transactions_table
 
-from .support import NOW_MS, commit, group_record
+from . import reference_commits
+from .support import NOW_MS, PRODUCER, commit, group_record, history_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .support import Pair
 
-PRODUCER = 7
+RETENTION = OffsetRetention(NOW_MS)
 TRANSACTIONS = transactions_table([])
 TOPIC_IDS = st.sampled_from(["A" * 22, "AAAAAAAAAAAAAAAAAAAAAQ", "_____________________w"])
 METADATA = st.sampled_from(
@@ -79,18 +82,6 @@ def damaged(draw: st.DrawFn) -> Pair:
     return pair[0], pair[1]
 
 
-def history_of(pairs: list[Pair], is_transactional: list[bool]) -> pa.RecordBatch:
-    count = len(pairs)
-    columns = [
-        pa.array(range(0, 2 * count, 2), pa.int64()),
-        pa.array([NOW_MS * 1000, None] * count, pa.int64()).cast(TIMESTAMP)[:count],
-        *(pa.array([pair[at] for pair in pairs], pa.binary()) for at in (0, 1)),
-        pa.array([PRODUCER if is_so else -1 for is_so in is_transactional], pa.int64()),
-        pa.array(is_transactional, pa.bool_()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, list(HISTORY_FIELDS))
-
-
 def values_of(batches: list[pa.RecordBatch]) -> list[list[Any]]:
     """Return the columns. Times are numbers, because a datetime cannot have all of them."""
     table = pa.Table.from_batches(batches, CONSUMER_OFFSETS_SCHEMA)
@@ -98,6 +89,10 @@ def values_of(batches: list[pa.RecordBatch]) -> list[list[Any]]:
         (column.cast(pa.int64()) if column.type == TIMESTAMP else column).to_pylist()
         for column in table.columns
     ]
+
+
+def unordered(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    return sorted(map(str, zip(*values_of(list(batches)), strict=True)))
 
 
 @given(st.lists(commits() | damaged() | st.sampled_from(OTHERS), max_size=12), st.data())
@@ -110,10 +105,15 @@ def test_both_ways_give_the_same_rows(pairs: list[Pair], data: st.DataObject) ->
     ended = [dict(zip(names, (PRODUCER, *span), strict=True)) for span in spans]
     transactions = TransactionStates(pa.Table.from_pylist(ended))
     history = history_of(pairs, flags)
-    one_by_one = all_commits(records_of(history), 5, transactions, expired)
+    one_by_one = reference_commits.all_commits(records_of(history), 5, transactions, expired)
     expected = list(to_batches(one_by_one, CONSUMER_OFFSETS_SCHEMA))
-    actual = list(commit_history([history[:cut], history[cut:]], 5, transactions, expired))
+    actual = list(all_commits([history[:cut], history[cut:]], 5, transactions, expired))
     assert values_of(actual) == values_of(expected)
+
+    latest = history.select(RECORD_FIELDS)
+    rows = reference_commits.latest_commits(records_of(latest), 5, {}, RETENTION)
+    actual = list(latest_commits([latest[:cut], latest[cut:]], 5, {}, RETENTION))
+    assert unordered(actual) == unordered(to_batches(rows, CONSUMER_OFFSETS_SCHEMA))
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -121,11 +121,9 @@ def test_commits_of_todays_brokers_are_decoded_in_columns(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a history takes ten times as long."""
-    monkeypatch.setattr(
-        commit_columns, "all_commits", lambda records, *_: map(pytest.fail, map(str, records))
-    )
+    monkeypatch.setattr(commit_columns, "commit_rows", lambda records, _: map(pytest.fail, map(str, records)))
     topic_id = {"topicId": "AAAAAAAAAAAAAAAAAAAAAQ"} if version == 4 else {}
     pairs = [commit(1, version=version), commit(2, version=version, metadata="m", **topic_id), commit(None)]
-    (batch,) = commit_history([history_of(pairs, [False] * 3)], 0, TransactionStates(TRANSACTIONS), [])
+    (batch,) = all_commits([history_of(pairs, [False] * 3)], 0, TransactionStates(TRANSACTIONS), [])
     assert batch.column("offset").to_pylist() == [1, 2, None]
     assert batch.column("topicId").to_pylist() == [None, topic_id.get("topicId"), None]

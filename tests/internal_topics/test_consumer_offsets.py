@@ -16,11 +16,10 @@ from native_log import CONSUMER_OFFSETS_SCHEMA, LAG_SCHEMA, LogDir, UnknownTopic
 from native_log.errors import CorruptRecordError
 from native_log.internal_topics.consumer_offsets import all_commits, latest_commits
 from native_log.internal_topics.offset_expiration import OffsetRetention
-from native_log.internal_topics.records import Record, to_batches
 from native_log.internal_topics.transactions import TransactionStates
 from native_log.log.producers.transactions import transactions_table
 
-from .support import DAY_MS, NOW_MS, InternalTopic, commit, group_record, rows
+from .support import DAY_MS, NOW_MS, InternalTopic, commit, group_record, history_of, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -267,12 +266,11 @@ BYTES = st.none() | st.binary(max_size=60)
 @given(st.lists(st.tuples(BYTES, BYTES), max_size=5))
 def test_hostile_bytes_are_rows(pairs: list[Pair]) -> None:
     pairs = [(key if key is None else b"\0\1" + key, value) for key, value in pairs] + pairs
-    records = [Record(offset, 0, *pair) for offset, pair in enumerate(pairs)]
-    retention, transactions = OffsetRetention(NOW_MS), TransactionStates(transactions_table([]))
-    batches = to_batches(all_commits(records, 0, transactions, ()), CONSUMER_OFFSETS_SCHEMA)
-    found = [*rows(batches, "recordOffset", "error")]
-    assert {at for at, _ in found} >= set(range(len(pairs) // 2))
-    latest = to_batches(latest_commits(records, 0, {}, retention), CONSUMER_OFFSETS_SCHEMA)
+    history = history_of(pairs, [False] * len(pairs))
+    transactions = TransactionStates(transactions_table([]))
+    found = rows(all_commits([history], 0, transactions, ()), "recordOffset", "error")
+    assert {at for at, _ in found} >= set(range(0, len(pairs), 2))
+    latest = latest_commits([history], 0, {}, OffsetRetention(NOW_MS))
     assert len(rows(latest, "error")) <= len(pairs)
 
 
