@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from native_log.records import IMPLEMENTATION
 from tests.effort import examples
+from tests.spark_home import create_spark_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +50,14 @@ def pytest_sessionstart() -> None:
         pytest.exit("KAFKALOG_REQUIRE_KERNEL=1, but the compiled kernel is not there", returncode=3)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def spark_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    if find_spec("pyspark") is not None and "SPARK_HOME" not in os.environ:
+        home = tmp_path_factory.mktemp("spark-home")
+        create_spark_home(home)
+        os.environ["SPARK_HOME"] = str(home)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group the tests that share a broker, a Spark session, or the fixtures of a file, in this order.
 
@@ -62,6 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
+    if item.path.parent.name == "wheels":  # share a wheel and an environment, but no Spark session
+        return "wheels"
     if _is_marked(item, "broker"):
         return "broker"
     return "spark" if _is_marked(item, "spark", "connect") else item.path.stem

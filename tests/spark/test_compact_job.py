@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyspark
 import pytest
 
 import native_log
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 def submit(job: str, *arguments: str | Path, master: str = "local[2]") -> subprocess.CompletedProcess[str]:
     """Run a program of kafkalog_spark/jobs, or one given by its absolute path, with spark-submit."""
-    home = Path(pyspark.__file__).parent
+    home = Path(os.environ["SPARK_HOME"])
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -36,7 +35,6 @@ def submit(job: str, *arguments: str | Path, master: str = "local[2]") -> subpro
         [home / "bin" / "spark-submit", "--master", master, *confs, str(program), *map(str, arguments)],
         env={
             **os.environ,
-            "SPARK_HOME": str(home),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
