@@ -7,10 +7,10 @@ tests build a wheel for this machine. That is quick if cargo has built the kerne
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -20,32 +20,34 @@ NO_CARGO = "/does/not/exist/cargo"
 """A value of the environment variable CARGO that makes setup.py find no cargo."""
 
 
-def build_wheel(directory: Path, source: Path = ROOT, **environment: str) -> Path:
-    """Build a wheel into an empty directory. `source` is a source tree or an sdist."""
-    # A separate build directory: the one in the source tree may contain modules that no longer exist.
-    base = [f"-C--global-option={word}" for word in ("build", f"--build-base={directory / 'build'}")]
-    options = ("--no-deps", "--no-cache-dir", "--wheel-dir", str(directory))
-    _pip("wheel", *options, *base, str(source), **environment)
-    (wheel,) = directory.glob("*.whl")
-    return wheel
+class Builder:
+    """Builds distributions with the packages that pyproject.toml requires for a build, installed only once.
 
-
-def build_sdist(directory: Path) -> Path:
-    """Build an sdist into an empty directory."""
-    command = [sys.executable, "-m", "build", "--quiet", "--sdist", "--outdir", str(directory), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True)
-    (sdist,) = directory.glob("*.tar.gz")
-    return sdist
-
-
-def wheel_for_this_machine(directory: Path) -> Path | None:
-    """Return the wheel to test. If it has to be built, build it into the empty directory.
-
-    None: KAFKALOG_DIST has only wheels for other machines.
+    They are not in a virtual environment: with a Python of another path, cargo would build the kernel again.
     """
-    if DIST is None:
-        return build_wheel(directory, KAFKALOG_REQUIRE_KERNEL="1")
-    return next((ROOT / DIST).glob(f"*_{platform.machine()}.whl"), None)
+
+    def __init__(self, packages: Path) -> None:
+        requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+        _pip("install", "--no-compile", "--target", str(packages), *requires)
+        self._packages = packages
+
+    def build_wheel(self, directory: Path, source: Path = ROOT, **variables: str) -> Path:
+        """Build a wheel into an empty directory. `source` is a source tree or an sdist."""
+        # A separate build directory: the one in the source tree may contain modules that no longer exist.
+        base = [f"-C--global-option={word}" for word in ("build", f"--build-base={directory / 'build'}")]
+        options = ("--no-deps", "--no-build-isolation", "--no-cache-dir", "--wheel-dir", str(directory))
+        _pip("wheel", *options, *base, str(source), **variables, PYTHONPATH=str(self._packages))
+        (wheel,) = directory.glob("*.whl")
+        return wheel
+
+    def build_sdist(self, directory: Path) -> Path:
+        """Build an sdist into an empty directory."""
+        code = f"from setuptools.build_meta import build_sdist; build_sdist({str(directory)!r})"
+        environment = os.environ | {"PYTHONPATH": str(self._packages)}
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT, env=environment)
+        (sdist,) = directory.glob("*.tar.gz")
+        return sdist
 
 
 class Environment:

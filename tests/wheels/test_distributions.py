@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -15,16 +16,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from native_log import LogDir
+from tests.spark_home import create_spark_home
 
 from .distributions import (
     DIST,
     NO_CARGO,
     PACKAGES,
     ROOT,
+    Builder,
     Environment,
-    build_sdist,
-    build_wheel,
-    wheel_for_this_machine,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if "register" in sys.argv:
     from kafkalog_spark import KafkaLogDataSource
     spark.dataSource.register(KafkaLogDataSource)
 rows = spark.read.format("kafkalog").option("subscribe", "payments").load(sys.argv[1]).count()
-places = spark.range(0, 4, 1, 4).mapInArrow(where, "kernel string, file string").collect()
+places = spark.range(0, 2, 1, 2).mapInArrow(where, "kernel string, file string").collect()
 print("result", json.dumps([rows, sorted({tuple(place) for place in places})]))
 spark.stop()
 """
@@ -74,8 +74,16 @@ def payments() -> int:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    wheel = wheel_for_this_machine(tmp_path_factory.mktemp("wheel"))
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    return Builder(tmp_path_factory.mktemp("builder"))
+
+
+@pytest.fixture(scope="module")
+def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if DIST is None:
+        builder: Builder = request.getfixturevalue("builder")
+        return builder.build_wheel(tmp_path_factory.mktemp("wheel"), KAFKALOG_REQUIRE_KERNEL="1")
+    wheel = next((ROOT / DIST).glob(f"*_{platform.machine()}.whl"), None)
     return wheel or pytest.skip("there is no wheel for this machine")
 
 
@@ -86,8 +94,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environm
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return next((ROOT / DIST).glob("*.tar.gz")) if DIST else build_sdist(tmp_path_factory.mktemp("sdist"))
+def sdist(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if DIST is None:
+        return builder.build_sdist(tmp_path_factory.mktemp("sdist"))
+    return next((ROOT / DIST).glob("*.tar.gz"))
 
 
 def test_the_wheel_contains_the_packages_and_the_kernel(wheel: Path) -> None:
@@ -122,8 +132,8 @@ def test_the_sdist_contains_all_sources(sdist: Path, tmp_path: Path) -> None:
     assert {*LICENSES, *sources(*PACKAGED), *sources("*.rs", "Cargo.toml", below=crates)} <= files
 
 
-def test_the_sdist_installs_without_cargo(sdist: Path, tmp_path: Path) -> None:
-    wheel = build_wheel(tmp_path, sdist, CARGO=NO_CARGO, KAFKALOG_REQUIRE_KERNEL="")
+def test_the_sdist_installs_without_cargo(builder: Builder, sdist: Path, tmp_path: Path) -> None:
+    wheel = builder.build_wheel(tmp_path, sdist, CARGO=NO_CARGO, KAFKALOG_REQUIRE_KERNEL="")
     assert wheel.name.endswith("-py3-none-any.whl")
     assert sources("*.py") <= set(zipfile.ZipFile(wheel).namelist())
 
@@ -140,23 +150,24 @@ def test_wheels_work_with_an_old_glibc() -> None:
 
 @pytest.fixture
 def submit(tmp_path: Path) -> Submit:
-    """Run COUNT with spark-submit on a cluster of two executors. Each has Python workers of its own.
+    """Run COUNT with spark-submit on a cluster of one executor, which is a process of its own.
 
     Returns the number of records, where the workers found native_log, and what all processes logged.
     """
-    import pyspark
-
     home = tmp_path / "spark"
     home.mkdir()  # executors write to the directory `work` of Spark's home
-    for name in ("bin", "jars", "python"):
-        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
+    create_spark_home(home)
     job = tmp_path / "job.py"
     job.write_text(COUNT)
 
-    def run(environment: Environment, *options: str, argument: str = "") -> tuple[int, list[list[str]], str]:
+    def run(
+        environment: Environment, *options: str, argument: str = "", **variables: str
+    ) -> tuple[int, list[list[str]], str]:
+        pythons = {f"PYSPARK_{name}": str(environment.python) for name in ("PYTHON", "DRIVER_PYTHON")}
         finished = environment.run(
-            *(str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]"),
-            *("--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"),
+            *(str(home / "bin" / "spark-submit"), "--master", "local-cluster[1,2,1024]"),
+            *("--conf", "spark.ui.enabled=false", "--conf", "spark.master.ui.enabled=false"),
+            *("--conf", "spark.worker.ui.enabled=false", "--conf", "spark.log.level=WARN"),
             *("--conf", "spark.sql.codegen.wholeStage=false", "--conf", "spark.sql.shuffle.partitions=2"),
             *("--conf", f"spark.executor.extraJavaOptions={os.environ['SPARK_SUBMIT_OPTS']}"),
             *(*options, str(job), str(LOGS), argument),
@@ -164,8 +175,7 @@ def submit(tmp_path: Path) -> Submit:
             SPARK_LOCAL_IP="127.0.0.1",
             SPARK_LOCAL_HOSTNAME="127.0.0.1",
             SPARK_HOME=str(home),
-            PYSPARK_PYTHON=str(environment.python),
-            PYSPARK_DRIVER_PYTHON=str(environment.python),
+            **pythons | variables,
         )
         rows, places = json.loads(finished.stdout.partition("result ")[2])
         logged = [file.read_text() for file in (home / "work").rglob("stderr")]
@@ -180,6 +190,24 @@ def test_a_cluster_with_the_wheel_installed(installed: Environment, submit: Subm
     ((kernel, file),) = places
     assert (rows, kernel) == (payments(), "kernel")
     assert Path(file).is_relative_to(installed.path)
+
+
+def without_tests(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Leave out the tests and headers of pandas, numpy and pyarrow, thousands of files."""
+    return None if {"tests", "include"} & set(entry.name.split("/")) else entry
+
+
+@pytest.mark.spark
+def test_archives(installed: Environment, tmp_path: Path, submit: Submit) -> None:
+    """The executors' Python is in the archive, and finds everything else there."""
+    (tmp_path / "env").symlink_to(installed.path)
+    with tarfile.open(tmp_path / "env.tar.gz", "w:gz", compresslevel=0) as archive:
+        archive.add(installed.path, ".", filter=without_tests)
+    pythons = {"PYSPARK_DRIVER_PYTHON": "env/bin/python", "PYSPARK_PYTHON": "./env/bin/python"}
+    rows, places, _ = submit(installed, "--archives", "env.tar.gz#env", **pythons)
+    ((kernel, file),) = places
+    assert (rows, kernel) == (payments(), "kernel")
+    assert Path(file).is_relative_to(tmp_path / "spark" / "work")
 
 
 @pytest.mark.spark
