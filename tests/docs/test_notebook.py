@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 # With small queries, generating code and many tasks take longer than they save.
-SETTINGS = "--conf spark.sql.codegen.wholeStage=false --conf spark.sql.shuffle.partitions=2"
+SETTINGS = (
+    "--master local[1] --conf spark.ui.enabled=false"
+    " --conf spark.sql.codegen.wholeStage=false --conf spark.sql.shuffle.partitions=1"
+)
 
 
 def outputs(notebook: nbformat.NotebookNode) -> dict[str, list[Any]]:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-ROWS = 24_000
-"""Rows of 3 KB in four tasks, so that tasks stage files before they finish."""
+ROWS = 12_000
+"""Rows of 3 KB in four tasks, so that tasks stage files before they finish: a task with two partitions stages
+2 MB of each."""
 SCHEMA = "key string, value string"
 
 
