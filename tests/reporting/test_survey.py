@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import GOLDEN, GoldenPartition, golden_partitions, read_rows
+from conftest import DATA, GOLDEN, GoldenPartition, golden_partitions, read_rows
 
 import native_log
 from native_log import LogDir
@@ -57,6 +57,14 @@ def test_every_directory_that_a_broker_wrote(fixture: str, extent: Extent) -> No
     by_name = {(one.topic, one.partition): one for one in figures.partitions}
     for partition in expected:
         check_figures(by_name[partition.topic, partition.partition], partition)
+
+
+def test_local_segments_of_tiered_topics() -> None:
+    figures = survey_of(DATA / "tiered")
+    assert sections(figures) and figures.failures == ()
+    assert [partition.name for partition in figures.partitions] == ["d-local-0", "d-rec-0", "d-ret-0"]
+    titles = [finding.title for finding in decide_findings(figures)]
+    assert any("without their first records" in title for title in titles)
 
 
 def check_figures(figures: PartitionFigures, expected: GoldenPartition) -> None:

@@ -50,4 +50,6 @@ def directory_section(figures: ReportFigures) -> Section:
 def _state(directory: DirectoryFigures) -> str:
     if directory.lock_holder is not None:
         return f"in use by process {directory.lock_holder}" if directory.lock_holder else "in use"
-    return "cleanly shut down" if directory.clean_shutdown else "not cleanly shut down"
+    if directory.clean_shutdown:
+        return "cleanly shut down"
+    return "not cleanly shut down" if directory.node_id is not None else "no meta.properties"

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from native_log.reporting.figures import PartitionFigures, ReportFigures
     from native_log.reporting.summaries import TopicSummary
 
+_SKEW = "Skew is the size of a topic's largest partition divided by the mean size of its partitions."
+
 
 def partition_section(figures: ReportFigures) -> Section:
     partitions = figures.partitions
@@ -27,7 +29,7 @@ def partition_section(figures: ReportFigures) -> Section:
         "partitions",
         "Partitions and skew",
         (
-            "Skew is the size of a topic's largest partition divided by the mean size of its partitions.",
+            *([_SKEW] if topics else ()),
             *([f"{count(empty, 'partition has', 'partitions have')} no data."] if empty else ()),
         ),
         (
