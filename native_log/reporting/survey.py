@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from native_log.errors import KafkaLogError, error_message
 from native_log.logdir.maintenance import decide_policies
 from native_log.policies import Request, compaction_policy, describe_policy
-from native_log.reporting.checks import find_problems, try_compaction
+from native_log.reporting.checks import find_problems
 from native_log.reporting.coordinators import read_coordinators
 from native_log.reporting.directories import look_at_directory
-from native_log.reporting.dry_runs import try_retention
+from native_log.reporting.dry_runs import try_compaction, try_retention
 from native_log.reporting.figures import Failure, PartitionFigures, ReportFigures
 from native_log.reporting.partitions import Limits, look_at_partition
 from native_log.reporting.samples import SamplePlace, take_samples
