@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
-from functools import partial
 from itertools import count as count_from
 from stat import S_ISREG
-from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 import click
 
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
     from native_log.cli.input_lines import Line
     from native_log.cli.stop_signals import StopSignals
-    from native_log.producer import KafkaLogProducer, ProducerConfig, ProducerRecord, RecordMetadata
+    from native_log.producer import KafkaLogProducer, ProducerConfig, ProducerRecord, RecordFuture
 
 STDIN = "-"
 _LINE_BYTES_PER_BYTE = 6
@@ -56,6 +54,20 @@ class LineError(KafkaLogError):
     """A line of the input was not written. The text names the file and the number of the line."""
 
 
+class SentLine(NamedTuple):
+    """A line whose record was sent.
+
+    Attributes:
+        name: the file.
+        number: the number of the line, from 1 on.
+        future: that of the record.
+    """
+
+    name: str
+    number: int
+    future: RecordFuture
+
+
 class Tally:
     """Count records by their outcome.
 
@@ -72,8 +84,6 @@ class Tally:
 
     def __init__(self, skipped_errors: tuple[type[Exception], ...] = ()) -> None:
         self._skipped_errors = skipped_errors
-        self._guard = threading.Lock()
-        self._sending_thread = threading.get_ident()
         self.written = self.failed = self.skipped = 0
         self.partitions: set[tuple[str, int]] = set()
         self.error: LineError | None = None
@@ -81,36 +91,41 @@ class Tally:
         self.exit_code = 0
         self.is_uncommitted = False
 
-    def complete(
-        self, name: str, number: int, metadata: RecordMetadata | None, error: Exception | None
-    ) -> None:
-        """Note the outcome of the record of a line. The producer calls this, on its own thread."""
-        if metadata is not None:
-            self.written += 1
+    def complete(self, lines: Sequence[SentLine]) -> None:
+        """Note the outcome of lines whose records were in one batch, which is done."""
+        before = self.written
+        for name, number, future in lines:
+            error = future.exception
+            if error is None:
+                self.written += 1
+            elif not isinstance(error, TransactionAbortedError):
+                self.fail(name, number, error)
+        if self.written > before:
+            metadata = lines[0].future.metadata()
             self.partitions.add((metadata.topic, metadata.partition))
-        elif error is not None and not isinstance(error, TransactionAbortedError):
-            self.fail(name, number, error)
 
-    def fail(self, name: str, number: int, error: Exception) -> None:
-        """Note that a line was not written. Lines are numbered from 1. Any thread may call this.
+    def fail(self, name: str, number: int, error: Exception, *, is_rejected: bool = False) -> None:
+        """Note that a line was not written.
 
-        An error on the thread that sends belongs to its line. In a transaction, the producer may have
-        reported it for earlier lines before, which are aborted because of it.
+        Args:
+            name, number: the file, and the number of the line, from 1 on.
+            error: the reason.
+            is_rejected: whether the line was not accepted. Then the error belongs to it. In a transaction,
+                earlier lines are aborted because of it and have the same error.
         """
         line_error = LineError(f"{name}, line {number}: {error_message(error)}")
         exit_code = DATA_ERROR
         if isinstance(error, KafkaLogError | OSError) and not isinstance(error, _LINE_ERRORS):
             exit_code = exit_code_of(error)
-        with self._guard:
-            if isinstance(error, self._skipped_errors):
-                self.skipped += 1
-                print_error(line_error)
-                return
-            self.failed += 1
-            # The invalid line of a batch says more than the valid lines before it.
-            is_first = self.error is None or isinstance(self._cause, InvalidBatchError)
-            if is_first or threading.get_ident() == self._sending_thread:
-                self.error, self.exit_code, self._cause = line_error, exit_code, error
+        if isinstance(error, self._skipped_errors):
+            self.skipped += 1
+            print_error(line_error)
+            return
+        self.failed += 1
+        # The invalid line of a batch says more than the valid lines before it.
+        is_first = self.error is None or isinstance(self._cause, InvalidBatchError)
+        if is_first or is_rejected:
+            self.error, self.exit_code, self._cause = line_error, exit_code, error
 
     def __str__(self) -> str:
         parts = [f"{count(self.written, 'record')} written to {count(len(self.partitions), 'partition')}"]
@@ -170,6 +185,8 @@ class Production:
         self._max_line_bytes = config.max_request_size * _LINE_BYTES_PER_BYTE + _LINE_OVERHEAD_BYTES
         self._tally = tally
         self._signals = signals
+        self._sent: dict[object, list[SentLine]] = {}
+        """The lines whose outcome is not known, by the batch of their records."""
         self.last_line: tuple[str, int] | None = None
         """The file and the number of the last line that was sent; None: there was none."""
 
@@ -192,6 +209,8 @@ class Production:
         except KeyboardInterrupt:
             self._producer.close(0)
             raise
+        finally:
+            self._complete_lines()
 
     def _run_transaction(self, paths: Sequence[str]) -> None:
         self._tally.is_uncommitted = True
@@ -200,6 +219,7 @@ class Production:
         try:
             self._send_until_signal(paths)
             self._producer.flush()
+            self._complete_lines()
         except Exception:
             self._producer.abort_transaction()
             raise
@@ -236,11 +256,12 @@ class Production:
                 try:
                     self._send(name, number, line)
                 except (KafkaLogError, OSError, ValueError, TypeError) as error:
-                    self._tally.fail(name, number, error)
+                    self._tally.fail(name, number, error, is_rejected=True)
                 if self._tally.error is not None or self._signals.received:
                     return False
+            self._complete_lines()
             advance(read_bytes)
-        return True
+        return self._tally.error is None
 
     def _read(self, file: BinaryIO, max_bytes: int) -> bytes:
         with self._signals.interruptible():
@@ -254,7 +275,17 @@ class Production:
             return
         if record.partition is not None:
             self._check_partition(record.topic, record.partition)
-        self._producer.send(*record, callback=partial(self._tally.complete, name, number))
+        future = self._producer.send(*record)
+        error = future.exception if future.is_done else None
+        if error is not None:
+            raise error
+        self._sent.setdefault(future.batch, []).append(SentLine(name, number, future))
+
+    def _complete_lines(self) -> None:
+        """Count the lines whose records are written or have failed."""
+        done = [batch for batch, lines in self._sent.items() if lines[0].future.is_done]
+        for batch in done:
+            self._tally.complete(self._sent.pop(batch))
 
     def _check_partition(self, topic: str, partition: int) -> None:
         # The producer would create the topic first, or wait for the partition for max.block.ms.

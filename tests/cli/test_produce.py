@@ -8,7 +8,6 @@ import json
 import re
 import signal
 import tempfile
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,9 @@ from hypothesis import strategies as st
 
 from native_log import LogDir, RecordTooLargeError
 from native_log.cli.app import kafkalog
-from native_log.cli.production import Tally
+from native_log.cli.production import SentLine, Tally
 from native_log.producer import KafkaLogProducer
+from native_log.producer.futures import failed_future
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -320,10 +320,8 @@ class TestErrors:
 def test_an_error_is_that_of_the_line_that_could_not_be_sent() -> None:
     error = RecordTooLargeError("too large")
     tally = Tally()
-    thread = threading.Thread(target=tally.complete, args=("in.txt", 1, None, error))
-    thread.start()
-    thread.join()
-    tally.complete("in.txt", 2, None, error)
+    tally.complete([SentLine("in.txt", 1, failed_future("t", 0, error))])
+    tally.fail("in.txt", 2, error, is_rejected=True)
     assert (str(tally.error), tally.failed) == ("in.txt, line 2: too large", 2)
 
 
