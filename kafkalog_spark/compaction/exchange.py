@@ -143,7 +143,7 @@ class _BundleReader:
 
 def _read(path: str, position: int, into: memoryview) -> None:
     with DataFile(path) as file:
-        missing = position + len(into) - file.size_bytes
-        if missing > 0:
-            raise OSError(f"{path} ends at {file.size_bytes}: {missing} bytes of packed keys are missing")
+        end = position + len(into)
+        if end > file.size_bytes:
+            raise OSError(f"{path}: expected packed keys up to position {end}, found {file.size_bytes} bytes")
         file.read_into(into, position)

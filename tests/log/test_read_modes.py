@@ -99,7 +99,7 @@ def test_without_crcs(damaged: PartitionLog) -> None:
 
 def test_unknown_mode(damaged: PartitionLog) -> None:
     with pytest.raises(
-        ValueError, match="mode must be one of failFast, dropMalformed, permissive, found 'x'"
+        ValueError, match="mode: expected one of failFast, dropMalformed, permissive, found 'x'"
     ):
         damaged.read(mode="x")
 
@@ -115,7 +115,7 @@ def test_unknown_mode(damaged: PartitionLog) -> None:
 def test_a_misspelled_mode_skips_nothing(
     damaged: PartitionLog, how: Callable[[PartitionLog, str], object]
 ) -> None:
-    with pytest.raises(ValueError, match=r"mode must be one of .*, found 'failfast'"):
+    with pytest.raises(ValueError, match=r"mode: expected one of .*, found 'failfast'"):
         how(damaged, "failfast")
 
 

@@ -157,7 +157,7 @@ def test_offsets_out_of_range(tmp_path: Path) -> None:
             log.range(start, end)
     with pytest.raises(ValueError, match="isolation_level: expected read_uncommitted or read_committed"):
         log.range(isolation_level="serializable")
-    with pytest.raises(ValueError, match="max_bytes must be at least 1"):
+    with pytest.raises(ValueError, match="max_bytes: expected at least 1"):
         log.range().split(0)
 
 

@@ -127,7 +127,9 @@ class LogRange(SlicedRange):
         from native_log.log.reading.latest import ReadMode, latest_rows
 
         if mode == "permissive":
-            raise ValueError("mode must be failFast or dropMalformed: damaged bytes have no key")
+            raise ValueError(
+                "mode: expected failFast or dropMalformed, found permissive: damaged bytes have no key"
+            )
         names = list(RECORD_SCHEMA.names if columns is None else columns)
         read_mode = ReadMode(mode, check_crcs, fail_on_data_loss)
         return latest_rows(self, names, read_mode, map_bytes)

@@ -44,7 +44,7 @@ _IS_TRANSACTIONAL = "isTransactional"
 def record_schema(columns: Sequence[str]) -> pa.Schema:
     """Return the schema of record batches with these columns. Raises ValueError for an unknown column."""
     if isinstance(columns, str):
-        raise ValueError(f"columns must be a list of names, such as [{columns!r}], found {columns!r}")
+        raise ValueError(f"columns: expected a list of names such as [{columns!r}], found {columns!r}")
     fields = {name: RECORD_SCHEMA.field(name) for name in RECORD_SCHEMA.names}
     fields[CORRUPT_RECORD] = pa.field(CORRUPT_RECORD, pa.string())
     for name in columns:
@@ -286,7 +286,7 @@ class Reader:
 def check_mode(mode: str) -> None:
     """Raise ValueError for an unknown mode."""
     if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, found {mode!r}")
+        raise ValueError(f"mode: expected one of {', '.join(MODES)}, found {mode!r}")
 
 
 def _type_of(column: str) -> pa.DataType:

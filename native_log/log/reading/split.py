@@ -23,7 +23,7 @@ Cut = tuple[list["SegmentSlice"], list["SegmentSlice"]]
 def split_by_bytes(range: Range, max_bytes: int) -> list[Range]:
     """Split between batches. See LogRange.split."""
     if max_bytes < 1:
-        raise ValueError(f"max_bytes must be at least 1, found {max_bytes}")
+        raise ValueError(f"max_bytes: expected at least 1, found {max_bytes}")
     size = range.size_bytes
     count = -(-size // max_bytes)
     parts: list[Range] = []

@@ -65,8 +65,8 @@ def merged_source(
     checkpoints = [log.checkpoints for log in logs]
     starts = [own.log_start_offset for own in checkpoints if own.log_start_offset is not None]
     is_live = any(own.live for own in checkpoints)
-    # With a high watermark, what follows is not read.
-    is_limited = is_live and plan.high_watermark is not None
+    # Bytes after the end of a live log may be those of a batch that is being written.
+    has_damaged_end = not is_live and bool(plan.spans) and states[plan.spans[-1].copy].has_damaged_end
     return MergedSource(
         paths[plan.leader],
         tuple(
@@ -77,7 +77,7 @@ def merged_source(
         not is_compacted,
         plan.log_start_offset,
         plan.log_end_offset,
-        not is_limited and bool(plan.spans) and states[plan.spans[-1].copy].has_damaged_end,
+        has_damaged_end,
         PartitionCheckpoints(
             log_start_offset=max(starts, default=None),
             high_watermark=plan.high_watermark,

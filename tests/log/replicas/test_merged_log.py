@@ -116,7 +116,7 @@ def test_records_before_damage_are_read_from_another_copy_before_the_error(tmp_p
 def test_damage_at_the_end_of_all_copies_is_an_error(tmp_path: Path, at: int, rolls: tuple[int, ...]) -> None:
     whole = batches(0, 20)
     for name, end in (("a", 19), ("b", 20), ("c", 20)):
-        directory = write_copy(tmp_path / name, whole[:end], rolls=rolls)
+        directory = write_copy(tmp_path / name, whole[:end], rolls=rolls, high_watermark=57)
         (tmp_path / name / ".kafka_cleanshutdown").touch()  # so no crash can have torn the last batch
         if end == 20:
             damage(directory, whole[19], at)
@@ -126,6 +126,8 @@ def test_damage_at_the_end_of_all_copies_is_an_error(tmp_path: Path, at: int, ro
     with pytest.raises(CorruptRecordError):
         log.read().read_all()
     assert rows(log.read(mode="dropMalformed")) == rows_of(whole[:19])
+    committed = merged(*(tmp_path / name for name in "abc"), high_watermark="checkpoint")
+    assert rows(committed.read()) == rows_of(whole[:19])
 
 
 def test_bytes_after_the_end_are_ignored_with_a_warning(
@@ -276,13 +278,22 @@ def test_a_file_that_was_replaced_since_the_plan_is_an_error(tmp_path: Path) -> 
     damage(directories[0], whole[5])
     located = merged(tmp_path / "a", tmp_path / "b").range()
     log = directories[0] / file_name(0, "log")
-    # Its batches are damaged, too: that is no reason to read the other copy.
-    (directories[0] / "new").write_bytes(b"x" + log.read_bytes()[1:] + Batch(60).data)
+    (directories[0] / "new").write_bytes(log.read_bytes() + Batch(60).data)
     (directories[0] / "new").replace(log)
     with pytest.raises(LogTruncatedError):
         list(located.read())
     assert located.merged is not None
     assert rows(MergedLog.of(located.merged, "t", 0).read()) == rows_of(whole)
+
+
+def test_a_replaced_file_is_not_mistaken_for_a_damaged_one(tmp_path: Path) -> None:
+    directories = [write_copy(tmp_path / name, batches(0, 20)) for name in "ab"]
+    located = merged(tmp_path / "a", tmp_path / "b").range()
+    log = directories[0] / file_name(0, "log")
+    (directories[0] / "new").write_bytes(b"x" * (log.stat().st_size + 1))
+    (directories[0] / "new").replace(log)
+    with pytest.raises(LogTruncatedError):
+        list(located.read())
 
 
 def test_opening_a_merged_log_reads_at_most_the_last_segments(
