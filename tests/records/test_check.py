@@ -46,9 +46,9 @@ def checked(
 @given(log=logs())
 def test_a_log_as_it_was_written_is_valid(impl, log: list[Batch]) -> None:
     data = joined(log)
-    found = checked(impl, data, next_offset=0)
-    assert (found.status, found.position, found.invalid_records) == ("end", len(data), [])
-    assert found.batches.equals(impl.scan(data, check_crcs=True).batches)
+    result = checked(impl, data, next_offset=0)
+    assert (result.status, result.position, result.invalid_records) == ("end", len(data), [])
+    assert result.batches.equals(impl.scan(data, check_crcs=True).batches)
 
 
 @needs_kernel
@@ -117,9 +117,9 @@ def test_the_limits_do_not_change_the_result(impl, log: list[Batch], data: st.Da
 )
 def test_invalid_records(impl, invalid: bytes) -> None:
     valid = v2(RECS)
-    found = checked(impl, valid + invalid + v2(RECS, 10))
-    assert found.invalid_records == [len(valid)]
-    assert found.batches.column("isValid").to_pylist() == [True] * 3
+    result = checked(impl, valid + invalid + v2(RECS, 10))
+    assert result.invalid_records == [len(valid)]
+    assert result.batches.column("isValid").to_pylist() == [True] * 3
     assert checked(impl, valid + invalid, check_records=False).invalid_records == []
 
 
@@ -132,18 +132,18 @@ def test_records_follow_those_before_the_call(impl) -> None:
 def test_it_ends_after_a_wrong_crc(impl) -> None:
     first, wrong = v2(RECS), bytearray(v2(RECS, 3))
     wrong[-1] ^= 1
-    found = checked(impl, first + wrong + v2(RECS, 6))
-    assert (found.status, found.position, found.next_offset) == ("limit", len(first + wrong), 6)
-    assert found.batches.column("isValid").to_pylist() == [True, False]
-    assert found.invalid_records == []
+    result = checked(impl, first + wrong + v2(RECS, 6))
+    assert (result.status, result.position, result.next_offset) == ("limit", len(first + wrong), 6)
+    assert result.batches.column("isValid").to_pylist() == [True, False]
+    assert result.invalid_records == []
     assert checked(impl, first + wrong).status == "end"
 
 
 def test_a_large_batch_is_read_as_a_whole(impl) -> None:
     small, large = v2(RECS), v2([Rec(value=b"v" * 3_000_000)], 3)
     data = small + large + v2(RECS, 4) * 2
-    found = checked(impl, data, max_bytes=len(small) + 1)
-    assert (found.status, found.position) == ("limit", len(small + large))
+    result = checked(impl, data, max_bytes=len(small) + 1)
+    assert (result.status, result.position) == ("limit", len(small + large))
     assert checked(impl, data).invalid_records == [len(small + large + v2(RECS, 4))]
     torn = checked(impl, data, end=len(small) + 100)
     assert (torn.status, torn.position, torn.needed_bytes) == ("partial", len(small), len(large))
@@ -162,9 +162,9 @@ def test_a_large_batch_is_read_as_a_whole(impl) -> None:
     ],
 )
 def test_where_it_stops(impl, data: bytes, end: int | None, status: str, needed: int) -> None:
-    found = checked(impl, data, end=end)
-    assert (found.status, found.needed_bytes, found.position) == (status, needed, 0)
-    assert found.batches.num_rows == 0
+    result = checked(impl, data, end=end)
+    assert (result.status, result.needed_bytes, result.position) == (status, needed, 0)
+    assert result.batches.num_rows == 0
 
 
 def test_a_file_that_ends_before_its_end(impl) -> None:

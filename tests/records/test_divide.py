@@ -48,32 +48,32 @@ def batch(size_bytes: int) -> bytes:
 )
 def test_ranges(impl, sizes: list[int], ranges: list[tuple[int, int]]) -> None:
     range_bytes = 120 if 80 not in sizes else 180
-    found = divided(impl, b"".join(map(batch, sizes)), range_bytes)
-    assert found.ranges == ranges
-    assert (found.status, found.position) == ("end", sum(sizes))
+    result = divided(impl, b"".join(map(batch, sizes)), range_bytes)
+    assert result.ranges == ranges
+    assert (result.status, result.position) == ("end", sum(sizes))
 
 
 def test_a_batch_that_ends_after_the_end_is_in_no_range(impl) -> None:
     data = batch(100) + batch(120)
-    found = divided(impl, data, 1000, end=219)
-    assert (found.ranges, found.status, found.position) == ([(0, 100)], "partial", 100)
-    assert (found.needed_bytes, found.next_offset) == (120, 1)
+    result = divided(impl, data, 1000, end=219)
+    assert (result.ranges, result.status, result.position) == ([(0, 100)], "partial", 100)
+    assert (result.needed_bytes, result.next_offset) == (120, 1)
     first = divided(impl, data, 1000, end=99)
     assert (first.ranges, first.status, first.position, first.next_offset) == ([], "partial", 0, None)
 
 
 def test_it_ends_at_max_rows(impl) -> None:
-    found = divided(impl, batch(100) * 5, 250, max_rows=3)
-    assert (found.ranges, found.status, found.position) == ([(0, 200), (200, 300)], "limit", 300)
+    result = divided(impl, batch(100) * 5, 250, max_rows=3)
+    assert (result.ranges, result.status, result.position) == ([(0, 200), (200, 300)], "limit", 300)
 
 
 def test_large_and_small_batches(impl) -> None:
     """The kernel reads the headers of small batches together, and no bodies of large ones."""
     sizes = [100] * 200 + [50_000] * 3 + [100, 9000, 8192, 8191, 100]
-    found = divided(impl, b"".join(map(batch, sizes)), 10_000)
-    assert found.ranges[:2] == [(0, 10_000), (10_000, 20_000)]
-    assert found.ranges[2:5] == [(20_000, 70_000), (70_000, 120_000), (120_000, 170_000)]
-    assert found.ranges[-1][1] == found.position == sum(sizes)
+    result = divided(impl, b"".join(map(batch, sizes)), 10_000)
+    assert result.ranges[:2] == [(0, 10_000), (10_000, 20_000)]
+    assert result.ranges[2:5] == [(20_000, 70_000), (70_000, 120_000), (120_000, 170_000)]
+    assert result.ranges[-1][1] == result.position == sum(sizes)
 
 
 def test_a_file_that_ends_before_its_end(impl) -> None:

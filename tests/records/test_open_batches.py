@@ -45,7 +45,7 @@ def test_a_record_is_appended_and_described(impl: Any) -> None:
         same.append(plain, key, headers, time_ms or NOW_MS)
     assert [(callback, record.index) for callback, record in batch.callbacks] == [(print, 1)]
     first, second = (
-        bytes(impl.encode_builders([one], EncodeOptions()).data) for one in (batch.builder, same)
+        bytes(impl.encode_builders([builder], EncodeOptions()).data) for builder in (batch.builder, same)
     )
     assert first == second
 
