@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from native_log.records import IMPLEMENTATION
+from tests.class_sharing import spark_options
 from tests.effort import examples
-from tests.spark_home import create_spark_home
+from tests.spark_home import spark_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +38,6 @@ def pytest_report_header() -> str:
     return f"kafkalog: record formats run on the {IMPLEMENTATION}"
 
 
-# Spark's JVMs live for seconds or minutes here: to compile less saves more than it costs.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
 # No test cuts the power, and what a killed process wrote outlives it: there is no need to wait for the disk.
 os.fsync = lambda _: None  # type: ignore[assignment, misc]
 
@@ -48,14 +45,6 @@ os.fsync = lambda _: None  # type: ignore[assignment, misc]
 def pytest_sessionstart() -> None:
     if os.environ.get("KAFKALOG_REQUIRE_KERNEL") == "1" and IMPLEMENTATION != "kernel":
         pytest.exit("KAFKALOG_REQUIRE_KERNEL=1, but the compiled kernel is not there", returncode=3)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def spark_home(tmp_path_factory: pytest.TempPathFactory) -> None:
-    if find_spec("pyspark") is not None and "SPARK_HOME" not in os.environ:
-        home = tmp_path_factory.mktemp("spark-home")
-        create_spark_home(home)
-        os.environ["SPARK_HOME"] = str(home)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,6 +66,13 @@ def _group(item: pytest.Item) -> str:
     if _is_marked(item, "broker"):
         return "broker"
     return "spark" if _is_marked(item, "spark", "connect") else item.path.stem
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _is_marked(item, "spark", "connect"):
+        home = os.environ.setdefault("SPARK_HOME", str(spark_home()))
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(spark_options(home)))
 
 
 def _is_marked(item: pytest.Item, *names: str) -> bool:

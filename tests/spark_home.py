@@ -6,9 +6,33 @@ worker compiles them again, which takes a second.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import shutil
+import tempfile
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+
+from benchmarks.paths import cache
+
+
+def spark_home() -> Path:
+    """Return a directory that can be SPARK_HOME, whose path is always the same; make it if there is none.
+
+    An archive of a JVM's classes can be used only with the class path with which it was made.
+    """
+    name = hashlib.sha256(f"{_pyspark()} {version('pyspark')}".encode()).hexdigest()[:12]
+    home = cache() / f"spark-{name}"
+    if not home.exists():
+        cache().mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=cache()))
+        create_spark_home(partial)
+        try:
+            partial.rename(home)
+        except OSError:  # another process has made it meanwhile
+            shutil.rmtree(partial)
+    return home
 
 
 def create_spark_home(home: Path) -> None:
@@ -16,9 +40,7 @@ def create_spark_home(home: Path) -> None:
 
     It has directories with the names of the zip files. In them are the installed packages.
     """
-    spec = find_spec("pyspark")
-    assert spec is not None and spec.origin is not None
-    pyspark = Path(spec.origin).parent
+    pyspark = _pyspark()
     for name in ("bin", "jars"):
         (home / name).symlink_to(pyspark / name)
     for archive in (pyspark / "python" / "lib").glob("*.zip"):
@@ -26,3 +48,9 @@ def create_spark_home(home: Path) -> None:
         directory = home / "python" / "lib" / archive.name
         directory.mkdir(parents=True)
         (directory / package).symlink_to(pyspark.parent / package)
+
+
+def _pyspark() -> Path:
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None
+    return Path(spec.origin).parent

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.broker import Broker
 from benchmarks.jvm import KAFKA, JavaError, Jvm
-
-from .class_sharing import OPTIONS, broker_options
+from tests.class_sharing import OPTIONS, broker_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

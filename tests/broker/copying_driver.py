@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
-from .class_sharing import OPTIONS
+from tests.class_sharing import OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.jvm import Jvm, compile_java
-
-from .class_sharing import OPTIONS
+from tests.class_sharing import OPTIONS
 
 SOURCE = Path(__file__).parent / "LogLoader.java"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.broker import Broker, format_files, free_ports
 from benchmarks.jvm import KAFKA
+from tests.class_sharing import broker_options
 
-from .class_sharing import broker_options
 from .cluster import SHORT_INTERVALS
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import pytest
 
 from benchmarks.jvm import Jvm
 from native_log.messages import cluster_metadata, groups, share_groups, transaction_log
-
-from .class_sharing import OPTIONS
+from tests.class_sharing import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
