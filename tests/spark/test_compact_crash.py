@@ -1,9 +1,8 @@
-"""Compaction with Spark when the driver is killed, tasks are retried, or attempts run at the same time."""
+"""Compaction with Spark when the driver is killed, or attempts run at the same time."""
 
 from __future__ import annotations
 
 import itertools
-import os
 import pickle
 import shutil
 from pathlib import Path
@@ -32,8 +31,7 @@ from native_log.policies import CompactionPolicy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, Survivors
 from tests.compaction.support import files
 
-from .test_compact import CONFIG, IN_PARTS, NOW_MS, log_dir, topics
-from .test_compact_job import submit
+from .test_compact import CONFIG, NOW_MS, log_dir
 
 TOPIC = "compact-idem"
 POLICY = CompactionPolicy(LogConfig.parse({**CONFIG, "segment.bytes": "12000"}))
@@ -180,49 +178,3 @@ def test_survivors_of_many_bundles() -> None:
     assert len(group.survivors) < 100
     assert list(unite(group.survivors)) == list(range(100))
     assert len(unite([])) == 0
-
-
-FLAKY = """
-import sys
-from pyspark import TaskContext
-from pyspark.sql import SparkSession
-from kafkalog_spark import compact
-from kafkalog_spark.compaction import job, large
-
-def flaky(work):
-    def fail_first_attempt(batches, **options):
-        first = TaskContext.get().attemptNumber() == 0
-        for batch in work(batches, **options):
-            yield batch
-            if first:
-                raise RuntimeError("this attempt fails after it wrote")
-    return fail_first_attempt
-
-setattr(job, "inspect_partitions", flaky(job.inspect_partitions))
-for name in ("collect_keys", "plan_rounds", "resolve", "rewrite_groups"):
-    setattr(large, name, flaky(getattr(large, name)))
-spark = SparkSession.builder.getOrCreate()
-config, options = eval(sys.argv[2])
-rows = compact(spark, sys.argv[1], config=config, **options).collect()
-assert [row.status for row in rows] == ["cleaned"] * len(rows), rows
-"""
-
-
-@pytest.mark.spark
-def test_every_task_fails_once(tmp_path: Path) -> None:
-    local, data = log_dir(tmp_path / "local", "round1"), log_dir(tmp_path / "data", "round1")
-    native_log.compact(local, topics(local), config=CONFIG, now_ms=NOW_MS)
-    program = tmp_path / "flaky.py"
-    program.write_text(FLAKY)
-
-    options = {
-        "topics": topics(data),
-        "now_ms": NOW_MS,
-        **IN_PARTS,
-        "split_bytes": 20_000,
-    }  # each failure costs a Python process
-    done = submit(os.fspath(program), data, repr((CONFIG, options)), master="local[4,3]")
-
-    assert done.returncode == 0, done.stdout
-    assert "this attempt fails after it wrote" in done.stdout
-    assert files(data) == files(local)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,13 +18,19 @@ from tests.compaction.support import files
 
 from .test_compact import CONFIG, NOW_MS, log_dir
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.spark
 
 
-def submit(job: str, *arguments: str | Path, master: str = "local[2]") -> subprocess.CompletedProcess[str]:
-    """Run a program of kafkalog_spark/jobs, or one given by its absolute path, with spark-submit."""
+JOBS = ROOT / "kafkalog_spark" / "jobs"
+
+
+def submit(job: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program of kafkalog_spark/jobs with spark-submit."""
     home = Path(os.environ["SPARK_HOME"])
     settings = {
         "spark.ui.enabled": "false",
@@ -30,9 +38,8 @@ def submit(job: str, *arguments: str | Path, master: str = "local[2]") -> subpro
         "spark.driver.host": "127.0.0.1",
     }
     confs = [part for item in settings.items() for part in ("--conf", "=".join(item))]
-    program = ROOT / "kafkalog_spark" / "jobs" / job
     return subprocess.run(
-        [home / "bin" / "spark-submit", "--master", master, *confs, str(program), *map(str, arguments)],
+        [home / "bin" / "spark-submit", "--master", "local[2]", *confs, JOBS / job, *arguments],
         env={
             **os.environ,
             "PYSPARK_PYTHON": sys.executable,
@@ -45,6 +52,21 @@ def submit(job: str, *arguments: str | Path, master: str = "local[2]") -> subpro
         timeout=250,
         check=False,
     )
+
+
+def run_here(spark: SparkSession, job: str, *arguments: str | Path) -> int:
+    """Run a program of kafkalog_spark/jobs in this process and session. Return its exit code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [job, *map(str, arguments)])
+        patch.setattr(type(spark), "stop", lambda _: None)
+        try:
+            runpy.run_path(str(JOBS / job), run_name="__main__")
+        except SystemExit as end:
+            assert isinstance(end.code, int)
+            return end.code
+        finally:
+            spark.sparkContext.setLogLevel("OFF")  # the program changes it
+    raise AssertionError(f"{job} did not exit")
 
 
 def test_compact(tmp_path: Path) -> None:
@@ -65,12 +87,12 @@ def test_compact(tmp_path: Path) -> None:
     assert files(data) == files(local)
 
 
-def test_errors_are_printed(tmp_path: Path) -> None:
-    missing = submit("compact.py", tmp_path / "nothing")
-    assert missing.returncode == 1
-    (message,) = [line for line in missing.stdout.splitlines() if line.startswith("compact: ")]
+def test_errors_are_printed(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_here(spark, "compact.py", tmp_path / "nothing") == 1
+    missing = capsys.readouterr()
+    (message,) = [line for line in missing.err.splitlines() if line.startswith("compact: ")]
     assert "no such directory" in message
-    assert "Traceback" not in missing.stdout
+    assert "Traceback" not in missing.out + missing.err
 
     data = log_dir(tmp_path / "data", "round1", ("compact-idem",))
     misspelled = submit("compact.py", data, "--conf", "min.cleanable.dirty.ration=0.1")

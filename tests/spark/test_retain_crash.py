@@ -1,4 +1,4 @@
-"""Retention with Spark when the driver is killed or tasks are retried; and its spark-submit program."""
+"""Retention with Spark when the driver is killed; and its spark-submit program."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from native_log.policies import Request, retention_policy
 from native_log.retention.execution import execute_plans
 from tests.retention.test_golden import files
 
-from .test_compact_job import ROOT, submit
+from .test_compact_job import ROOT, run_here, submit
 from .test_retain import NEWEST, arguments, copy
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 CHANGES = ("rename", "replace", "unlink", "remove", "open")
 
@@ -103,58 +105,10 @@ def test_a_driver_killed_at_any_change(tmp_path: Path, before: Path) -> None:
     assert step > 5
 
 
-PROGRAM = """
-import os, signal, sys
-from pyspark import TaskContext
-from pyspark.sql import SparkSession
-from kafkalog_spark import retain, retention
-
-def flaky(work):
-    def fail_first_attempt(batches, **options):
-        first = TaskContext.get().attemptNumber() == 0
-        for batch in work(batches, **options):
-            yield batch
-            if first:
-                raise RuntimeError("this attempt fails after its work")
-    return fail_first_attempt
-
-retention.plan_partitions = flaky(retention.plan_partitions)
-config, options, kill_at = eval(sys.argv[2])
-real, renamed = os.rename, 0
-def rename(*args, **kwargs):
-    global renamed
-    if renamed == kill_at:
-        os.kill(os.getpid(), signal.SIGKILL)
-    renamed += 1
-    return real(*args, **kwargs)
-os.rename = rename
-spark = SparkSession.builder.getOrCreate()
-retain(spark, sys.argv[1], config=config, **options).collect()
-"""
-
-
 @pytest.mark.spark
-def test_tasks_that_fail_once_and_a_killed_driver(tmp_path: Path) -> None:
-    before = NEWEST[0]
-    options = arguments(before)
-    local, data = (copy(before, tmp_path / name) for name in ("local", "data"))
-    native_log.retain(local, **options)
-    program = tmp_path / "flaky.py"
-    program.write_text(PROGRAM)
-    config = options.pop("config")
-
-    killed = submit(os.fspath(program), data, repr((config, options, 2)), master="local[2,3]")
-    assert killed.returncode != 0
-    assert files(data) != files(local)
-
-    done = submit(os.fspath(program), data, repr((config, options, None)), master="local[2,3]")
-    assert done.returncode == 0, done.stdout
-    assert "this attempt fails after its work" in done.stdout
-    assert files(data) == files(local)
-
-
-@pytest.mark.spark
-def test_the_spark_submit_program(tmp_path: Path) -> None:
+def test_the_spark_submit_program(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = NEWEST[0]
     options = arguments(before)
     local, data = (copy(before, tmp_path / name) for name in ("local", "data"))
@@ -162,12 +116,12 @@ def test_the_spark_submit_program(tmp_path: Path) -> None:
     settings = [part for item in options["config"].items() for part in ("--conf", "=".join(item))]
     command_line = (data, "--now-ms", str(options["now_ms"]), *settings)
 
-    dry = submit("retain.py", *command_line, "--dry-run")
-    assert dry.returncode == 0, dry.stdout
+    assert run_here(spark, "retain.py", *command_line, "--dry-run") == 0
+    dry = capsys.readouterr()
     assert files(data) == files(before / "data")
     deleted = expected.column("decision").to_pylist().count("deleted")
-    assert dry.stdout.count("|deleted |") + dry.stdout.count("|deleted|") == deleted
-    assert f"{deleted} segments of 1 partitions would be deleted" in dry.stdout
+    assert dry.out.count("|deleted |") + dry.out.count("|deleted|") == deleted
+    assert f"{deleted} segments of 1 partitions would be deleted" in dry.err
 
     done = submit("retain.py", *command_line)
     assert done.returncode == 0, done.stdout

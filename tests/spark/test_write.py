@@ -23,8 +23,6 @@ from kafkalog_spark.write.plan import WritePlan
 from native_log.publish.staging import StagingWriter
 from tests.logdir.metadata import store
 
-from .test_compact_job import submit
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -334,38 +332,3 @@ def test_a_killed_driver_leaves_no_files_after_the_next_write(spark: SparkSessio
     assert load(spark, logs).count() == 5
     names = [name for name in files(logs) if not name.endswith(".snapshot")]
     assert names == [name for name in before if not name.endswith(".snapshot")]
-
-
-FLAKY = """
-import sys
-from pyspark import TaskContext
-from pyspark.sql import SparkSession
-
-def fails_once(batches):
-    for batch in batches:
-        yield batch
-    if TaskContext.get().attemptNumber() == 0:
-        raise RuntimeError("this attempt fails after its last row")
-
-spark = SparkSession.builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", 10).getOrCreate()
-rows = spark.range(0, 1000, 1, 4).selectExpr("concat('k', id) key", "concat('v', id) value")
-df = rows.mapInArrow(fails_once, rows.schema)
-df.write.format("kafkalog").mode("append").option("topic", "t").option("partitions", 2).save(sys.argv[1])
-"""
-
-
-def test_every_task_fails_once(tmp_path: Path) -> None:
-    program = tmp_path / "flaky.py"
-    program.write_text(FLAKY)
-    result = submit(str(program), tmp_path / "logs", master="local[4,3]")
-    assert result.returncode == 0, result.stdout
-    assert "this attempt fails" in result.stdout
-    logs = native_log.LogDir(tmp_path / "logs")
-    written = [
-        value.decode()
-        for partition in (0, 1)
-        for batch in logs.partition("t", partition).read(columns=["value"])
-        for value in batch.column(0).to_pylist()
-    ]
-    assert sorted(written) == sorted(f"v{i}" for i in range(1000))
-    assert not [name for name in files(tmp_path / "logs") if "kafkalog" in name]
