@@ -47,25 +47,40 @@ def pytest_sessionstart() -> None:
         pytest.exit("KAFKALOG_REQUIRE_KERNEL=1, but the compiled kernel is not there", returncode=3)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Use one process more than there are cores: tests wait for brokers, and for Spark."""
+    return (os.cpu_count() or 1) + 1
+
+
+SHARED_FIXTURES = ("spark", "cluster")
+"""The Spark session and the broker that tests of several files share."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests that share a broker, a Spark session, or the fixtures of a file, in this order.
+    """Group the tests that share the Spark session or the broker, and the other tests of each file.
 
     pytest-xdist runs a group in one process. A second broker takes seconds to start, and in a second Spark
-    session the first queries are slow again.
+    session the first queries are slow again. The longest groups come first.
     """
-    groups = {item: _group(item) for item in items}
-    first = ["broker", "spark"]
-    items.sort(key=lambda item: first.index(groups[item]) if groups[item] in first else len(first))
+    items.sort(key=_priority)
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
 def _group(item: pytest.Item) -> str:
-    if item.path.parent.name == "wheels":  # share a wheel and an environment, but no Spark session
+    if item.path.parent.name == "wheels":  # they share a wheel and an environment
         return "wheels"
-    if _is_marked(item, "broker"):
-        return "broker"
-    return "spark" if _is_marked(item, "spark", "connect") else item.path.stem
+    used = getattr(item, "fixturenames", ())
+    return next((name for name in SHARED_FIXTURES if name in used), item.location[0])
+
+
+def _priority(item: pytest.Item) -> int:
+    if _group(item) == "spark":
+        return 0
+    if _is_marked(item, "spark", "connect"):
+        return 1
+    return 2 if _is_marked(item, "broker") else 3
 
 
 @pytest.hookimpl(tryfirst=True)
