@@ -53,34 +53,9 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-SHARED_FIXTURES = ("spark", "cluster")
-"""The Spark session and the broker that tests of several files share."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests that share the Spark session or the broker, and the other tests of each file.
-
-    pytest-xdist runs a group in one process. A second broker takes seconds to start, and in a second Spark
-    session the first queries are slow again. The longest groups come first.
-    """
-    items.sort(key=_priority)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-
-
-def _group(item: pytest.Item) -> str:
-    if item.path.parent.name == "wheels":  # they share a wheel and an environment
-        return "wheels"
-    used = getattr(item, "fixturenames", ())
-    return next((name for name in SHARED_FIXTURES if name in used), item.location[0])
-
-
-def _priority(item: pytest.Item) -> int:
-    if _group(item) == "spark":
-        return 0
-    if _is_marked(item, "spark", "connect"):
-        return 1
-    return 2 if _is_marked(item, "broker") else 3
+    """Put the files that take longest first: those that use Spark, then those that use a broker."""
+    items.sort(key=lambda item: (not _is_marked(item, "spark", "connect"), not _is_marked(item, "broker")))
 
 
 @pytest.hookimpl(tryfirst=True)
