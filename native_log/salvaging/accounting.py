@@ -77,8 +77,8 @@ class OffsetAccount:
             self.fill(damaged.offset)
         size = damaged.end_position - damaged.position
         following = end_offset if damaged.next_offset is None else damaged.next_offset
-        found = Finding("lost", damaged.kind, damaged.path, damaged.reason, damaged.position, size)
-        self._lose_offsets(found, following)
+        finding = Finding("lost", damaged.kind, damaged.path, damaged.reason, damaged.position, size)
+        self._lose_offsets(finding, following)
 
     def lose_file(
         self, path: str, size_bytes: int, base_offset: int, end_offset: int | None, why: str
@@ -127,10 +127,10 @@ class OffsetAccount:
         last = reached - 1 if reached > log_end_offset else None
         missing = [base for base in self._without_log if base >= self.accounted]
         if self._open_end is not None:
-            found = self.findings[self._open_end]
-            if last is not None and last >= (found.first_offset or 0):
-                reason = f"{found.reason}. The log had reached offset {reached} ({evidence})"
-                self.findings[self._open_end] = replace(found, last_offset=last, reason=reason)
+            finding = self.findings[self._open_end]
+            if last is not None and last >= (finding.first_offset or 0):
+                reason = f"{finding.reason}. The log had reached offset {reached} ({evidence})"
+                self.findings[self._open_end] = replace(finding, last_offset=last, reason=reason)
         elif missing:
             self.findings.append(self._missing_segment(missing[0], self.accounted, last))
         elif last is not None:
@@ -155,17 +155,17 @@ class OffsetAccount:
                 Finding("gap", None, str(self._directory), reason, first_offset=first, last_offset=last)
             )
 
-    def _lose_offsets(self, found: Finding, following: int | None) -> None:
+    def _lose_offsets(self, finding: Finding, following: int | None) -> None:
         first = self.accounted
         if following is None:
             self._open_end = len(self.findings)
-            found = replace(found, first_offset=first)
+            finding = replace(finding, first_offset=first)
         elif following <= first:
-            found = replace(found, reason=f"{found.reason}. No offset is missing")
+            finding = replace(finding, reason=f"{finding.reason}. No offset is missing")
         else:
-            found = replace(found, first_offset=first, last_offset=following - 1)
+            finding = replace(finding, first_offset=first, last_offset=following - 1)
             self.accounted = following
-        self.findings.append(found)
+        self.findings.append(finding)
 
     def _missing_segment(self, base_offset: int, first: int, last: int | None) -> Finding:
         return Finding(

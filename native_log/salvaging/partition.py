@@ -208,16 +208,18 @@ class _LogCopy:
                     why = "preallocated, or left by a crash" if is_zero else "a broker may be writing"
                     reason = f"{damaged.reason}; {why}"
                     size = damaged.end_position - damaged.position
-                    found = Finding("warning", "file", damaged.path, reason, damaged.position, size)
-                    self.account.findings.append(found)
+                    finding = Finding("warning", "file", damaged.path, reason, damaged.position, size)
+                    self.account.findings.append(finding)
                 else:
                     self._transactions.lose()
                     self.account.lose(damaged, end_offset)
 
-            def repair(position: int, size_bytes: int, last_offset: int) -> None:
-                reason = "the checksum of this message set is wrong; the copy has the right one"
-                found = Finding("warning", "crc", file.path, reason, position, size_bytes, None, last_offset)
-                self.account.findings.append(found)
+            def repair(position: int, size_bytes: int, last_offset: int, fault: str) -> None:
+                reason = f"{fault}; the copy has the right one"
+                finding = Finding(
+                    "warning", "crc", file.path, reason, position, size_bytes, None, last_offset
+                )
+                self.account.findings.append(finding)
 
             for data, batches in read_valid_batches(
                 file, segment, self._max_batch_bytes, take_damage, repair
@@ -246,9 +248,9 @@ class _LogCopy:
                 data = data[: sum(int32s(batches, "sizeInBytes"))]
         if batches.num_rows == 0:
             return
-        found = len(self.account.findings)
+        findings_before = len(self.account.findings)
         self.account.copy(batches)
-        if len(self.account.findings) > found:  # offsets before these batches are missing
+        if len(self.account.findings) > findings_before:  # offsets before these batches are missing
             self._transactions.lose()
         self._transactions.copy(batches)
         self._check_epochs(self._epoch_check.take(path, batches))
@@ -314,7 +316,7 @@ class _LogCopy:
             if problem.position is None:  # of the checkpoint, not of a batch
                 self._are_epochs_right = False
             else:
-                found = Finding(
+                finding = Finding(
                     "warning",
                     "leader-epochs",
                     problem.path,
@@ -322,7 +324,7 @@ class _LogCopy:
                     problem.position,
                     first_offset=problem.offset,
                 )
-                self.account.findings.append(found)
+                self.account.findings.append(finding)
 
     def _write_epochs(self, target: Path, end: int) -> None:
         """Write the leader epochs of the source, unless the batches contradict them.
@@ -377,13 +379,13 @@ class _LogCopy:
         """Copy the snapshots and the quorum state of the controllers' log."""
         if self._source.directory.topic != METADATA_TOPIC:
             return []
-        found = []
+        findings = []
         for name in sorted(self._names):
             if name in _RAFT_FILES or name.endswith(_RAFT_SNAPSHOT):
                 reason = copy_file(self._path / name, None if self._target is None else self._target / name)
                 if reason is not None:
-                    found.append(Finding("lost", "unreadable", str(self._path / name), reason))
-        return found
+                    findings.append(Finding("lost", "unreadable", str(self._path / name), reason))
+        return findings
 
 
 def _end_offset(segment: LogSegment) -> int | None:

@@ -35,7 +35,7 @@ def read_valid_batches(
     segment: LogSegment,
     max_batch_bytes: int,
     on_damage: Callable[[DamagedRange], None],
-    on_repair: Callable[[int, int, int], None],
+    on_repair: Callable[[int, int, int, str], None],
 ) -> Iterator[tuple[memoryview, pa.RecordBatch]]:
     """Yield the valid batches of a segment, several at a time: their bytes, and their rows of BATCH_SCHEMA.
 
@@ -47,9 +47,9 @@ def read_valid_batches(
         segment: the segment.
         max_batch_bytes: a batch that claims more bytes, or decompresses to more, counts as damaged.
         on_damage: called with each range of bytes between them, in order.
-        on_repair: called with position, size and last offset of each batch that gets the right checksum. It
-            is a compressed message set of magic 0 or 1: readers rely on the checksums of the messages in it,
-            but brokers check that of the set when they recover a log.
+        on_repair: called with position, size, last offset and fault of each batch that gets the right
+            checksum. It is a compressed message set of magic 0 or 1: readers rely on the checksums of the
+            messages in it, but brokers check that of the set when they recover a log.
 
     Raises LogTruncatedError if the file becomes shorter meanwhile.
     """
@@ -76,20 +76,23 @@ def read_valid_batches(
 
 
 def _repair(
-    data: memoryview, batches: pa.RecordBatch, on_repair: Callable[[int, int, int], None]
+    data: memoryview, batches: pa.RecordBatch, on_repair: Callable[[int, int, int, str], None]
 ) -> memoryview:
     """Return the bytes with the right checksum in each batch of magic 0 or 1."""
     if min(int32s(batches, "magic")) >= 2:
         return data
     is_valid = scan(data, check_crcs=True).batches.column("isValid").to_pylist()
     positions, sizes = int64s(batches, "position"), int32s(batches, "sizeInBytes")
+    crcs, last_offsets = int64s(batches, "crc"), int64s(batches, "lastOffset")
     for index in (index for index, valid in enumerate(is_valid) if not valid):
         if data.readonly:
             data = memoryview(bytearray(data))
         start = positions[index] - positions[0]
         body = data[start + _LEGACY_CRC_AT + 4 : start + sizes[index]]
-        struct.pack_into(">I", data, start + _LEGACY_CRC_AT, zlib.crc32(body))
-        on_repair(positions[index], sizes[index], int64s(batches, "lastOffset")[index])
+        crc = zlib.crc32(body)
+        struct.pack_into(">I", data, start + _LEGACY_CRC_AT, crc)
+        fault = f"expected CRC-32 {crcs[index]:#010x} by the header of the message set, found {crc:#010x}"
+        on_repair(positions[index], sizes[index], last_offsets[index], fault)
     return data
 
 

@@ -90,7 +90,7 @@ def salvage(
         FileNotFoundError, NotALogDirError, EmptyLogDirError, UnknownTopicOrPartitionError: as for LogDir.
     """
     ids = {text("topic_ids", topic): check_uuid(topic_id) for topic, topic_id in (topic_ids or {}).items()}
-    found = open_source(
+    opened = open_source(
         local_paths(source),
         topics,
         exclude_topics,
@@ -99,11 +99,11 @@ def salvage(
         max_batch_bytes=integer("max_batch_bytes", max_batch_bytes),
     )
     target = local_path(dest).resolve()
-    check_destination(target, found.log_dirs, found.size_bytes)
+    check_destination(target, opened.log_dirs, opened.size_bytes)
     node_id = optional_integer("node_id", node_id)
-    progress = Progress(on_progress, len(found.logs))
-    count = threads or max(1, min(available_cores(), len(found.logs)))
-    with _session(target, found, cluster_id, node_id, dry_run) as session:
+    progress = Progress(on_progress, len(opened.logs))
+    count = threads or max(1, min(available_cores(), len(opened.logs)))
+    with _session(target, opened, cluster_id, node_id, dry_run) as session:
         log_dir = None if session is None else session.log_dir
 
         def copy(log: SourceLog) -> CopiedLog:
@@ -111,15 +111,15 @@ def salvage(
 
         pool = ThreadPoolExecutor(count, "salvage")
         try:
-            copied = list(pool.map(copy, found.logs))
+            copied = list(pool.map(copy, opened.logs))
         except BaseException:
             progress.stop()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
         if session is not None:
-            _write_checkpoints(session, found, copied)
-    return report_table(_rows(found, copied))
+            _write_checkpoints(session, opened, copied)
+    return report_table(_rows(opened, copied))
 
 
 def _session(

@@ -93,7 +93,7 @@ def open_source(
     for discovery in discoveries:
         if discovery.log_dir not in states:
             states[discovery.log_dir] = _read_state(discovery.log_dir, findings)
-    found = PartitionCandidates.of(discoveries, states, include_deleted=include_deleted)
+    candidates = PartitionCandidates.of(discoveries, states, include_deleted=include_deleted)
 
     def log_end_offset(directory: PartitionDir) -> int:
         try:
@@ -102,15 +102,15 @@ def open_source(
             return -1
 
     chosen = []
-    selected = _select(found, topics, exclude_topics)
+    selected = _select(candidates, topics, exclude_topics)
     for key in sorted(selected):
-        directory = choose(found.candidates[key], log_end_offset)
+        directory = choose(candidates.candidates[key], log_end_offset)
         chosen.append(directory)
-        for other in found.candidates[key]:
+        for other in candidates.candidates[key]:
             if other is not directory:
                 reason = f"{directory.path} is copied, another directory of the same partition"
                 findings.append((other, Finding("skipped", "directory", str(other.path), reason)))
-    for other in found.ignored:
+    for other in candidates.ignored:
         why = "give its own path to copy it"
         if other.kind is not PartitionKind.FUTURE:
             why = "include deleted directories to copy it"
@@ -118,7 +118,7 @@ def open_source(
             reason = f"a -{other.kind} directory; {why}"
             findings.append((other, Finding("skipped", "directory", str(other.path), reason)))
     if not chosen:
-        raise EmptyLogDirError(found.empty_message, path=", ".join(map(str, paths)))
+        raise EmptyLogDirError(candidates.empty_message, path=", ".join(map(str, paths)))
     ids = _topic_ids(chosen, topic_ids)
     known = KnownTopics(states)
     logs = [
@@ -133,17 +133,17 @@ def open_source(
 
 
 def _select(
-    found: PartitionCandidates, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
+    candidates: PartitionCandidates, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
 ) -> set[tuple[str, int]]:
-    existing = {topic for topic, _ in found.candidates}
-    wanted = existing if topics is None else topic_names(topics)
+    existing = {topic for topic, _ in candidates.candidates}
+    selected = existing if topics is None else topic_names(topics)
     excluded = topic_names(exclude_topics, "exclude_topics")
     numbers: dict[str, list[int]] = {}
-    for topic, partition in found.candidates:
+    for topic, partition in candidates.candidates:
         numbers.setdefault(topic, []).append(partition)
-    for topic in sorted((wanted | excluded) - existing):
-        raise UnknownTopicOrPartitionError(found.unknown_message(topic, 0, numbers))
-    return {key for key in found.candidates if key[0] in wanted - excluded}
+    for topic in sorted((selected | excluded) - existing):
+        raise UnknownTopicOrPartitionError(candidates.unknown_message(topic, 0, numbers))
+    return {key for key in candidates.candidates if key[0] in selected - excluded}
 
 
 def _read_state(path: Path, findings: list[tuple[PartitionDir | None, Finding]]) -> DirectoryState:

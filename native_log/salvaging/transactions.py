@@ -59,7 +59,7 @@ class TransactionCheck:
 
     def open_transactions(self) -> list[Finding]:
         """Return the transactions that are open at the end of the log."""
-        found = []
+        findings = []
         for producer_id, (first, epoch) in sorted(self._open.first_offsets.items(), key=lambda item: item[1]):
             is_lost = producer_id in self._offset_before_loss
             why = "its marker may be lost" if is_lost else "it was open when the log ended"
@@ -68,8 +68,10 @@ class TransactionCheck:
                 f"isolation.level=read_committed stop at offset {first} until it is ended, for example with "
                 "kafka-transactions.sh abort"
             )
-            found.append(self._finding("open", producer_id, first, self._last_offsets[producer_id], reason))
-        return found
+            findings.append(
+                self._finding("open", producer_id, first, self._last_offsets[producer_id], reason)
+            )
+        return findings
 
     def _finding(self, kind: str, producer_id: int, first: int, last: int, reason: str) -> Finding:
         return Finding(

@@ -42,12 +42,12 @@ def rows(paths: Path | Sequence[Path], **options: Any) -> dict[tuple[str, int], 
 
 def batches(directory: Path) -> list[bytes]:
     """Return the batches of an undamaged partition directory, in order."""
-    found = []
+    contents = []
     for log in sorted(directory.glob("*.log")):
         data = log.read_bytes()
         for row in scan(data).batches.select(["position", "sizeInBytes"]).to_pylist():
-            found.append(data[row["position"] : row["position"] + row["sizeInBytes"]])
-    return found
+            contents.append(data[row["position"] : row["position"] + row["sizeInBytes"]])
+    return contents
 
 
 def findings(report: pa.Table) -> list[tuple[Any, ...]]:

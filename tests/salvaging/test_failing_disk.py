@@ -182,7 +182,7 @@ def test_segments_that_a_broker_merges_meanwhile_are_found_again(
     report = native_log.salvage(source, tmp_path / "copy", threads=1)
     assert opened == [log_name(0), log_name(100), log_name(0), log_name(200)]
     assert batches(tmp_path / "copy/t-0") == [data for content in segments.values() for data in content]
-    assert [found for found in findings(report) if found[0] == "lost"] == []
+    assert [finding for finding in findings(report) if finding[0] == "lost"] == []
 
 
 def test_a_segment_that_always_disappears_is_reported(

@@ -89,6 +89,11 @@ def test_a_message_set_with_a_wrong_checksum_is_repaired(tmp_path: Path) -> None
     """Consumers do not check it, but a broker's recovery does."""
     report = native_log.salvage(GOLDEN / "kafka-2.8/corrupt-v0-snappy/data", tmp_path / "copy")
     assert ("warning", "crc", None, 45) in findings(report)
+    (reason,) = (row["reason"] for row in report.to_pylist() if row["kind"] == "crc")
+    assert reason == (
+        "expected CRC-32 0x8ed330ce by the header of the message set, found 0x8ed230ce; "
+        "the copy has the right one"
+    )
     done = native_log.recover(tmp_path / "copy", from_start=True)
     assert done.column("status").to_pylist() == ["whole"]
 

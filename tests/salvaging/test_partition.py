@@ -38,7 +38,7 @@ def salvage(tmp_path: Path, segments: dict[int, Sequence[bytes]]) -> list[tuple[
     """Return the findings of a salvage of one partition, without the missing topic id."""
     source = write_log(tmp_path / "source/t-0", segments).parent
     report = native_log.salvage(source, tmp_path / "copy")
-    return [found for found in findings(report) if found[1] != "topic-id"]
+    return [finding for finding in findings(report) if finding[1] != "topic-id"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def salvage(tmp_path: Path, segments: dict[int, Sequence[bytes]]) -> list[tuple[
 def test_transactions(content: list[bytes], expected: list[tuple[Any, ...]], tmp_path: Path) -> None:
     assert salvage(tmp_path, {0: content}) == expected
     log = LogDir(tmp_path / "copy").partition("t", 0)
-    first = [found[2] for found in expected if found[1] == "open"]
+    first = [finding[2] for finding in expected if finding[1] == "open"]
     assert log.last_stable_offset == (first[0] if first else log.log_end_offset)
     assert native_log.verify(tmp_path / "copy").to_pylist() == []
 
@@ -136,12 +136,12 @@ def test_gaps_that_compaction_may_explain(tmp_path: Path) -> None:
     unknown = account(tmp_path, Gaps.UNKNOWN)
     assert bounds(unknown)[-1] == ("gap", None, 5, 29)
     assert "15 offsets in 2 gaps" in str(unknown.findings[-1].reason)
-    assert [found[1] for found in bounds(account(tmp_path, Gaps.COMPACTED))] == ["crc", "missing-end"]
+    assert [bound[1] for bound in bounds(account(tmp_path, Gaps.COMPACTED))] == ["crc", "missing-end"]
 
 
 def test_an_index_without_a_log_shows_a_missing_segment(tmp_path: Path) -> None:
-    found = bounds(account(tmp_path, Gaps.COMPACTED, [3, 22, 65]))
-    assert found == [
+    lost_ranges = bounds(account(tmp_path, Gaps.COMPACTED, [3, 22, 65]))
+    assert lost_ranges == [
         ("lost", "missing-segment", 20, 29),
         ("lost", "crc", 40, 49),
         ("lost", "missing-segment", 60, 69),
