@@ -90,7 +90,7 @@ class _Reading:
         return replace(figures, groups=tuple(groups[name] for name in sorted(groups)))
 
     def transactional_ids(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
-        found = tuple(
+        transactional_ids = tuple(
             TransactionalId(
                 row["transactionalId"],
                 row["producerId"],
@@ -103,7 +103,7 @@ class _Reading:
             for row in self._rows(log, tables.transaction_state(log, self._mode))
             if row["state"] not in _ENDED
         )
-        return replace(figures, transactional_ids=found)
+        return replace(figures, transactional_ids=transactional_ids)
 
     def _rows(self, log: PartitionLog, batches: Iterator[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         for batch in batches:

@@ -28,18 +28,18 @@ def look_at_directory(state: DirectoryState) -> DirectoryFigures:
 
 def _set_aside(log_dir: str) -> dict[str, tuple[int, int]]:
     """Return number and size of the directories that are not read, by kind."""
-    found: dict[str, tuple[int, int]] = {}
+    set_aside: dict[str, tuple[int, int]] = {}
     try:
         with os.scandir(log_dir) as entries:
             names = [entry.name for entry in entries]
     except OSError:
-        return found
+        return set_aside
     for name in names:
         partition = parse_partition_name(name)
         if partition is not None and partition.kind is not PartitionKind.NORMAL:
-            number, size_bytes = found.get(partition.kind, (0, 0))
-            found[partition.kind.value] = number + 1, size_bytes + _size_bytes(f"{log_dir}/{name}")
-    return found
+            number, size_bytes = set_aside.get(partition.kind, (0, 0))
+            set_aside[partition.kind.value] = number + 1, size_bytes + _size_bytes(f"{log_dir}/{name}")
+    return set_aside
 
 
 def _size_bytes(directory: str) -> int:

@@ -126,6 +126,8 @@ def has_normal_partitions(log_dir: LogDir) -> bool:
 
 def other_topics(log_dir: LogDir, partitions: Sequence[PartitionDir]) -> list[str]:
     """Return the topics that are not among `partitions`."""
-    wanted = {directory.topic for directory in partitions}
-    existing = {one.topic for one in log_dir.partitions() if one.kind is PartitionKind.NORMAL}
-    return sorted(existing - wanted)
+    selected = {directory.topic for directory in partitions}
+    existing = {
+        directory.topic for directory in log_dir.partitions() if directory.kind is PartitionKind.NORMAL
+    }
+    return sorted(existing - selected)

@@ -52,7 +52,7 @@ class Finding:
 
 def decide_findings(figures: ReportFigures) -> list[Finding]:
     """Return the findings, the most severe first."""
-    found = [
+    findings = [
         *_unreadable(figures),
         *_problems(figures),
         *_log_ends(figures),
@@ -64,7 +64,7 @@ def decide_findings(figures: ReportFigures) -> list[Finding]:
         *_groups(figures),
         *_skew(figures),
     ]
-    return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
+    return sorted(findings, key=lambda finding: _ORDER.index(finding.severity))
 
 
 def _finding(severity: Severity, title: str, advice: str, places: Iterable[str] = ()) -> Finding:

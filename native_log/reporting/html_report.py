@@ -60,14 +60,14 @@ def report(
     render_page = _load_renderer()  # before the work: a library may be missing
     now = optional_integer("now_ms", now_ms)
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
-    wanted = None if topics is None else topic_names(topics)
+    selected = None if topics is None else topic_names(topics)
     excluded = topic_names(exclude_topics, "exclude_topics")
-    for topic in sorted(((wanted or set()) | excluded) - log_dir.topics().keys()):
+    for topic in sorted(((selected or set()) | excluded) - log_dir.topics().keys()):
         log_dir.partition(topic, 0)  # raises an error that lists the known topics
     partitions = [
         directory
         for directory in log_dir.partitions()
-        if directory.topic not in excluded and (wanted is None or directory.topic in wanted)
+        if directory.topic not in excluded and (selected is None or directory.topic in selected)
     ]
     figures = survey(
         log_dir,

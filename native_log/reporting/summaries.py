@@ -116,7 +116,7 @@ def size_classes(sizes: Iterable[int]) -> list[tuple[int, int, int]]:
     for size in present:
         counts[bisect_right(bounds, size) - 1] += 1
     classes = list(zip(bounds[:-1], bounds[1:], counts, strict=True))
-    occurring = [index for index, one in enumerate(classes) if one[2]]
+    occurring = [index for index, (_, _, count) in enumerate(classes) if count]
     return classes[occurring[0] : occurring[-1] + 1]
 
 

@@ -60,7 +60,7 @@ def survey(
         now_ms,
         progress.part("batches" if extent.batches else "partitions"),
     )
-    looked_at = tuple(one.figures for one in looked if one.figures is not None)
+    looked_at = tuple(result.figures for result in looked if result.figures is not None)
     offsets = {
         (figures.topic, figures.partition): (figures.log_start_offset, figures.high_watermark)
         for figures in looked_at
@@ -70,9 +70,9 @@ def survey(
         extent,
         tuple(map(look_at_directory, log_dir.directories)),
         looked_at,
-        tuple(one.failure for one in looked if one.failure is not None),
+        tuple(result.failure for result in looked if result.failure is not None),
         read_coordinators(log_dir, offsets, all_batches=extent.batches, now_ms=now_ms),
-        take_samples(one.sample for one in looked if one.sample is not None),
+        take_samples(result.sample for result in looked if result.sample is not None),
         next((topic.unreadable for topic in topics if topic.unreadable is not None), None),
         find_problems(log_dir, partitions, progress.part("verification")) if extent.verification else None,
         try_compaction(log_dir, partitions, now_ms, progress.part("compaction"))

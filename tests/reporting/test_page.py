@@ -68,7 +68,7 @@ class Elements(HTMLParser):
 
 def everything(name: str) -> ReportFigures:
     """Return figures in which all text from the data is `name`."""
-    one = partition(
+    first = partition(
         name,
         log_dir=name,
         policy=name,
@@ -84,7 +84,7 @@ def everything(name: str) -> ReportFigures:
     small = [partition(name, number, size_bytes=1) for number in range(2, 8)]
     group = GroupFigures(name, name, name, 1, 2, 1, 5, (5, name), 1, 1, 1, NOW_MS)
     return report(
-        one,
+        first,
         other,
         *small,
         directories=(

@@ -49,12 +49,12 @@ FIXTURES = {
 def test_every_directory_that_a_broker_wrote(fixture: str, extent: Extent) -> None:
     """Crashed, damaged, compacted and tiered ones included."""
     expected = FIXTURES[fixture]
-    log_dirs = sorted({one.path.parent for one in expected})
+    log_dirs = sorted({partition.path.parent for partition in expected})
     log_dir = LogDir(log_dirs)
     figures = survey(log_dir, log_dir.partitions(), extent, 2 * NOW_MS)
     assert sections(figures) and isinstance(decide_findings(figures), list)
     assert figures.failures == ()
-    by_name = {(one.topic, one.partition): one for one in figures.partitions}
+    by_name = {(partition.topic, partition.partition): partition for partition in figures.partitions}
     for partition in expected:
         check_figures(by_name[partition.topic, partition.partition], partition)
 
@@ -85,17 +85,20 @@ def check_figures(figures: PartitionFigures, expected: GoldenPartition) -> None:
 @pytest.mark.parametrize("extent", [Extent(), FULL], ids=["quick", "full"])
 def test_a_broker(extent: Extent) -> None:
     figures = survey_of(WHOLE_BROKER / "data", extent)
-    by_name = {(one.topic, one.partition): one for one in figures.partitions}
+    by_name = {(partition.topic, partition.partition): partition for partition in figures.partitions}
     for expected in json.loads((WHOLE_BROKER / "expected.json").read_text())["partitions"]:
-        one = by_name[expected["topic"], expected["partition"]]
-        assert (one.log_start_offset, one.log_end_offset) == (expected["earliest"], expected["latest"])
+        partition = by_name[expected["topic"], expected["partition"]]
+        assert (partition.log_start_offset, partition.log_end_offset) == (
+            expected["earliest"],
+            expected["latest"],
+        )
         logs = list((WHOLE_BROKER / expected["dir"]).glob("*.log"))
-        assert one.size_bytes == sum(segment.size_bytes for segment in one.segments)
-        assert one.size_bytes == sum(log.stat().st_size for log in logs)
-        assert one.open_transactions == ()
+        assert partition.size_bytes == sum(segment.size_bytes for segment in partition.segments)
+        assert partition.size_bytes == sum(log.stat().st_size for log in logs)
+        assert partition.open_transactions == ()
         times = [row["timestamp"] for row in read_rows(WHOLE_BROKER / expected["rows"]["file"])]
-        if one.topic in ("events", "trimmed"):
-            assert max(segment.last_timestamp_ms or 0 for segment in one.segments) == max(times)
+        if partition.topic in ("events", "trimmed"):
+            assert max(segment.last_timestamp_ms or 0 for segment in partition.segments) == max(times)
     (directory,) = figures.directories
     assert (directory.node_id, directory.clean_shutdown, directory.lock_holder) == (1, True, None)
     assert directory.set_aside["delete"][0] == 2
@@ -152,12 +155,14 @@ def test_all_headers_count_all_bytes() -> None:
 @pytest.mark.parametrize("extent", [Extent(), FULL], ids=["quick", "full"])
 def test_open_transactions_of_a_crash(extent: Extent) -> None:
     expected = LogDir(V41 / "crash-txn/data").partition("crash-txn", 0).transactions().to_pylist()
-    open_ones = [(row["producerId"], row["firstOffset"]) for row in expected if row["state"] == "open"]
-    assert open_ones
+    expected_open = [(row["producerId"], row["firstOffset"]) for row in expected if row["state"] == "open"]
+    assert expected_open
     figures = partition_of(V41 / "crash-txn/data", extent)
-    found = [(one.producer_id, one.first_offset) for one in figures.open_transactions or ()]
-    assert sorted(found) == sorted(open_ones)
-    assert all(one.started_ms is not None for one in figures.open_transactions or ())
+    transactions = [
+        (transaction.producer_id, transaction.first_offset) for transaction in figures.open_transactions or ()
+    ]
+    assert sorted(transactions) == sorted(expected_open)
+    assert all(transaction.started_ms is not None for transaction in figures.open_transactions or ())
 
 
 def test_damage_is_counted() -> None:

@@ -65,7 +65,9 @@ def transaction_section(figures: ReportFigures) -> Section:
     elif not ids:
         paragraphs.append("All transactions in __transaction_state have ended.")
     else:
-        ranked = sorted(ids, key=lambda one: (one.started_ms or _LATEST, one.name))
+        ranked = sorted(
+            ids, key=lambda transactional_id: (transactional_id.started_ms or _LATEST, transactional_id.name)
+        )
         shown_ids, others_ids = split_top(ranked, MAX_ROWS)
         parts.append(
             Table(
@@ -73,14 +75,14 @@ def transaction_section(figures: ReportFigures) -> Section:
                 ("Transactional id", "Producer", "State", "Started", "Timeout", "Partitions"),
                 tuple(
                     (
-                        one.name,
-                        str(one.producer_id),
-                        one.state,
-                        time(one.started_ms),
-                        duration(one.timeout_ms),
-                        number(one.partitions),
+                        transactional_id.name,
+                        str(transactional_id.producer_id),
+                        transactional_id.state,
+                        time(transactional_id.started_ms),
+                        duration(transactional_id.timeout_ms),
+                        number(transactional_id.partitions),
                     )
-                    for one in shown_ids
+                    for transactional_id in shown_ids
                 ),
                 frozenset({1, 4, 5}),
                 left_out(others_ids, "transactional id"),
