@@ -352,9 +352,9 @@ class LogDirClient:
     def _encoder(self, log: PartitionLog, first: BatchToAppend) -> RecordEncoder:
         """Return how to encode batches: the topic's codec, if it has one, overrides the producer's."""
         codec, level = self._config.compression_type, self._config.compression_level
-        wanted = log.config.compression_type
-        if wanted not in ("producer", codec):
-            codec, level = wanted, None
+        topic_codec = log.config.compression_type
+        if topic_codec not in ("producer", codec):
+            codec, level = topic_codec, None
         return RecordEncoder(
             codec,
             level,

@@ -121,9 +121,9 @@ class TransactionCoordinator:
     def _entry(self, producer_epoch: int) -> TransactionEntry:
         entry = load_entries(self._log_dir).get(self._id)
         if entry is None or entry.producer_epoch != producer_epoch:
-            found = "none" if entry is None else f"epoch {entry.producer_epoch}"
+            epoch = "none" if entry is None else f"epoch {entry.producer_epoch}"
             raise ProducerFencedError(
-                f"expected epoch {producer_epoch} of transactional.id {self._id}, found {found}: there is a "
+                f"expected epoch {producer_epoch} of transactional.id {self._id}, found {epoch}: there is a "
                 "newer producer which fences the current one",
                 path=self._log_dir,
             )

@@ -34,7 +34,7 @@ class LogDirectories:
         first = paths if isinstance(paths, LogDir) else _open_or_create(paths)
         self._logdirs = [first]
         """The given one, and one that was listed later."""
-        self._found: set[str] = set()
+        self._requested: set[str] = set()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -53,18 +53,18 @@ class LogDirectories:
         """
         topics = list(topics)
         with self._guard:
-            is_refresh = self._found.issuperset(topics)  # partitions may have been added
+            is_refresh = self._requested.issuperset(topics)  # partitions may have been added
             if is_refresh or any(self._holder(topic) is None for topic in topics):
                 self._look_again()
-            self._found.update(topics)
-            found: dict[str, list[str]] = {}
+            self._requested.update(topics)
+            directories: dict[str, list[str]] = {}
             errors: dict[str, Exception] = {}
             for topic in topics:
                 try:
-                    found[topic] = self._nodes(topic)
+                    directories[topic] = self._nodes(topic)
                 except (KafkaLogError, OSError, ValueError) as error:
                     errors[topic] = error
-        return found, errors
+        return directories, errors
 
     def path(self, target: TopicPartition) -> str:
         """Return the directory of a partition. Raises UnknownTopicOrPartitionError."""

@@ -38,8 +38,8 @@ SECONDS = 30
 
 def values(path: Path, partition: int = 0) -> list[bytes]:
     table = LogDir(path).partition("t", partition).read(columns=["value"]).read_all()
-    found: list[bytes] = table.column("value").to_pylist()
-    return found
+    column: list[bytes] = table.column("value").to_pylist()
+    return column
 
 
 def wait(future: RecordFuture) -> Exception | None:

@@ -360,9 +360,9 @@ def test_transactions_are_atomic_at_every_crash(tmp_path: Path) -> None:
         after = coordinator(path)
         after.init_producer()
         after.close()
-        found = [committed(path, partition) for partition in range(2)]
-        assert found in ([[], []], [[b"0"], [b"1"]]), step
-        outcomes.add(bool(found[0]))
+        records = [committed(path, partition) for partition in range(2)]
+        assert records in ([[], []], [[b"0"], [b"1"]]), step
+        outcomes.add(bool(records[0]))
         if finished:
             break
     assert outcomes == {False, True}
