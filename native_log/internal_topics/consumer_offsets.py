@@ -103,8 +103,8 @@ def _transactional_states(
     places = pc.index_in(commits.column("recordOffset"), transactional.column("offset"))
     is_transactional = pc.fill_null(pc.and_(places.is_valid(), pc.equal(states, "committed")), False)
     some = transactional.take(places.filter(is_transactional))
-    found = map(transactions.state, *(some.column(name).to_pylist() for name in ("producerId", "offset")))
-    return pc.replace_with_mask(states, is_transactional, pa.array(found, pa.string()))
+    outcomes = map(transactions.state, *(some.column(name).to_pylist() for name in ("producerId", "offset")))
+    return pc.replace_with_mask(states, is_transactional, pa.array(outcomes, pa.string()))
 
 
 def _remove_replaced(legacy: dict[tuple[object, ...], Row], commits: pa.RecordBatch) -> None:

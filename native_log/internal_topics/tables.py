@@ -172,8 +172,8 @@ def bootstrap_metadata(log_dir: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _metadata_rows(log: PartitionLog, read_mode: ReadMode, as_of_offset: int | None) -> list[dict[str, Any]]:
-    found = metadata_records(log, as_of_offset, read_mode.mode)
-    records = ((path.name.endswith(SNAPSHOT_SUFFIX), record) for path, record in found)
+    records_by_file = metadata_records(log, as_of_offset, read_mode.mode)
+    records = ((path.name.endswith(SNAPSHOT_SUFFIX), record) for path, record in records_by_file)
     return list(metadata_rows(records, log.partition))
 
 

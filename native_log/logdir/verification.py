@@ -153,12 +153,12 @@ def problem_row(directory: PartitionDir, problem: Problem) -> dict[str, object]:
 def select_partitions(
     log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
 ) -> list[PartitionDir]:
-    wanted = None if topics is None else topic_names(topics)
+    selected = None if topics is None else topic_names(topics)
     excluded = topic_names(exclude_topics, "exclude_topics")
-    for topic in sorted(((wanted or set()) | excluded) - log_dir.topics().keys()):
+    for topic in sorted(((selected or set()) | excluded) - log_dir.topics().keys()):
         log_dir.partition(topic, 0)  # raises an error that lists the known topics
     return [
         directory
         for directory in log_dir.partitions()
-        if directory.topic not in excluded and (wanted is None or directory.topic in wanted)
+        if directory.topic not in excluded and (selected is None or directory.topic in selected)
     ]

@@ -268,8 +268,8 @@ def test_hostile_bytes_are_rows(pairs: list[Pair]) -> None:
     pairs = [(key if key is None else b"\0\1" + key, value) for key, value in pairs] + pairs
     history = history_of(pairs, [False] * len(pairs))
     transactions = TransactionStates(transactions_table([]))
-    found = rows(all_commits([history], 0, transactions, ()), "recordOffset", "error")
-    assert {at for at, _ in found} >= set(range(0, len(pairs), 2))
+    commits = rows(all_commits([history], 0, transactions, ()), "recordOffset", "error")
+    assert {at for at, _ in commits} >= set(range(0, len(pairs), 2))
     latest = latest_commits([history], 0, {}, OffsetRetention(NOW_MS))
     assert len(rows(latest, "error")) <= len(pairs)
 

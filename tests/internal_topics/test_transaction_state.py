@@ -45,8 +45,8 @@ def table(topic: InternalTopic, **options: Any) -> list[dict[str, Any]]:
 def test_the_history_is_that_of_kafka_dump_log() -> None:
     dumps = json.loads(gzip.decompress((BROKER / "dump-4.1.1.json.gz").read_bytes()))
     lines = dumps[f"__transaction_state-1/{0:020}.log#transaction-log-decoder"]["stdout"].splitlines()
-    found = (re.match(r"\| offset: (\d+) .* key: (\{.*\}) payload: (\{.*\})", line) for line in lines)
-    expected = {int(m[1]): (json.loads(m[2])["data"], json.loads(m[3])["data"]) for m in found if m}
+    matches = (re.match(r"\| offset: (\d+) .* key: (\{.*\}) payload: (\{.*\})", line) for line in lines)
+    expected = {int(m[1]): (json.loads(m[2])["data"], json.loads(m[3])["data"]) for m in matches if m}
     rows = LogDir(BROKER / "data").transaction_state(history=True).read_all().to_pylist()
     assert [row["recordOffset"] for row in rows] == list(expected)
     names = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
