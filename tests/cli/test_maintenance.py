@@ -91,7 +91,7 @@ def test_verify_reports_damage_and_recover_removes_it(
 
 
 @pytest.mark.parametrize("fixture", ["kafka-4.1/txn-noindex-removed", "kafka-3.9/txn-noindex-removed"])
-def test_verify_misses_aborted_transactions_that_no_index_tells_of(
+def test_verify_reports_aborted_transactions_that_no_index_lists(
     golden_copy: Any, capsys: pytest.CaptureFixture[str], fixture: str
 ) -> None:
     path = golden_copy(fixture)
@@ -103,7 +103,7 @@ def test_verify_misses_aborted_transactions_that_no_index_tells_of(
 
 
 def entry(*fields: int) -> bytes:
-    return b"".join(one.to_bytes(4, "big") for one in fields)
+    return b"".join(field.to_bytes(4, "big") for field in fields)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_verify_continues_after_damage(tmp_path: Path, capsys: pytest.CaptureFix
             (directory.path / f"{base:020d}.{kind}").touch()
     code, out = run(capsys, "verify", directory.path)
     replica = "Take the file from another replica"
-    found: list[tuple[int, int, int, list[str]]] = [
+    expected: list[tuple[int, int, int, list[str]]] = [
         (0, size, 3, ["checksum", f" {size} bytes, up to position {2 * size}", "offsets 3 to 5,", replica]),
         (0, 3 * size, 9, [f" 40 bytes, up to position {3 * size + 40}", "no offset is missing", replica]),
         (0, 4 * size + 40, 12, ["expected a batch of", f" {size - 5} bytes", "the end of the file", replica]),
@@ -183,9 +183,9 @@ def test_verify_continues_after_damage(tmp_path: Path, capsys: pytest.CaptureFix
     ]
     *lines, end = out.splitlines()
     assert (code, end) == (1, "1 partition checked, 5 problems")
-    for line, (base, position, offset, said) in zip(lines, found, strict=True):
+    for line, (base, position, offset, phrases) in zip(lines, expected, strict=True):
         assert line.startswith(f"{directory.path}/{base:020d}.log, position {position}, offset {offset}: ")
-        assert [one for one in said if one not in line] == [], line
+        assert [phrase for phrase in phrases if phrase not in line] == [], line
 
 
 def test_verify_reports_a_log_that_ends_below_its_high_watermark(
@@ -205,7 +205,7 @@ def test_verify_reports_a_log_that_ends_below_its_high_watermark(
     assert f"t-0, offset {bases[0]}: expected the log to reach its high watermark {bases[1]}" in out
 
 
-def test_verify_misses_a_segment_that_an_index_tells_of(
+def test_verify_reports_a_missing_segment_whose_index_exists(
     golden_copy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = golden_copy("kafka-4.1/corrupt-middle-missing")
@@ -215,7 +215,7 @@ def test_verify_misses_a_segment_that_an_index_tells_of(
         f"{80:020d}.index, offset 80: the .log file of this index is missing, and with it the "
         "offsets from 80 to 160." in out
     )
-    (partition,) = (one for one in path.iterdir() if one.is_dir())
+    (partition,) = (child for child in path.iterdir() if child.is_dir())
     (partition / f"{161:020d}.log").unlink()
     assert "and with it the offsets from 80. " in run(capsys, "verify", path)[1]
     # Left of a removal that was interrupted.
@@ -225,13 +225,13 @@ def test_verify_misses_a_segment_that_an_index_tells_of(
 
 
 @pytest.mark.parametrize("fixture", ["plain-none", "corrupt-size-13", "torn-keep16"])
-def test_verify_tells_how_far_it_is_and_can_be_stopped(golden_copy: Any, fixture: str) -> None:
+def test_verify_reports_its_progress_and_can_be_stopped(golden_copy: Any, fixture: str) -> None:
     class StoppedError(Exception):
         pass
 
     log_dir = LogDir(golden_copy(f"kafka-4.1/{fixture}"))
-    one = log_dir.partitions()[0]
-    log, steps = log_dir.partition(one.topic, one.partition), list[int]()
+    directory = log_dir.partitions()[0]
+    log, steps = log_dir.partition(directory.topic, directory.partition), list[int]()
     list(verify_log(log, steps.append))
     assert sum(steps) == log.size_bytes
     assert min(steps) >= 0
@@ -249,8 +249,13 @@ def test_partitions_keep_their_order(threads: int) -> None:
     log_dir = LogDir([GOLDEN / "kafka-4.1" / name / "data" for name in names])
     partitions = log_dir.partitions() * 2
     steps: list[tuple[int, int]] = []
-    found = verification.verify_partitions(log_dir, partitions, lambda *step: steps.append(step), threads)
-    by_topic = [(partition.topic, [one.kind for one in problems]) for partition, problems in found]
+    problems_by_partition = verification.verify_partitions(
+        log_dir, partitions, lambda *step: steps.append(step), threads
+    )
+    by_topic = [
+        (partition.topic, [problem.kind for problem in problems])
+        for partition, problems in problems_by_partition
+    ]
     expected = {"corrupt-bad-crc": ["crc"], "corrupt-size-13": ["size"], "plain-none": []}
     assert by_topic == [(partition.topic, expected[partition.topic]) for partition in partitions]
     assert steps == sorted(steps)
@@ -264,9 +269,9 @@ def test_a_closed_verification_checks_no_more_partitions(
     log_dir = LogDir(golden_copy("kafka-4.1/plain-none"))
     partitions, checked = log_dir.partitions() * 2000, []
     monkeypatch.setattr(verification, "verify_log", lambda log, *_: checked.append(log) or ())
-    found = verification.verify_partitions(log_dir, partitions, threads=1)
-    next(found)
-    found.close()
+    problems_by_partition = verification.verify_partitions(log_dir, partitions, threads=1)
+    next(problems_by_partition)
+    problems_by_partition.close()
     assert len(checked) < len(partitions)
 
 
@@ -277,11 +282,11 @@ def test_errors_of_the_system_are_problems(
         raise PermissionError(errno.EACCES, "Permission denied", "/logs/t-0/0.log")
 
     monkeypatch.setattr(verification, "verify_log", unreadable)
-    told = (
+    output = (
         "/logs/t-0/0.log: Permission denied. Make it readable, or take it from another replica\n"
         "1 partition checked, 1 problem\n"
     )
-    assert run(capsys, "verify", golden_copy("kafka-4.1/corrupt-bad-crc")) == (1, told)
+    assert run(capsys, "verify", golden_copy("kafka-4.1/corrupt-bad-crc")) == (1, output)
 
 
 def test_verify_takes_no_index_entry_of_damaged_bytes_for_wrong(
@@ -370,7 +375,7 @@ def test_topics_and_directories_that_are_not_there(
 
 
 @pytest.mark.parametrize("command", ["recover", "reindex"])
-def test_refused_while_something_writes_there(
+def test_rejected_while_another_writer_is_open(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     log_dir = LogDir.create(tmp_path / "logs")
@@ -386,7 +391,7 @@ def test_refused_while_something_writes_there(
 
 def test_reindex_restores_lost_indexes(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path = golden_copy("kafka-4.1/txn")
-    (directory,) = (one for one in path.iterdir() if one.is_dir())
+    (directory,) = (child for child in path.iterdir() if child.is_dir())
     transactions = {file.name: file.read_bytes() for file in directory.glob("*.txnindex")}
     assert transactions
     for kind in ("index", "timeindex", "txnindex"):
@@ -424,13 +429,13 @@ def test_recover_of_one_topic_does_not_mark_the_directory_clean(
     assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
 
 
-def test_a_dry_run_of_reindex_tells_which_indexes_differ(
+def test_a_dry_run_of_reindex_counts_the_segments_whose_indexes_differ(
     golden_copy: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = golden_copy("kafka-4.1/txn")
     run(capsys, "reindex", path)
     assert "4 segments, the indexes of 0 would change" in run(capsys, "reindex", "--dry-run", path)[1]
-    (directory,) = (one for one in path.iterdir() if one.is_dir())
+    (directory,) = (child for child in path.iterdir() if child.is_dir())
     first, second, *_ = sorted(directory.glob("*.log"))
     first.with_suffix(".index").write_bytes(b"x" * 8)
     second.with_suffix(".timeindex").unlink()
@@ -460,7 +465,7 @@ def test_topics_can_be_excluded(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "no topic c" in capsys.readouterr().err
 
 
-def test_verify_tells_that_a_log_ends_before_its_start(
+def test_verify_reports_a_log_that_ends_before_its_start(
     golden_copy: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = golden_copy("kafka-4.1/corrupt-undamaged")
@@ -531,14 +536,17 @@ def test_recover_reports_the_damage_that_it_keeps(tmp_path: Path, capsys: pytest
             in out
         )
     row = json.loads(run(capsys, "recover", "--json", "--from-start", "--yes", directory.path)[1])
-    assert (row["status"], [one["position"] for one in row["damageKept"]]) == ("whole", [2 * len(batch(0))])
+    assert (row["status"], [damage["position"] for damage in row["damageKept"]]) == (
+        "whole",
+        [2 * len(batch(0))],
+    )
 
 
 def test_recover_skips_the_controllers_log(golden_copy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path = golden_copy("kafka-4.1/whole-broker")
     log = path / "__cluster_metadata-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:-3])
-    (row,) = (one for one in rows(path) if one["kind"] == "torn")
+    (row,) = (problem for problem in rows(path) if problem["kind"] == "torn")
     assert "The controller truncates it when it starts" in row["advice"]
     before = log.read_bytes()
     out = run(capsys, "recover", "--yes", path)[1]
@@ -555,7 +563,7 @@ EPOCHS = [*[batch(i, leader_epoch=1) for i in (0, 3, 6)], *[batch(i, leader_epoc
 
 
 @pytest.mark.parametrize(
-    ("batches", "checkpoint", "found"),
+    ("batches", "checkpoint", "expected"),
     [
         (EPOCHS, "0\n2\n1 0\n4 9\n", []),
         (EPOCHS, "0\n3\n1 0\n2 7\n4 8\n", [("leader-epoch-checkpoint", None, 8)]),  # none has epoch 2
@@ -579,7 +587,7 @@ EPOCHS = [*[batch(i, leader_epoch=1) for i in (0, 3, 6)], *[batch(i, leader_epoc
     ],
 )
 def test_leader_epochs(
-    tmp_path: Path, batches: list[bytes], checkpoint: str | None, found: list[tuple[str, int | None, int]]
+    tmp_path: Path, batches: list[bytes], checkpoint: str | None, expected: list[tuple[str, int | None, int]]
 ) -> None:
     directory = make_log(tmp_path / "logs")
     (directory.path / f"{0:020d}.log").write_bytes(b"".join(batches))
@@ -587,5 +595,7 @@ def test_leader_epochs(
     file.unlink()
     if checkpoint is not None:
         file.write_text(checkpoint)
-    problems = [one for one in rows(directory.path) if one["kind"] == "leader-epochs"]
-    assert [(one["path"].rpartition("/")[2], one["position"], one["offset"]) for one in problems] == found
+    problems = [row for row in rows(directory.path) if row["kind"] == "leader-epochs"]
+    assert [
+        (problem["path"].rpartition("/")[2], problem["position"], problem["offset"]) for problem in problems
+    ] == expected

@@ -31,10 +31,10 @@ def test_damage_and_usage_errors_have_different_exit_codes(error: errors.KafkaLo
 def test_no_permission_is_not_damage(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuse(path: object) -> None:
+    def deny(path: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr("os.scandir", refuse)
+    monkeypatch.setattr("os.scandir", deny)
     with pytest.raises(SystemExit) as ended:
         kafkalog.main(["ls", "/var/kafka-logs"], prog_name="kafkalog")
     assert ended.value.code == 2

@@ -287,10 +287,10 @@ class TestRefusals:
         assert error.value.filename == str(tmp_path / "nowhere")
 
     def test_no_permission(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(path: object) -> None:
+        def deny(path: object) -> None:
             raise PermissionError(13, "Permission denied", str(path))
 
-        monkeypatch.setattr(os, "scandir", refuse)
+        monkeypatch.setattr(os, "scandir", deny)
         with pytest.raises(PermissionError, match="run as a user who may read it") as error:
             LogDir(tmp_path)
         assert error.value.filename == str(tmp_path)
@@ -400,7 +400,7 @@ class TestWhatCannotBeReadBesideTheLogs:
                 index.unlink()
                 index.mkdir()
         if how == "error":
-            refuse_to_open(f".{kind}", monkeypatch)
+            deny_opening(f".{kind}", monkeypatch)
 
         log = LogDir(data).partition("events", 0)
 
@@ -415,7 +415,7 @@ class TestWhatCannotBeReadBesideTheLogs:
     ) -> None:
         data = golden_copy("kafka-4.1/txn")
         (topic, *_) = LogDir(data).topics()
-        refuse_to_open(".txnindex", monkeypatch)
+        deny_opening(".txnindex", monkeypatch)
         log = LogDir(data).partition(topic, 0)
         assert {segment.load_transaction_index().health.status for segment in log.segments} >= {"unreadable"}
         report = native_log.erase(data, topic, key_prefix=["k", "a"])
@@ -430,16 +430,16 @@ class TestWhatCannotBeReadBesideTheLogs:
             LogDir(data).partition("events", 0)
 
 
-def refuse_to_open(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def deny_opening(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise the error of a file that belongs to another user; the tests may run as root."""
     open_ = os.open
 
-    def refuse(path: Any, flags: int, *more: Any, **how: Any) -> int:
+    def deny(path: Any, flags: int, *more: Any, **how: Any) -> int:
         if str(path).endswith(ending):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return open_(path, flags, *more, **how)
 
-    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "open", deny)
 
 
 def test_directories_with_other_names_are_named(tmp_path: Path) -> None:
