@@ -14,7 +14,7 @@ from native_log.log.replicas.comparison import different_ranges
 from native_log.log.replicas.copies import inspect_copy
 from native_log.log.replicas.plan import plan_merge
 from native_log.logdir.logdir import LogDir
-from native_log.logdir.verification import select_partitions
+from native_log.logdir.selection import select_partitions
 from native_log.segment.files import MAX_OFFSET
 from native_log.system import available_cores
 

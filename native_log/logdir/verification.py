@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from native_log.arguments import topic_names
 from native_log.errors import KafkaLogError
 from native_log.log.problems import Problem
 from native_log.log.verification import verify_log
 from native_log.logdir.logdir import LogDir
+from native_log.logdir.selection import select_partitions
 from native_log.progress import Progress
 from native_log.system import available_cores
 
@@ -148,17 +148,3 @@ def problem_row(directory: PartitionDir, problem: Problem) -> dict[str, object]:
         "problem": problem.problem,
         "advice": problem.advice,
     }
-
-
-def select_partitions(
-    log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
-) -> list[PartitionDir]:
-    selected = None if topics is None else topic_names(topics)
-    excluded = topic_names(exclude_topics, "exclude_topics")
-    for topic in sorted(((selected or set()) | excluded) - log_dir.topics().keys()):
-        log_dir.partition(topic, 0)  # raises an error that lists the known topics
-    return [
-        directory
-        for directory in log_dir.partitions()
-        if directory.topic not in excluded and (selected is None or directory.topic in selected)
-    ]

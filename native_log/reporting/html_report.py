@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import native_log
-from native_log.arguments import optional_integer, topic_names
+from native_log.arguments import optional_integer
 from native_log.logdir import LogDir
+from native_log.logdir.selection import select_partitions
 from native_log.reporting.figures import Extent
 from native_log.reporting.survey import survey
 from native_log.system import current_ms
@@ -60,15 +61,7 @@ def report(
     render_page = _load_renderer()  # before the work: a library may be missing
     now = optional_integer("now_ms", now_ms)
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
-    selected = None if topics is None else topic_names(topics)
-    excluded = topic_names(exclude_topics, "exclude_topics")
-    for topic in sorted(((selected or set()) | excluded) - log_dir.topics().keys()):
-        log_dir.partition(topic, 0)  # raises an error that lists the known topics
-    partitions = [
-        directory
-        for directory in log_dir.partitions()
-        if directory.topic not in excluded and (selected is None or directory.topic in selected)
-    ]
+    partitions = select_partitions(log_dir, topics, exclude_topics)
     figures = survey(
         log_dir,
         partitions,
