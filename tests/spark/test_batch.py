@@ -159,7 +159,7 @@ def test_wildcards_in_paths(tmp_path: Path) -> None:
 
 def test_large_batches_are_read_if_the_limit_is_raised() -> None:
     path = str(GOLDEN / "kafka-4.1" / "huge-batches" / "data")
-    with pytest.raises(CorruptRecordError, match="raise max_batch_bytes to read it"):
+    with pytest.raises(CorruptRecordError, match="raise max_batch_bytes"):
         tasks(path=path, maxBatchBytes="20k")
     assert sum(map(len, tasks(path=path, maxBatchBytes="512m"))) > 0
 
