@@ -15,6 +15,7 @@ from native_log import LogDir
 from native_log.cli.app import kafkalog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -40,6 +41,15 @@ def cat(root: Path, *arguments: str, expect: int = 0) -> list[str]:
     return result.stdout.splitlines()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let child processes receive SIGINT. A shell's background job ignores it, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_records_are_printed_until_it_is_interrupted(root: Path) -> None:
     command = [
         sys.executable,
