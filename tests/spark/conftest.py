@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,6 +33,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
+        # Its workers have their imports already, and find it wherever pytest is started.
+        .config("spark.python.daemon.module", "tests.spark.worker_daemon")
+        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")

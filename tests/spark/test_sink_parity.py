@@ -88,7 +88,7 @@ def outcomes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
             return Outcome(f"{type(error).__name__}: {error}", _read_rows(path / "logs"))
         return Outcome(None, _read_rows(path / "logs"))
 
-    with ThreadPoolExecutor(6, initializer=prepare) as pool:
+    with ThreadPoolExecutor(3, initializer=prepare) as pool:
         return dict(zip((case["id"] for case in CASES), pool.map(run, CASES), strict=True))
 
 
