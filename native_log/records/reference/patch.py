@@ -37,8 +37,7 @@ def patch(
         data: a writable buffer with the batches, or at least with their headers at their positions.
         batches: rows of BATCH_SCHEMA, or positions (int64).
         base_offset: added to the base offset of each batch. If the batches were encoded from offset 0 on,
-        this is
-            the offset of the first record.
+            this is the offset of the first record.
         leader_epoch: of all batches.
         base_position: position of the first byte of `data`.
 

@@ -49,10 +49,9 @@ def encode(
     Args:
         records: columns by name, in any order; other columns are ignored. `value` is required. Optional are
             `key` (both binary or string), `headers` (list of structs of key, binary or string, and value;
-            null: none) and `timestamp` (timestamp of any unit and zone, rounded down to ms, or int64 epoch
-            ms;
-            null: `options.now_ms`). Or a sequence of such batches, in order, each with the numbers of the
-            rows to encode (uint32 without nulls; None: all rows).
+            null: none) and `timestamp` (timestamp of any unit and zone, rounded down to ms, or epoch ms as
+            int64; null: `options.now_ms`). Or a sequence of such batches, in order, each with the numbers of
+            the rows to encode (uint32 without nulls; None: all rows).
         base_offset: offset of the first record.
         base_sequence: sequence number of the first record; -1: no idempotent producer. 2^31 - 1 is followed
             by 0.

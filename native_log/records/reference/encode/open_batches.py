@@ -69,24 +69,8 @@ class OpenBatches:
         self._clock_ns = clock_ns
         self._ignore_keys = ignore_keys
         self._by_partition = by_partition
-        self._sticky = sticky
-        self._on_full: Callable[[], object] | None = None
-
-    @property
-    def sticky(self) -> Any:
-        return self._sticky
-
-    @sticky.setter
-    def sticky(self, batch: Any) -> None:
-        self._sticky = batch
-
-    @property
-    def on_full(self) -> Callable[[], object] | None:
-        return self._on_full
-
-    @on_full.setter
-    def on_full(self, on_full: Callable[[], object] | None) -> None:
-        self._on_full = on_full
+        self.sticky = sticky
+        self.on_full: Callable[[], object] | None = None
 
     def append(
         self,
@@ -118,7 +102,7 @@ class OpenBatches:
             return None
         try:
             value, key = (each.encode() if isinstance(each, str) else each for each in (value, key))
-            batch = self._sticky
+            batch = self.sticky
             if key is not None and not self._ignore_keys:
                 if not self._by_partition:
                     return None
@@ -133,6 +117,6 @@ class OpenBatches:
         record = self._record_type(batch, abs(count) - 1, timestamp_ms, *sizes)
         if callback is not None:
             batch.callbacks.append((callback, record))
-        if count < 0 and self._on_full is not None:
-            self._on_full()
+        if count < 0 and self.on_full is not None:
+            self.on_full()
         return record
