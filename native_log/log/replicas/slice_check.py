@@ -70,7 +70,7 @@ class Missing:
         return self.lost.is_empty
 
 
-Checked = Intact | Damaged | Missing
+CheckedPart = Intact | Damaged | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class SliceCheck:
     max_batch_bytes: int
     finds_gaps: bool
 
-    def check(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[Checked]:
+    def check(self, slices: Iterable[SegmentSlice], span: OffsetSpan) -> Iterator[CheckedPart]:
         """Yield the bytes of the slices and the missing offsets, in the order of offsets.
 
         Args:
@@ -114,7 +114,7 @@ class SliceCheck:
         if self.finds_gaps and expected < span.end_offset:
             yield Missing(OffsetSpan(expected, span.end_offset))
 
-    def _check_slice(self, part: SegmentSlice, span: OffsetSpan) -> Iterator[Checked]:
+    def _check_slice(self, part: SegmentSlice, span: OffsetSpan) -> Iterator[CheckedPart]:
         """Yield the bytes of one slice, some of which may be empty, and the missing offsets of `span`."""
         rest = replace(part, min_offset=span.start_offset, max_offset=span.end_offset)  # not yielded yet
         expected = span.start_offset  # the offset of the next batch
