@@ -249,13 +249,16 @@ class LogDirClient:
             # Fewer, larger appends are quicker. But the memory of all requests is in use until the last one
             # is done.
             taken = [queue.get()]
-            while not queue.empty() and _size_bytes(taken) < _MAX_BYTES_TOGETHER:
+            size_bytes = _size_bytes(taken[0])
+            while not queue.empty() and size_bytes < _MAX_BYTES_TOGETHER:
                 taken.append(queue.get())
+                size_bytes += _size_bytes(taken[-1])
             requests = [request for request in taken if request is not None]
             is_open = len(requests) == len(taken)
             if not requests or self._is_forced:
                 continue
-            responses = self._execute([batch for request in requests for batch in request.batches])
+            batches = [batch for request in requests for batch in request.batches]
+            responses = self._execute(batches, size_bytes)
             by_batch = {id(response.batch): response for response in responses}
             for request in requests:
                 request.responses = [by_batch[id(batch)] for batch in request.batches]
@@ -263,7 +266,7 @@ class LogDirClient:
                 self._done.extend(requests)
                 self._changed.notify()
 
-    def _execute(self, batches: Sequence[BatchToAppend]) -> list[BatchResponse]:
+    def _execute(self, batches: Sequence[BatchToAppend], size_bytes: int) -> list[BatchResponse]:
         """Append batches. If they are large, append those of several partitions at the same time."""
         by_target: dict[TopicPartition, list[BatchToAppend]] = {}
         for each in batches:
@@ -275,7 +278,6 @@ class LogDirClient:
             for group in groups:
                 responses.extend(self._append_group(group))
 
-        size_bytes = sum(each.batch.estimated_bytes for each in batches)
         threads = min(len(groups), available_cores()) if size_bytes >= _BYTES_FOR_THREADS else 1
         others = [
             threading.Thread(target=append_groups, args=(groups[start::threads],), daemon=True)
@@ -366,8 +368,8 @@ class LogDirClient:
         )
 
 
-def _size_bytes(requests: Iterable[ProduceRequest | None]) -> int:
-    return sum(request.size_bytes for request in requests if request is not None)
+def _size_bytes(request: ProduceRequest | None) -> int:
+    return 0 if request is None else request.size_bytes
 
 
 def _joinable(batches: Iterable[BatchToAppend]) -> Iterator[list[BatchToAppend]]:
