@@ -9,6 +9,7 @@ mod headers;
 mod open_batches;
 mod options;
 mod results;
+mod survivors;
 mod text;
 
 use arrow_schema::ArrowError;
@@ -47,13 +48,15 @@ mod _kernel {
     #[pymodule_export]
     use crate::bytes::Bytes;
     #[pymodule_export]
-    use crate::compaction::{KeyBuckets, OffsetMap, Survivors, merge_packs, rewrite_batches, rewrite_file_batches};
+    use crate::compaction::{KeyBuckets, OffsetMap, merge_packs, rewrite_batches, rewrite_file_batches};
     #[pymodule_export]
     use crate::convert::ArrowBatch;
     #[pymodule_export]
     use crate::headers::BatchHeaders;
     #[pymodule_export]
     use crate::open_batches::{AppendedRecord, OpenBatches};
+    #[pymodule_export]
+    use crate::survivors::Survivors;
     #[pymodule_export]
     use crate::text::format_batches;
 
