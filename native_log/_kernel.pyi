@@ -167,7 +167,7 @@ class OpenBatches:
         value: Any,
         key: Any = None,
         headers: Any = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: Any = None,
         callback: Callable[..., object] | None = None,
     ) -> Any: ...
 

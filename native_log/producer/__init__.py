@@ -26,7 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from native_log.producer.block import BlockFuture, BlockMetadata
+    from native_log.producer.block_future import BlockFuture, BlockMetadata
     from native_log.producer.futures import RecordFuture, RecordMetadata
     from native_log.producer.producer import KafkaLogProducer
     from native_log.producer.record import ProducerRecord
@@ -44,8 +44,8 @@ __all__ = [
 
 # These are imported on first use: the settings are also those of the Spark sink, which does not need Arrow.
 _MODULES = {
-    "BlockFuture": "native_log.producer.block",
-    "BlockMetadata": "native_log.producer.block",
+    "BlockFuture": "native_log.producer.block_future",
+    "BlockMetadata": "native_log.producer.block_future",
     "KafkaLogProducer": "native_log.producer.producer",
     "ProducerConfig": "native_log.producer.settings",
     "ProducerRecord": "native_log.producer.record",

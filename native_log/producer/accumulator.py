@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from native_log.producer.batch import TopicPartition
     from native_log.producer.clock import Clock
-    from native_log.producer.futures import RecordFuture, RecordMetadata
-    from native_log.producer.record_size import Header
+    from native_log.producer.futures import RecordFuture
+    from native_log.producer.record import SerializedRecord
     from native_log.producer.sequences import ProducerSequences
     from native_log.producer.settings import ProducerConfig
 
@@ -122,11 +122,7 @@ class RecordAccumulator:
         self,
         topic: TopicQueues,
         partition: int,
-        value: bytes | None,
-        key: bytes | None,
-        headers: Sequence[Header] | None,
-        timestamp_ms: int,
-        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+        record: SerializedRecord,
         max_block_ms: float,
         *,
         abort_on_new_batch: bool = False,
@@ -136,8 +132,7 @@ class RecordAccumulator:
         Args:
             topic: the queues of the topic.
             partition: the partition; UNKNOWN_PARTITION: the built-in partitioner chooses it.
-            value, key, headers, timestamp_ms: the record.
-            callback: called with metadata or error when the record is done.
+            record: the record.
             max_block_ms: how long to wait for memory at most.
             abort_on_new_batch: do nothing if the record needs a new batch.
 
@@ -149,32 +144,18 @@ class RecordAccumulator:
         """
         with self.lock:
             batch = topic.open[partition] if partition >= 0 else topic.sticky
-            future = batch.append(value, key, headers, timestamp_ms, callback)
+            future = batch.append(*record)
             if future is not None:
                 if batch.is_full and partition < 0:
                     topic.count_sticky(is_full=True)
                 return future, batch.is_full
-            return self._append(
-                topic,
-                partition,
-                value,
-                key,
-                headers,
-                timestamp_ms,
-                callback,
-                max_block_ms,
-                abort_on_new_batch,
-            )
+            return self._append(topic, partition, record, max_block_ms, abort_on_new_batch)
 
     def _append(
         self,
         topic: TopicQueues,
         partition: int,
-        value: bytes | None,
-        key: bytes | None,
-        headers: Sequence[Header] | None,
-        timestamp_ms: int,
-        callback: Callable[[RecordMetadata | None, Exception | None], object] | None,
+        record: SerializedRecord,
         max_block_ms: float,
         abort_on_new_batch: bool,
     ) -> tuple[RecordFuture | None, bool]:
@@ -187,28 +168,28 @@ class RecordAccumulator:
                     raise ProducerClosedError("Producer closed while send in progress")
                 if is_sticky:
                     topic.count_sticky()
-                chosen = topic.choose() if is_sticky else partition
-                queue = topic.queues[chosen]
+                    partition = topic.choose()
+                queue = topic.queues[partition]
                 if queue and not queue[-1].builder.is_closed:
                     batch = queue[-1]
                     before = batch.builder.estimated_bytes
-                    future = batch.append(value, key, headers, timestamp_ms, callback)
+                    future = batch.append(*record)
                     if future is not None:
                         topic.note_append(batch, before, is_sticky=is_sticky)
                         return future, batch.is_full
                     self._close_batch(batch)
-                    if is_sticky and topic.choose() != chosen:
-                        continue
+                    if is_sticky:
+                        continue  # the partitioner may choose another partition now
                 if abort_on_new_batch:
                     return None, False
                 if builder is None:
-                    size_bytes = max(self.batch_size, max_size(key, value, headers or ()))
+                    size_bytes = max(self.batch_size, max_size(record.key, record.value, record.headers))
                     builder = self.pool.allocate(size_bytes, max_block_ms)
                     continue  # the lock was released meanwhile
                 ratio = self.ratios.get(topic.topic) if self._is_compressed else None
                 builder, now_ms = builder.renew(size_bytes, ratio), self._clock.now_ms()
-                batch = ProducerBatch(topic.targets[chosen], builder, now_ms, size_bytes)
-                future = batch.append(value, key, headers, timestamp_ms, callback)
+                batch = ProducerBatch(topic.targets[partition], builder, now_ms, size_bytes)
+                future = batch.append(*record)
                 builder = None
                 self._enqueue(topic, batch, now_ms)
                 topic.note_append(batch, 0, is_sticky=is_sticky)
@@ -377,11 +358,10 @@ class RecordAccumulator:
         Args:
             sizes: the batches, with their sizes as written.
         """
-        if self._is_compressed:
-            with self.lock:
-                for batch, size_bytes in sizes:
-                    observed = (size_bytes - BATCH_OVERHEAD) / max(1, batch.builder.plain_bytes)
-                    self.ratios.observe(batch.target.topic, observed)
+        with self.lock:
+            for batch, size_bytes in sizes:
+                observed = (size_bytes - BATCH_OVERHEAD) / max(1, batch.builder.plain_bytes)
+                self.ratios.observe(batch.target.topic, observed)
 
     def requeue(self, batch: ProducerBatch, now_ms: int, *, is_attempt: bool = True) -> None:
         """Put a batch back, before the batches with higher sequences.
@@ -412,10 +392,11 @@ class RecordAccumulator:
                 self._topics[batch.target.topic].put_back(part)
             return len(parts)
 
-    def deallocate(self, batch: ProducerBatch) -> None:
-        """Forget a batch that is done, and release its memory."""
+    def deallocate(self, *batches: ProducerBatch) -> None:
+        """Forget batches that are done, and release their memory."""
         with self.lock:
-            self._deallocate(batch)
+            for batch in batches:
+                self._deallocate(batch)
 
     def _deallocate(self, batch: ProducerBatch) -> None:
         self.incomplete.pop(batch, None)

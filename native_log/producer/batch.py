@@ -140,8 +140,8 @@ class ProducerBatch:
         count = self.builder.append(value, key, headers, timestamp_ms)
         if not count:
             return None
-        sizes = (-1 if content is None else len(content) for content in (key, value))
-        future = RecordFuture(self, abs(count) - 1, timestamp_ms, *sizes)
+        key_size, value_size = -1 if key is None else len(key), -1 if value is None else len(value)
+        future = RecordFuture(self, abs(count) - 1, timestamp_ms, key_size, value_size)
         if callback is not None:
             self.callbacks.append((callback, future))
         return future

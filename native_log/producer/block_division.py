@@ -53,6 +53,7 @@ class BlockDivision:
                 round_robin=self._is_round_robin,
             )
         for batch in records.to_batches() if isinstance(records, pa.Table) else [records]:
+            row_bytes = max(1, -(-batch.nbytes // max(1, batch.num_rows)))
             explicit = None
             if partition is not None:
                 explicit = pa.repeat(pa.scalar(partition, pa.int32()), batch.num_rows)
@@ -62,13 +63,12 @@ class BlockDivision:
                 part = rows if selected is None else rows.take(selected)
                 if explicit is not None:
                     part = part.select([name for name in part.schema.names if name != "partition"])
-                for block in _slice(part, self._max_bytes):
+                for block in _slice(part, row_bytes, self._max_bytes):
                     yield number, block
 
 
-def _slice(records: pa.RecordBatch, max_bytes: int) -> Iterator[RecordBlock]:
-    """Yield parts of about `max_bytes`, each with one record at least."""
-    row_bytes = max(1, -(-records.nbytes // max(1, records.num_rows)))
+def _slice(records: pa.RecordBatch, row_bytes: int, max_bytes: int) -> Iterator[RecordBlock]:
+    """Yield parts of about `max_bytes`, each with one record at least, if a record takes `row_bytes`."""
     rows = max(1, max_bytes // row_bytes)
     for start in range(0, records.num_rows, rows):
         part = records.slice(start, rows)

@@ -206,6 +206,7 @@ class LogDirClient:
         self._is_woken = True  # set before the next line reads: `poll` does it in the opposite order
         if self._is_polling:
             with self._changed:
+                self._is_polling = False  # the next calls need not notify it again
                 self._changed.notify()
 
     def close(self, *, is_forced: bool = False) -> None:

@@ -11,7 +11,7 @@ from native_log.errors import InvalidBatchError, InvalidRecordError, KafkaTimeou
 from native_log.records import AppendedRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class BatchResult:
         self.log_append_time_ms = NO_TIMESTAMP
         self.error: Exception | None = None
         self.is_done = False
-        self.parts: list[tuple[int, BatchResult]] = []
+        self.parts: Sequence[tuple[int, BatchResult]] = ()
         self._event: threading.Event | None = None
 
     def set(self, base_offset: int, log_append_time_ms: int, error: Exception | None) -> None:

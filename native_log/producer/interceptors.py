@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from native_log.config import InvalidConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from native_log.producer.record import ProducerRecord
 
 logger = logging.getLogger(__name__)
+
+_METHODS = ("on_send", "on_acknowledgement", "close")
 
 
 class Interceptors:
@@ -26,10 +30,18 @@ class Interceptors:
     - `close()`: called when the producer is closed.
 
     An exception of an interceptor is logged. The chain then continues with the last valid record.
+
+    Raises InvalidConfigError for an object without these methods, such as the name of a Java class.
     """
 
     def __init__(self, interceptors: Sequence[Any]) -> None:
         self._interceptors = [each() if isinstance(each, type) else each for each in interceptors]
+        for each in self._interceptors:
+            if not any(hasattr(each, method) for method in _METHODS):
+                raise InvalidConfigError(
+                    "interceptor.classes: expected Python classes or objects with on_send or "
+                    f"on_acknowledgement, found {each!r}"
+                )
 
     def __bool__(self) -> bool:
         return bool(self._interceptors)

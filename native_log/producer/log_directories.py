@@ -7,8 +7,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError
+from native_log.checkpoints.names import INTERNAL_TOPICS
+from native_log.errors import InvalidTopicError, KafkaLogError, UnknownTopicOrPartitionError
 from native_log.logdir import LogDir
+from native_log.logdir.create import check_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from native_log.log import PartitionLog
     from native_log.producer.batch import TopicPartition
     from native_log.producer.settings import ProducerConfig
+
+
+_ADMIN_CLIENT = "__admin_client"
+"""The client.id that may write to internal topics (Kafka: AdminUtils.ADMIN_CLIENT_ID)."""
 
 
 class LogDirectories:
@@ -97,6 +103,11 @@ class LogDirectories:
         self._logdirs[1:] = [LogDir(self.paths, allow_empty=True)]
 
     def _nodes(self, topic: str) -> list[str]:
+        check_topic(topic, self._config.num_partitions)
+        if topic in INTERNAL_TOPICS and self._config.client_id != _ADMIN_CLIENT:
+            raise InvalidTopicError(
+                f"expected a topic for clients, found {topic}, which only brokers write; choose another one"
+            )
         holder = self._holder(topic)
         if holder is None:
             holder = self._create(topic)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from native_log.arguments import PathLike
     from native_log.logdir import LogDir
-    from native_log.producer.block import BlockFuture
+    from native_log.producer.block_future import BlockFuture
     from native_log.producer.record_size import Header
 
 logger = logging.getLogger(__name__)

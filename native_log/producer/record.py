@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from native_log.producer.futures import RecordMetadata
     from native_log.producer.record_size import Header
 
 
@@ -28,6 +29,23 @@ class ProducerRecord(NamedTuple):
     headers: Sequence[Header] | None = None
     partition: int | None = None
     timestamp_ms: int | None = None
+
+
+class SerializedRecord(NamedTuple):
+    """A record as a batch takes it.
+
+    Attributes:
+        value, key: None: null.
+        headers: pairs of name and value; None: there are none.
+        timestamp_ms: epoch ms.
+        callback: called with metadata or error when the record is done.
+    """
+
+    value: bytes | None
+    key: bytes | None
+    headers: Sequence[Header] | None
+    timestamp_ms: int
+    callback: Callable[[RecordMetadata | None, Exception | None], object] | None = None
 
 
 def list_headers(headers: Sequence[Header]) -> list[Header]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from native_log.arguments import optional_integer
 from native_log.errors import KafkaLogError, ProducerClosedError, RecordTooLargeError, SerializationError
 from native_log.log.writing.validation import check_columns
-from native_log.producer.block import BlockFuture
 from native_log.producer.block_division import BlockDivision
+from native_log.producer.block_future import BlockFuture
 from native_log.producer.futures import (
     NO_OFFSET,
     NO_TIMESTAMP,
@@ -22,7 +23,7 @@ from native_log.producer.futures import (
 )
 from native_log.producer.interceptors import Interceptors
 from native_log.producer.partition_choice import PartitionChoice
-from native_log.producer.record import list_headers
+from native_log.producer.record import SerializedRecord, list_headers
 from native_log.producer.record_size import MAX_OVERHEAD, MAX_VARINT_BYTES, max_size
 from native_log.producer.serializers import Serializer
 from native_log.producer.topic_queues import UNKNOWN_PARTITION
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from native_log.producer.transactions import TransactionManager
 
     Callback = Callable[[RecordMetadata | None, Exception | None], object]
+
+
+_MAX_TIMESTAMP_MS = 2**63 - 1
 
 
 class RecordPipeline:
@@ -191,6 +195,7 @@ class RecordPipeline:
         now_ms = self._clock.now_ms()
         max_block_ms: float = self._max_block_ms
         queues = self._topics.get(topic)
+        partition = optional_integer("partition", partition)
         if queues is None or (partition is not None and partition >= len(queues.queues)):
             queues = self.await_topic(topic, partition, now_ms)
             waited_ms = self._clock.now_ms() - now_ms
@@ -200,28 +205,29 @@ class RecordPipeline:
             headers = list_headers(headers)
         key_bytes = self._key_serializer.serialize(topic, key)
         value_bytes = self._value_serializer.serialize(topic, value)
+        timestamp_ms = optional_integer("timestamp_ms", timestamp_ms)
         if timestamp_ms is None:
             timestamp_ms = now_ms
         elif timestamp_ms < 0:
             raise ValueError(
                 f"Invalid timestamp: {timestamp_ms}. Timestamp should always be non-negative or null."
             )
+        elif timestamp_ms > _MAX_TIMESTAMP_MS:
+            raise ValueError(f"timestamp_ms: expected at most {_MAX_TIMESTAMP_MS}, found {timestamp_ms}")
         if headers or len(key_bytes or b"") + len(value_bytes or b"") > self._certain_bytes:
-            size = max_size(key_bytes, value_bytes, headers or ())
+            size = max_size(key_bytes, value_bytes, headers)
             if size > self._max_record_bytes:
                 raise self._too_large(size)
         chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
         is_custom = self._choice.is_custom and partition is None
+        serialized = SerializedRecord(value_bytes, key_bytes, headers, timestamp_ms, callback)
         future, must_wake = self._accumulator.append(
-            queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, max_block_ms,
-            abort_on_new_batch=is_custom,
-        )  # fmt: skip
+            queues, chosen, serialized, max_block_ms, abort_on_new_batch=is_custom
+        )
         if future is None:
             self._choice.note_new_batch(queues, chosen)
             chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
-            future, must_wake = self._accumulator.append(
-                queues, chosen, value_bytes, key_bytes, headers, timestamp_ms, callback, max_block_ms
-            )
+            future, must_wake = self._accumulator.append(queues, chosen, serialized, max_block_ms)
             assert future is not None
         return future, must_wake
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 BATCH_OVERHEAD = 61
 """Bytes of a batch header."""
@@ -23,11 +23,13 @@ MAX_VARINT_BYTES = 5
 Header = tuple[str, bytes | None]
 
 
-def max_size(key: bytes | None, value: bytes | None, headers: Iterable[Header]) -> int:
+def max_size(key: bytes | None, value: bytes | None, headers: Sequence[Header] | None) -> int:
     """Return the most bytes that a record may take in a batch of its own, uncompressed."""
-    headers = list(headers)
+    headers = headers or ()
     size = MAX_OVERHEAD + field_size(key) + field_size(value) + varint_size(len(headers))
-    return size + sum(field_size(name.encode()) + field_size(content) for name, content in headers)
+    for name, content in headers:
+        size += field_size(name.encode()) + field_size(content)
+    return size
 
 
 def field_size(content: bytes | None) -> int:
@@ -37,4 +39,4 @@ def field_size(content: bytes | None) -> int:
 
 def varint_size(length: int) -> int:
     """Return the size of a length as a zigzag varint, in bytes."""
-    return max(1, -(-(2 * length).bit_length() // 7))
+    return (((2 * length) | 1).bit_length() + 6) // 7

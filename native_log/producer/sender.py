@@ -72,6 +72,7 @@ class Sender:
         self._max_request_bytes = config.max_request_size
         self._retries = config.retries
         self._acks = config.acks
+        self._is_compressed = config.compression_type != "none"
         self._delivery_timeout_ms = config.delivery_timeout_ms
         self._is_order_guaranteed = config.max_in_flight_requests_per_connection == 1
         self._in_flight: list[ProduceRequest] = []
@@ -264,10 +265,7 @@ class Sender:
         if self._is_order_guaranteed:
             for response in responses:
                 self._accumulator.unmute(response.batch.batch.target)
-        written = [response for response in responses if response.is_written]
-        self._note_sizes(written)
-        for response in written:
-            self._complete(response)
+        self._complete([response for response in responses if response.is_written])
         # The last batch is put back first, so that the queue has them in their order again.
         for response in reversed(responses):
             batch = response.batch.batch
@@ -281,21 +279,25 @@ class Sender:
             else:
                 self._retry_or_fail(response, response.error, now_ms)
 
-    def _note_sizes(self, written: list[BatchResponse]) -> None:
-        sized = [(response.batch.batch, response.size_bytes) for response in written if response.size_bytes]
-        self._accumulator.observe_sizes(sized)
-        self._metrics.batch_size.record(*(size_bytes for _, size_bytes in sized))
-        self._metrics.compression_rate.record(
-            *(size_bytes / (BATCH_OVERHEAD + batch.builder.plain_bytes) for batch, size_bytes in sized)
-        )
+    def _complete(self, written: Sequence[BatchResponse]) -> None:
+        """Complete batches in their order, then release their memory."""
+        self._note_sizes(written)
+        for response in written:
+            batch = response.batch.batch
+            self._sequences.remove(batch)
+            offset = NO_OFFSET if self._acks == "0" else response.base_offset
+            self._metrics.records_sent += batch.record_count
+            batch.complete(offset, response.log_append_time_ms, None)
+        self._accumulator.deallocate(*(response.batch.batch for response in written))
 
-    def _complete(self, response: BatchResponse) -> None:
-        batch = response.batch.batch
-        self._sequences.remove(batch)
-        offset = NO_OFFSET if self._acks == "0" else response.base_offset
-        self._metrics.records_sent += batch.record_count
-        batch.complete(offset, response.log_append_time_ms, None)
-        self._accumulator.deallocate(batch)
+    def _note_sizes(self, written: Sequence[BatchResponse]) -> None:
+        sized = [(response.batch.batch, response.size_bytes) for response in written if response.size_bytes]
+        self._metrics.batch_size.record(*(size_bytes for _, size_bytes in sized))
+        if self._is_compressed:
+            self._accumulator.observe_sizes(sized)
+            self._metrics.compression_rate.record(
+                *(size_bytes / (BATCH_OVERHEAD + batch.builder.plain_bytes) for batch, size_bytes in sized)
+            )
 
     def _retry_or_fail(self, response: BatchResponse, error: Exception, now_ms: int) -> None:
         batch = response.batch.batch

@@ -56,7 +56,7 @@ class Serializer:
                 raise SerializationError(
                     f"expected {self._name}.serializer to return bytes or None, found {type(value).__name__}"
                 )
-        return None if value is None else to_bytes(value, self._name)
+        return value if value is None or type(value) is bytes else to_bytes(value, self._name)
 
     def close(self) -> None:
         """Close the serializer, if it has such a method."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,8 @@ _CONNECTION = frozenset(
      "connections.max.idle.ms", "enable.metrics.push", "auto.include.jmx.reporter", "compression.level",
      "transaction.two.phase.commit.enable", "config.providers", "allow.auto.create.topics",
      "kafka.client", "selector", "connections.setup.timeout.ms", "metadata.recovery.strategy",
-     "metadata.recovery.rebootstrap.trigger.ms"}
+     "metadata.recovery.rebootstrap.trigger.ms", "bootstrap.timeout.ms", "proxy.url",
+     "receive.message.max.bytes", "socks5.proxy"}
 )  # fmt: skip
 """Settings that only a connection to a broker needs. They are ignored."""
 
@@ -204,6 +206,8 @@ def parse_setting(name: str, value: object) -> Any:
     setting = SETTINGS.get(name) or BROKER_SETTINGS[name]
     if setting.kind == "OBJECT":
         return value
+    if value == math.inf and setting.kind in _BITS:  # kafka-python's default of retries
+        value = (1 << _BITS[setting.kind] - 1) - 1
     text = trim(str(value))
     if setting.kind == "BOOLEAN":
         if text.lower() not in ("true", "false"):
@@ -290,13 +294,13 @@ def _parse_number(name: str, text: str, setting: Setting) -> int:
     number = int(text) if re.fullmatch(r"[+-]?\d+", text) else None
     if number is None or not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise invalid_value(name, text, f"Not a number of type {setting.kind}")
+    codec = setting.codec
+    if codec is GZIP and not codec.has_level(number):
+        raise invalid_value(name, number, "Value must be between 1 and 9 or equal to -1")
     if number < setting.minimum:
         raise invalid_value(name, number, f"Value must be at least {setting.minimum}")
-    codec = setting.codec
-    if codec is not None and not codec.has_level(number):
-        if number > codec.max_level:
-            raise invalid_value(name, number, f"Value must be no more than {codec.max_level}")
-        raise invalid_value(name, number, "Value must be between 1 and 9 or equal to -1")
+    if codec is not None and number > codec.max_level:
+        raise invalid_value(name, number, f"Value must be no more than {codec.max_level}")
     return number
 
 

@@ -145,12 +145,12 @@ class TopicQueues:
             before: its estimated size before that.
             is_sticky: whether the partitioner chose the partition.
         """
-        partition, after = batch.target.partition, batch.builder.estimated_bytes
+        partition, after, is_full = batch.target.partition, batch.builder.estimated_bytes, batch.is_full
         if is_sticky:
-            self.partitioner.update(after - before, batch.is_full)
+            self.partitioner.update(after - before, is_full)
         elif self.sticky is batch:
             self._sticky_bytes += after - before
-        if batch.is_full or batch.builder.limit_bytes > self._max_open_bytes:
+        if is_full or batch.builder.limit_bytes > self._max_open_bytes:
             return
         if is_sticky:
             if self.partitioner.keeps(partition, batch.builder.limit_bytes - after):
@@ -167,8 +167,9 @@ class TopicQueues:
         Args:
             is_full: whether these records have filled the batch.
         """
-        batch, self.sticky = self.sticky, NO_BATCH
+        batch = self.sticky
         if batch is not NO_BATCH:
+            self.sticky = NO_BATCH
             self.partitioner.update(batch.builder.estimated_bytes - self._sticky_bytes, is_full)
 
     def note_closed(self, batch: ProducerBatch) -> None:

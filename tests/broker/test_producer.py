@@ -14,6 +14,7 @@ from native_log import LogDir
 from native_log.producer import KafkaLogProducer
 from native_log.producer.accumulator import NO_DEADLINE
 from native_log.producer.partitioners import BuiltInPartitioner
+from native_log.producer.record import SerializedRecord
 from native_log.producer.record_size import BATCH_OVERHEAD
 from tests.producer.support import Pipeline
 
@@ -65,8 +66,8 @@ class Ours:
     def append(self, partition: int, value_bytes: int, key_bytes: int) -> list[Any]:
         pipeline = self.pipeline
         key, now_ms = None if key_bytes < 0 else bytes(key_bytes), pipeline.clock.now
-        value = bytes(value_bytes)
-        future, _ = pipeline.accumulator.append(pipeline.topic, partition, value, key, None, now_ms, None, 0)
+        record = SerializedRecord(bytes(value_bytes), key, None, now_ms)
+        future, _ = pipeline.accumulator.append(pipeline.topic, partition, record, 0)
         assert future is not None
         return [future.batch.result.partition, future.index == 0]
 

@@ -8,6 +8,7 @@ from native_log.producer.accumulator import RecordAccumulator
 from native_log.producer.client import BatchResponse
 from native_log.producer.metadata import Metadata
 from native_log.producer.metrics import ProducerMetrics
+from native_log.producer.record import SerializedRecord
 from native_log.producer.sender import Sender
 from native_log.producer.sequences import ProducerSequences
 from native_log.producer.settings import ProducerConfig
@@ -117,11 +118,8 @@ class Pipeline:
         return self.draws.pop(0) % bound if self.draws else 0
 
     def append(self, value: bytes = b"v", partition: int = 0, **more: Any) -> RecordFuture:
-        callback = more.pop("callback", None)
-        now_ms, max_block_ms = self.clock.now, self.config.max_block_ms
-        future, _ = self.accumulator.append(
-            self.topic, partition, value, None, None, now_ms, callback, max_block_ms, **more
-        )
+        record = SerializedRecord(value, None, None, self.clock.now, more.pop("callback", None))
+        future, _ = self.accumulator.append(self.topic, partition, record, self.config.max_block_ms, **more)
         assert future is not None
         return future
 

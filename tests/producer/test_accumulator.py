@@ -9,6 +9,7 @@ import pytest
 from native_log.errors import BufferExhaustedError, ProducerClosedError
 from native_log.producer.accumulator import NO_DEADLINE
 from native_log.producer.block import RecordBlock
+from native_log.producer.record import SerializedRecord
 from native_log.producer.topic_queues import NO_BATCH, UNKNOWN_PARTITION
 
 from .support import Pipeline
@@ -207,7 +208,7 @@ def test_a_closed_accumulator_takes_no_records() -> None:
 
 def test_a_custom_partitioner_is_asked_again_before_a_new_batch() -> None:
     pipeline = Pipeline()
-    arguments = (pipeline.topic, 0, b"", None, None, 0, None, 0)
+    arguments = (pipeline.topic, 0, SerializedRecord(b"", None, None, 0), 0)
     assert pipeline.accumulator.append(*arguments, abort_on_new_batch=True) == (None, False)
     assert pipeline.accumulator.append(*arguments)[1]
     assert pipeline.accumulator.append(*arguments, abort_on_new_batch=True)[0] is not None

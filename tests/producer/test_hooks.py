@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from native_log import InvalidConfigError
 from native_log.errors import SerializationError
-from native_log.producer import ProducerRecord, RecordMetadata
+from native_log.producer import KafkaLogProducer, ProducerRecord, RecordMetadata
 from native_log.producer.interceptors import Interceptors
 from native_log.producer.partitioners import (
     BuiltInPartitioner,
@@ -20,6 +21,9 @@ from native_log.producer.partitioners import (
     load_weights,
 )
 from native_log.producer.serializers import Serializer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 METADATA = RecordMetadata("t", 0, 5, 0, -1, -1)
 
@@ -53,13 +57,20 @@ class Raising:
 
 def test_interceptors_are_called_in_order_and_their_exceptions_are_logged(caplog: Any) -> None:
     seen: list[str] = []
-    chain = Interceptors([Appending("a", seen), Raising, Appending("b", seen), object()])
+    only_acknowledged = SimpleNamespace(on_acknowledgement=lambda *_: None)
+    chain = Interceptors([Appending("a", seen), Raising, Appending("b", seen), only_acknowledged])
     assert chain.on_send(ProducerRecord("t", "")).value == "ab"
     chain.on_acknowledgement(METADATA, None)
     chain.on_acknowledgement(METADATA, ValueError("!"))
     chain.close()
     assert seen == ["a5", "b5", "a5!", "b5!", "a closed", "b closed"]
     assert len(caplog.records) == 4
+
+
+@pytest.mark.parametrize("value", ["org.apache.Interceptor", ["a.B"], object, 5])
+def test_what_cannot_intercept_is_rejected(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(InvalidConfigError, match=r"interceptor\.classes: expected Python classes or objects"):
+        KafkaLogProducer(tmp_path / "logs", interceptor_classes=value)
 
 
 class Upper:

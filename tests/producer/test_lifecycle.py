@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import GOLDEN
 
 from native_log import LogDir
+from native_log.checkpoints.names import INTERNAL_TOPICS
 from native_log.errors import (
     BufferExhaustedError,
     InvalidBatchError,
@@ -437,6 +440,55 @@ def test_headers_of_wrong_types_take_no_memory(tmp_path: Path, headers: Any) -> 
         with pytest.raises(TypeError):
             producer.send("t", b"v", timestamp_ms="now")  # type: ignore[arg-type]
         assert producer.metrics()["buffer-available-bytes"] == 32 << 20
+
+
+@pytest.mark.parametrize("creates", [True, False])
+@pytest.mark.parametrize("topic", [*sorted(INTERNAL_TOPICS), "a b", "", ".."])
+def test_topics_that_clients_cannot_write(tmp_path: Path, topic: str, creates: bool) -> None:
+    with KafkaLogProducer(tmp_path / "logs", auto_create_topics_enable=creates) as producer:
+        assert isinstance(producer.send(topic, b"v").exception, InvalidTopicError)
+    assert LogDir(tmp_path / "logs", allow_empty=True).topics() == {}
+
+
+def test_a_record_for_the_controllers_is_not_written(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "kafka-4.1/whole-broker/data", tmp_path / "logs")
+    before = LogDir(tmp_path / "logs").partition("__cluster_metadata", 0).log_end_offset
+    for client_id in ("", "__admin_client"):
+        with KafkaLogProducer(tmp_path / "logs", client_id=client_id) as producer:
+            error = producer.send("__cluster_metadata", b"v", partition=0).exception
+            assert isinstance(error, InvalidTopicError)
+    assert LogDir(tmp_path / "logs").partition("__cluster_metadata", 0).log_end_offset == before
+
+
+def test_an_admin_client_writes_to_internal_topics(tmp_path: Path) -> None:
+    with KafkaLogProducer(tmp_path / "logs", client_id="__admin_client") as producer:
+        assert producer.send("__consumer_offsets", b"v").get(SECONDS).offset == 0
+
+
+@pytest.mark.parametrize("partition", ["0", 0.0, True])
+def test_a_partition_of_a_wrong_type_is_rejected(tmp_path: Path, partition: Any) -> None:
+    with (
+        KafkaLogProducer(tmp_path / "logs") as producer,
+        pytest.raises(TypeError, match="partition: expected an int, found"),
+    ):
+        producer.send("t", b"v", partition=partition)
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "error", "message"),
+    [
+        ("5", TypeError, "timestamp_ms: expected an int, found '5'"),
+        (-1, ValueError, "Invalid timestamp: -1"),
+        (2**63, ValueError, "timestamp_ms: expected at most 9223372036854775807, found 9223372036854775808"),
+    ],
+)
+def test_an_invalid_timestamp_is_rejected(
+    tmp_path: Path, timestamp_ms: Any, error: type[Exception], message: str
+) -> None:
+    with KafkaLogProducer(tmp_path / "logs") as producer:
+        for _ in range(2):  # the topic is unknown, then known
+            with pytest.raises(error, match=message):
+                producer.send("t", b"v", timestamp_ms=timestamp_ms)
 
 
 def test_a_topic_that_cannot_be_created_fails_the_record(tmp_path: Path) -> None:

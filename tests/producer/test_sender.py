@@ -13,6 +13,7 @@ from native_log.errors import (
     OutOfOrderSequenceError,
     RecordTooLargeError,
 )
+from native_log.producer.record import SerializedRecord
 
 from .support import Pipeline
 
@@ -338,5 +339,5 @@ def test_an_append_that_fails_gives_its_memory_back() -> None:
     pipeline = Pipeline()
     headers: Any = [("n", "text")]
     with pytest.raises((TypeError, AttributeError)):
-        pipeline.accumulator.append(pipeline.topic, 0, b"v", None, headers, 0, None, 0)
+        pipeline.accumulator.append(pipeline.topic, 0, SerializedRecord(b"v", None, headers, 0), 0)
     assert pipeline.accumulator.pool.available_bytes == pipeline.config.buffer_memory

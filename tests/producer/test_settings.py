@@ -67,11 +67,22 @@ def test_names_and_values(name: str, value: Any, attribute: str, expected: Any) 
         ({"max_in_flight_requests_per_connection": 6}, "at most 5"),
         ({"segment.bytes": "x"}, "segment.bytes: expected an integer"),
         ({"compression.zstd.level": 23}, "Value must be no more than 22"),
+        ({"compression.lz4.level": 0}, "Value must be at least 1"),
+        ({"compression.gzip.level": 0}, "Value must be between 1 and 9 or equal to -1"),
+        ({"compression.gzip.level": 10}, "Value must be between 1 and 9 or equal to -1"),
+        ({"compression.gzip.level": -2}, "Value must be between 1 and 9 or equal to -1"),
     ],
 )
 def test_invalid_settings_are_rejected(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidConfigError, match=re.escape(message)):
         ProducerConfig.parse(settings)
+
+
+def test_the_defaults_of_kafka_python_are_accepted() -> None:
+    kafka = pytest.importorskip("kafka")
+    config = ProducerConfig.parse(kafka.KafkaProducer.DEFAULT_CONFIG)
+    assert config.ignored == ()
+    assert config.retries == 2**31 - 1
 
 
 @pytest.mark.parametrize("settings", [{"acks": 1}, {"acks": 0}, {"retries": 0}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from typing import Any
 
@@ -116,6 +117,8 @@ def test_the_exception_of_a_clock_or_on_full_is_raised(impl: Any) -> None:
         {"value": b"v", "headers": [("h", "text")]},
         {"value": b"v", "headers": ["header"]},
         {"value": b"v", "timestamp_ms": -1},
+        {"value": b"v", "timestamp_ms": 2**63},
+        {"value": b"v", "timestamp_ms": "1"},
     ],
 )
 def test_other_arguments_are_left_to_the_caller(impl: Any, arguments: dict[str, Any]) -> None:
@@ -132,3 +135,9 @@ def test_a_reference_cycle_is_collected(impl: Any) -> None:
     del batch, batches
     gc.collect()
     assert reference() is None
+
+
+def test_the_system_clock_gives_the_time_of_a_record(impl: Any) -> None:
+    before = time.time_ns() // 1_000_000
+    record = impl.OpenBatches(impl.AppendedRecord, time.time_ns, [], Batch(impl)).append(b"v")
+    assert before <= record.timestamp <= time.time_ns() // 1_000_000

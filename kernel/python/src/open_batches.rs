@@ -4,6 +4,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyType};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::builder::{BatchBuilder, append};
 use kafka_log_format::partitioner;
@@ -34,7 +35,8 @@ impl AppendedRecord {
 #[pyclass(module = "native_log._kernel")]
 pub struct OpenBatches {
     record_type: Py<PyType>,
-    clock_ns: Py<PyAny>,
+    /// None: the clock is `time.time_ns`, which takes as long as the rest of an append if it is called in Python.
+    clock_ns: Option<Py<PyAny>>,
     ignore_keys: bool,
     on_full: Option<Py<PyAny>>,
     by_partition: Py<PyList>,
@@ -63,11 +65,13 @@ impl OpenBatches {
     #[pyo3(signature = (record_type, clock_ns, by_partition, sticky, *, ignore_keys = false))]
     fn new(
         record_type: Py<PyType>,
-        clock_ns: Py<PyAny>,
+        clock_ns: Bound<'_, PyAny>,
         by_partition: Py<PyList>,
         sticky: Bound<'_, PyAny>,
         ignore_keys: bool,
     ) -> PyResult<Self> {
+        let is_system_clock = clock_ns.is(&clock_ns.py().import("time")?.getattr("time_ns")?);
+        let clock_ns = (!is_system_clock).then(|| clock_ns.unbind());
         let sticky = OpenBatch::of(sticky)?;
         Ok(OpenBatches { record_type, clock_ns, ignore_keys, on_full: None, by_partition, sticky })
     }
@@ -102,7 +106,7 @@ impl OpenBatches {
         value: Option<&Bound<'py, PyAny>>,
         key: Option<&Bound<'py, PyAny>>,
         headers: Option<&Bound<'py, PyAny>>,
-        timestamp_ms: Option<i64>,
+        timestamp_ms: Option<&Bound<'py, PyAny>>,
         callback: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, AppendedRecord>>> {
         let py = this.py();
@@ -110,6 +114,7 @@ impl OpenBatches {
             return Ok(None);
         };
         let are_listed = headers.is_none_or(|headers| headers.is_instance_of::<PyList>());
+        let timestamp_ms = timestamp_ms.map(|timestamp_ms| timestamp_ms.extract::<i64>().unwrap_or(-1));
         if !are_listed || timestamp_ms.is_some_and(|timestamp_ms| timestamp_ms < 0) {
             return Ok(None);
         }
@@ -117,8 +122,8 @@ impl OpenBatches {
         let timestamp_ms = match timestamp_ms {
             Some(timestamp_ms) => timestamp_ms,
             None => {
-                let clock_ns = this.borrow().clock_ns.clone_ref(py);
-                clock_ns.bind(py).call0()?.extract::<i64>()? / NS_PER_MS
+                let clock_ns = this.borrow().clock_ns.as_ref().map(|clock_ns| clock_ns.clone_ref(py));
+                clock_ns.map_or_else(|| Ok(system_ms()), |clock_ns| called_ms(clock_ns.bind(py)))?
             }
         };
         let record_type = this.borrow().record_type.clone_ref(py);
@@ -158,6 +163,15 @@ impl OpenBatches {
     fn __clear__(&mut self) {
         self.on_full = None;
     }
+}
+
+fn system_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as i64)
+}
+
+fn called_ms(clock_ns: &Bound<'_, PyAny>) -> PyResult<i64> {
+    Ok(clock_ns.call0()?.extract::<i64>()? / NS_PER_MS)
 }
 
 /// The batch of a record with this key. None: there is no partition.

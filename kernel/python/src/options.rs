@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use kafka_log_format::codec::Codec;
 use kafka_log_format::selection::{Aborted, Selection};
 
-use crate::compaction::Survivors;
 use crate::convert::bytes_of;
+use crate::survivors::Survivors;
 
 /// What OffsetMap and KeyBuckets read.
 #[derive(FromPyObject)]

@@ -77,7 +77,7 @@ class OpenBatches:
         value: Any,
         key: Any = None,
         headers: Any = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: Any = None,
         callback: Callable[..., object] | None = None,
     ) -> Any:
         """Append a record to its batch, if the batch has room.
@@ -98,7 +98,7 @@ class OpenBatches:
         if not all(content is None or isinstance(content, bytes | str) for content in (value, key)):
             return None
         are_listed = headers is None or isinstance(headers, list)
-        if not are_listed or (timestamp_ms is not None and timestamp_ms < 0):
+        if not are_listed or not (timestamp_ms is None or _is_timestamp(timestamp_ms)):
             return None
         try:
             value, key = (each.encode() if isinstance(each, str) else each for each in (value, key))
@@ -120,3 +120,7 @@ class OpenBatches:
         if count < 0 and self.on_full is not None:
             self.on_full()
         return record
+
+
+def _is_timestamp(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 2**63
