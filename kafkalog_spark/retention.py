@@ -26,7 +26,7 @@ from kafkalog_spark.cluster import (
 from kafkalog_spark.errors import PathNotVisibleError
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.read.splits import pack
-from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
+from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_changeable
 from native_log.policies import Request, RetentionPolicy, retention_policy
 from native_log.retention.enforcement import finish_and_plan
 from native_log.retention.execution import execute_plans
@@ -82,7 +82,7 @@ def retain(
     now = current_ms() if now_ms is None else now_ms
     with ExitStack() as stack:
         log_dir = open_for_maintenance(path, dry_run, stack)
-        selected = select_partitions(log_dir, request.topics, exclude_topics)
+        selected = select_changeable(log_dir, request.topics, exclude_topics)
         decided = decide_policies(log_dir, selected, partial(retention_policy, request=request))
         stack.enter_context(tuned_session(spark))
         to_execute: list[RetentionPlan] = []

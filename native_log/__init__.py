@@ -66,7 +66,8 @@ if TYPE_CHECKING:
         PartitionKind,
     )
     from native_log.logdir.comparison import DIFFERENCE_SCHEMA, diff
-    from native_log.logdir.recovery import RECOVERY_SCHEMA, PartitionRecovery, recover
+    from native_log.logdir.recovery import recover
+    from native_log.logdir.recovery_report import RECOVERY_SCHEMA, PartitionRecovery
     from native_log.logdir.reindexing import REINDEX_SCHEMA, PartitionReindexing, reindex
     from native_log.logdir.verification import PROBLEM_SCHEMA, verify
     from native_log.records import BATCH_SCHEMA, RECORD_SCHEMA
@@ -192,11 +193,11 @@ _MODULES = {
     "PartitionDir": "native_log.logdir",
     "PartitionKind": "native_log.logdir",
     "PartitionLog": "native_log.log",
-    "PartitionRecovery": "native_log.logdir.recovery",
+    "PartitionRecovery": "native_log.logdir.recovery_report",
     "PartitionReindexing": "native_log.logdir.reindexing",
     "PROBLEM_SCHEMA": "native_log.logdir.verification",
     "RECORD_SCHEMA": "native_log.records",
-    "RECOVERY_SCHEMA": "native_log.logdir.recovery",
+    "RECOVERY_SCHEMA": "native_log.logdir.recovery_report",
     "REINDEX_SCHEMA": "native_log.logdir.reindexing",
     "RETENTION_SCHEMA": "native_log.retention",
     "SALVAGE_SCHEMA": "native_log.salvaging",

@@ -139,11 +139,9 @@ class WritePlan:
 
         Raises InvalidTopicError.
         """
+        check_topic(topic, self.options.partitions)
         partitions = self.topics.get(topic)
-        if partitions is None:
-            check_topic(topic, self.options.partitions)
-            return self.options.partitions
-        return partitions[-1] + 1
+        return self.options.partitions if partitions is None else partitions[-1] + 1
 
     def partition_dir(self, topic: str, partition: int) -> str:
         """Return the name of a partition's directory. Raises InvalidTopicError."""

@@ -10,11 +10,11 @@ from native_log.cli.progress import show_progress
 from native_log.cli.runner import exit_code_of, print_error
 from native_log.cli.tables import format_table
 from native_log.cli.tail import windows_from_end
-from native_log.cli.topics import select_partitions
 from native_log.errors import KafkaLogError
 from native_log.logdir import PartitionKind
+from native_log.logdir.selection import PartitionSelection, select_partitions
 from native_log.policies import describe_policy
-from native_log.sizes import format_size
+from native_log.sizes import format_count, format_size
 from native_log.times import format_time_ms
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ def list_log_dir(
     Raises:
         UnknownTopicOrPartitionError: see select_partitions.
     """
-    partitions = select_partitions(log_dir, topics, exclude_topics)
+    partitions = select_partitions(
+        log_dir, PartitionSelection.of(topics or None, exclude_topics), required=True
+    )
     rows, failed = [], []
     with show_progress(
         "opening partitions", len(partitions), shown=len(partitions) >= _MANY_PARTITIONS
@@ -188,13 +190,8 @@ def _totals(rows: Sequence[PartitionRow]) -> str:
     topics = len({row.directory.topic for row in rows})
     segments = sum(row.segments for row in rows)
     size = format_size(sum(row.size_bytes for row in rows))
-    return (
-        f"{_count(topics, 'topic')}, {_count(len(rows), 'partition')}, {_count(segments, 'segment')}, {size}"
-    )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    counts = (topics, "topic"), (len(rows), "partition"), (segments, "segment")
+    return ", ".join([*(format_count(number, noun) for number, noun in counts), size])
 
 
 def _directory_json(directory: DirectoryState) -> dict[str, Any]:

@@ -11,10 +11,12 @@ import click
 from native_log.cli.changes import confirm, require_terminal
 from native_log.cli.progress import report_progress
 from native_log.cli.runner import print_error
-from native_log.cli.topics import select_partitions
-from native_log.logdir.recovery import PartitionRecovery, controller_partitions, recover, recovery_row
+from native_log.logdir.recovery import controller_partitions, recover
+from native_log.logdir.recovery_report import PartitionRecovery, recovery_row
 from native_log.logdir.reindexing import PartitionReindexing, reindex
+from native_log.logdir.selection import PartitionSelection, select_partitions
 from native_log.logdir.verification import problem_row, verify_partitions
+from native_log.sizes import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,7 +29,9 @@ def verify_all(
     log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = (), *, as_json: bool = False
 ) -> int:
     """Print a line for each problem. Return the number of problems."""
-    partitions = select_partitions(log_dir, topics, exclude_topics)
+    partitions = select_partitions(
+        log_dir, PartitionSelection.of(topics or None, exclude_topics), required=True
+    )
     count = 0
     with report_progress("verifying") as report:
         for partition, problems in verify_partitions(log_dir, partitions, report):
@@ -35,8 +39,8 @@ def verify_all(
                 click.echo(_json(problem_row(partition, problem)) if as_json else str(problem))
             count += len(problems)
     if not as_json:
-        summary = _count(count, "problem") if count else "no problems"
-        click.echo(f"{_count(len(partitions), 'partition')} checked, {summary}")
+        summary = format_count(count, "problem") if count else "no problems"
+        click.echo(f"{format_count(len(partitions), 'partition')} checked, {summary}")
     return count
 
 
@@ -126,18 +130,18 @@ def _describe_recovery(done: LogRecovery, lost_records: int, dry_run: bool) -> s
     elif done.removed:
         parts = [f"{would_be}emptied: {done.reason}"]
     if done.loses_data:
-        segments = f" including {_count(len(done.removed), 'later segment')}" if done.removed else ""
-        records = f"with {_count(lost_records, 'readable record')}"
+        segments = f" including {format_count(len(done.removed), 'later segment')}" if done.removed else ""
+        records = f"with {format_count(lost_records, 'readable record')}"
         parts.append(f"{done.lost_bytes} bytes{segments}, {records}, {are} lost")
     for segment, kept in done.out_of_order:
         where = f"{segment.path}, position {kept.position}, offset {kept.offset}"
         parts.append(f"damaged at {where}, which a broker's recovery does not repair, either: {kept.message}")
     if done.left_behind:
         parts.append(
-            f"{_count(len(done.left_behind), 'leftover file')} of a crash {would_be}removed or renamed"
+            f"{format_count(len(done.left_behind), 'leftover file')} of a crash {would_be}removed or renamed"
         )
     parts.append(f"offsets {done.log_start_offset} to {done.log_end_offset}")
-    parts.append(f"{_count(len(done.checked), 'segment')} checked")
+    parts.append(f"{format_count(len(done.checked), 'segment')} checked")
     return "; ".join(parts)
 
 
@@ -154,7 +158,7 @@ def reindex_all(
     def report(result: PartitionReindexing) -> None:
         changes = "would change" if dry_run else "changed"
         click.echo(
-            f"{result.partition.path.name}: {_count(result.segments, 'segment')}"
+            f"{result.partition.path.name}: {format_count(result.segments, 'segment')}"
             f"{'' if dry_run else ' indexed'}, the indexes of {result.changed} {changes}"
         )
         if result.error is not None:
@@ -169,7 +173,3 @@ def reindex_all(
         on_partition=report,
     )
     return sum(status == "failed" for status in results["status"].to_pylist())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

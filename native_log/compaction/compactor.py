@@ -27,7 +27,7 @@ from native_log.errors import InvalidTopicError, KafkaLogError, error_message
 from native_log.log.replacing.cleaned_segment import flush_cleaned_segment
 from native_log.log.replacing.interrupted import finish_interrupted, try_finish_interrupted
 from native_log.log.replacing.swap import replace_segments
-from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
+from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_changeable
 from native_log.policies import Request, compaction_policy, policy_text
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
@@ -175,7 +175,7 @@ def select_to_compact(
     log_dir: LogDir, request: Request, exclude_topics: str | Iterable[str]
 ) -> tuple[list[tuple[PartitionDir, CompactionPolicy]], list[PartitionStatistics]]:
     """Return the partitions to compact, and the rows of those whose policy says that they are skipped."""
-    selected = select_partitions(log_dir, request.topics, exclude_topics)
+    selected = select_changeable(log_dir, request.topics, exclude_topics)
     decided = decide_policies(log_dir, selected, partial(compaction_policy, request=request))
     to_compact, skipped = [], []
     for directory, policy in zip(selected, decided, strict=True):

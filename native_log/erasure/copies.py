@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import LEADER_EPOCH_CHECKPOINT
 from native_log.checkpoints.names import (
-    BROKER_TOPICS,
     MAX_NAME_LENGTH,
     REMOTE_LOG_METADATA_TOPIC,
     PartitionKind,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.logdir import LogDir
+    from native_log.logdir.selection import PartitionSelection
 
 _OWN_PREFIX = ".kafkalog-"
 _FILES_WITHOUT_RECORDS = {*ROOT_FILES, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}
@@ -44,30 +44,6 @@ class PossibleCopy:
     partition: PartitionDir | None
     path: Path
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RelevantTopics:
-    """The topics whose copies are reported.
-
-    Attributes:
-        topics: None: all except Kafka's internal topics.
-        excluded: topics to leave out, even if `topics` names them.
-    """
-
-    topics: frozenset[str] | None
-    excluded: frozenset[str]
-
-    def __contains__(self, partition: PartitionDir) -> bool:
-        if partition.topic in self.excluded:
-            return False
-        if self.topics is None:
-            return partition.topic not in BROKER_TOPICS
-        # A broker truncates the topic in the name of a directory that would be too long.
-        is_truncated = len(partition.path.name) >= MAX_NAME_LENGTH
-        return partition.topic in self.topics or (
-            is_truncated and any(topic.startswith(partition.topic) for topic in self.topics)
-        )
 
 
 def leftovers(directory: Path) -> list[str]:
@@ -94,9 +70,15 @@ def list_renamed_partitions(log_dir: LogDir) -> list[PartitionDir]:
 
 
 def find_possible_copies(
-    log_dir: LogDir, searched: Sequence[PartitionDir], relevant: RelevantTopics
+    log_dir: LogDir, searched: Sequence[PartitionDir], selection: PartitionSelection
 ) -> Iterator[PossibleCopy]:
-    """Yield the places in the log directories that may contain copies, except the searched partitions."""
+    """Yield the places in the log directories that may contain copies, except the searched partitions.
+
+    Args:
+        log_dir: the log directories.
+        searched: the partitions that were searched.
+        selection: the topics whose copies are reported.
+    """
     keys, paths = {partition.key for partition in searched}, {partition.path for partition in searched}
     for directory in log_dir.directories:
         root = directory.path
@@ -112,7 +94,7 @@ def find_possible_copies(
                         partition.path,
                         "another directory of the partition; give its own path to erase there",
                     )
-            elif partition in relevant and (is_whole or partition.key in keys):
+            elif _is_relevant(partition, selection) and (is_whole or partition.key in keys):
                 yield PossibleCopy(
                     partition,
                     partition.path,
@@ -128,6 +110,15 @@ def find_possible_copies(
             yield from _unknown_files(None, files)
     for partition in searched:
         yield from _check_partition(log_dir, partition)
+
+
+def _is_relevant(partition: PartitionDir, selection: PartitionSelection) -> bool:
+    if selection.includes_topic(partition.topic):
+        return True
+    # A broker truncates the topic in the name of a directory that would be too long.
+    is_truncated = len(partition.path.name) >= MAX_NAME_LENGTH
+    topics = (selection.topics or frozenset()) - selection.excluded
+    return is_truncated and any(topic.startswith(partition.topic) for topic in topics)
 
 
 def _split_by_name(directories: Iterable[Path]) -> tuple[list[PartitionDir], list[Path]]:

@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from native_log.arguments import topic_names
 from native_log.compaction.survey import survey_log
-from native_log.erasure.copies import (
-    RelevantTopics,
-    find_possible_copies,
-    leftovers,
-    list_renamed_partitions,
-)
+from native_log.erasure.copies import find_possible_copies, leftovers, list_renamed_partitions
 from native_log.erasure.rewrite import erase_records, roll
 from native_log.erasure.search import ERASURE_SCHEMA, check_end, search_log
 from native_log.erasure.selection import RecordSelection
 from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
 from native_log.log.replacing.interrupted import finish_interrupted, try_finish_interrupted
-from native_log.logdir.maintenance import open_for_maintenance, select_partitions
+from native_log.logdir.maintenance import changeable_topics, open_for_maintenance
+from native_log.logdir.selection import filter_partitions
 from native_log.progress import Progress
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.system import available_cores
@@ -37,6 +32,7 @@ if TYPE_CHECKING:
     from native_log.erasure.selection import Header, Text
     from native_log.log import PartitionLog
     from native_log.logdir import LogDir, PartitionDir
+    from native_log.logdir.selection import PartitionSelection
 
 logger = logging.getLogger(__name__)
 
@@ -96,10 +92,11 @@ def erase(
     """
     if how not in HOW:
         raise ValueError(f"how: expected drop or tombstone, found {how!r}")
+    selection = changeable_topics(topics, exclude_topics)
     run = _ErasureRun(RecordSelection.of(keys, key_prefix, header), how == "tombstone", dry_run)
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks, allow_empty=True)
-        selected, relevant = _select(log_dir, topics, exclude_topics)
+        selected = _select(log_dir, selection)
         progress = Progress(on_progress, len(selected))
         pool = ThreadPoolExecutor(max(1, min(available_cores(), len(selected))), "erase")
         try:
@@ -111,7 +108,7 @@ def erase(
             pool.shutdown(cancel_futures=True)
         copies = [
             _row(copy.partition, segment=str(copy.path), status="copy", reason=copy.reason)
-            for copy in find_possible_copies(log_dir, selected, relevant)
+            for copy in find_possible_copies(log_dir, selected, selection)
         ]
     if not selected and not copies and not log_dir.partitions():
         paths = ", ".join(map(str, log_dir.paths))
@@ -119,20 +116,16 @@ def erase(
     return pa.concat_tables([*reports, _table(copies)])
 
 
-def _select(
-    log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
-) -> tuple[list[PartitionDir], RelevantTopics]:
-    """Return the partitions to search, and the topics whose copies are reported.
+def _select(log_dir: LogDir, selection: PartitionSelection) -> list[PartitionDir]:
+    """Return the partitions to search.
 
-    A topic that has only -delete, -stray or -future directories is relevant, although it cannot be searched.
+    A topic may be named even if it has only -delete, -stray or -future directories that are not read: the
+    report lists them.
     """
-    names = None if topics is None else frozenset(topic_names(topics))
-    excluded = frozenset(topic_names(exclude_topics, "exclude_topics"))
-    unreadable = {partition.topic for partition in list_renamed_partitions(log_dir)} - log_dir.topics().keys()
-    selected = select_partitions(
-        log_dir, None if names is None else names - unreadable, excluded - unreadable, any_kind=True
-    )
-    return selected, RelevantTopics(names, excluded)
+    readable = log_dir.partitions()
+    existing = [*readable, *list_renamed_partitions(log_dir)]
+    selected = frozenset(filter_partitions(existing, selection, paths=log_dir.paths))
+    return [directory for directory in readable if directory in selected]
 
 
 @dataclass(frozen=True, slots=True)

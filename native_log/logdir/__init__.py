@@ -11,8 +11,11 @@
 | create | create log directories, topics and partitions |
 | known_topics, cluster_metadata | the stored configurations of topics |
 | internal_tables | Kafka's internal topics as tables |
-| maintenance | open and lock log directories for changes, and select partitions |
+| selection | select partitions by topic and number |
+| maintenance | open and lock log directories for changes, and select what may be changed |
 | verification, recovery, reindexing | verify, recover and reindex for many partitions |
+| recovery_report | the rows of the report of a recovery |
+| comparison | compare the copies of partitions |
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice, repeat
@@ -14,7 +15,7 @@ from native_log.log.replicas.comparison import different_ranges
 from native_log.log.replicas.copies import inspect_copy
 from native_log.log.replicas.plan import plan_merge
 from native_log.logdir.logdir import LogDir
-from native_log.logdir.selection import select_partitions
+from native_log.logdir.selection import PartitionSelection, select_partitions
 from native_log.segment.files import MAX_OFFSET
 from native_log.system import available_cores
 
@@ -104,7 +105,7 @@ def diff(
     )
     if len(log_dir.paths) < 2:
         raise ValueError(f"path: expected at least two directories to compare, found {log_dir.paths[0]}")
-    selected = select_partitions(log_dir, topics, exclude_topics)
+    selected = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     rows = (row for partition in selected for row in compare_partition(log_dir, partition))
     batches = (
         pa.RecordBatch.from_pylist(some, schema=DIFFERENCE_SCHEMA)
@@ -171,9 +172,10 @@ def _differences(log_dir: LogDir, partition: PartitionDir) -> Iterator[Differenc
 
 
 def _missing(log_dir: LogDir, copies: Sequence[PartitionDir]) -> Iterator[Difference]:
-    present = {directory.path.parent for directory in copies}
+    # Of a directory that was given by two paths, there is one copy.
+    present = {os.path.realpath(directory.path.parent) for directory in copies}
     for broker in _brokers(log_dir.directories):
-        if present.isdisjoint(state.path for state in broker):
+        if present.isdisjoint(os.path.realpath(state.path) for state in broker):
             yield Difference("missing", str(broker[0].path), None, "the partition is missing")
 
 

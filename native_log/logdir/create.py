@@ -90,7 +90,11 @@ def check_identity(cluster_id: str, node_id: int) -> None:
 
 
 def check_topic(topic: str, partitions: int) -> None:
-    """Raise InvalidTopicError for an illegal topic name; ValueError for less than one partition."""
+    """Check a topic to create or to write to.
+
+    Raises InvalidTopicError for an illegal name and for the log of the controllers; ValueError for less than
+    one partition.
+    """
     if not is_legal_topic(topic):
         raise InvalidTopicError(
             "expected a topic name of 1 to 249 letters, digits, '.', '_' and '-', other than '.' and '..', "
@@ -98,7 +102,7 @@ def check_topic(topic: str, partitions: int) -> None:
         )
     if topic == METADATA_TOPIC:
         raise InvalidTopicError(
-            f"{topic} is the log of the KRaft controllers and cannot be created as a topic"
+            f"{topic} is the log of the KRaft controllers; it cannot be created or written as a topic"
         )
     if partitions < 1:
         raise ValueError(f"partitions: expected at least 1, found {partitions}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from native_log.arguments import HighWatermark, PathLike, Replicas, integer, text, topic_names
-from native_log.checkpoints.names import INTERNAL_TOPICS, PartitionKind
+from native_log.arguments import HighWatermark, PathLike, Replicas, integer, text
+from native_log.checkpoints.names import PartitionKind
 from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.config import LogConfig
@@ -44,6 +45,7 @@ from native_log.logdir.partition_candidates import (
     copies_among,
     log_end_offset_of,
 )
+from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.policies import Gaps, explain_gaps
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
 
@@ -271,6 +273,11 @@ class LogDir(InternalTables):
         """Return the partition directories that are read, sorted by topic and partition."""
         return list(self._partitions.values())
 
+    @property
+    def ignored(self) -> tuple[PartitionDir, ...]:
+        """The `-delete`, `-stray` and `-future` directories that are not read."""
+        return self._candidates.ignored
+
     def partition(
         self, topic: str, partition: int, *, config: Mapping[str, object] | None = None
     ) -> PartitionLog:
@@ -345,13 +352,14 @@ class LogDir(InternalTables):
             LogConfig.parse(config)  # check it now; it is used at the first append
         created = self._created_configs.get(directory.topic, {})
         settings = partial(self._known_topics.settings, directory, created, config or {})
+        log_dir = directory.path.parent
 
         def open_log() -> PartitionLog:
             log = PartitionLog.open(
                 directory.path,
                 topic=directory.topic,
                 partition=directory.partition,
-                checkpoints=self.checkpoints(directory),
+                checkpoints=self._directories[log_dir].partition_checkpoints(directory, self._high_watermark),
                 max_batch_bytes=self._max_batch_bytes,
                 config=settings,
             )
@@ -365,11 +373,10 @@ class LogDir(InternalTables):
             )
 
         log = open_log()
-        state = self._directories[directory.path.parent]
-        if state.unfinished is None and (state.path / WRITE_INTENT).exists():
+        state = self._directories[log_dir]
+        if state.unfinished is None and os.path.exists(f"{log_dir}/{WRITE_INTENT}"):  # noqa: PTH110 (a hot path)
             # A commit began after the state was read: the log may contain only a part of the write.
-            unfinished = WriteIntent.read(state.path)
-            self._directories[directory.path.parent] = replace(state, unfinished=unfinished)
+            self._directories[log_dir] = replace(state, unfinished=WriteIntent.read(log_dir))
             log = open_log()
         return log
 
@@ -413,8 +420,9 @@ class LogDir(InternalTables):
         are read from their first record on.
 
         Args:
-            topics: the topics to follow; None: all except internal ones. Or a function that is called with
-                topic and partition, and returns whether to follow it.
+            topics: the topics to follow; None: all except internal ones, unless a path is one of their
+                partition directories. Or a function that is called with topic and partition, and returns
+                whether to follow it.
             start_offsets: where to begin, by (topic, partition). Other partitions that exist now begin at
                 their current ends.
             columns, isolation_level, timeout_ms, poll_interval_ms, options: see PartitionLog.follow.
@@ -427,7 +435,13 @@ class LogDir(InternalTables):
             KafkaLogError: replicas="merge", and a partition has several copies.
         """
         live = self._live()
-        select = topics if callable(topics) else self._selector(topics, live.topics())
+        if callable(topics):
+            select = topics
+        else:
+            only_by_name = internal_topics(live.partitions(), live.paths)
+            selection = PartitionSelection.of(topics, only_by_name=only_by_name)
+            selection.check_topics(live.topics(), self.ignored, self.paths)
+            select = selection.includes
         starts = {
             (text("start_offsets", topic), integer("start_offsets", number)): integer("start_offsets", offset)
             for (topic, number), offset in (start_offsets or {}).items()
@@ -438,16 +452,6 @@ class LogDir(InternalTables):
 
         logs = FollowedLogDir(live, select, starts, isolation_level, options)
         return LogFollower(logs, names, timeout_ms=timeout_ms, poll_interval_ms=poll_interval_ms)
-
-    def _selector(
-        self, topics: str | Iterable[str] | None, existing: Mapping[str, list[int]]
-    ) -> Callable[[str, int], bool]:
-        if topics is None:
-            return lambda topic, _: topic not in INTERNAL_TOPICS
-        selected = topic_names(topics)
-        for topic in sorted(selected - existing.keys()):
-            raise self._unknown(topic, 0)
-        return lambda topic, _: topic in selected
 
     def _unknown(self, topic: str, partition: int) -> UnknownTopicOrPartitionError:
         message = self._candidates.unknown_message(topic, partition, self.topics())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from native_log.arguments import path_list, topic_names
+from native_log.arguments import path_list
 from native_log.checkpoints.names import BROKER_TOPICS, METADATA_TOPIC, PartitionKind
 from native_log.checkpoints.write_session import WriteSession
 from native_log.errors import InvalidTopicError
 from native_log.logdir.logdir import LogDir
+from native_log.logdir.selection import PartitionSelection, select_partitions
 
 if TYPE_CHECKING:
     import os
@@ -73,34 +74,26 @@ def decide_policies(
     return policies
 
 
-def select_partitions(
-    log_dir: LogDir,
-    topics: str | Iterable[str] | None,
-    exclude_topics: str | Iterable[str] = (),
-    *,
-    any_kind: bool = False,
+def select_changeable(
+    log_dir: LogDir, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
 ) -> list[PartitionDir]:
-    """Return the partitions of the given topics.
+    """Return the partitions of the given topics. `-delete`, `-stray` and `-future` directories are left out.
 
     Args:
         log_dir: the log directories.
         topics: topics by name; None: all but BROKER_TOPICS.
         exclude_topics: topics to leave out.
-        any_kind: include `-delete`, `-stray` and `-future` directories that were given by their own paths.
 
-    Raises UnknownTopicOrPartitionError for an unknown topic, excluded ones included, because it may be
-    misspelt; InvalidTopicError for __cluster_metadata.
+    Raises UnknownTopicOrPartitionError; InvalidTopicError for __cluster_metadata.
     """
-    partitions = [
-        directory for directory in log_dir.partitions() if any_kind or directory.kind is PartitionKind.NORMAL
-    ]
-    known = {directory.topic for directory in partitions}
-    if topics is None:
-        selected = known - BROKER_TOPICS
-    else:
-        selected = topic_names(topics)
-        check_changeable(selected)
-    excluded = topic_names(exclude_topics, "exclude_topics")
-    for topic in sorted((selected | excluded) - known):
-        log_dir.partition(topic, 0)  # raises an error that lists the known topics
-    return [directory for directory in partitions if directory.topic in selected - excluded]
+    selection = changeable_topics(topics, exclude_topics)
+    return select_partitions(log_dir, selection, kinds={PartitionKind.NORMAL})
+
+
+def changeable_topics(
+    topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str] = ()
+) -> PartitionSelection:
+    """Return a selection of topics to change: see `select_changeable`."""
+    selection = PartitionSelection.of(topics, exclude_topics, only_by_name=BROKER_TOPICS)
+    check_changeable(selection.topics or ())
+    return selection

@@ -11,6 +11,7 @@ from native_log.checkpoints.names import PartitionKind
 from native_log.errors import KafkaLogError
 from native_log.log.local_log import LocalLog
 from native_log.logdir.discovery import join_names
+from native_log.logdir.selection import unknown_topic_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -96,9 +97,7 @@ class PartitionCandidates:
         """Say which partitions exist instead of one that does not."""
         if topic in topics:
             return f"topic {topic} has no partition {partition} here, but {join_names(topics[topic])}"
-        if any(directory.topic == topic for directory in self.ignored):
-            return f"topic {topic} exists only as -delete, -stray or -future directory; use include_deleted"
-        return f"there is no topic {topic}, but {join_names(topics)}"
+        return unknown_topic_message(topic, topics, self.ignored)
 
 
 def choose(

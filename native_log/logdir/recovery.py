@@ -25,69 +25,21 @@ from native_log.checkpoints.offset_checkpoints import (
 )
 from native_log.checkpoints.write_session import ClosedLog, WriteSession
 from native_log.config import LogConfig
-from native_log.errors import KafkaLogError, UnknownTopicOrPartitionError, error_message
-from native_log.log.recovery.log_recovery import LogRecovery, recover_log
+from native_log.errors import InvalidTopicError, KafkaLogError
+from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.recovery.truncation import count_removed_records, save_removed
 from native_log.logdir.discovery import Discovery, PartitionDir, find_partitions, local_path
+from native_log.logdir.recovery_report import RECOVERY_SCHEMA, PartitionRecovery, recovery_row
+from native_log.logdir.selection import PartitionSelection, filter_partitions
 from native_log.system import available_cores
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from native_log.log.recovery.log_recovery import LogRecovery
+
 logger = logging.getLogger(__name__)
-
-_DAMAGE = pa.list_(
-    pa.struct({"path": pa.string(), "position": pa.int64(), "offset": pa.int64(), "reason": pa.string()})
-)
-RECOVERY_SCHEMA = pa.schema(
-    {
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "path": pa.string(),
-        "status": pa.string(),
-        "reason": pa.string(),
-        "logStartOffset": pa.int64(),
-        "logEndOffset": pa.int64(),
-        "segmentsChecked": pa.int64(),
-        "segmentsRemoved": pa.int64(),
-        "bytesLost": pa.int64(),
-        "recordsLost": pa.int64(),
-        "filesLeftBehind": pa.int64(),
-        "cut": _DAMAGE,
-        "damageKept": _DAMAGE,
-    }
-)
-"""One row for each partition. In a dry run, the columns say what would be done.
-
-- `path`: the partition directory;
-- `status`: "whole", "cut" (data is removed), or "failed" (then all columns after `reason` are null);
-- `reason`: why data is removed, or why the recovery failed;
-- `logStartOffset`, `logEndOffset`: the offsets of the log after the recovery, end exclusive;
-- `segmentsChecked`, `segmentsRemoved`: numbers of segments;
-- `bytesLost`, `recordsLost`: the bytes that are removed, and the number of records in them that can be read;
-- `filesLeftBehind`: the number of files that no longer belong to the log;
-- `cut`: where segments are truncated, and why;
-- `damageKept`: damage that a broker's recovery does not detect, and that is kept.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionRecovery:
-    """The result of recovering a partition.
-
-    Attributes:
-        partition: the partition directory.
-        recovery: the recovery; None if it failed.
-        lost_records: the number of records that are removed although they can be read, because they follow
-            damage.
-        error: why the recovery failed. The log may be changed in part; recovering it again is safe.
-    """
-
-    partition: PartitionDir
-    recovery: LogRecovery | None
-    lost_records: int = 0
-    error: KafkaLogError | OSError | None = None
 
 
 def recover(
@@ -248,52 +200,6 @@ class _Options:
         return PartitionRecovery(partition, recovery, sum(lost))
 
 
-def recovery_row(result: PartitionRecovery) -> dict[str, object]:
-    """Return a partition's row of RECOVERY_SCHEMA."""
-    row: dict[str, object] = {
-        "topic": result.partition.topic,
-        "partition": result.partition.partition,
-        "path": str(result.partition.path),
-    }
-    recovery = result.recovery
-    if recovery is None:
-        return row | {
-            "status": "failed",
-            "reason": None if result.error is None else error_message(result.error),
-        }
-    cut = [
-        {
-            "path": str(segment.segment.path),
-            "position": segment.valid_bytes,
-            "offset": segment.next_offset,
-            "reason": None if segment.damage is None else segment.damage.message,
-        }
-        for segment in recovery.truncated
-    ]
-    kept = [
-        {
-            "path": str(segment.path),
-            "position": damage.position,
-            "offset": damage.offset,
-            "reason": damage.message,
-        }
-        for segment, damage in recovery.out_of_order
-    ]
-    return row | {
-        "status": "cut" if recovery.loses_data else "whole",
-        "reason": recovery.reason,
-        "logStartOffset": recovery.log_start_offset,
-        "logEndOffset": recovery.log_end_offset,
-        "segmentsChecked": len(recovery.checked),
-        "segmentsRemoved": len(recovery.removed),
-        "bytesLost": recovery.lost_bytes,
-        "recordsLost": result.lost_records,
-        "filesLeftBehind": len(recovery.left_behind),
-        "cut": cut,
-        "damageKept": kept,
-    }
-
-
 def recoverable_partitions(
     discoveries: Sequence[Discovery],
     topics: str | Iterable[str] | None,
@@ -306,35 +212,25 @@ def recoverable_partitions(
         topics: only these topics; None: all but `__cluster_metadata`.
         exclude_topics: topics to leave out.
 
-    Raises UnknownTopicOrPartitionError for an unknown topic, excluded ones included, because it may be
-    misspelt, and for `__cluster_metadata`.
+    Raises UnknownTopicOrPartitionError; InvalidTopicError for `__cluster_metadata`.
     """
-    partitions = {
-        partition.path: partition
-        for discovery in discoveries
-        for partition in discovery.partitions
-        if partition.kind in (PartitionKind.NORMAL, PartitionKind.FUTURE)
-        and partition.topic != METADATA_TOPIC
-    }
-    known = {partition.topic for partition in partitions.values()}
-    selected = known if topics is None else topic_names(topics)
-    excluded = topic_names(exclude_topics, "exclude_topics") - {METADATA_TOPIC}
-    only_metadata = all(
+    selection = PartitionSelection.of(topics, exclude_topics, only_by_name={METADATA_TOPIC})
+    paths = [each.partitions[0].path if each.is_partition else each.log_dir for each in discoveries]
+    is_metadata_only = bool(discoveries) and all(
         discovery.is_partition and controller_partitions(discovery) for discovery in discoveries
     )
-    if METADATA_TOPIC in selected or (discoveries and only_metadata):
-        raise UnknownTopicOrPartitionError(
-            f"{METADATA_TOPIC} is left to the controller, which recovers it at each start",
-            path=", ".join(str(discovery.log_dir) for discovery in discoveries),
+    if is_metadata_only or METADATA_TOPIC in (selection.topics or ()):
+        raise InvalidTopicError(
+            f"{METADATA_TOPIC} is left to the controller, which recovers it at each start; name other topics",
+            path=", ".join(map(str, paths)),
         )
-    unknown = sorted((selected | excluded) - known)
-    if unknown:
-        raise UnknownTopicOrPartitionError(
-            f"there is no topic {unknown[0]}, but {', '.join(sorted(known)) or 'no topics at all'}",
-            path=", ".join(str(discovery.log_dir) for discovery in discoveries),
-        )
-    chosen = [partition for partition in partitions.values() if partition.topic in selected - excluded]
-    return sorted(chosen, key=lambda partition: (partition.topic, partition.partition, partition.path))
+    partitions = {
+        partition.path: partition for discovery in discoveries for partition in discovery.partitions
+    }
+    selected = filter_partitions(
+        partitions.values(), selection, kinds={PartitionKind.NORMAL, PartitionKind.FUTURE}, paths=paths
+    )
+    return sorted(selected, key=lambda partition: (partition.topic, partition.partition, partition.path))
 
 
 def controller_partitions(location: Discovery | str | os.PathLike[str]) -> list[str]:

@@ -12,7 +12,7 @@ from native_log.errors import KafkaLogError
 from native_log.log.problems import Problem
 from native_log.log.verification import verify_log
 from native_log.logdir.logdir import LogDir
-from native_log.logdir.selection import select_partitions
+from native_log.logdir.selection import PartitionSelection, select_partitions
 from native_log.progress import Progress
 from native_log.system import available_cores
 
@@ -79,7 +79,7 @@ def verify(
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
     """
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
-    partitions = select_partitions(log_dir, topics, exclude_topics)
+    partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     rows = [
         problem_row(directory, problem)
         for directory, problems in verify_partitions(log_dir, partitions, threads=threads)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
 from native_log.log.replacing.interrupted import finish_interrupted
-from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_partitions
+from native_log.logdir.maintenance import decide_policies, open_for_maintenance, select_changeable
 from native_log.policies import Request, retention_policy
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.retention.execution import execute_plans
@@ -72,7 +72,7 @@ def retain(
     now = current_ms() if now_ms is None else now_ms
     with ExitStack() as locks:
         log_dir = open_for_maintenance(path, dry_run, locks)
-        selected = select_partitions(log_dir, request.topics, exclude_topics)
+        selected = select_changeable(log_dir, request.topics, exclude_topics)
         decided = decide_policies(log_dir, selected, partial(retention_policy, request=request))
         plans = []
         for planned, (directory, policy) in enumerate(zip(selected, decided, strict=True), 1):

@@ -11,7 +11,7 @@ import native_log
 from native_log.segment.files import file_name
 from tests.conftest import GOLDEN
 from tests.log.replicas.copies import Batch, batches, damage, write_copy
-from tests.log.support import write_log
+from tests.log.support import batch, write_log
 from tests.records.build import Rec, v2
 
 if TYPE_CHECKING:
@@ -90,6 +90,12 @@ def test_missing_partitions(tmp_path: Path) -> None:
     write_copy(tmp_path / "a", batches(0, 3))
     write_log(tmp_path / "b" / "u-0", {0: [Batch(0).data]})
     assert diff(tmp_path / "a", tmp_path / "b") == [("missing", None, None), ("missing", None, None)]
+
+
+def test_a_directory_that_is_given_by_two_paths_misses_nothing(tmp_path: Path) -> None:
+    write_log(tmp_path / "a/t-0", {0: [batch(0)]})
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert diff(tmp_path / "a", tmp_path / "link") == []
 
 
 def test_the_log_directories_of_one_broker_count_as_one(tmp_path: Path) -> None:

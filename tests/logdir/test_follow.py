@@ -60,6 +60,10 @@ class TestPartitions:
         )
         assert arrived == ["t-1:6", "t-0:6", "t-1:7"]
 
+    def test_an_internal_topic_by_the_path_of_its_directory(self, root: Path) -> None:
+        path = root / "__consumer_offsets-0"
+        assert follow(path, lambda: append(path, 0, batch(6, 1))) == ["__consumer_offsets-0:6"]
+
     def test_new_partitions_and_topics_are_read_from_their_first_record_on(self, root: Path) -> None:
         arrived = follow(
             root,

@@ -15,7 +15,7 @@ import native_log
 from kafkalog_spark.partitions import OpenablePartition
 from kafkalog_spark.retention import _plan_all
 from native_log.config import LogConfig
-from native_log.logdir.maintenance import open_for_maintenance, select_partitions
+from native_log.logdir.maintenance import open_for_maintenance, select_changeable
 from native_log.policies import Request, retention_policy
 from native_log.retention.execution import execute_plans
 from tests.retention.test_golden import files
@@ -41,7 +41,7 @@ def plan_and_execute(data: Path, options: dict[str, Any]) -> None:
                 OpenablePartition(str(d.path), d.topic, d.partition, log_dir.checkpoints(d)),
                 retention_policy(d.topic, log_dir.topic_facts(d), request),
             )
-            for d in select_partitions(log_dir, None)
+            for d in select_changeable(log_dir, None)
         ]
         result = _plan_all(directories, options["now_ms"], dry_run=False)
         execute_plans(result.plans, options["now_ms"])

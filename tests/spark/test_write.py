@@ -222,6 +222,15 @@ def test_a_new_topic_in_a_broker_directory_warns(tmp_path: Path, caplog: pytest.
     assert "topic new is new in a broker's log directory" in caplog.text
 
 
+def test_a_column_topic_cannot_name_the_log_of_the_controllers(tmp_path: Path) -> None:
+    native_log.LogDir.create(tmp_path / "logs").create_topic("t")
+    (tmp_path / "logs" / "t-0").rename(tmp_path / "logs" / "__cluster_metadata-0")
+    schema = StructType().add("value", "binary").add("topic", "string")
+    plan = WritePlan.begin(parse_write_options({"path": str(tmp_path / "logs")}), schema)
+    with pytest.raises(native_log.InvalidTopicError, match="__cluster_metadata is the log of the KRaft"):
+        plan.partition_count("__cluster_metadata")
+
+
 def test_a_topic_is_written_with_its_stored_configuration(tmp_path: Path) -> None:
     data = tmp_path / "logs"
     native_log.LogDir.create(data).create_topic("t")

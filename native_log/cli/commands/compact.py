@@ -8,6 +8,7 @@ import click
 
 from native_log.cli import changes
 from native_log.cli.options import paths_argument, topics_options
+from native_log.sizes import format_count
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -91,19 +92,19 @@ def _show(table: pa.Table, dry_run: bool) -> None:
     saved = sum(row["bytesBefore"] - row["bytesAfter"] for row in done)
     records = sum(row["recordsBefore"] - row["recordsAfter"] for row in done)
     click.echo(
-        f"{changes.count(len(done), 'partition')} {'would be compacted' if dry_run else 'compacted'}: "
-        f"{changes.count(records, 'record')} fewer, {changes.size_cell(saved)} saved"
+        f"{format_count(len(done), 'partition')} {'would be compacted' if dry_run else 'compacted'}: "
+        f"{format_count(records, 'record')} fewer, {changes.size_cell(saved)} saved"
     )
     without_key = sum(row["nullKeys"] for row in rows)
     if without_key:
         click.echo(
-            f"{changes.count(without_key, 'record')} without a key: compaction removes them, because brokers "
+            f"{format_count(without_key, 'record')} without a key: compaction removes them, because brokers "
             "accept none in compacted topics"
         )
     deleted = sum(row["segmentsDeleted"] for row in rows)
     if deleted:
         click.echo(
-            f"{changes.count(deleted, 'old segment')} {'would be deleted' if dry_run else 'deleted'}, "
+            f"{format_count(deleted, 'old segment')} {'would be deleted' if dry_run else 'deleted'}, "
             f"{changes.size_cell(sum(row['bytesDeleted'] for row in rows))}"
         )
 
@@ -111,7 +112,7 @@ def _show(table: pa.Table, dry_run: bool) -> None:
 def _details(row: dict[str, Any]) -> str:
     parts = [row["reason"]]
     if row["segmentsBefore"]:
-        parts.append(changes.count(row["segmentsBefore"], "segment"))
+        parts.append(format_count(row["segmentsBefore"], "segment"))
     if row["liveKeys"] is not None:
         parts.append(f"{row['liveKeys']:,} live and {row['deadKeys']:,} dead keys")
     if row["firstExpiryMs"] is not None:
@@ -119,5 +120,5 @@ def _details(row: dict[str, Any]) -> str:
     if row["wasCleaned"]:
         parts.append(f"last compacted {changes.time_cell(row['lastCleanedMs']) or 'before'}")
     if row["segmentsDeleted"]:
-        parts.append(f"{changes.count(row['segmentsDeleted'], 'segment')} beyond retention")
+        parts.append(f"{format_count(row['segmentsDeleted'], 'segment')} beyond retention")
     return "; ".join(filter(None, parts))

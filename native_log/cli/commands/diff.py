@@ -9,6 +9,7 @@ import click
 
 from native_log.cli.options import paths_argument, topics_options
 from native_log.cli.runner import DATA_ERROR
+from native_log.sizes import format_count
 
 
 @click.command(short_help="Compare copies of partitions.")
@@ -43,9 +44,7 @@ def diff(
             click.echo(json.dumps(row, ensure_ascii=False) if as_json else _line(row))
         differences += batch.num_rows
     if not as_json:
-        click.echo(
-            f"{differences} difference{'' if differences == 1 else 's'}" if differences else "no differences"
-        )
+        click.echo(format_count(differences, "difference") if differences else "no differences")
     if differences:
         raise SystemExit(DATA_ERROR)
 

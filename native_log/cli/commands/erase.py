@@ -16,6 +16,7 @@ from native_log.cli.options import (
     paths_argument,
     topics_options,
 )
+from native_log.sizes import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,19 +116,17 @@ def _show(keys: Sequence[bytes], table: pa.Table, dry_run: bool) -> None:
         [_details(row) for row in listed],
     )
     by_status = Counter(row["status"] for row in rows)
-    click.echo(f"{changes.count(by_status['erased'], 'record')} {'would be erased' if dry_run else 'erased'}")
+    click.echo(f"{format_count(by_status['erased'], 'record')} {'would be erased' if dry_run else 'erased'}")
     import hashlib  # not needed to start other commands
 
     digests = {hashlib.sha256(key).hexdigest() for key in keys}
     missing = len(digests.difference(row["keySha256"] for row in rows))
     if missing and not by_status["failed"]:
-        click.echo(f"{changes.count(missing, 'key')} of {len(digests)} not found in the partitions searched")
+        click.echo(f"{format_count(missing, 'key')} of {len(digests)} not found in the partitions searched")
     if by_status["failed"]:
-        click.echo(
-            f"{changes.count(by_status['failed'], 'partition')} failed and may still have such records"
-        )
+        click.echo(f"{format_count(by_status['failed'], 'partition')} failed and may still have such records")
     if by_status["copy"]:
-        click.echo(f"{changes.count(by_status['copy'], 'place')} not searched, which may hold copies")
+        click.echo(f"{format_count(by_status['copy'], 'place')} not searched, which may hold copies")
         for row in rows:
             if row["status"] == "copy":
                 click.echo(f"  {row['segment']}: {row['reason']}")

@@ -8,6 +8,7 @@ import click
 
 from native_log.cli import changes
 from native_log.cli.options import paths_argument, topics_options
+from native_log.sizes import format_count
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _show(table: pa.Table, dry_run: bool) -> None:
     deleted = [row for row in rows if row["decision"] == "deleted"]
     partitions = len({(row["topic"], row["partition"]) for row in deleted})
     click.echo(
-        f"{changes.count(len(deleted), 'segment')} of {changes.count(partitions, 'partition')} "
+        f"{format_count(len(deleted), 'segment')} of {format_count(partitions, 'partition')} "
         f"{'would be deleted' if dry_run else 'deleted'}, "
         f"{changes.size_cell(sum(row['sizeInBytes'] for row in deleted))}"
     )

@@ -11,6 +11,7 @@ from native_log.cli import changes
 from native_log.cli.completion import complete_directory
 from native_log.cli.options import Long, topics_options
 from native_log.cli.runner import DATA_ERROR
+from native_log.sizes import format_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,8 +75,8 @@ def _show(table: pa.Table, dry_run: bool) -> None:
     count = Counter(row["status"] for row in rows)
     size = changes.size_cell(sum(row["sizeInBytes"] for row in rows if row["status"] == "copied"))
     click.echo(
-        f"{changes.count(count['copied'], 'partition')}, {size} {_STATUS['copied'][not dry_run]}; "
-        f"{changes.count(count['lost'], 'range')} {_STATUS['lost'][not dry_run]}"
+        f"{format_count(count['copied'], 'partition')}, {size} {_STATUS['copied'][not dry_run]}; "
+        f"{format_count(count['lost'], 'range')} {_STATUS['lost'][not dry_run]}"
     )
 
 
