@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from native_log.errors import KafkaLogError
 from native_log.log.log_files import SegmentFiles, loadable_files, select_files, swap_logs
@@ -16,6 +17,9 @@ from native_log.log.tail import Tail, find_tail
 from native_log.segment.files import LOG, MAX_OFFSET
 from native_log.segment.segment import LogSegment
 from native_log.storage import TICK_NS, DataFile, Window, is_file
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 _MAX_SEGMENT_BYTES = 2**31 - 1
 _ATTEMPTS = 5
@@ -35,24 +39,34 @@ class LogListing:
     snapshots: tuple[tuple[int, str], ...]
 
 
-def list_log(directory: str, max_batch_bytes: int) -> LogListing:
+def list_log(directory: str, max_batch_bytes: int, ignored: Container[str] = ()) -> LogListing:
     """List a partition directory. Raises FileNotFoundError, NotADirectoryError, PermissionError.
 
     A running broker may rename a file between the scan of the names and the reading of its size. The
     directory is then listed again.
+
+    Args:
+        directory: the partition directory.
+        max_batch_bytes: see PartitionLog.
+        ignored: the names of files that are treated as missing.
     """
     for attempt in range(_ATTEMPTS):
         try:
-            return _list_once(directory, max_batch_bytes)
+            return _list_once(directory, max_batch_bytes, ignored)
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1 or not os.path.isdir(directory):  # noqa: PTH112 (a hot path of strings)
                 raise
     raise AssertionError
 
 
-def _list_once(directory: str, max_batch_bytes: int) -> LogListing:
+def file_names(directory: str) -> list[str]:
+    """Return the names of the files in a partition directory, without those of directories."""
+    return list(_scan_directory(directory))
+
+
+def _list_once(directory: str, max_batch_bytes: int, ignored: Container[str]) -> LogListing:
     by_name = _scan_directory(directory)
-    files = loadable_files(by_name)
+    files = loadable_files(name for name in by_name if name not in ignored)
 
     def segment(names: SegmentFiles, end_offset: int = MAX_OFFSET) -> LogSegment:
         stat = by_name[names.log].stat()

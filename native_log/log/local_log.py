@@ -317,6 +317,14 @@ class LocalLog:
         """
         return self._tail.last_timestamp_ms
 
+    @property
+    def last_segment_timestamp_ms(self) -> int | None:
+        """The largest timestamp of the last segment.
+
+        -1 if it has none (magic 0); None if it is unknown, because only the end of the segment was read.
+        """
+        return self._tail.segment_timestamp_ms
+
     def end_position(self, segment: LogSegment) -> int:
         """Return the position at which reading `segment` stops, exclusive.
 

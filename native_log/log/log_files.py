@@ -60,12 +60,11 @@ def loadable_files(names: Iterable[str]) -> list[FileName]:
     interrupted and does not count: every `.swap` file at or above the lowest `.cleaned` file belongs to it
     and is left out too.
     """
-    files = [
-        file for file in map(parse_file_name, names) if file is not None and file.state in ("", SWAP, CLEANED)
-    ]
-    void_from = min((file.offset for file in files if file.state == CLEANED), default=None)
-    if void_from is None:
+    files = [file for file in map(parse_file_name, names) if file is not None and file.state != DELETED]
+    unfinished = [file.offset for file in files if file.state == CLEANED]
+    if not unfinished:
         return files
+    void_from = min(unfinished)
     return [file for file in files if not file.state or (file.state == SWAP and file.offset < void_from)]
 
 

@@ -37,6 +37,8 @@ class Tail:
         last_position: the position of the last whole batch; None if it is unknown.
         last_timestamp_ms: the largest timestamp of that batch; -1 if it has none; None if it is unknown.
         damage_position: where damage begins that extends to the file's end; None if there is none.
+        segment_timestamp_ms: the largest timestamp of the whole segment; -1 if it has none; None if it is
+            unknown, because not all batches were read.
     """
 
     end_position: int
@@ -46,6 +48,7 @@ class Tail:
     last_position: int | None = None
     last_timestamp_ms: int | None = None
     damage_position: int | None = None
+    segment_timestamp_ms: int | None = None
 
 
 def find_tail(
@@ -116,6 +119,7 @@ class _TailScanner:
     ) -> Tail | None:
         size, base_offset = self.file.size_bytes, self.segment.base_offset
         previous_end, previous_batch, damage_position = next_offset, last_batch, None
+        largest_ms: int | None = -1 if position == 0 else None
         order = OffsetOrder(max(base_offset, next_offset or 0), self.segment.end_offset, self.file.fileno())
         while True:
             last: tuple[int, bool | None] | None = None  # position, and whether the CRC is right
@@ -128,12 +132,10 @@ class _TailScanner:
                     last_offsets = int64s(scanned.batches, "lastOffset")
                     positions = int64s(scanned.batches, "position")
                     previous_end = next_offset if count == 1 else last_offsets[count - 2] + 1
-                    times = scanned.batches.column("maxTimestamp")
-                    if count > 1:
-                        previous_batch = positions[count - 2], times[count - 2].as_py()
-                    else:
-                        previous_batch = last_batch
-                    last_batch = positions[count - 1], times[count - 1].as_py()
+                    times = int64s(scanned.batches, "maxTimestamp")
+                    previous_batch = (positions[count - 2], times[count - 2]) if count > 1 else last_batch
+                    last_batch = positions[count - 1], times[count - 1]
+                    largest_ms = None if largest_ms is None else max(largest_ms, max(times))
                     last = positions[count - 1], _is_valid(scanned, count - 1)
                     next_offset = scanned.next_offset
                     before_last, order = order.after(previous_end), order.after(next_offset)
@@ -142,7 +144,7 @@ class _TailScanner:
             suspect = scanned.position + 1
             # If the last batch is damaged, its size may be wrong, and valid batches may lie within it.
             if last is not None and not self._is_valid_batch(*last):
-                order = before_last
+                order, largest_ms = before_last, None
                 if not self.clean_shutdown and scanned.status != "damaged":
                     end_position, next_offset = last[0], previous_end
                     last_batch = previous_batch
@@ -153,11 +155,12 @@ class _TailScanner:
             )
             if following is None:
                 break
-            position = following
+            position, largest_ms = following, None
         if next_offset is None:
             return None
         if scanned.status == "damaged":
-            end_position, damage_position = size, scanned.position  # a reader reports the damage
+            # A reader reports the damage.
+            end_position, damage_position, largest_ms = size, scanned.position, None
         left = size - end_position
         return Tail(
             end_position,
@@ -166,6 +169,7 @@ class _TailScanner:
             invalid if left else "",
             *last_batch,
             damage_position,
+            largest_ms,
         )
 
     def _scan_from(self, position: int, order: OffsetOrder) -> Iterator[Scanned]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from native_log.errors import CorruptIndexError
 from native_log.log.epoch_check import EpochCheck
+from native_log.log.listing import file_names
 from native_log.log.log_files import indexes_without_log
 from native_log.log.problems import Advice, Problem, advice_for
 from native_log.log.producers.producer_state import parse_snapshot
@@ -77,7 +78,7 @@ def verify_log(
     previous = -1
     advice = advice_for(log.topic)
     epochs = EpochCheck(log.path, log.topic, log.log_start_offset, log.leader_epochs)
-    without_log = indexes_without_log([path.name for path in log.path.iterdir()])
+    without_log = indexes_without_log(file_names(str(log.path)))
     for segment, parts in zip(log.segments, _read_segments(log.segments, threads, advance), strict=True):
         is_last = segment is log.segments[-1]
         yield from _missing_segments(log, without_log, max(previous, base - 1), segment.base_offset)

@@ -37,7 +37,9 @@ def check_destination(dest: Path, log_dirs: Sequence[Path], size_bytes: int) -> 
         OSError: there is too little free space, or the path is a mount point.
     """
     if dest.exists() and (not dest.is_dir() or any(dest.iterdir())):
-        message = "expected a path that does not exist or is an empty directory, found other files"
+        message = (
+            "expected a path that does not exist or is an empty directory, found files; give another one"
+        )
         raise FileExistsError(errno.EEXIST, message, str(dest))
     if os.path.ismount(dest):
         message = "expected a path that can be renamed, found a mount point; give a directory in it"
@@ -53,7 +55,10 @@ def check_destination(dest: Path, log_dirs: Sequence[Path], size_bytes: int) -> 
     free = shutil.disk_usage(existing).free
     needed = size_bytes + size_bytes // 100 + _SPARE_BYTES
     if free < needed:
-        message = f"expected {needed} bytes of free space for the copy, found {free}"
+        message = (
+            f"expected {needed} bytes of free space for the copy, found {free}; "
+            "give a destination on a larger disk"
+        )
         raise OSError(errno.ENOSPC, message, str(existing))
 
 

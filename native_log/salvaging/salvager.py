@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from native_log.arguments import PathLike
     from native_log.checkpoints.write_session import WriteSession
-    from native_log.salvaging.partition import CopiedLog, SourceLog
+    from native_log.salvaging.partition import CopiedLog
     from native_log.salvaging.source import Source
+    from native_log.salvaging.source_log import SourceLog
 
 
 def salvage(

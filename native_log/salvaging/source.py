@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from native_log.arguments import topic_names
 from native_log.checkpoints.lock import lock_holder
 from native_log.checkpoints.meta_properties import META_PROPERTIES, read_meta_properties
 from native_log.checkpoints.names import PartitionKind
@@ -21,19 +22,15 @@ from native_log.checkpoints.partition_metadata import read_topic_id
 from native_log.checkpoints.write_intent import WRITE_INTENT, WriteIntent
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
 from native_log.config import InvalidConfigError, LogConfig
-from native_log.errors import (
-    EmptyLogDirError,
-    KafkaLogError,
-    UnknownTopicOrPartitionError,
-    error_message,
-)
+from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
 from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import find_partitions
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.partition_candidates import PartitionCandidates, choose, log_end_offset_of
+from native_log.logdir.selection import PartitionSelection, filter_partitions
 from native_log.policies import TopicFacts, explain_gaps
-from native_log.salvaging.partition import SourceLog
 from native_log.salvaging.report import Finding
+from native_log.salvaging.source_log import SourceLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -95,32 +92,23 @@ def open_source(
             states[discovery.log_dir] = _read_state(discovery.log_dir, findings)
     candidates = PartitionCandidates.of(discoveries, states, include_deleted=include_deleted)
 
-    def log_end_offset(directory: PartitionDir) -> int:
-        try:
-            return log_end_offset_of(directory, PartitionCheckpoints(), max_batch_bytes)
-        except OSError:
-            return -1
-
-    chosen = []
-    selected = _select(candidates, topics, exclude_topics)
-    for key in sorted(selected):
-        directory = choose(candidates.candidates[key], log_end_offset)
-        chosen.append(directory)
-        for other in candidates.candidates[key]:
-            if other is not directory:
-                reason = f"{directory.path} is copied, another directory of the same partition"
-                findings.append((other, Finding("skipped", "directory", str(other.path), reason)))
-    for other in candidates.ignored:
-        why = "give its own path to copy it"
-        if other.kind is not PartitionKind.FUTURE:
-            why = "include deleted directories to copy it"
-        if topics is None or other.topic in topic_names(topics):
-            reason = f"a -{other.kind} directory; {why}"
-            findings.append((other, Finding("skipped", "directory", str(other.path), reason)))
-    if not chosen:
+    if not candidates.candidates:
         raise EmptyLogDirError(candidates.empty_message, path=", ".join(map(str, paths)))
-    ids = _topic_ids(chosen, topic_ids)
+    selection = PartitionSelection.of(topics, exclude_topics)
+    selected = filter_partitions(
+        chain.from_iterable(candidates.candidates.values()),
+        selection,
+        ignored=candidates.ignored,
+        paths=paths,
+        required=True,
+    )
+    keys = sorted({directory.key for directory in selected})
+    log_end_offset = partial(_log_end_offset, max_batch_bytes)
+    chosen = [choose(candidates.candidates[key], log_end_offset) for key in keys]
+    skipped = [directory for directory in candidates.ignored if selection.includes_topic(directory.topic)]
+    findings += _skipped_copies(chosen, candidates) + _skipped_directories(skipped)
     known = KnownTopics(states)
+    ids = _topic_ids(chosen, topic_ids, known)
     logs = [
         _source_log(
             directory, states[directory.path.parent], _facts(known, directory), ids.get(directory.topic)
@@ -132,18 +120,40 @@ def open_source(
     return Source(tuple(states), tuple(logs), findings, next(properties, None), size)
 
 
-def _select(
-    candidates: PartitionCandidates, topics: str | Iterable[str] | None, exclude_topics: str | Iterable[str]
-) -> set[tuple[str, int]]:
-    existing = {topic for topic, _ in candidates.candidates}
-    selected = existing if topics is None else topic_names(topics)
-    excluded = topic_names(exclude_topics, "exclude_topics")
-    numbers: dict[str, list[int]] = {}
-    for topic, partition in candidates.candidates:
-        numbers.setdefault(topic, []).append(partition)
-    for topic in sorted((selected | excluded) - existing):
-        raise UnknownTopicOrPartitionError(candidates.unknown_message(topic, 0, numbers))
-    return {key for key in candidates.candidates if key[0] in selected - excluded}
+def _log_end_offset(max_batch_bytes: int, directory: PartitionDir) -> int:
+    try:
+        return log_end_offset_of(directory, PartitionCheckpoints(), max_batch_bytes)
+    except OSError:
+        return -1
+
+
+def _skipped_copies(
+    chosen: Iterable[PartitionDir], candidates: PartitionCandidates
+) -> list[tuple[PartitionDir | None, Finding]]:
+    return [
+        (
+            other,
+            Finding(
+                "skipped",
+                "directory",
+                str(other.path),
+                f"{directory.path} is copied, another directory of the same partition",
+            ),
+        )
+        for directory in chosen
+        for other in candidates.candidates[directory.key]
+        if other is not directory
+    ]
+
+
+def _skipped_directories(ignored: Iterable[PartitionDir]) -> list[tuple[PartitionDir | None, Finding]]:
+    findings: list[tuple[PartitionDir | None, Finding]] = []
+    for directory in ignored:
+        is_future = directory.kind is PartitionKind.FUTURE
+        remedy = "give its own path to copy it" if is_future else "include deleted directories to copy it"
+        reason = f"a -{directory.kind} directory; {remedy}"
+        findings.append((directory, Finding("skipped", "directory", str(directory.path), reason)))
+    return findings
 
 
 def _read_state(path: Path, findings: list[tuple[PartitionDir | None, Finding]]) -> DirectoryState:
@@ -171,8 +181,14 @@ def _read_state(path: Path, findings: list[tuple[PartitionDir | None, Finding]])
     )
 
 
-def _topic_ids(directories: list[PartitionDir], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the topic ids by topic: those given, else that of the first partition whose file is readable."""
+def _topic_ids(
+    directories: list[PartitionDir], given: Mapping[str, str], known: KnownTopics
+) -> dict[str, str]:
+    """Return the topic ids by topic.
+
+    They are those given, else that of the first partition whose file is readable, else that in the cluster
+    metadata. The metadata may describe another topic of the same name than a -delete or -stray directory.
+    """
     ids: dict[str, str] = {}
     for directory in directories:
         if directory.topic not in ids:
@@ -182,7 +198,11 @@ def _topic_ids(directories: list[PartitionDir], given: Mapping[str, str]) -> dic
                 continue
             if topic_id is not None:
                 ids[directory.topic] = topic_id
-    return {**ids, **given}
+    ids |= given
+    unknown = {each.topic for each in directories if each.kind is PartitionKind.NORMAL} - ids.keys()
+    if unknown:
+        ids |= {topic: topic_id for topic, topic_id in known.topic_ids().items() if topic in unknown}
+    return ids
 
 
 def _facts(known: KnownTopics, directory: PartitionDir) -> TopicFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT = "log", "index", "timeindex", "txnindex", "snapshot"
@@ -34,6 +35,7 @@ class FileName(NamedTuple):
     state: str
 
 
+@lru_cache(maxsize=4096)  # many partitions have files of the same names
 def parse_file_name(name: str) -> FileName | None:
     """Return the parts of a file name; None if it is not the name of a segment's file.
 

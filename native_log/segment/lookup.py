@@ -45,7 +45,8 @@ class OffsetLocation:
         end_position: where to stop reading lower offsets. Equal to `position` if the offset is between two
             batches.
         straddles: whether the batch from `position` to `end_position` has lower offsets and higher ones. If
-            not, and the two positions differ, the bytes between them are damaged and may have held both.
+            not, and the two positions differ, the bytes between them are damaged and may have held both. A
+            batch whose first offset is unknown can follow them.
         next_offset: batches from `position` on have no lower offsets than this (see OffsetOrder).
         end_next_offset: batches from `end_position` on have no lower offsets than this.
     """
@@ -185,12 +186,14 @@ class SegmentLookup:
             begin = damaged.position if damaged is not None and is_last else self._end
             return OffsetLocation(begin, self._end, False, next_offset, next_offset)
         position, base_offset = batch["position"], batch["baseOffset"]
-        if base_offset is None or base_offset < offset:
-            end = position + batch["sizeInBytes"]
-            return OffsetLocation(position, end, True, next_offset, max(next_offset, batch["lastOffset"] + 1))
+        end = position + batch["sizeInBytes"]
         # Damaged bytes right before the batch may have held the offset.
-        before = damaged is not None and damaged.end_position == position and base_offset > offset
-        begin = damaged.position if damaged is not None and before else position
+        before = damaged if damaged is not None and damaged.end_position == position else None
+        if base_offset is None and before is not None:
+            return OffsetLocation(before.position, end, False, next_offset, next_offset)
+        if base_offset is None or base_offset < offset:
+            return OffsetLocation(position, end, True, next_offset, max(next_offset, batch["lastOffset"] + 1))
+        begin = before.position if before is not None and base_offset > offset else position
         return OffsetLocation(begin, position, False, next_offset, next_offset)
 
     def find_boundary(self, position: int) -> BatchBoundary | None:

@@ -14,7 +14,8 @@ from native_log.checkpoints.write_intent import PartitionBackup, WriteIntent
 from native_log.policies import Gaps, TopicFacts, explain_gaps
 from native_log.salvaging.accounting import OffsetAccount
 from native_log.segment.damage import DamagedRange
-from tests.conftest import DATA
+from native_log.segment.files import INDEX, LOG, file_name
+from tests.conftest import DATA, GOLDEN
 from tests.log.support import batch, write_log
 from tests.records.build import ABORT, COMMIT, TRANSACTIONAL, Rec, marker, v2
 
@@ -236,3 +237,45 @@ def test_an_unknown_topic(tmp_path: Path) -> None:
     write_log(tmp_path / "source/t-0", {0: [batch(0)]})
     with pytest.raises(UnknownTopicOrPartitionError, match="there is no topic u, but t"):
         native_log.salvage(tmp_path / "source", tmp_path / "copy", "u")
+
+
+@pytest.mark.parametrize("name", ["2.log", "00000000000000000002.log.swap", "00000000000000000000.log.swap"])
+@pytest.mark.parametrize("content", [b"", b"garbage" * 20])
+def test_a_file_without_records_hides_no_others(tmp_path: Path, name: str, content: bytes) -> None:
+    segments = {0: [batch(0), batch(3), batch(6)], 9: [batch(9), batch(12)]}
+    directory = write_log(tmp_path / "source/t-0", segments)
+    expected = batches(directory)
+    (directory / name).write_bytes(content)
+    report = native_log.salvage(tmp_path / "source", tmp_path / "copy").to_pylist()
+    assert batches(tmp_path / "copy/t-0") == expected
+    assert [row["kind"] for row in report if row["status"] == "lost"] == []
+    (ignored,) = [row for row in report if row["path"] == str(directory / name)]
+    assert (ignored["status"], ignored["kind"], ignored["sizeInBytes"]) == ("warning", "file", len(content))
+
+
+def test_a_damaged_segment_that_hides_nothing_is_lost(tmp_path: Path) -> None:
+    segments = {0: [batch(0)], 3: [damaged(batch(3))], 6: [batch(6)]}
+    assert salvage(tmp_path, segments) == [("lost", "crc", 3, 5)]
+
+
+def test_a_directory_in_the_place_of_a_log_file_is_a_missing_segment(tmp_path: Path) -> None:
+    directory = write_log(tmp_path / "source/t-0", {0: [batch(0)], 3: [batch(3)], 6: [batch(6)]})
+    (directory / file_name(3, INDEX)).touch()
+    (directory / file_name(3, LOG)).unlink()
+    (directory / file_name(3, LOG)).mkdir()
+    report = findings(native_log.salvage(tmp_path / "source", tmp_path / "copy"))
+    assert ("lost", "missing-segment", 3, 5) in report
+    assert any("missing" in row["problem"] for row in native_log.verify(tmp_path / "source").to_pylist())
+
+
+def test_a_topic_id_of_the_cluster_metadata(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(GOLDEN / "kafka-4.1/whole-broker/data", source)
+    expected = {topic: LogDir(source).partition(topic, 0).topic_id for topic in ("state", "trimmed")}
+    assert None not in expected.values()
+    (source / "state-0/partition.metadata").write_bytes(b"\xff\xfe")
+    (source / "trimmed-0/partition.metadata").unlink()
+    report = native_log.salvage(source, tmp_path / "copy").to_pylist()
+    assert [row for row in report if row["kind"] == "topic-id"] == []
+    copy = LogDir(tmp_path / "copy")
+    assert {topic: copy.partition(topic, 0).topic_id for topic in expected} == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -117,6 +118,24 @@ def test_an_index_with_wrong_entries(built: Segment, data: st.DataObject) -> Non
     assert BASE <= location.next_offset <= expected.next_offset  # the previous batch may not have been read
     known = {"next_offset": expected.next_offset, "end_next_offset": expected.end_next_offset}
     assert replace(location, **known) == expected
+
+
+def test_damage_before_a_wrapper(built: Segment, tmp_path: Path) -> None:
+    """A wrapper does not tell its first offset, so the damaged bytes before it may have held lower ones."""
+    directory = tmp_path / "damaged"
+    shutil.copytree(built.segment.directory, directory)
+    position, size, first, last = built.batches[12]
+    wrapper_position, wrapper_size, _, wrapper_last = built.batches[13]
+    assert (wrapper_position, wrapper_size) in wrappers(built)
+    data = bytearray((directory / "1000.log").read_bytes())
+    data[position + size - 1] ^= 1
+    (directory / "1000.log").write_bytes(data)
+    segment = replace(built.segment, directory=str(directory))
+    with SegmentLookup(segment, segment.size_bytes, Window()) as lookup:
+        for offset in range(first + 1, wrapper_last + 1):
+            location = lookup.find_offset(offset)
+            assert (location.position, location.end_position) == (position, wrapper_position + wrapper_size)
+            assert location.next_offset == location.end_next_offset <= first <= last
 
 
 @given(st.data())

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from native_log.log.reading.reader import DEFAULT_MAX_BYTES, READ_BYTES, Reader
 from native_log.log.reading.split import split_by_offsets
-from native_log.records import RECORD_SCHEMA, Decoded, InputOptions, MapProgress, OffsetMap, Survivors
+from native_log.records import Decoded, InputOptions, MapProgress, OffsetMap, Survivors
 from native_log.storage import Window
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from native_log.records.compaction import PutBatches
     from native_log.segment.chunks import BatchCursor
 
-_NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([RECORD_SCHEMA.field("isTransactional")]))
+_NOTHING = pa.RecordBatch.from_arrays([pa.nulls(0, pa.bool_())], ["isTransactional"])
 
 
 @dataclass(frozen=True, slots=True)

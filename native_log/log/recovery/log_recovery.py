@@ -133,7 +133,7 @@ def recover_log(
         before_cut: called before data is removed (in a dry run: if data would be removed). If it raises an
             error, no data is removed.
     """
-    left = leftover_files(path)
+    left_behind = leftover_files(path)
     if not dry_run:
         finish_interrupted(path, MAX_BATCH_BYTES)
     segments = list_log(str(path), MAX_BATCH_BYTES).segments
@@ -141,10 +141,10 @@ def recover_log(
     removed: tuple[LogSegment, ...] = ()
     first = _first_to_check(segments, recovery_point)
     for index, segment in enumerate(segments):
-        is_lost = _lost_indexes(segment)
-        if index >= first or is_lost:
-            checked = checker.check(index, is_lost)
-            if checked.truncated_bytes and not is_lost:
+        has_lost_indexes = _has_lost_indexes(segment)
+        if index >= first or has_lost_indexes:
+            checked = checker.check(index, has_lost_indexes=has_lost_indexes)
+            if checked.truncated_bytes and not has_lost_indexes:
                 removed = segments[index + 1 :]
                 break
     start, end = checker.offsets()
@@ -153,12 +153,12 @@ def recover_log(
         start = end = log_start_offset
         removed = segments
     epochs = truncate_from_start(checker.epochs_up_to(end), log_start_offset)
-    recovery = LogRecovery(path, tuple(checker.checked), removed, left, start, end, epochs)
+    recovery = LogRecovery(path, tuple(checker.checked), removed, left_behind, start, end, epochs)
     if recovery.loses_data:
         before_cut(recovery)
     if not dry_run:
         _remove(recovery)
-        checker.write_late_indexes()
+        checker.write_postponed_indexes()
         if recovery.is_emptied:
             SegmentWriter.create(path, start, config).close()
         checker.write_last_snapshot(start, end)
@@ -172,7 +172,7 @@ def _first_to_check(segments: tuple[LogSegment, ...], recovery_point: int) -> in
     return max(0, bisect_right([segment.base_offset for segment in segments], recovery_point) - 1)
 
 
-def _lost_indexes(segment: LogSegment) -> bool:
+def _has_lost_indexes(segment: LogSegment) -> bool:
     """Return whether a broker recovers the segment because of its indexes (Kafka: LogSegment.sanityCheck)."""
     return segment.index is None or segment.load_transaction_index().health.status in ("torn", "corrupt")
 
@@ -200,12 +200,14 @@ class _Checker:
         self._config = config
         self._dry_run = dry_run
         self._states: ProducerStates | None = None
-        self._following = 0
+        """The producer state after the last segment that was checked; None: no segment was."""
+        self._next_index = 0
+        """The index of the segment after that one."""
         self._snapshots: set[int] = set()
         self._epochs: tuple[EpochEntry, ...] = ()
-        self._late: list[tuple[CheckedSegment, SegmentIndexes, list[AbortedTxn]]] = []
+        self._postponed: list[tuple[CheckedSegment, SegmentIndexes, list[AbortedTxn]]] = []
 
-    def check(self, index: int, is_lost: bool) -> CheckedSegment:
+    def check(self, index: int, *, has_lost_indexes: bool) -> CheckedSegment:
         """Check the segment with this index, and rebuild its indexes.
 
         The indexes are written at once, because later segments do not affect them. There is one exception:
@@ -225,10 +227,10 @@ class _Checker:
         if checked.valid_bytes == 0:
             states, self._epochs = before, epochs
             aborted.clear()
-        self._states, self._following = states, index + 1
+        self._states, self._next_index = states, index + 1
         self.checked.append(checked)
-        if checked.truncated_bytes and is_lost:
-            self._late.append((checked, indexes, aborted))
+        if checked.truncated_bytes and has_lost_indexes:
+            self._postponed.append((checked, indexes, aborted))
         elif not self._dry_run:
             indexes.write(segment, aborted)
         return checked
@@ -255,11 +257,13 @@ class _Checker:
         return truncate_from_end(entries, end)
 
     def clear(self) -> None:
-        self.checked, self._late = [], []
+        """Discard what the segments checked so far contain: the log is emptied."""
+        self.checked, self._postponed = [], []
         self._states = None
 
-    def write_late_indexes(self) -> None:
-        for checked, indexes, aborted in self._late:
+    def write_postponed_indexes(self) -> None:
+        """Write the indexes that `check` has not written, after the segments were truncated."""
+        for checked, indexes, aborted in self._postponed:
             indexes.write(checked.segment, aborted)
 
     def write_last_snapshot(self, start: int, end: int) -> None:
@@ -287,17 +291,17 @@ class _Checker:
         base, start = self._segments[index].base_offset, self._log_start_offset
         if base <= start:
             return ProducerStates(base)
-        states, following = self._states, self._following
+        states, next_index = self._states, self._next_index
         if states is None:
             listed = list_log(str(self._path), MAX_BATCH_BYTES).snapshots
             snapshots = [snapshot for snapshot in listed if snapshot[0] > start]
-            states, following = newest_snapshot(self._path, snapshots, start, base), 0
+            states, next_index = newest_snapshot(self._path, snapshots, start, base), 0
             if states.end_offset == base:
                 self._snapshots.add(base)
                 return states
-        if following:
-            states.end_offset = self._segments[following].base_offset
-        states.replay(self._segments[following:index], base)
+        if next_index:
+            states.end_offset = self._segments[next_index].base_offset
+        states.replay(self._segments[next_index:index], base)
         self._states = states
         self._write_snapshot(base)
         return states

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from native_log.log.replicas.offset_span import OffsetSpan
 from native_log.log.replicas.slice_check import Damaged, Intact, SliceCheck, join_slices
 from native_log.segment.files import MAX_OFFSET
+from native_log.segment.lookup import SegmentLookup
+from native_log.segment.scan import int32s, int64s
+from native_log.storage import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from native_log.log.replicas.merged_source import CopyRange, MergedSource
     from native_log.log.replicas.slice_check import Missing
     from native_log.log.segment_slices import SegmentSlice, SlicedRange
+    from native_log.segment.damage import DamagedRange
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +69,8 @@ class _ReadRepair:
                 continue
             directory = checked.slice.directory if isinstance(checked, Damaged) else None
             replacements, unavailable = self._replace(checked.lost, directory)
+            if isinstance(checked, Damaged) and unavailable and self._fills(checked, replacements):
+                unavailable = []
             if replacements or not (unavailable or checked.lost.is_empty):
                 self._report(checked)
             if isinstance(checked, Damaged) and (unavailable or self._is_at_end(checked)):
@@ -97,6 +103,36 @@ class _ReadRepair:
                 unavailable = [span for _, spans in supplied for span in spans]
         unavailable.sort(key=lambda span: span.start_offset)
         return sorted(slices, key=lambda part: part.first_offset), unavailable
+
+    def _fills(self, damaged: Damaged, replacements: list[SegmentSlice]) -> bool:
+        """Return whether the batches that replace damaged bytes have exactly their size.
+
+        Then the bytes held no other batch. Of a compacted topic, the offsets that are damaged in all copies
+        are gaps between batches in that case.
+        """
+        if self._source.fills_gaps:
+            return False
+        size = sum(self._batch_bytes(part, damaged.lost) for part in replacements)
+        return size == damaged.slice.size_bytes
+
+    def _batch_bytes(self, part: SegmentSlice, span: OffsetSpan) -> int:
+        """Return the size of the batches of a slice whose last offsets are in a span."""
+        size = 0
+        with SegmentLookup(
+            part.to_segment(self._range.path),
+            part.end_position,
+            Window(),
+            max_batch_bytes=self._range.max_batch_bytes,
+        ) as lookup:
+            for scanned in lookup.batches(part.start_position, _ignore, next_offset=part.next_offset):
+                lasts = int64s(scanned.batches, "lastOffset")
+                sizes = int32s(scanned.batches, "sizeInBytes")
+                size += sum(
+                    batch_bytes
+                    for last, batch_bytes in zip(lasts, sizes, strict=True)
+                    if span.start_offset <= last < span.end_offset
+                )
+        return size
 
     def _supply(self, copy: CopyRange, span: OffsetSpan) -> tuple[list[SegmentSlice], list[OffsetSpan]]:
         """Return the intact slices of a copy with offsets of `span`, and the offsets that it lacks."""
@@ -146,3 +182,7 @@ class _ReadRepair:
                 "%s: offsets %d to %d are missing in the best copy, and are read from other copies",
                 *(self._range.path, checked.lost.start_offset, checked.lost.end_offset - 1),
             )
+
+
+def _ignore(damaged: DamagedRange) -> None:
+    """Ignore damage: intact slices have none."""

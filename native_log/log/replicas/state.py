@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import EpochEntry, drop_contradicted
+from native_log.log.listing import file_names
 from native_log.log.log_files import indexes_without_log
 from native_log.log.replicas.history import BatchEpoch, History, history
 from native_log.log.replicas.offset_span import OffsetSpan
@@ -140,7 +141,7 @@ def _missing_segments(log: LocalLog) -> tuple[OffsetSpan, ...]:
     """Return the offsets of segments between others of which only the index is left."""
     bases = [segment.base_offset for segment in log.segments]
     missing: list[OffsetSpan] = []
-    for base_offset in indexes_without_log(path.name for path in log.path.iterdir()):
+    for base_offset in indexes_without_log(file_names(str(log.path))):
         following = bisect_right(bases, base_offset)
         if not 0 < following < len(bases) or (missing and base_offset < missing[-1].end_offset):
             continue

@@ -57,6 +57,21 @@ def test_gaps_of_a_compacted_topic_are_not_filled(tmp_path: Path) -> None:
         assert rows(MergedLog.of(source, "t", 0).read()) == rows_of(expected)
 
 
+def test_neighbors_that_are_damaged_in_different_copies_of_a_compacted_log(tmp_path: Path) -> None:
+    """The offsets between them are in both damaged ranges, but no batch has them."""
+    whole = batches(0, 30)[::3]
+    paths = [write_copy(tmp_path / name, whole, rolls=[60]) for name in ("a", "b")]
+    for index in (3, 8):
+        damage(paths[0], whole[index])
+        damage(paths[1], whole[index - 1])
+        damage(paths[1], whole[index + 1])
+    log = merged(tmp_path / "a", tmp_path / "b")
+    assert rows(log.read()) == rows_of(whole)
+    damage(paths[1], whole[3])
+    with pytest.raises(CorruptRecordError):
+        rows(log.reopen().read())
+
+
 def test_a_divergent_tail_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     shared = batches(0, 8)
     write_copy(tmp_path / "a", [*shared, *batches(8, 20, tag="lost")])
@@ -181,6 +196,17 @@ def test_deleted_records_are_not_read(tmp_path: Path) -> None:
     log = merged(tmp_path / "snapshot", tmp_path / "now")
     assert log.log_start_offset == 22
     assert rows(log.read()) == rows_of(whole)[22:]
+
+
+def test_a_log_whose_first_records_are_in_remote_storage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        write_copy(tmp_path / name, batches(5, 20), log_start_offset=0)
+    log = merged(tmp_path / "a", tmp_path / "b")
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 15)
+    assert rows(log.read()) == rows_of(batches(5, 20))
+    assert "is read only in part: the log starts at offset 0" in caplog.text
 
 
 def test_a_copy_that_does_not_connect_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -418,7 +444,13 @@ def test_reads_of_a_merged_log_are_those_of_the_whole_log(data: st.DataObject) -
             first = data.draw(st.integers(0, own[0])) if copy else 0
             last = data.draw(st.integers(own[-1] + 1, count)) if copy else count
             rolls = data.draw(st.lists(st.sampled_from(whole[first:last]), max_size=3))
-            directory = write_copy(path, whole[first:last], rolls=[batch.offset for batch in rolls])
+            # All are committed: copies without a common epoch are merged only up to the high watermark.
+            directory = write_copy(
+                path,
+                whole[first:last],
+                rolls=[batch.offset for batch in rolls],
+                high_watermark=last * RECORDS,
+            )
             wrong = data.draw(st.sets(st.integers(first, last - 1), max_size=5))
             for number in wrong - set(own):
                 damage(directory, whole[number], data.draw(DAMAGED_BYTE))
