@@ -1,4 +1,4 @@
-"""Human-readable sizes."""
+"""Human-readable sizes and counts."""
 
 from __future__ import annotations
 
@@ -11,3 +11,14 @@ def format_size(size_bytes: int) -> str:
             break
         size, unit = size / 1024, larger
     return f"{size:.1f} {unit}" if unit != "B" and size < 10 else f"{size:.0f} {unit}"
+
+
+def format_count(number: int, noun: str, plural: str | None = None) -> str:
+    """Format a number of things, as in `1 record` or `2,000 records`.
+
+    Args:
+        number: how many there are.
+        noun: the singular.
+        plural: None: the singular with an s.
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

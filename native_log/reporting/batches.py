@@ -1,4 +1,4 @@
-"""Look at batch headers: the first and the last batch of a log, or all of them."""
+"""Read batch headers: the first and the last batch of a log, or all of them."""
 
 from __future__ import annotations
 
@@ -131,13 +131,9 @@ class BatchPass:
 
 def codec_figures(batches: pa.RecordBatch) -> dict[str, CodecFigures]:
     """Return the number and size of batches (BATCH_SCHEMA) by codec."""
-    columns = batches.select(["compression", "sizeInBytes"])
-    grouped = (
-        pa.table(columns)
-        .group_by("compression")
-        .aggregate([("sizeInBytes", "count"), ("sizeInBytes", "sum")])
-    )
-    return {
-        row["compression"]: CodecFigures(row["sizeInBytes_count"], row["sizeInBytes_sum"])
-        for row in grouped.to_pylist()
-    }
+    codecs, sizes = batches.column("compression"), batches.column("sizeInBytes")
+    figures = {}
+    for codec in codecs.unique():
+        sizes_of_codec = sizes.filter(pc.equal(codecs, codec))
+        figures[codec.as_py()] = CodecFigures(len(sizes_of_codec), pc.sum(sizes_of_codec).as_py())
+    return figures

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from native_log.checkpoints.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from native_log.errors import KafkaLogError, error_message
 from native_log.internal_topics import tables
 from native_log.logdir.internal_tables import offset_retention, topic_names
@@ -13,7 +14,7 @@ from native_log.reporting.figures import CoordinatorFigures, GroupFigures, Trans
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -42,9 +43,15 @@ def read_coordinators(
     reading = _Reading(log_dir, offsets, now_ms)
     figures = CoordinatorFigures()
     unread: dict[str, str] = {}
-    for topic, read in ((OFFSETS_TOPIC, reading.groups), (TRANSACTIONS_TOPIC, reading.transactional_ids)):
+    for topic, read in (
+        (OFFSETS_TOPIC, reading.groups),
+        (SHARE_STATE_TOPIC, reading.share_groups),
+        (TRANSACTIONS_TOPIC, reading.transactional_ids),
+    ):
         if topic not in log_dir.topics():
-            unread[topic] = f"{topic} is not in these directories."
+            # A cluster that never had a share group does not have __share_group_state.
+            if topic != SHARE_STATE_TOPIC or any(group.type == "share" for group in figures.groups or ()):
+                unread[topic] = f"{topic} is not in these directories."
             continue
         try:
             logs = [log_dir.partition(topic, partition) for partition in log_dir.topics()[topic]]
@@ -75,19 +82,34 @@ class _Reading:
         self._retention = offset_retention(now_ms, None)
         self.undecodable: set[tuple[str, int, int]] = set()
 
+    @cached_property
+    def _topic_names(self) -> Mapping[str, str]:
+        return topic_names(self._log_dir)
+
+    @cached_property
+    def _ends(self) -> Mapping[tuple[str, int], int]:
+        return {key: end for key, (_, end) in self._offsets.items()}
+
     def groups(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
-        names = topic_names(self._log_dir)
-        ends = {key: end for key, (_, end) in self._offsets.items()}
         groups: dict[str, GroupFigures] = {}
         for log in logs:
-            for row in self._rows(log, tables.groups(log, self._mode, names)):
+            for row in self._rows(log, tables.groups(log, self._mode, self._topic_names)):
                 groups[row["group"]] = GroupFigures(
                     row["group"], row["type"], row["state"], len(row["members"] or ())
                 )
-            for row in self._rows(log, tables.lag(log, self._mode, self._retention, ends)):
+            for row in self._rows(log, tables.lag(log, self._mode, self._retention, self._ends)):
                 group = groups.get(row["group"], GroupFigures(row["group"]))
                 groups[row["group"]] = add_commit(group, row, self._offsets)
-        return replace(figures, groups=tuple(groups[name] for name in sorted(groups)))
+        return replace(figures, groups=_by_name(groups.values()))
+
+    def share_groups(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
+        groups = {group.name: group for group in figures.groups or ()}
+        for log in logs:
+            rows = tables.share_groups(log, self._mode, self._topic_names, self._ends)
+            for row in self._rows(log, rows):
+                group = groups.get(row["group"], GroupFigures(row["group"], "share"))
+                groups[row["group"]] = add_share_state(group, row, self._offsets)
+        return replace(figures, groups=_by_name(groups.values()))
 
     def transactional_ids(self, figures: CoordinatorFigures, logs: list[PartitionLog]) -> CoordinatorFigures:
         transactional_ids = tuple(
@@ -111,7 +133,7 @@ class _Reading:
             for name in times:  # datetime does not cover all of them
                 index = batch.schema.get_field_index(name)
                 batch = batch.set_column(index, name, batch.column(index).cast("int64"))
-            unwanted = {"recordKey", "recordValue", "metadata"}
+            unwanted = {"recordKey", "recordValue", "metadata", "stateBatches"}
             for row in batch.drop_columns(
                 [name for name in batch.schema.names if name in unwanted]
             ).to_pylist():
@@ -131,29 +153,73 @@ def add_commit(
         row: a row of LAG_SCHEMA, with its timestamps in epoch us.
         offsets: of all partitions, by topic and partition.
     """
-    committed_ms = _epoch_ms(row["commitTimestamp"])
+    group = replace(group, expired=group.expired + (row["state"] == "expired"))
+    log = offsets.get((row["topic"], row["partition"]))
+    lag = None if log is None or row["offset"] is None else log[1] - row["offset"]
+    name = f"{row['topic']}-{row['partition']}"
+    return _add_offset(group, name, row["offset"], lag, log, _epoch_ms(row["commitTimestamp"]))
+
+
+def add_share_state(
+    group: GroupFigures, row: Mapping[str, Any], offsets: Mapping[tuple[str, int], Offsets]
+) -> GroupFigures:
+    """Return the figures of a share group with the state of one more partition.
+
+    The figures do not change if it is not known yet where the group starts.
+
+    Args:
+        group: the figures so far.
+        row: a row of SHARE_GROUPS_SCHEMA, with its timestamps in epoch us.
+        offsets: of all partitions, by topic and partition.
+    """
+    if row["startOffset"] is None:
+        return group
+    log = offsets.get((row["topic"], row["partition"]))
+    name = f"{row['topic']}-{row['partition']}"
+    return _add_offset(group, name, row["startOffset"], row["lag"], log, _epoch_ms(row["writeTimestamp"]))
+
+
+def _add_offset(
+    group: GroupFigures,
+    partition: str,
+    offset: int | None,
+    lag: int | None,
+    log: Offsets | None,
+    written_ms: int | None,
+) -> GroupFigures:
+    """Return the figures of a group with the offset and the lag of one more partition.
+
+    Args:
+        group: the figures so far.
+        partition: its name.
+        offset, lag: of the group in this partition; None: unknown.
+        log: the offsets of the log; None: it is not in the directories.
+        written_ms: when the group wrote the offset; None: unknown.
+    """
     group = replace(
         group,
         partitions=group.partitions + 1,
-        expired=group.expired + (row["state"] == "expired"),
-        last_commit_ms=max(filter(None, (group.last_commit_ms, committed_ms)), default=None),
+        last_commit_ms=max(filter(None, (group.last_commit_ms, written_ms)), default=None),
     )
-    known = offsets.get((row["topic"], row["partition"]))
-    if known is None or row["offset"] is None:
+    if log is None or offset is None or lag is None:
         return group
-    start, end = known
-    lag = max(0, end - row["offset"])
+    start, end = log
+    lag = max(0, lag)
     largest = group.largest_lag
     if lag and (largest is None or lag > largest[0]):
-        largest = lag, f"{row['topic']}-{row['partition']}"
+        largest = lag, partition
     return replace(
         group,
         known=group.known + 1,
         lag=group.lag + lag,
         largest_lag=largest,
-        below_start=group.below_start + (row["offset"] < start),
-        beyond_end=group.beyond_end + (row["offset"] > end),
+        below_start=group.below_start + (offset < start),
+        beyond_end=group.beyond_end + (offset > end),
     )
+
+
+def _by_name(groups: Iterable[GroupFigures]) -> tuple[GroupFigures, ...]:
+    return tuple(sorted(groups, key=lambda group: group.name))
 
 
 def _epoch_ms(time_us: int | None) -> int | None:

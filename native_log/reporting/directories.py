@@ -1,4 +1,4 @@
-"""Look at log directories: who uses them, and what a broker has set aside in them."""
+"""Describe log directories: who uses them, and what a broker has set aside in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from native_log.logdir import DirectoryState
 
 
-def look_at_directory(state: DirectoryState) -> DirectoryFigures:
+def describe_directory(state: DirectoryState) -> DirectoryFigures:
     """Return the figures of a log directory."""
     properties = state.meta_properties
     return DirectoryFigures(

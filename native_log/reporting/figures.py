@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What the user asked to be examined beyond the quick look.
+    """What to examine in addition to what each report examines.
 
     Attributes:
         batches: the headers of all batches; otherwise those of samples.
@@ -49,18 +49,6 @@ class DirectoryFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFigures:
-    """A segment.
-
-    Attributes:
-        last_timestamp_ms: the largest timestamp of its records; None: unknown.
-    """
-
-    size_bytes: int
-    last_timestamp_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class OpenTransaction:
     """A transaction without a marker.
 
@@ -80,7 +68,7 @@ class CodecFigures:
     """The batches of one codec.
 
     Attributes:
-        batches, stored_bytes: the batches that were looked at, and their size.
+        batches, stored_bytes: the number of examined batches, and their size.
         decoded_bytes: the size of keys, values and headers in the batches that were decoded; None: none were.
         decoded_stored_bytes: the size of those batches as stored.
     """
@@ -112,7 +100,9 @@ class PartitionFigures:
         log_start_offset: the first offset of the log; it may be in tiered storage.
         local_log_start_offset: the first offset in local segments.
         first_timestamp_ms, last_timestamp_ms: of its first batch and of its last one; None: unknown.
-        segments: in the order of their offsets. The last one is the active segment.
+        segment_sizes: the size of each segment, in the order of their offsets. The last one is the active
+            segment.
+        segment_times_ms: the largest timestamp of the records of each segment; None: unknown.
         unread_indexes: the number of segments whose time index was not read. They have the time of the next
             segment.
         policy: its cleanup.policy; None: unknown.
@@ -122,7 +112,7 @@ class PartitionFigures:
         cleanable_since_ms: the last timestamp of its oldest segment with dirty records; None: unknown, or
             there is none that can be compacted.
         missing_start, missing_end: see LocalLog.
-        open_transactions: None if they were not looked for.
+        open_transactions: None if they were not searched for.
         codecs: by codec, from the headers of all batches; None if they were not read.
         damaged_ranges: the number of byte ranges without valid headers; None if headers were not read.
     """
@@ -137,7 +127,8 @@ class PartitionFigures:
     size_bytes: int
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
-    segments: tuple[SegmentFigures, ...]
+    segment_sizes: tuple[int, ...]
+    segment_times_ms: tuple[int | None, ...]
     unread_indexes: int = 0
     policy: str | None = None
     is_compacted: bool = False
@@ -159,6 +150,12 @@ class PartitionFigures:
         """The number of offsets in local segments: at least the number of records."""
         return self.log_end_offset - self.local_log_start_offset
 
+    @property
+    def known_times_ms(self) -> list[int]:
+        """The known times of the first batch, the last batch and the segments."""
+        times = (self.first_timestamp_ms, self.last_timestamp_ms, *self.segment_times_ms)
+        return [time for time in times if time is not None]
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -173,14 +170,16 @@ class GroupFigures:
     """A group, and how far it is behind the logs in these directories.
 
     Attributes:
-        partitions: the number of partitions with a committed offset.
+        type: "classic", "consumer", "share" or "streams"; None: unknown.
+        partitions: the number of partitions with an offset: a committed one, or the start offset of a share
+            group.
         known: the number of those whose logs are in the directories.
         lag: the sum of their positive lags, in offsets.
         largest_lag: the largest lag of a partition, and its name.
-        below_start: the number of commits below the start of their log: those records are lost to the group.
-        beyond_end: the number of commits above the end of their log.
+        below_start: the number of offsets below the start of their log: those records are lost to the group.
+        beyond_end: the number of offsets above the end of their log.
         expired: the number of commits that a broker would delete.
-        last_commit_ms: the time of the newest commit; None: unknown.
+        last_commit_ms: the time of the newest commit, or of the newest state of a share group; None: unknown.
     """
 
     name: str
@@ -214,7 +213,7 @@ class CoordinatorFigures:
     """What internal topics say.
 
     Attributes:
-        groups: from __consumer_offsets; None if they were not read.
+        groups: from __consumer_offsets and __share_group_state; None if neither was read.
         transactional_ids: those whose transaction has not ended, from __transaction_state; None if they were
             not read.
         undecodable: the number of records that cannot be decoded.

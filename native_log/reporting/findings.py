@@ -56,7 +56,11 @@ def decide_findings(figures: ReportFigures) -> list[Finding]:
         *_unreadable(figures),
         *_problems(figures),
         *_log_ends(figures),
-        *_directories(figures),
+        *_directories_in_use(figures),
+        *_unclean_shutdowns(figures),
+        *_unfinished_writes(figures),
+        *_several_clusters(figures),
+        *_set_aside(figures),
         *_timestamps(figures),
         *_compaction(figures),
         *_retention(figures),
@@ -100,7 +104,8 @@ def _unreadable(figures: ReportFigures) -> Iterator[Finding]:
             "warning",
             f"{count(figures.coordinators.undecodable, 'record')} of internal topics cannot be decoded",
             "They are damaged, or a newer version of Kafka wrote them. Groups and transactional ids below "
-            "may be incomplete. kafkalog groups lists such records of __consumer_offsets.",
+            "may be incomplete. kafkalog groups lists such records of __consumer_offsets and "
+            "__share_group_state.",
         )
 
 
@@ -145,7 +150,7 @@ def _log_ends(figures: ReportFigures) -> Iterator[Finding]:
         )
 
 
-def _directories(figures: ReportFigures) -> Iterator[Finding]:
+def _directories_in_use(figures: ReportFigures) -> Iterator[Finding]:
     used = [directory for directory in figures.directories if directory.lock_holder is not None]
     if used:
         yield _finding(
@@ -158,6 +163,9 @@ def _directories(figures: ReportFigures) -> Iterator[Finding]:
                 for directory in used
             ),
         )
+
+
+def _unclean_shutdowns(figures: ReportFigures) -> Iterator[Finding]:
     unclean = [
         directory
         for directory in figures.directories
@@ -171,6 +179,9 @@ def _directories(figures: ReportFigures) -> Iterator[Finding]:
             "starts. kafkalog recover does the same, and --dry-run shows what it would truncate.",
             (directory.path for directory in unclean),
         )
+
+
+def _unfinished_writes(figures: ReportFigures) -> Iterator[Finding]:
     unfinished = [directory for directory in figures.directories if directory.has_unfinished_write]
     if unfinished:
         yield _finding(
@@ -180,6 +191,9 @@ def _directories(figures: ReportFigures) -> Iterator[Finding]:
             "removes them.",
             (directory.path for directory in unfinished),
         )
+
+
+def _several_clusters(figures: ReportFigures) -> Iterator[Finding]:
     clusters = sorted({directory.cluster_id for directory in figures.directories if directory.cluster_id})
     if len(clusters) > 1:
         yield _finding(
@@ -189,6 +203,9 @@ def _directories(figures: ReportFigures) -> Iterator[Finding]:
             "report for each cluster.",
             clusters,
         )
+
+
+def _set_aside(figures: ReportFigures) -> Iterator[Finding]:
     set_aside = [
         (directory.path, kind, directories, size_bytes)
         for directory in figures.directories
@@ -215,20 +232,7 @@ def _directories_text(value: int) -> str:
 
 
 def _timestamps(figures: ReportFigures) -> Iterator[Finding]:
-    latest = {
-        partition.name: max(
-            (
-                time
-                for time in (
-                    partition.last_timestamp_ms,
-                    *(segment.last_timestamp_ms for segment in partition.segments),
-                )
-                if time is not None
-            ),
-            default=None,
-        )
-        for partition in figures.partitions
-    }
+    latest = {partition.name: max(partition.known_times_ms, default=None) for partition in figures.partitions}
     future = {name: last for name, last in latest.items() if is_future(last, figures.created_ms)}
     if future:
         yield _finding(
@@ -345,8 +349,8 @@ def _groups(figures: ReportFigures) -> Iterator[Finding]:
         yield _finding(
             "warning",
             f"{count(len(late), 'group')} with offsets below the start of the log",
-            "Records were deleted before these groups read them. auto.offset.reset decides where they "
-            "continue.",
+            "Records were deleted before these groups read them. Share groups continue at the start of the "
+            "log. For other groups, auto.offset.reset decides where they continue.",
             (f"{group.name}: {count(group.below_start, 'partition')}" for group in late),
         )
     ahead = [group for group in groups if group.beyond_end]

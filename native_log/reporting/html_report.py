@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import native_log
 from native_log.arguments import optional_integer
 from native_log.logdir import LogDir
-from native_log.logdir.selection import select_partitions
+from native_log.logdir.selection import PartitionSelection, select_partitions
 from native_log.reporting.figures import Extent
 from native_log.reporting.survey import survey
 from native_log.system import current_ms
@@ -61,7 +61,7 @@ def report(
     render_page = _load_renderer()  # before the work: a library may be missing
     now = optional_integer("now_ms", now_ms)
     log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
-    partitions = select_partitions(log_dir, topics, exclude_topics)
+    partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
     figures = survey(
         log_dir,
         partitions,

@@ -8,7 +8,7 @@ from typing import Literal
 Unit = Literal["bytes", "number"]
 
 MARK = "<!-- kafkalog report -->"
-"""The second line of each page. It tells a report from other files."""
+"""The second line of each page. It distinguishes a report from other files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def tiles(figures: ReportFigures, findings: Sequence[Finding]) -> list[Tile]:
     partitions = figures.partitions
     topics = {partition.topic for partition in partitions}
     first, last = time_range(partitions)
-    segments = sum(len(partition.segments) for partition in partitions)
+    segments = sum(len(partition.segment_sizes) for partition in partitions)
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = sum(finding.severity == "warning" for finding in findings)
     return [

@@ -1,4 +1,4 @@
-"""Look at a partition: its files, its checkpoints and a few of its batch headers."""
+"""Describe a partition by its files, its checkpoints and a few of its batch headers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from native_log.compaction.eligibility import SegmentSizes, cleanable_range
 from native_log.reporting.batches import BatchPass, first_time_ms, last_time_ms
-from native_log.reporting.figures import PartitionFigures, SegmentFigures
+from native_log.reporting.figures import PartitionFigures
 from native_log.reporting.transactions import describe_open_transactions, find_open_transactions
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _INDEXES = 20_000
 _TRANSACTION_BYTES, _MIN_TRANSACTION_BYTES = 512 << 20, 64 << 10
 
 
-def look_at_partition(
+def describe_partition(
     log: PartitionLog,
     policy: str | None,
     compaction: CompactionPolicy,
@@ -46,7 +46,8 @@ def look_at_partition(
     Raises:
         KafkaLogError, OSError.
     """
-    read = _read_all_batches(log) if limits is None else _read_few_batches(log, limits)
+    batch_figures = _read_all_batches(log) if limits is None else _read_few_batches(log, limits)
+    sizes = tuple([segment.size_bytes for segment in log.segments])
     figures = PartitionFigures(
         topic=log.topic,
         partition=log.partition,
@@ -55,35 +56,35 @@ def look_at_partition(
         local_log_start_offset=log.local_log_start_offset,
         log_end_offset=log.log_end_offset,
         high_watermark=log.high_watermark,
-        size_bytes=log.size_bytes,
+        size_bytes=sum(sizes),
+        segment_sizes=sizes,
         policy=policy,
         missing_start=log.missing_start,
         missing_end=log.missing_end,
-        **read,
+        **batch_figures,
     )
     return figures if compaction.skipped is not None else _with_dirty_ratio(log, figures, compaction, now_ms)
 
 
-class _Read(TypedDict):
+class _BatchFigures(TypedDict):
     """The figures that come from batches: see PartitionFigures."""
 
     first_timestamp_ms: int | None
     last_timestamp_ms: int | None
-    segments: tuple[SegmentFigures, ...]
+    segment_times_ms: tuple[int | None, ...]
     unread_indexes: int
     open_transactions: tuple[OpenTransaction, ...] | None
     codecs: Mapping[str, CodecFigures] | None
     damaged_ranges: int | None
 
 
-def _read_all_batches(log: PartitionLog) -> _Read:
+def _read_all_batches(log: PartitionLog) -> _BatchFigures:
     batches = BatchPass.over(log)
     return {
         "first_timestamp_ms": batches.first_timestamp_ms,
         "last_timestamp_ms": batches.last_timestamp_ms,
-        "segments": tuple(
-            SegmentFigures(segment.size_bytes, batches.largest_timestamps.get(segment.base_offset))
-            for segment in log.segments
+        "segment_times_ms": tuple(
+            batches.largest_timestamps.get(segment.base_offset) for segment in log.segments
         ),
         "unread_indexes": 0,
         "open_transactions": describe_open_transactions(log, batches.undecided),
@@ -92,21 +93,18 @@ def _read_all_batches(log: PartitionLog) -> _Read:
     }
 
 
-def _read_few_batches(log: PartitionLog, limits: Limits) -> _Read:
+def _read_few_batches(log: PartitionLog, limits: Limits) -> _BatchFigures:
     last = last_time_ms(log)
     chosen = every_nth(len(log.segments), limits.indexes)
     times: list[int | None] = [None] * len(log.segments)
-    for index in chosen:
+    for index in chosen[:-1]:
         times[index] = _largest_timestamp_ms(log.segments[index])
-    if times and last is not None:
-        times[-1] = max(last, times[-1] or last)  # the index of the active segment ends before its end
+    if times:
+        times[-1] = _active_segment_time_ms(log, last)
     return {
         "first_timestamp_ms": first_time_ms(log),
         "last_timestamp_ms": last,
-        "segments": tuple(
-            SegmentFigures(segment.size_bytes, time)
-            for segment, time in zip(log.segments, with_next_times(times), strict=True)
-        ),
+        "segment_times_ms": tuple(with_next_times(times)),
         "unread_indexes": len(times) - len(chosen),
         "open_transactions": find_open_transactions(log, limits.transaction_bytes),
         "codecs": None,
@@ -149,6 +147,15 @@ def with_next_times(times: Sequence[int | None]) -> list[int | None]:
     return known[::-1]
 
 
+def _active_segment_time_ms(log: PartitionLog, last_timestamp_ms: int | None) -> int | None:
+    """Return the largest timestamp of the active segment. Its time index ends before the last batch."""
+    known = log.last_segment_timestamp_ms
+    if known is not None:
+        return known if known >= 0 else None
+    indexed = _largest_timestamp_ms(log.segments[-1])
+    return indexed if last_timestamp_ms is None else max(last_timestamp_ms, indexed or last_timestamp_ms)
+
+
 def _largest_timestamp_ms(segment: LogSegment) -> int | None:
     """Return the timestamp of the last entry in the time index, if it is plausible."""
     entry = segment.last_time_entry()
@@ -165,8 +172,8 @@ def _with_dirty_ratio(
         return replace(figures, is_compacted=True)
     config = policy.config
     largest = [
-        segment.mtime_ms if figure.last_timestamp_ms is None else figure.last_timestamp_ms
-        for segment, figure in zip(log.segments, figures.segments, strict=True)
+        segment.mtime_ms if time_ms is None else time_ms
+        for segment, time_ms in zip(log.segments, figures.segment_times_ms, strict=True)
     ]
     undecided = [transaction.first_offset for transaction in figures.open_transactions or ()]
     cleanable = cleanable_range(
@@ -194,4 +201,4 @@ def _with_dirty_ratio(
 def _time_of(figures: PartitionFigures, sizes: Sequence[SegmentSizes], offset: int) -> int | None:
     """Return the largest timestamp of the segment with `offset`."""
     index = max(0, bisect_right([size.base_offset for size in sizes], offset) - 1)
-    return figures.segments[index].last_timestamp_ms
+    return figures.segment_times_ms[index]

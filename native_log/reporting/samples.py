@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from native_log.errors import LogTruncatedError
@@ -16,6 +15,8 @@ from native_log.storage import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    import pyarrow as pa
 
 SAMPLE_BYTES = 64 << 10
 """The size of one sample. A larger batch is read whole, up to _MAX_SAMPLE_BYTES."""
@@ -78,10 +79,10 @@ def sample_figures(data: bytes) -> Mapping[str, CodecFigures]:
     decoded = decode(data[: scanned.position], ["compression", "key", "value", "headers"], DecodeOptions())
     if decoded.status != "end":
         return codec_figures(scanned.batches)
-    sizes: dict[str, int] = {}
-    table = pa.Table.from_batches([decoded.batch])
-    for codec in table.column("compression").unique().to_pylist():
-        sizes[codec] = _data_bytes(table.filter(pc.equal(table.column("compression"), codec)))
+    codecs = decoded.batch.column("compression")
+    sizes = {
+        codec.as_py(): _data_bytes(decoded.batch.filter(pc.equal(codecs, codec))) for codec in codecs.unique()
+    }
     data_batches = scanned.batches.filter(pc.invert(scanned.batches.column("isControl")))
     return {
         codec: CodecFigures(
@@ -106,8 +107,8 @@ def _read_sample(place: SamplePlace) -> bytes:
         return b""
 
 
-def _data_bytes(records: pa.Table) -> int:
-    headers = pc.list_flatten(records.column("headers").combine_chunks())
+def _data_bytes(records: pa.RecordBatch) -> int:
+    headers = pc.list_flatten(records.column("headers"))
     columns = [
         records.column("key"),
         records.column("value"),

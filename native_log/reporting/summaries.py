@@ -71,7 +71,7 @@ def _summary(topic: str, partitions: Sequence[PartitionFigures]) -> TopicSummary
         topic,
         tuple(sorted(partition.size_bytes for partition in partitions)),
         sum(partition.offsets for partition in partitions),
-        sum(len(partition.segments) for partition in partitions),
+        sum(len(partition.segment_sizes) for partition in partitions),
         first,
         last,
         partitions[0].policy,
@@ -80,16 +80,7 @@ def _summary(topic: str, partitions: Sequence[PartitionFigures]) -> TopicSummary
 
 def time_range(partitions: Iterable[PartitionFigures]) -> tuple[int | None, int | None]:
     """Return the least and the greatest known time of records, in epoch ms."""
-    times = [
-        time
-        for partition in partitions
-        for time in (
-            partition.first_timestamp_ms,
-            partition.last_timestamp_ms,
-            *(segment.last_timestamp_ms for segment in partition.segments),
-        )
-        if time is not None
-    ]
+    times = [time for partition in partitions for time in partition.known_times_ms]
     return min(times, default=None), max(times, default=None)
 
 
@@ -142,14 +133,13 @@ def time_bins(partitions: Iterable[PartitionFigures], now_ms: int) -> TimeBins:
     undated = future = 0
     dated: list[tuple[int, int]] = []
     for partition in partitions:
-        for segment in partition.segments:
-            time = segment.last_timestamp_ms
+        for size_bytes, time in zip(partition.segment_sizes, partition.segment_times_ms, strict=True):
             if time is None:
-                undated += segment.size_bytes
+                undated += size_bytes
             elif is_future(time, now_ms):
-                future += segment.size_bytes
-            elif segment.size_bytes:
-                dated.append((time, segment.size_bytes))
+                future += size_bytes
+            elif size_bytes:
+                dated.append((time, size_bytes))
     if not dated:
         return TimeBins((), _DAY, (), undated, future)
     first, last = min(dated)[0], max(dated)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from native_log.sizes import format_count
 from native_log.times import format_time_ms
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
@@ -39,9 +40,8 @@ def rounded(value: int) -> str:
     return number(value)
 
 
-def count(value: int, noun: str, plural: str | None = None) -> str:
-    """Format a number with a noun: `1 topic`, `2,000 topics`."""
-    return f"{value:,} {noun if value == 1 else plural or noun + 's'}"
+count = format_count
+"""The sections of a report use it in many sentences."""
 
 
 def time(time_ms: int | None) -> str:

@@ -12,7 +12,6 @@ from native_log.reporting.figures import (
     Extent,
     PartitionFigures,
     ReportFigures,
-    SegmentFigures,
 )
 
 NOW_MS = 1_700_000_000_000
@@ -35,7 +34,8 @@ def partition(topic: str = "orders", number: int = 0, **changes: Any) -> Partiti
         size_bytes=1000,
         first_timestamp_ms=NOW_MS - DAY_MS,
         last_timestamp_ms=NOW_MS - HOUR_MS,
-        segments=(SegmentFigures(1000, NOW_MS - HOUR_MS),),
+        segment_sizes=(1000,),
+        segment_times_ms=(NOW_MS - HOUR_MS,),
         policy="delete",
         open_transactions=(),
     )

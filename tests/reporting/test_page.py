@@ -27,7 +27,6 @@ from native_log.reporting.figures import (
     ProblemKind,
     ReportFigures,
     RetentionFigures,
-    SegmentFigures,
     TransactionalId,
 )
 from native_log.reporting.layout import MARK, Bars, Series
@@ -80,9 +79,12 @@ def everything(name: str) -> ReportFigures:
         missing_end=name,
         open_transactions=(OpenTransaction(1, 0, 5, NOW_MS - 2 * DAY_MS),),
     )
-    other = partition(name, 1, size_bytes=2**30, segments=(SegmentFigures(2**30, NOW_MS + 3 * DAY_MS),))
+    other = partition(
+        name, 1, size_bytes=2**30, segment_sizes=(2**30,), segment_times_ms=(NOW_MS + 3 * DAY_MS,)
+    )
     small = [partition(name, number, size_bytes=1) for number in range(2, 8)]
     group = GroupFigures(name, name, name, 1, 2, 1, 5, (5, name), 1, 1, 1, NOW_MS)
+    share = replace(group, type="share")
     return report(
         first,
         other,
@@ -93,7 +95,7 @@ def everything(name: str) -> ReportFigures:
         ),
         failures=(Failure(name, name),),
         coordinators=CoordinatorFigures(
-            (group,), (TransactionalId(name, 1, name, None, 60_000, 1),), 1, {name: name}
+            (group, share), (TransactionalId(name, 1, name, None, 60_000, 1),), 1, {name: name}
         ),
         samples=CodecSamples({(name, "zstd"): CodecFigures(1, 100, 300, 100)}, 100, 2),
         metadata_unreadable=name,
@@ -175,9 +177,45 @@ def test_many_partitions_and_groups_make_a_small_page() -> None:
     assert "(980 other topics)" in page
 
 
+def groups_text(*groups: GroupFigures, unread: dict[str, str] | None = None) -> str:
+    coordinators = CoordinatorFigures(groups, (), unread=unread or {})
+    text = Elements(render_page(report(coordinators=coordinators), "1")).text
+    return text[
+        text.index("Lag is the high watermark") : text.index("Verification", text.index("Lag is the"))
+    ]
+
+
+def test_share_groups_and_consumer_groups_are_in_one_table() -> None:
+    consumer = GroupFigures("a", "consumer", partitions=1, known=1, lag=5, largest_lag=(5, "orders-0"))
+    share = GroupFigures("b", "share", partitions=1, known=1, lag=7, largest_lag=(7, "orders-1"))
+    text = groups_text(consumer, share)
+    assert text.index("7 (orders-1)") < text.index("5 (orders-0)")
+    assert "without those that were acknowledged or archived" in text
+    assert "unknown" not in text
+    assert "share group" not in groups_text(consumer)
+
+
+def test_share_groups_without_their_states() -> None:
+    unread = {"__share_group_state": "__share_group_state is not in these directories."}
+    assert (
+        "The lag of share groups is unknown. __share_group_state is not in these directories."
+    ) in groups_text(GroupFigures("b", "share"), unread=unread)
+
+
+def test_share_groups_without_other_groups() -> None:
+    unread = {"__consumer_offsets": "__consumer_offsets is not in these directories."}
+    text = groups_text(GroupFigures("b", "share", known=1, lag=7), unread=unread)
+    assert "Only share groups are known. __consumer_offsets is not in these directories." in text
+
+
 def test_nothing_to_show() -> None:
     empty = partition(
-        size_bytes=0, log_end_offset=0, segments=(), first_timestamp_ms=None, last_timestamp_ms=None
+        size_bytes=0,
+        log_end_offset=0,
+        segment_sizes=(),
+        segment_times_ms=(),
+        first_timestamp_ms=None,
+        last_timestamp_ms=None,
     )
     page = render_page(report(empty), "1")
     assert "No segment has a known time." in page

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from native_log.reporting.figures import SegmentFigures
 from native_log.reporting.partitions import Limits, every_nth, with_next_times
 from native_log.reporting.summaries import by_topic, size_classes, split_top, time_bins
 from tests.reporting.examples import DAY_MS, HOUR_MS, NOW_MS, partition
@@ -17,7 +16,7 @@ def test_topics_are_sorted_by_size() -> None:
         [
             partition("a", 0, size_bytes=10),
             partition("b", 0, size_bytes=100, first_timestamp_ms=5),
-            partition("b", 1, size_bytes=500, last_timestamp_ms=None, segments=()),
+            partition("b", 1, size_bytes=500, last_timestamp_ms=None, segment_sizes=(), segment_times_ms=()),
         ]
     )
     assert [(topic.topic, topic.sizes, topic.offsets) for topic in topics] == [
@@ -57,8 +56,8 @@ def test_no_partitions_have_no_classes() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 4 * 10**12) | st.none()), max_size=30))
 def test_each_byte_has_one_place_in_time(segments: list[tuple[int, int | None]]) -> None:
-    figures = tuple(SegmentFigures(*segment) for segment in segments)
-    bins = time_bins([partition(segments=figures)], NOW_MS)
+    sizes, times = tuple(size for size, _ in segments), tuple(time for _, time in segments)
+    bins = time_bins([partition(segment_sizes=sizes, segment_times_ms=times)], NOW_MS)
     assert sum(bins.sizes) + bins.undated_bytes + bins.future_bytes == sum(size for size, _ in segments)
     assert len(bins.sizes) <= 60
     for start, size_bytes in zip(bins.starts_ms, bins.sizes, strict=True):
@@ -69,8 +68,8 @@ def test_each_byte_has_one_place_in_time(segments: list[tuple[int, int | None]])
 
 
 def test_times_in_the_future_are_apart() -> None:
-    segments = SegmentFigures(1, NOW_MS + 2 * DAY_MS), SegmentFigures(2, NOW_MS), SegmentFigures(4, None)
-    bins = time_bins([partition(segments=segments)], NOW_MS)
+    times = NOW_MS + 2 * DAY_MS, NOW_MS, None
+    bins = time_bins([partition(segment_sizes=(1, 2, 4), segment_times_ms=times)], NOW_MS)
     assert (bins.sizes, bins.future_bytes, bins.undated_bytes) == ((2,), 1, 4)
 
 
@@ -93,5 +92,6 @@ def test_an_unknown_time_is_that_of_the_next_segment() -> None:
 
 
 def test_bins_are_as_fine_as_the_time_range_allows() -> None:
-    segments = SegmentFigures(1, NOW_MS - 2 * HOUR_MS), SegmentFigures(1, NOW_MS)
-    assert time_bins([partition(segments=segments)], NOW_MS).width_ms == 5 * 60_000
+    times = NOW_MS - 2 * HOUR_MS, NOW_MS
+    bins = time_bins([partition(segment_sizes=(1, 1), segment_times_ms=times)], NOW_MS)
+    assert bins.width_ms == 5 * 60_000

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from conftest import DATA, GOLDEN, GoldenPartition, golden_partitions, read_rows
 
 import native_log
 from native_log import LogDir
-from native_log.reporting.figures import Extent, PartitionFigures, ReportFigures
+from native_log.messages import share_groups as share_messages
+from native_log.reporting.figures import CoordinatorFigures, Extent, PartitionFigures, ReportFigures
 from native_log.reporting.findings import decide_findings
 from native_log.reporting.sections import sections
 from native_log.reporting.survey import survey
+from tests.internal_topics.messages import encode_key, encode_value
+from tests.internal_topics.support import SHARE_STATE_TOPIC, InternalTopic, Pair, group_record
 from tests.logdir import metadata
 from tests.reporting.examples import NOW_MS
 
@@ -71,11 +75,11 @@ def check_figures(figures: PartitionFigures, expected: GoldenPartition) -> None:
     """Compare figures with what the broker and a consumer said, and with the files."""
     offsets = expected.expected["earliest"], expected.expected["latest"]
     assert (figures.log_start_offset, figures.log_end_offset) == offsets
-    assert figures.size_bytes == sum(segment.size_bytes for segment in figures.segments)
+    assert figures.size_bytes == sum(figures.segment_sizes)
     if figures.damaged_ranges or figures.missing_end:
         return
     times = [row["timestamp"] for row in expected.rows()]
-    known = [segment.last_timestamp_ms or -1 for segment in figures.segments]
+    known = [time or -1 for time in figures.segment_times_ms]
     if times and max(known) >= 0:
         assert max(known) >= max(times)
     if times and figures.last_timestamp_ms is not None:
@@ -93,12 +97,12 @@ def test_a_broker(extent: Extent) -> None:
             expected["latest"],
         )
         logs = list((WHOLE_BROKER / expected["dir"]).glob("*.log"))
-        assert partition.size_bytes == sum(segment.size_bytes for segment in partition.segments)
+        assert partition.size_bytes == sum(partition.segment_sizes)
         assert partition.size_bytes == sum(log.stat().st_size for log in logs)
         assert partition.open_transactions == ()
         times = [row["timestamp"] for row in read_rows(WHOLE_BROKER / expected["rows"]["file"])]
         if partition.topic in ("events", "trimmed"):
-            assert max(segment.last_timestamp_ms or 0 for segment in partition.segments) == max(times)
+            assert max(time or 0 for time in partition.segment_times_ms) == max(times)
     (directory,) = figures.directories
     assert (directory.node_id, directory.clean_shutdown, directory.lock_holder) == (1, True, None)
     assert directory.set_aside["delete"][0] == 2
@@ -107,10 +111,13 @@ def test_a_broker(extent: Extent) -> None:
     assert figures.failures == ()
 
 
-def test_times_are_the_same_from_few_and_from_all_batches() -> None:
-    quick, full = survey_of(WHOLE_BROKER / "data", Extent()), survey_of(WHOLE_BROKER / "data")
+@pytest.mark.parametrize("fixture", ["whole-broker", "crash-txn", "torn-keep100"])
+def test_times_are_the_same_from_few_and_from_all_batches(fixture: str) -> None:
+    """Also after a crash, when the time index of the active segment has too few entries, or too many."""
+    quick, full = survey_of(V41 / fixture / "data", Extent()), survey_of(V41 / fixture / "data")
     for few, all_batches in zip(quick.partitions, full.partitions, strict=True):
-        assert few.segments == all_batches.segments
+        assert few.segment_sizes == all_batches.segment_sizes
+        assert few.segment_times_ms == all_batches.segment_times_ms
         assert (few.first_timestamp_ms, few.last_timestamp_ms) == (
             all_batches.first_timestamp_ms,
             all_batches.last_timestamp_ms,
@@ -123,6 +130,77 @@ def test_groups() -> None:
     assert (by_name["group-a"].lag, by_name["group-a"].largest_lag) == (420, (190, "events-0"))
     assert by_name["group-b"].type == "consumer"
     assert not any(group.below_start or group.beyond_end for group in groups)
+
+
+SHARE_METADATA = 11
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def share_state(
+    partition: int, start_offset: int, *batches: tuple[int, int, int, int], **fields: Any
+) -> Pair:
+    names = ("firstOffset", "lastOffset", "deliveryState", "deliveryCount")
+    states = [dict(zip(names, batch, strict=True)) for batch in batches]
+    value = {"startOffset": start_offset, "stateBatches": states, "writeTimestamp": NOW_MS, **fields}
+    key = {"groupId": "g", "topicId": TOPIC_ID, "partition": partition}
+    return encode_key(share_messages.RECORDS, 0, **key), encode_value(share_messages.RECORDS, 0, 0, **value)
+
+
+def coordinators_of(*paths: Path) -> CoordinatorFigures:
+    log_dir = LogDir(paths)
+    return survey(log_dir, log_dir.partitions(), Extent(), NOW_MS).coordinators
+
+
+@pytest.fixture
+def share_group(tmp_path: Path) -> tuple[Path, InternalTopic]:
+    """Return a log directory with the share group `g` and a topic of three partitions, and its states."""
+    with LogDir.create(tmp_path / "logs") as log_dir:
+        log_dir.create_topic("orders", 3, topic_id=TOPIC_ID)
+        for number, count in enumerate((20, 10, 1)):
+            log_dir.partition("orders", number).append(pa.table({"value": ["v"] * count}), now_ms=NOW_MS)
+    groups = InternalTopic(tmp_path / "groups")
+    groups.append(group_record(SHARE_METADATA, key={"groupId": "g"}, epoch=1))
+    for path in groups.path.glob("__consumer_offsets-0"):
+        path.rename(tmp_path / "logs" / path.name)
+    return tmp_path / "logs", InternalTopic(tmp_path / "states", SHARE_STATE_TOPIC)
+
+
+def test_share_groups(share_group: tuple[Path, InternalTopic]) -> None:
+    logs, states = share_group
+    acknowledged, available, not_started, elsewhere = 2, 0, -1, 3
+    states.append(
+        share_state(0, 5, (6, 7, acknowledged, 1), (8, 9, available, 1)),
+        share_state(1, 2, writeTimestamp=NOW_MS + 1),
+        share_state(2, not_started),
+        share_state(elsewhere, 4),
+        (b"\0\7", b""),
+    )
+    coordinators = coordinators_of(logs, states.path)
+    (group,) = coordinators.groups or ()
+    assert (group.name, group.type, group.state) == ("g", "share", "Empty")
+    assert (group.partitions, group.known) == (3, 2)
+    assert (group.lag, group.largest_lag) == (15 - 2 + 8, (13, "orders-0"))
+    assert group.last_commit_ms == NOW_MS + 1
+    assert coordinators.undecodable == 1
+    assert "__share_group_state" not in coordinators.unread
+
+
+def test_share_groups_beyond_their_logs(share_group: tuple[Path, InternalTopic]) -> None:
+    logs, states = share_group
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\norders 0 7\n")
+    states.append(share_state(0, 6), share_state(1, 11))
+    (group,) = coordinators_of(logs, states.path).groups or ()
+    assert (group.below_start, group.beyond_end, group.lag) == (1, 1, 14)
+
+
+def test_a_share_group_without_its_states(share_group: tuple[Path, InternalTopic]) -> None:
+    logs, states = share_group
+    coordinators = coordinators_of(logs)
+    assert [(group.type, group.known) for group in coordinators.groups or ()] == [("share", 0)]
+    assert "__share_group_state is not in these directories." in coordinators.unread.values()
+    states.append(share_state(0, 5))
+    (group,) = coordinators_of(states.path).groups or ()
+    assert (group.type, group.state, group.partitions, group.known) == ("share", None, 1, 0)
 
 
 def test_a_directory_without_internal_topics() -> None:

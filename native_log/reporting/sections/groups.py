@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.checkpoints.names import OFFSETS_TOPIC
+from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from native_log.reporting.layout import Bars, Section, Series, Table
 from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
 from native_log.reporting.summaries import split_top
 from native_log.reporting.text import count, number, shortened, time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from native_log.reporting.figures import GroupFigures, ReportFigures
 
 
 def group_section(figures: ReportFigures) -> Section:
-    groups = figures.coordinators.groups
-    if groups is None:
-        return Section("groups", "Consumer lag", (figures.coordinators.unread[OFFSETS_TOPIC],))
+    groups, unread = figures.coordinators.groups, figures.coordinators.unread
+    if not groups:
+        reason = unread.get(OFFSETS_TOPIC, "There are no groups in __consumer_offsets.")
+        return Section("groups", "Consumer lag", (reason,))
+    ranked = sorted(groups, key=lambda group: (-group.lag, group.name))
+    behind = [group for group in ranked if group.lag]
+    parts = (*([_chart(behind)] if behind else ()), _table(ranked))
+    return Section("groups", "Consumer lag", tuple(_paragraphs(groups, unread)), parts)
+
+
+def _paragraphs(groups: Sequence[GroupFigures], unread: Mapping[str, str]) -> list[str]:
+    """Say what the lag is, and of which groups and partitions it is unknown."""
     paragraphs = [
         (
             "Lag is the high watermark of a partition minus the committed offset, summed over the "
@@ -30,8 +39,8 @@ def group_section(figures: ReportFigures) -> Section:
     elsewhere = sum(group.partitions - group.known for group in groups)
     if elsewhere:
         paragraphs.append(
-            f"{count(elsewhere, 'committed offset is', 'committed offsets are')} for partitions that are not "
-            "in these directories, so their lag is unknown."
+            f"{count(elsewhere, 'offset of a group is', 'offsets of groups are')} for partitions that are "
+            "not in these directories, so their lag is unknown."
         )
     expired = sum(group.expired for group in groups)
     if expired:
@@ -39,12 +48,16 @@ def group_section(figures: ReportFigures) -> Section:
             f"{count(expired, 'committed offset has', 'committed offsets have')} expired, if "
             "offsets.retention.minutes has its default (7 days). The figures include them."
         )
-    if not groups:
-        return Section("groups", "Consumer lag", ("There are no groups in __consumer_offsets.",))
-    ranked = sorted(groups, key=lambda group: (-group.lag, group.name))
-    behind = [group for group in ranked if group.lag]
-    parts = (*([_chart(behind)] if behind else ()), _table(ranked))
-    return Section("groups", "Consumer lag", tuple(paragraphs), parts)
+    if any(group.type == "share" for group in groups):
+        paragraphs.append(
+            "A share group has no committed offsets. Its lag counts the records from its start offset on, "
+            "without those that were acknowledged or archived."
+        )
+        if SHARE_STATE_TOPIC in unread:
+            paragraphs.append(f"The lag of share groups is unknown. {unread[SHARE_STATE_TOPIC]}")
+    if OFFSETS_TOPIC in unread:
+        paragraphs.append(f"Only share groups are known. {unread[OFFSETS_TOPIC]}")
+    return paragraphs
 
 
 def _chart(groups: Sequence[GroupFigures]) -> Bars:

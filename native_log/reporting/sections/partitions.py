@@ -88,7 +88,7 @@ def _largest(partitions: Sequence[PartitionFigures]) -> Table:
             (
                 partition.name,
                 format_size(partition.size_bytes),
-                number(len(partition.segments)),
+                number(len(partition.segment_sizes)),
                 number(partition.local_log_start_offset),
                 number(partition.log_end_offset),
                 number(partition.high_watermark),

@@ -11,13 +11,29 @@ from native_log.reporting.summaries import split_top
 from native_log.reporting.text import count, duration, number, time
 
 if TYPE_CHECKING:
-    from native_log.reporting.figures import ReportFigures
+    from collections.abc import Sequence
+
+    from native_log.reporting.figures import (
+        OpenTransaction,
+        PartitionFigures,
+        ReportFigures,
+        TransactionalId,
+    )
 
 _LATEST = 2**63
 
 
 def transaction_section(figures: ReportFigures) -> Section:
-    unexamined = sum(partition.open_transactions is None for partition in figures.partitions)
+    paragraphs: list[str] = []
+    tables: list[Table] = []
+    for text, table in (_in_logs(figures), _in_transaction_state(figures)):
+        paragraphs += text
+        tables += table
+    return Section("transactions", "Open transactions", tuple(paragraphs), tuple(tables))
+
+
+def _in_logs(figures: ReportFigures) -> tuple[list[str], list[Table]]:
+    """Describe the transactions without a marker in the logs."""
     open_transactions = [
         (partition, transaction)
         for partition in figures.partitions
@@ -32,60 +48,65 @@ def transaction_section(figures: ReportFigures) -> Section:
         if open_transactions
         else "No open transaction was found in the logs."
     ]
+    unexamined = sum(partition.open_transactions is None for partition in figures.partitions)
     if unexamined:
         paragraphs.append(
             f"{count(unexamined, 'partition was', 'partitions were')} not examined, because too many bytes "
             "follow the newest snapshot of the producers. Use --batches or --full."
         )
-    parts = []
-    if open_transactions:
-        open_transactions.sort(key=lambda entry: entry[1].started_ms or _LATEST)
-        shown, others = split_top(open_transactions, MAX_ROWS)
-        parts.append(
-            Table(
-                "Open transactions, the oldest first",
-                ("Partition", "Producer", "Epoch", "First offset", "Started"),
-                tuple(
-                    (
-                        partition.name,
-                        str(transaction.producer_id),
-                        str(transaction.producer_epoch),
-                        number(transaction.first_offset),
-                        time(transaction.started_ms),
-                    )
-                    for partition, transaction in shown
-                ),
-                frozenset({1, 2, 3}),
-                left_out(others, "transaction"),
+    return paragraphs, [_transaction_table(open_transactions)] if open_transactions else []
+
+
+def _transaction_table(open_transactions: Sequence[tuple[PartitionFigures, OpenTransaction]]) -> Table:
+    ranked = sorted(open_transactions, key=lambda entry: entry[1].started_ms or _LATEST)
+    shown, others = split_top(ranked, MAX_ROWS)
+    return Table(
+        "Open transactions, the oldest first",
+        ("Partition", "Producer", "Epoch", "First offset", "Started"),
+        tuple(
+            (
+                partition.name,
+                str(transaction.producer_id),
+                str(transaction.producer_epoch),
+                number(transaction.first_offset),
+                time(transaction.started_ms),
             )
-        )
+            for partition, transaction in shown
+        ),
+        frozenset({1, 2, 3}),
+        left_out(others, "transaction"),
+    )
+
+
+def _in_transaction_state(figures: ReportFigures) -> tuple[list[str], list[Table]]:
+    """Describe the transactional ids in __transaction_state whose transaction has not ended."""
     ids = figures.coordinators.transactional_ids
     if ids is None:
-        paragraphs.append(figures.coordinators.unread[TRANSACTIONS_TOPIC])
-    elif not ids:
-        paragraphs.append("All transactions in __transaction_state have ended.")
-    else:
-        ranked = sorted(
-            ids, key=lambda transactional_id: (transactional_id.started_ms or _LATEST, transactional_id.name)
-        )
-        shown_ids, others_ids = split_top(ranked, MAX_ROWS)
-        parts.append(
-            Table(
-                "Transactional ids whose transaction has not ended",
-                ("Transactional id", "Producer", "State", "Started", "Timeout", "Partitions"),
-                tuple(
-                    (
-                        transactional_id.name,
-                        str(transactional_id.producer_id),
-                        transactional_id.state,
-                        time(transactional_id.started_ms),
-                        duration(transactional_id.timeout_ms),
-                        number(transactional_id.partitions),
-                    )
-                    for transactional_id in shown_ids
-                ),
-                frozenset({1, 4, 5}),
-                left_out(others_ids, "transactional id"),
+        return [figures.coordinators.unread[TRANSACTIONS_TOPIC]], []
+    if not ids:
+        return ["All transactions in __transaction_state have ended."], []
+    return [], [_id_table(ids)]
+
+
+def _id_table(ids: Sequence[TransactionalId]) -> Table:
+    ranked = sorted(
+        ids, key=lambda transactional_id: (transactional_id.started_ms or _LATEST, transactional_id.name)
+    )
+    shown, others = split_top(ranked, MAX_ROWS)
+    return Table(
+        "Transactional ids whose transaction has not ended",
+        ("Transactional id", "Producer", "State", "Started", "Timeout", "Partitions"),
+        tuple(
+            (
+                transactional_id.name,
+                str(transactional_id.producer_id),
+                transactional_id.state,
+                time(transactional_id.started_ms),
+                duration(transactional_id.timeout_ms),
+                number(transactional_id.partitions),
             )
-        )
-    return Section("transactions", "Open transactions", tuple(paragraphs), tuple(parts))
+            for transactional_id in shown
+        ),
+        frozenset({1, 4, 5}),
+        left_out(others, "transactional id"),
+    )

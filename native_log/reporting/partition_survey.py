@@ -1,0 +1,112 @@
+"""Survey partitions in parallel."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from native_log.errors import KafkaLogError, error_message
+from native_log.policies import Request, compaction_policy, describe_policy
+from native_log.reporting.figures import Failure
+from native_log.reporting.partitions import describe_partition
+from native_log.reporting.samples import SamplePlace
+from native_log.system import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Self
+
+    from native_log.log import PartitionLog
+    from native_log.logdir import LogDir, PartitionDir
+    from native_log.policies import CompactionPolicy, TopicFacts
+    from native_log.reporting.figures import PartitionFigures
+    from native_log.reporting.partitions import Limits
+
+_CHUNK = 32
+"""How many partitions are one task, if only a few batches of each are read: one takes less than a
+millisecond."""
+_THREADS = 2
+"""How many threads read a few batches of each partition. Most of this work is Python's, so one thread works
+while the other one waits for the disk. More threads only wait for each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPolicy:
+    """What is known about the configuration of a topic.
+
+    Attributes:
+        name: the cleanup.policy in words; None: unknown.
+        unreadable: why the cluster's metadata cannot be read; None if it was read, or is not there.
+    """
+
+    name: str | None
+    compaction: CompactionPolicy
+    unreadable: str | None
+
+    @classmethod
+    def of(cls, topic: str, facts: TopicFacts) -> Self:
+        return cls(
+            describe_policy(facts)[0], compaction_policy(topic, facts, Request.of(None, {})), facts.unreadable
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSurvey:
+    """What is known of a partition: its figures and a place for a sample, or why there are none."""
+
+    figures: PartitionFigures | None = None
+    sample: SamplePlace | None = None
+    failure: Failure | None = None
+
+
+def survey_partitions(
+    log_dir: LogDir,
+    partitions: Sequence[PartitionDir],
+    topics: Sequence[TopicPolicy],
+    *,
+    limits: Limits | None,
+    now_ms: int,
+    on_progress: Callable[[int, int], None],
+) -> list[PartitionSurvey]:
+    """Return the surveys of partitions, in their order.
+
+    Args:
+        log_dir: the log directories.
+        partitions: some of its partitions.
+        topics: the policy of the topic of each partition.
+        limits: how much of a log to read; None: the headers of all batches.
+        now_ms: the time from which ages are measured.
+        on_progress: called with (partitions done, partitions).
+    """
+    chunk, threads = (1, available_cores()) if limits is None else (_CHUNK, _THREADS)
+
+    def survey(directory: PartitionDir, topic: TopicPolicy) -> PartitionSurvey:
+        try:
+            log = log_dir.partition(directory.topic, directory.partition)
+            figures = describe_partition(log, topic.name, topic.compaction, limits=limits, now_ms=now_ms)
+        except (KafkaLogError, OSError) as error:
+            return PartitionSurvey(failure=Failure(directory.path.name, error_message(error)))
+        return PartitionSurvey(figures, _sample_place(log))
+
+    def survey_chunk(start: int) -> list[PartitionSurvey]:
+        end = start + chunk
+        return list(map(survey, partitions[start:end], topics[start:end]))
+
+    surveys: list[PartitionSurvey] = []
+    pool = ThreadPoolExecutor(threads, "log-report")
+    try:
+        for chunk_of_surveys in pool.map(survey_chunk, range(0, len(partitions), chunk)):
+            surveys += chunk_of_surveys
+            on_progress(len(surveys), len(partitions))
+    finally:
+        pool.shutdown(cancel_futures=True)  # in case of an interrupt
+    return surveys
+
+
+def _sample_place(log: PartitionLog) -> SamplePlace | None:
+    """Return the newest segment that is not empty, as a place for a sample; None if all are empty."""
+    for segment in reversed(log.segments):
+        if segment.size_bytes:
+            return SamplePlace(log.topic, f"{segment.directory}/{segment.log}", log.size_bytes)
+    return None
