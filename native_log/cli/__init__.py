@@ -12,5 +12,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
-        sys.exit("kafkalog: the command line needs click and rich: pip install 'click>=8.1' 'rich>=13'")
+        print(  # noqa: T201
+            "kafkalog: the command line needs click and rich: pip install 'click>=8.1' 'rich>=13'",
+            file=sys.stderr,
+        )
+        sys.exit(2)  # a usage error: 1 would say that data is damaged
     kafkalog.main(prog_name="kafkalog")

@@ -196,10 +196,6 @@ def size_cell(size_bytes: int | None) -> str | None:
     return None if size_bytes is None else format_size(size_bytes)
 
 
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def partition_name(row: dict[str, Any]) -> str:
     return f"{row['topic']}-{row['partition']}"
 

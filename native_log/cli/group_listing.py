@@ -14,6 +14,7 @@ from native_log.cli.runner import print_error
 from native_log.cli.tables import format_table
 from native_log.errors import CorruptRecordError
 from native_log.internal_topics.schemas import LAG_SCHEMA
+from native_log.sizes import format_count
 from native_log.times import format_time_ms
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ def list_groups(log_dir: LogDir, names: Collection[str] = ()) -> GroupListing:
             offsets.setdefault(row["group"], []).append(_lag_row(row))
     missing = [name for name in names if name not in groups]
     if missing:
-        raise click.UsageError(f"there is no group {', '.join(map(_text, missing))}")
+        raise click.UsageError(
+            f"there is no group {', '.join(map(_text, missing))}; leave out --group to list all groups"
+        )
     for rows in offsets.values():
         rows.sort(key=lambda row: (row["topic"], row["partition"]))
     records = [(topic, row) for (topic, _, _), row in undecodable.items()]
@@ -146,8 +149,7 @@ def _headline(group: Row) -> str:
         details.append(_text(group["protocol"]))
     if group["epoch"] is not None:
         details.append(f"{'generation' if group['type'] == 'classic' else 'epoch'} {group['epoch']}")
-    count = len(group["members"])
-    details.append(f"{count} member{'' if count == 1 else 's'}")
+    details.append(format_count(len(group["members"]), "member"))
     return f"{_text(group['group'])}  ({', '.join(details)})"
 
 

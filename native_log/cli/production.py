@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from itertools import count as count_from
+from itertools import count
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 import click
 
-from native_log.cli.changes import count
 from native_log.cli.input_lines import LineTooLongError, read_lines
 from native_log.cli.progress import show_progress
 from native_log.cli.record_lines import MalformedLineError
@@ -27,6 +26,7 @@ from native_log.errors import (
 from native_log.logdir import LogDir
 from native_log.logdir.create import check_topic
 from native_log.logdir.discovery import find_partitions, local_paths
+from native_log.sizes import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,11 +128,12 @@ class Tally:
             self.error, self.exit_code, self._cause = line_error, exit_code, error
 
     def __str__(self) -> str:
-        parts = [f"{count(self.written, 'record')} written to {count(len(self.partitions), 'partition')}"]
+        partitions = format_count(len(self.partitions), "partition")
+        parts = [f"{format_count(self.written, 'record')} written to {partitions}"]
         if self.skipped:
-            parts.append(f"{count(self.skipped, 'line')} skipped")
+            parts.append(f"{format_count(self.skipped, 'line')} skipped")
         if self.failed:
-            parts.append(f"{count(self.failed, 'line')} failed")
+            parts.append(f"{format_count(self.failed, 'line')} failed")
         if self.is_uncommitted:
             parts.append("not committed")
         return ", ".join(parts)
@@ -248,7 +249,7 @@ class Production:
 
     def _send_lines(self, name: str, file: BinaryIO, advance: Callable[[int], None]) -> bool:
         """Send the lines of a file. Return False if no more lines may follow."""
-        numbers = count_from(1)
+        numbers = count(1)
         for lines, read_bytes in read_lines(file, self._max_line_bytes, self._read):
             for line in lines:
                 number = next(numbers)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from native_log.producer.record_size import Header
 
 _MAX_LONG, _MAX_INT = 2**63 - 1, 2**31 - 1
+_NO_TIMESTAMP = -1
+"""What `kafkalog cat` prints for a record without a timestamp, as magic 0 has it."""
 
 
 class MalformedLineError(ValueError):
@@ -100,7 +102,7 @@ class JsonLines:
 
     The fields are `key`, `value`, `headers`, `topic`, `partition` and `timestamp`, all of them optional.
     Fields that only a log determines, such as `offset`, are ignored. Unknown fields are errors. A blank line
-    is no record.
+    is no record. A timestamp of -1 is the same as none.
 
     Attributes:
         topic: overrides the topic of the line.
@@ -128,8 +130,10 @@ class JsonLines:
             partition = self.partition
         elif partition is not None and not _is_integer(partition, _MAX_INT):
             raise _unexpected("partition", f"an integer from 0 to {_MAX_INT} or null", partition)
+        if timestamp == _NO_TIMESTAMP:
+            timestamp = None
         if timestamp is not None and not _is_integer(timestamp, _MAX_LONG):
-            raise _unexpected("timestamp", "epoch ms, an integer from 0 on, or null", timestamp)
+            raise _unexpected("timestamp", "epoch ms, an integer from 0 on, -1 or null", timestamp)
         pairs = None if headers is None else _headers(headers)
         if self.headers:
             pairs = [*(pairs or ()), *self.headers]

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _CONSTANT_COLUMNS = ("topic", "partition")
 
 _MINUS_ONE = scalar(b"-1")
+# Made of buffers, because pa.scalar and pa.array import pandas.
+_ZEROS = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(bytes(4))])
+_NULL = pa.nulls(1, pa.binary())[0]
 _DIM, _BOLD, _RED, _PLAIN = b"\x1b[2m", b"\x1b[1m", b"\x1b[31m", b"\x1b[0m"
 
 
@@ -100,12 +103,19 @@ def text_rendering(columns: Sequence[str] | None, *, include_headers: bool, colo
     return Rendering(read, (*record, b"\n"), (*damaged, b"\n"))
 
 
-def json_rendering(columns: Sequence[str], *, always_base64: bool) -> Rendering:
+def json_rendering(columns: Sequence[str], *, always_base64: bool, with_headers: bool = False) -> Rendering:
     """Print JSON Lines: an object for each record, with times in epoch ms.
 
     Keys, values and header values are strings if they are UTF-8, otherwise (or always) {"base64": "..."}.
     `headers` is null or a list of {"key", "value"}. A damaged range also has `_corrupt_record`.
+
+    Args:
+        columns: the columns to print.
+        always_base64: whether to encode keys, values and header values that are UTF-8, too.
+        with_headers: also print the headers of records that have some. Do not name them in `columns`.
     """
+    headers = ("headers",) * with_headers
+    last = (partial(_json_member_headers, always_base64=always_base64),) * with_headers
 
     def members(names: Sequence[str]) -> tuple[Part, ...]:
         pairs = [
@@ -113,9 +123,9 @@ def json_rendering(columns: Sequence[str], *, always_base64: bool) -> Rendering:
             for name in names
             for part in (f',"{name}":'.encode(), _column(_json, name, always_base64=always_base64))
         ]
-        return b"{" + pairs[0][1:], *pairs[1:], b"}\n"  # type: ignore[index]
+        return b"{" + pairs[0][1:], *pairs[1:], *last, b"}\n"  # type: ignore[index]
 
-    return Rendering(tuple(columns), members(columns), members([*columns, CORRUPT_RECORD]))
+    return Rendering((*columns, *headers), members(columns), members([*columns, CORRUPT_RECORD]))
 
 
 _FORMAT_TOKEN = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
@@ -226,9 +236,18 @@ def _json(batch: pa.RecordBatch, name: str, always_base64: bool) -> pa.Array:
 
 
 def _json_headers(headers: pa.Array, always_base64: bool = False) -> pa.Array:
+    return _json_list(headers, always_base64).fill_null(scalar(b"null"))
+
+
+def _json_member_headers(batch: pa.RecordBatch, always_base64: bool) -> pa.Array:
+    """Format headers as a further member of an object. A record without headers gets none."""
+    return join(b',"headers":', _json_list(batch.column("headers"), always_base64)).fill_null(scalar(b""))
+
+
+def _json_list(headers: pa.Array, always_base64: bool) -> pa.Array:
     names, values = _header_parts(headers)
     objects = join(b'{"key":', json_column(names), b',"value":', json_column(values, always_base64), b"}")
-    return join(b"[", _join_by_record(headers, objects, b","), b"]").fill_null(scalar(b"null"))
+    return join(b"[", _join_by_record(headers, objects, b","), b"]")
 
 
 def _tabbed_headers(batch: pa.RecordBatch) -> pa.Array:
@@ -252,12 +271,12 @@ def _header_parts(headers: pa.ListArray) -> tuple[pa.Array, pa.Array]:
 
 def _join_by_record(headers: pa.ListArray, texts: pa.Array, separator: bytes) -> pa.Array:
     """Join the texts of the headers of each record. A record without a list of headers gets null."""
-    lengths = pc.list_value_length(headers).fill_null(0)
+    lengths = pc.list_value_length(headers).fill_null(_ZEROS[0])
     ends = pc.cumulative_sum(lengths)
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends.cast(pa.int32())])
+    offsets = pa.concat_arrays([_ZEROS, ends.cast(pa.int32())])
     lists = pa.ListArray.from_arrays(offsets, texts)
     joined = pc.binary_join(lists, scalar(separator))
-    return pc.if_else(headers.is_valid(), joined, pa.scalar(None, pa.binary()))
+    return pc.if_else(headers.is_valid(), joined, _NULL)
 
 
 def _raw(batch: pa.RecordBatch, name: str) -> pa.Array:

@@ -489,6 +489,22 @@ class TestRoundTrip:
         produce(tmp_path / "logs", cat(source), "-f", "json", "--partitions", 3)
         assert without_offsets(cat(tmp_path / "logs")) == without_offsets(cat(source))
 
+    def test_headers_are_kept_without_an_option(self, tmp_path: Path) -> None:
+        source = GOLDEN / "kafka-4.1/whole-broker/data"
+        produce(tmp_path / "logs", run("cat", source, "-f", "json").stdout, "-f", "json", "--partitions", 3)
+        assert any(row["headers"] for row in without_offsets(cat(source)))
+        assert without_offsets(cat(tmp_path / "logs")) == without_offsets(cat(source))
+
+    def test_records_without_timestamps_get_the_current_time(self, tmp_path: Path) -> None:
+        source = GOLDEN / "kafka-2.8/v0-none/data"
+        produce(tmp_path / "logs", cat(source), "-f", "json")
+        copied, original = without_offsets(cat(tmp_path / "logs")), without_offsets(cat(source))
+        assert {record.pop("timestamp") for record in original} == {-1}
+        assert min(record.pop("timestamp") for record in copied) > 0
+        for record in (*copied, *original):
+            del record["timestampType"]
+        assert copied == original
+
     def test_columns_decide_what_a_copy_keeps(self, tmp_path: Path) -> None:
         source = GOLDEN / "kafka-4.1/whole-broker/data"
         printed = run("cat", source, "-t", "events", "-f", "json", "--columns", "key,value").stdout

@@ -78,6 +78,7 @@ def test_text_without_its_separators_is_malformed(line: bytes, message: str) -> 
         (JsonLines("t"), b'{"key":null,"value":{"base64":"/w=="}}', ProducerRecord("t", b"\xff")),
         (JsonLines("t"), '{"value":"é\\u00e9"}'.encode(), ProducerRecord("t", "éé".encode())),
         (JsonLines("t"), b'{"partition":2,"timestamp":0}', ProducerRecord("t", None, None, None, 2, 0)),
+        (JsonLines("t"), b'{"timestamp":-1}', ProducerRecord("t", None, None, None, None, None)),
         (JsonLines("t", 5), b'{"partition":2}', ProducerRecord("t", partition=5)),
         (
             JsonLines("t", headers=(("z", b"1"),)),
@@ -123,7 +124,7 @@ def test_json(lines: JsonLines, line: bytes, expected: ProducerRecord | None) ->
         (b'{"partition":-1}', "partition: expected an integer from 0 to 2147483647 or null, found -1"),
         (b'{"partition":2147483648}', "partition: expected an integer"),
         (b'{"partition":true}', "found true"),
-        (b'{"timestamp":1.5}', "timestamp: expected epoch ms, an integer from 0 on, or null, found 1.5"),
+        (b'{"timestamp":1.5}', "timestamp: expected epoch ms, an integer from 0 on, -1 or null, found 1.5"),
         (b'{"timestamp":NaN}', "found NaN"),
         (b'{"timestamp":-5}', "found -5"),
         (b'{"timestamp":9223372036854775808}', "timestamp: expected epoch ms"),

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import errno
+import sys
 
 import pytest
 
-from native_log import errors
+from native_log import cli, errors
 from native_log.cli.app import kafkalog
 from native_log.cli.runner import exit_code_of
 
@@ -39,3 +40,14 @@ def test_no_permission_is_not_damage(
         kafkalog.main(["ls", "/var/kafka-logs"], prog_name="kafkalog")
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith("kafkalog: /var/kafka-logs: no permission")
+
+
+def test_a_missing_library_is_not_damage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "native_log.cli.app")
+    monkeypatch.setitem(sys.modules, "click", None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "needs click and rich: pip install" in capsys.readouterr().err

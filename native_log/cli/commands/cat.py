@@ -139,7 +139,11 @@ class Form(click.ParamType[str]):
     show_default=True,
     help='Keys and values in JSON. auto: a string if it is UTF-8, otherwise {"base64": "..."}.',
 )
-@click.option("--include-headers", is_flag=True, help="Print headers, too.")
+@click.option(
+    "--include-headers",
+    is_flag=True,
+    help="Print headers, too. Without --columns, JSON has them anyway where a record has some.",
+)
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"], case_sensitive=False),
@@ -206,14 +210,9 @@ def cat(
       %k key  %s value, both unchanged  %K %S their sizes in bytes, -1 for null
       %%  \\n  \\r  \\t  \\0  \\\\  \\xHH
     """
-    if offset is not None and end_offset is not None and offset > end_offset:
-        raise click.UsageError(f"expected --offset up to --end-offset, found {offset} and {end_offset}")
-    if from_ms is not None and until_ms is not None and from_ms > until_ms:
-        raise click.UsageError(f"expected --from before --until, found {from_ms} and {until_ms} in epoch ms")
-    if follow and (end_offset is not None or until_ms is not None):
-        raise click.UsageError("expected --follow without an end, found --end-offset or --until")
-    if follow and replicas == "merge":
-        raise click.UsageError("expected --follow with the directory of one copy, found --replicas merge")
+    _check_ends(offset, end_offset, from_ms, until_ms)
+    if follow:
+        _check_follow(has_end=end_offset is not None or until_ms is not None, replicas=replicas)
     is_terminal = output.name == "-" and sys.stdout.isatty()
     if form["form"] == "arrow" and is_terminal:
         raise click.UsageError(
@@ -221,23 +220,42 @@ def cat(
         )
 
     from native_log.cli.records import RecordQuery, print_records
-    from native_log.cli.topics import filter_by_number, is_selected, select_partitions
     from native_log.logdir import LogDir
+    from native_log.logdir.selection import PartitionSelection, internal_topics, select_partitions
 
     record_filter = _record_filter(from_ms, until_ms, keys, prefixes, key_encoding, headers, header_prefixes)
     rendering = _rendering(**form, mode=mode, color=is_terminal and "NO_COLOR" not in os.environ)
     log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark, replicas=replicas)
-    numbers = list(chain.from_iterable(partitions))
-    selected = filter_by_number(select_partitions(log_dir, topics, exclude_topics, internal=False), numbers)
+    selection = PartitionSelection.of(
+        topics or None,
+        exclude_topics,
+        only_by_name=internal_topics(log_dir.partitions(), log_dir.paths),
+        numbers=chain.from_iterable(partitions),
+    )
+    selected = select_partitions(log_dir, selection, required=True)
     query = RecordQuery(offset, end_offset, tail, record_filter, isolation_level, mode)
 
-    def is_followed(topic: str, partition: int) -> bool:
-        is_allowed = not numbers or any(partition in allowed for allowed in numbers)
-        return is_allowed and is_selected(topic, topics, exclude_topics, internal=False)
-
     print_records(
-        log_dir, selected, query, limit, rendering, output, followed=is_followed if follow else None
+        log_dir, selected, query, limit, rendering, output, followed=selection.includes if follow else None
     )
+
+
+def _check_ends(
+    offset: int | None, end_offset: int | None, from_ms: int | None, until_ms: int | None
+) -> None:
+    """Raise click.UsageError if an end lies before its start."""
+    if offset is not None and end_offset is not None and offset > end_offset:
+        raise click.UsageError(f"expected --offset up to --end-offset, found {offset} and {end_offset}")
+    if from_ms is not None and until_ms is not None and from_ms > until_ms:
+        raise click.UsageError(f"expected --from before --until, found {from_ms} and {until_ms} in epoch ms")
+
+
+def _check_follow(*, has_end: bool, replicas: Replicas) -> None:
+    """Raise click.UsageError for options that --follow excludes."""
+    if has_end:
+        raise click.UsageError("expected --follow without an end, found --end-offset or --until")
+    if replicas == "merge":
+        raise click.UsageError("expected --follow with the directory of one copy, found --replicas merge")
 
 
 def _record_filter(
@@ -285,7 +303,11 @@ def _rendering(
     headers = ["headers"] if include_headers else []
     if form == "arrow":
         return names or ["key", "value", *_SOURCE, *headers]
-    return json_rendering(names or [*_SOURCE, "key", "value", *headers], always_base64=encoding == "base64")
+    return json_rendering(
+        names or [*_SOURCE, "key", "value", *headers],
+        always_base64=encoding == "base64",
+        with_headers=names is None and not include_headers,
+    )
 
 
 _SOURCE = ("topic", "partition", "offset", "timestamp", "timestampType")

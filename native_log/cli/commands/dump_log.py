@@ -58,7 +58,8 @@ def dump_log(files: tuple[str, ...], more: str | None, decoder: str | None, **op
     stderr at the end, and so are offsets that are not consecutive, as after compaction. A decoder prints all
     records. Of several decoders the last one is used.
     """
-    from native_log.cli.dump_log.dump import DumpOptions, dump
+    from native_log.cli.dump_log.dump import dump
+    from native_log.cli.dump_log.dump_options import DumpOptions
 
     paths = [*files, *(more.split(",") if more else ())]
     if not paths:

@@ -133,6 +133,7 @@ def produce(
     json: an object on each line, as `kafkalog cat --format json` prints it, with some of the fields key,
     value, headers, topic, partition and timestamp (epoch ms). A key, value or header value is a string, null
     or {"base64": "..."}. Fields that only a log determines, such as offset, are ignored. So are blank lines.
+    Without a timestamp, or with -1 (a record that had none), a record gets the current time.
 
     SIGINT (Ctrl-C) and SIGTERM end the input: records that were sent before are written. A second signal ends
     the command at once.

@@ -27,7 +27,7 @@ from native_log.system import available_cores
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from native_log.cli.dump_log.dump import DumpOptions
+    from native_log.cli.dump_log.dump_options import DumpOptions
     from native_log.records import Damage, Divided
 
 _CHECKPOINT = re.compile(r"([0-9]+)-([0-9]+)")
