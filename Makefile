@@ -17,7 +17,7 @@ export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint format docs install kernel wheel java bench fuzz miri clean
+.PHONY: help demo check test lint format docs install kernel wheel cargo java bench fuzz miri clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -73,7 +73,7 @@ kernel: ## build the compiled kernel again, in place
 MACHINES ?= x86_64 aarch64
 GLIBC := 2.17
 
-wheel: $(VENV)/.wheel ## build an sdist, and wheels for MACHINES="x86_64 aarch64", into dist/, and check them
+wheel: cargo java $(VENV)/.wheel ## build an sdist, and wheels for MACHINES="x86_64 aarch64", into dist/, and check them
 	rm -rf dist
 	$(BIN)/python -m build --quiet --sdist --outdir dist .
 	$(MAKE) $(MACHINES:%=wheel-%)
@@ -96,6 +96,11 @@ wheel-%:
 $(VENV)/.wheel: $(STAMP)
 	KAFKALOG_REQUIRE_KERNEL=0 $(BIN)/python -m pip install --quiet -e '.[wheel]'
 	touch $@
+
+cargo:
+	@command -v cargo >/dev/null || { \
+	  echo "Wheels contain the compiled kernel, which needs Rust's cargo; found none."; \
+	  echo "Install rustup (https://rustup.rs), and run the command again."; exit 1; }
 
 java:
 	@version=$$("$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p'); \
