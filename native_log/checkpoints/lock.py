@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import struct
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,12 +62,14 @@ class _HeldLock:
         descriptor: the open lock file.
         posix_range: the bytes of the POSIX lock; `_ALL` without an open file description lock.
         count: the number of LogDirLock objects that share it.
+        checked_ms: when `LogDirLock.check` last looked at the file, by the monotonic clock.
     """
 
     path: Path
     descriptor: int
     posix_range: _Range
     count: int = 0
+    checked_ms: float = -math.inf
 
     def close(self) -> None:
         # Unlock explicitly: a forked process may have a copy of the descriptor, which would keep the lock.
@@ -134,8 +138,12 @@ class LogDirLock:
             held.count += 1
             self._held = held
 
-    def check(self) -> None:
+    def check(self, *, max_age_ms: int = 0) -> None:
         """Check that the lock still protects the directory.
+
+        Args:
+            max_age_ms: how old the result may be. It does not apply without open file description locks,
+                because another process can take a POSIX lock that this process has lost.
 
         Raises LogDirInUseError if the lock file was removed or replaced, if this process lost its lock and
         another one took it, or if this process was forked from the one that holds it.
@@ -148,6 +156,9 @@ class LogDirLock:
                     "its holder; open the log directory again",
                     path=held.path,
                 )
+            now_ms = time.monotonic_ns() // 1_000_000
+            if held.posix_range != _ALL and now_ms < held.checked_ms + max_age_ms:
+                return
             if not _is_same_file(held.descriptor, held.path):
                 raise LogDirInUseError(
                     "expected the file that this process has locked, found it removed or replaced: another "
@@ -155,6 +166,7 @@ class LogDirLock:
                     path=held.path,
                 )
             _lock_posix(held.descriptor, held.posix_range, held.path)
+            held.checked_ms = now_ms
 
     def close(self) -> None:
         """Release the lock, unless other objects of this process share it."""

@@ -134,9 +134,12 @@ class WriteSession:
                 marker.unlink()
                 fsync_directory(self.log_dir)
 
-    def check_lock(self) -> None:
-        """Raise LogDirInUseError if the lock was lost. Call this before each change."""
-        self._lock.check()
+    def check_lock(self, *, max_age_ms: int = 0) -> None:
+        """Raise LogDirInUseError if the lock was lost. Call this before each change.
+
+        `max_age_ms` is that of LogDirLock.check.
+        """
+        self._lock.check(max_age_ms=max_age_ms)
 
     def mark_recovered(self) -> None:
         """Note that all logs of the directory were recovered.

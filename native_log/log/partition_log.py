@@ -26,6 +26,7 @@ from native_log.log.reading.reader import check_mode, record_schema
 from native_log.log.tail import Tail
 from native_log.records import RECORD_SCHEMA
 from native_log.segment.damage import DamagedRange
+from native_log.segment.scan import int32s
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+_LOCK_CHECK_MS = 100
+"""How often appends look for a lock file that was removed or replaced. A broker takes longer to start."""
 
 
 class LogOwner(Protocol):
@@ -455,7 +458,7 @@ class PartitionLog(LocalLog):
 
         def prepare(context: AppendContext) -> tuple[int, Iterator[EncodedBatches]]:
             data, batches = encode_built(builders, encoder, context)
-            sizes.extend(batches.column("sizeInBytes").to_pylist())
+            sizes.extend(int32s(batches, "sizeInBytes"))
             return context.log_end_offset, iter([(data, batches)])
 
         return self._write(prepare, leader_epoch, now_ms), sizes
@@ -534,7 +537,7 @@ class PartitionLog(LocalLog):
                 self._writing = WritableLog.begin(self, now_ms)
                 self._notify_owner(is_written=True)
                 self._refresh(self._writing.appender)
-            self._writing.session.check_lock()
+            self._writing.session.check_lock(max_age_ms=_LOCK_CHECK_MS)
             appender = self._writing.appender
             first_offset, batches = prepare(appender.context(leader_epoch, now_ms, self.max_batch_bytes))
             try:

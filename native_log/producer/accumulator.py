@@ -184,8 +184,10 @@ class RecordAccumulator:
                     return None, False
                 if builder is None:
                     size_bytes = max(self.batch_size, max_size(record.key, record.value, record.headers))
+                    must_wait = not self.pool.has(size_bytes)
                     builder = self.pool.allocate(size_bytes, max_block_ms)
-                    continue  # the lock was released meanwhile
+                    if must_wait:
+                        continue  # the lock was released meanwhile
                 ratio = self.ratios.get(topic.topic) if self._is_compressed else None
                 builder, now_ms = builder.renew(size_bytes, ratio), self._clock.now_ms()
                 batch = ProducerBatch(topic.targets[partition], builder, now_ms, size_bytes)

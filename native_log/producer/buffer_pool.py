@@ -51,6 +51,10 @@ class BufferPool:
         """The number of callers that wait."""
         return len(self._waiters)
 
+    def has(self, size_bytes: int) -> bool:
+        """Return whether `allocate` does not wait, so that the lock is not released."""
+        return self.available_bytes >= size_bytes and not self._waiters
+
     def allocate(self, size_bytes: int, max_block_ms: float) -> BatchBuilder:
         """Return an empty builder with this limit. Wait for memory, if necessary.
 
@@ -78,7 +82,7 @@ class BufferPool:
             )
         self._check_open()
         try:
-            if self.available_bytes >= size_bytes and not self._waiters:
+            if self.has(size_bytes):
                 self._free_up(size_bytes)
                 self.unpooled_bytes -= size_bytes
             else:

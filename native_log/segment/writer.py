@@ -57,6 +57,7 @@ class SegmentWriter:
         state: suffix of the file names: "", or CLEANED for a segment that will replace others.
         rolling_timestamp_ms: the maximum timestamp of the first batch; -1 if there is none.
         created_ms: the time when the segment was created or opened.
+        has_transaction_index: whether the segment has a `.txnindex`.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class SegmentWriter:
         self.created_ms = created_ms
         self._config = config
         self._log, self._index, self._time_index = files
+        self.has_transaction_index = False
         self._transaction_index: AppendFile | None = None
         self._indexing = IndexState(-1, base_offset)
         self._bytes_before = 0
@@ -125,6 +127,7 @@ class SegmentWriter:
             writer._indexing = IndexState(timestamp_ms, offset, timestamp_ms)
         if segment.size_bytes:
             writer.rolling_timestamp_ms = _first_max_timestamp(str(segment.path))
+        writer.has_transaction_index = segment.transaction_index is not None
         writer._bytes_before = segment.size_bytes - (index.entry(entries - 1)[1] if entries else 0)
         return writer
 
@@ -237,6 +240,7 @@ class SegmentWriter:
             path = f"{self.directory}/{file_name(self.base_offset, TRANSACTION_INDEX, self.state)}"
             size = os.path.getsize(path) if os.path.exists(path) else 0  # noqa: PTH202, PTH110
             self._transaction_index = AppendFile(path, size - size % ABORTED_ENTRY.size)
+            self.has_transaction_index = True
         self._transaction_index.append(transaction_index_bytes(transactions))
 
     def mark(self) -> SegmentMark:
@@ -341,10 +345,11 @@ class SegmentWriter:
         try:
             if write_log is not None:
                 write_log(self._log)
+            # Another writer would have changed the .log file, too.
             if entries:
-                self._index.append(entries)
+                self._index.append(entries, check_length=False)
             if time_entries:
-                self._time_index.append(time_entries)
+                self._time_index.append(time_entries, check_length=False)
         except BaseException:
             self.reset(before)
             raise

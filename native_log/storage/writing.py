@@ -91,12 +91,17 @@ class AppendFile:
             os.close(self._descriptor)
             raise
 
-    def append(self, data: Buffer) -> None:
+    def append(self, data: Buffer, *, check_length: bool = True) -> None:
         """Append `data`. After an error the file is as it was before.
+
+        Args:
+            data: bytes.
+            check_length: False: the caller has just checked a file that changes together with this one.
 
         Raises LogDirInUseError if another process has changed the length of the file; OSError.
         """
-        self._check_length()
+        if check_length:
+            self._check_length()
         position, view = self.size_bytes, memoryview(data).cast("B")
         try:
             while len(view):

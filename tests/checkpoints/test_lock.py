@@ -15,6 +15,7 @@ from broker_lock import held_lock
 from native_log import LogDir, LogDirInUseError
 from native_log.checkpoints import lock
 from native_log.checkpoints.lock import LogDirLock, lock_holder
+from native_log.log import partition_log
 
 RECORD = pa.record_batch({"value": ["v"]})
 
@@ -179,7 +180,10 @@ def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent(log_dir: Path
     assert values(log_dir) == [b"v"]
 
 
-def test_a_lock_file_that_was_replaced_stops_the_writer(log_dir: Path) -> None:
+def test_a_lock_file_that_was_replaced_stops_the_writer(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_log, "_LOCK_CHECK_MS", 0)
     logs = LogDir(log_dir)
     log = logs.partition("t", 0)
     log.append(RECORD)
@@ -191,6 +195,24 @@ def test_a_lock_file_that_was_replaced_stops_the_writer(log_dir: Path) -> None:
         logs.close()
     assert values(log_dir) == [b"v"]
     assert not (log_dir / ".kafka_cleanshutdown").exists()
+
+
+def test_the_result_of_a_check_may_have_an_age(log_dir: Path) -> None:
+    with LogDirLock(log_dir) as held:
+        held.check()
+        (log_dir / ".lock").unlink()
+        held.check(max_age_ms=3_600_000)
+        with pytest.raises(LogDirInUseError, match="removed or replaced"):
+            held.check()
+
+
+def test_a_posix_lock_is_always_checked(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "_OFD_SETLK", None)
+    with LogDirLock(log_dir) as held:
+        held.check()
+        (log_dir / ".lock").unlink()
+        with pytest.raises(LogDirInUseError, match="removed or replaced"):
+            held.check(max_age_ms=3_600_000)
 
 
 def test_a_lock_file_removed_by_a_stopping_broker_is_created_again(

@@ -307,8 +307,6 @@ def _as_segment(writer: SegmentWriter) -> LogSegment:
     # Each append comes here. A Path would take several times as long as the system calls.
     stat = os.stat(writer.path)  # noqa: PTH116
     base = writer.base_offset
-    transactions = file_name(base, TRANSACTION_INDEX)
-    has_transactions = os.path.exists(f"{writer.directory}/{transactions}")  # noqa: PTH110
     return LogSegment(
         writer.directory,
         base,
@@ -318,5 +316,5 @@ def _as_segment(writer: SegmentWriter) -> LogSegment:
         stat.st_mtime_ns // 1_000_000,
         file_name(base, INDEX),
         file_name(base, TIME_INDEX),
-        transactions if has_transactions else None,
+        file_name(base, TRANSACTION_INDEX) if writer.has_transaction_index else None,
     )
