@@ -43,7 +43,6 @@ CONFIG = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.executorEnv.PYTHONPATH": str(ROOT),
-    "spark.python.daemon.module": "tests.spark.worker_daemon",
     # A killed executor fails each task once. The tests expect no other failure that a retry would hide.
     "spark.task.maxFailures": "2",
     # A task is slow if it takes more than half a second after other tasks have finished.

@@ -33,8 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
-        # Its workers have their imports already, and find it wherever pytest is started.
-        .config("spark.python.daemon.module", "tests.spark.worker_daemon")
+        # Its workers find these modules wherever pytest is started.
         .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parents[2]))
         .getOrCreate()
     )
