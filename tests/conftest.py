@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import gzip
 import json
 import os
@@ -56,6 +57,12 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take longest first: those that use Spark, then those that use a broker."""
     items.sort(key=lambda item: (not _is_marked(item, "spark", "connect"), not _is_marked(item, "broker")))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt modules and tests from garbage collection, and from copies of memory in forked processes."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
