@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE = Path(__file__).parent
+SHARED = pytest.StashKey["Cluster"]()
 PROGRAMS = ("Client.java", "Lock.java", "RandomRecords.java")
 
 # Kafka 4.1 does not enable streams groups by default.
@@ -43,8 +44,20 @@ def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def cluster(class_path: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    class_path: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Cluster]:
     log_dir = tmp_path_factory.mktemp("broker") / "logs"
     cluster = Cluster(log_dir, class_path, settings=STREAMS_GROUPS)
+    request.config.stash[SHARED] = cluster
     yield cluster
     cluster.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Stop the shared broker while other tests run: it works even if nobody asks it. It starts again."""
+    yield
+    cluster = item.config.stash.get(SHARED, None)
+    if cluster is not None and nextitem is not None and nextitem.get_closest_marker("broker") is None:
+        cluster.stop()
