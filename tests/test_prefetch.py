@@ -22,7 +22,7 @@ def test_yields_the_same_items_and_is_one_ahead() -> None:
 
     consumed = []
     for number in prefetch(items()):
-        assert second.wait(10)  # the second item was produced while this loop still works on the first
+        assert second.wait(60)  # the second item was produced while this loop still works on the first
         assert len(produced) <= number + 2
         consumed.append(number)
     assert consumed == [0, 1, 2, 3, 4]
@@ -59,7 +59,7 @@ def test_map_ahead_yields_results_in_order_and_takes_few_items_ahead() -> None:
 
     def work(number: int) -> int:
         if number == 0:
-            assert first.wait(10)  # until another thread has worked on the second item
+            assert first.wait(60)  # until another thread has worked on the second item
         else:
             first.set()
         return number * 2

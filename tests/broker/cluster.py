@@ -266,7 +266,7 @@ class Cluster:
         return answer
 
 
-def eventually(get: Any, is_expected: Any, seconds: float = 20) -> Any:
+def eventually(get: Any, is_expected: Any, seconds: float = 60) -> Any:
     """Call `get` until it returns an expected value, and return that. Fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not is_expected(value := get()):

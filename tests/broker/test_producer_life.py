@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +21,7 @@ from native_log.errors import (
 )
 from native_log.log import PartitionLog
 from native_log.producer import KafkaLogProducer
+from tests.producer.support import in_time
 
 from .conftest import HERE
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-Answer = TypeVar("Answer")
 SECONDS = 30
 VALUE = bytes(10)
 KINDS: dict[str, tuple[type[Exception], ...]] = {
@@ -177,17 +176,6 @@ def test_errors(java: Jvm, tmp_path: Path, gate: threading.Event, scenario: str)
             assert type(mine) in KINDS[kind], mine
             if text not in OWN_TEXTS:
                 assert without_times(str(mine)) == without_times(text)
-
-
-def in_time(call: Callable[[], Answer]) -> Answer:
-    """Call until the topic is looked up within max.block.ms. A busy machine may need longer than that."""
-    end = time.monotonic() + SECONDS
-    while True:
-        try:
-            return call()
-        except KafkaTimeoutError:
-            if time.monotonic() > end:
-                raise
 
 
 def without_times(text: str) -> str:

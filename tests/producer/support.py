@@ -1,9 +1,11 @@
-"""A clock and a client for tests, which neither wait nor write."""
+"""A clock and a client for tests, which neither wait nor write; and calls that may be late."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from native_log.errors import KafkaTimeoutError
 from native_log.producer.accumulator import RecordAccumulator
 from native_log.producer.client import BatchResponse
 from native_log.producer.metadata import Metadata
@@ -20,6 +22,20 @@ if TYPE_CHECKING:
     from native_log.producer.batch import ProducerBatch
     from native_log.producer.client import ProduceRequest
     from native_log.producer.futures import RecordFuture
+
+
+Answer = TypeVar("Answer")
+
+
+def in_time(call: Callable[[], Answer], seconds: float = 30) -> Answer:
+    """Call until the topic is looked up within max.block.ms. A busy machine may need longer than that."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except KafkaTimeoutError:
+            if time.monotonic() > end:
+                raise
 
 
 class MockClock:

@@ -31,6 +31,8 @@ from native_log.producer import KafkaLogProducer, ProducerRecord, RecordFuture, 
 from native_log.system import current_ms
 from tests.broker_lock import held_lock
 
+from .support import in_time
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -162,6 +164,7 @@ def test_a_buffer_that_stays_full_is_an_error(tmp_path: Path, stall: threading.E
     settings: dict[str, Any] = {"buffer_memory": 200, "batch_size": 200, "max_request_size": 200}
     LogDir.create(tmp_path / "logs").create_topic("t")
     with KafkaLogProducer(tmp_path / "logs", settings, max_block_ms=1, linger_ms=0) as producer:
+        in_time(lambda: producer.partitions_for("t"))
         futures = [producer.send("t", b"v" * 100) for _ in range(3)]
         assert isinstance(futures[-1].exception, BufferExhaustedError)
         assert producer.metrics()["buffer-exhausted-total"] > 0

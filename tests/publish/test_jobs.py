@@ -127,7 +127,7 @@ def _hold_lock(path: str, ready: object, done: object) -> None:
 
     with LogDirLock(_Path(path)):
         ready.set()  # type: ignore[attr-defined]
-        done.wait(20)  # type: ignore[attr-defined]
+        done.wait(60)  # type: ignore[attr-defined]
 
 
 def test_a_commit_fails_if_the_directory_is_locked(data: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_commit_fails_if_the_directory_is_locked(data: Path) -> None:
     ready, done = context.Event(), context.Event()
     process = context.Process(target=_hold_lock, args=(str(data), ready, done))
     process.start()
-    ready.wait(30)
+    assert ready.wait(60)
     try:
         with pytest.raises(LogDirInUseError, match="broker"):
             publishing.commit(job, staged, {}, 2)
@@ -200,7 +200,7 @@ def test_a_commit_waits_for_the_end_of_another_one(data: Path) -> None:
     ready, done = context.Event(), context.Event()
     process = context.Process(target=_hold_lock, args=(str(data), ready, done))
     process.start()
-    ready.wait(30)
+    assert ready.wait(60)
     release = threading.Timer(0.3, done.set)
     release.start()
     publishing.commit(job, staged, {}, 2)

@@ -42,7 +42,7 @@ def table(records: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row(record) for record in records], SCHEMA)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows, st.sampled_from(list(CODECS)), st.integers(100, 600))
 def test_batches_are_those_of_encode(impl: Any, records: list[Any], codec: str, limit: int) -> None:
     largest = max(len(value or b"") + len(key or b"") for value, key, _, _ in records)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from native_log.records.compaction import Rewritten
 
 # The fixture `impl` is the same for all examples.
-lawful = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+lawful = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 ROOM = 1 << 30
 FEW_KEYS = [None, b"", b"a", b"b", b"c", b"key"]
 

@@ -15,7 +15,9 @@ from .build import CODECS, T0
 from .conftest import KERNEL, REFERENCE, needs_kernel
 from .rows import rows
 
-lawful = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+lawful = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 
 contents = st.none() | st.binary(max_size=20) | st.integers(0, 20_000).map(lambda size: b"ab" * size)
 texts = st.none() | st.text(max_size=10)

@@ -38,7 +38,7 @@ def test_known_hashes(impl, kind: pa.DataType) -> None:
     assert impl.partition_of_keys(pa.array([], kind), 1).equals(pa.array([], pa.int32()))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.integers(1, 9), st.data())
 def test_rows_keep_their_order_in_each_partition(impl, count: int, data: st.DataObject) -> None:
     partitions = data.draw(st.lists(st.integers(0, count - 1)))
