@@ -39,7 +39,14 @@ def test_a_log_that_grows_and_rolls_is_read_up_to_its_high_watermark(cluster: Cl
         counts.append(len(records))
 
     total = 60_000
-    run_during(lambda: cluster.send(topic, total, value_bytes=100, batch_size=4000), read)
+
+    def work() -> None:
+        for first in range(0, total, 15_000):
+            cluster.send(topic, 15_000, first=first, value_bytes=100, batch_size=4000)
+            # On a busy machine, the broker may be much faster than the reader.
+            eventually(lambda: max(counts, default=0), lambda count, first=first: count > first)
+
+    run_during(work, read)
     assert counts == sorted(counts)
     assert len(set(counts)) > 2, "the log never grew while it was read"
     consumed = cluster.consume(topic)
