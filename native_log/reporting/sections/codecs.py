@@ -8,9 +8,9 @@ from native_log.codecs import CODECS
 from native_log.reporting.figures import CodecFigures
 from native_log.reporting.layout import Bars, Section, Series, Table
 from native_log.reporting.samples import PARTITIONS_PER_TOPIC, SAMPLE_BYTES
-from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
-from native_log.reporting.summaries import by_topic, split_top
-from native_log.reporting.text import count, number, percent, shortened
+from native_log.reporting.sections.top_items import top_bars, top_table
+from native_log.reporting.summaries import by_topic
+from native_log.reporting.text import count, number, percent
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
@@ -71,11 +71,11 @@ def _present(topics: Mapping[str, Codecs]) -> list[str]:
 
 
 def _chart(order: list[str], topics: Mapping[str, Codecs]) -> Bars:
-    shown, _ = split_top(order, MAX_BARS)
+    shown, labels = top_bars(order, str)
     totals = {topic: sum(codec.stored_bytes for codec in topics[topic].values()) or 1 for topic in shown}
     return Bars(
         "Share of codecs in the bytes of the largest topics, in percent",
-        tuple(shortened(topic, LABEL_LENGTH) for topic in shown),
+        labels,
         tuple(
             Series(
                 codec,
@@ -111,28 +111,26 @@ def _totals(shares: Mapping[str, Codecs], sampled: Mapping[str, Codecs]) -> Tabl
 
 
 def _topics(order: list[str], shares: Mapping[str, Codecs], sampled: Mapping[str, Codecs]) -> Table:
-    shown, others = split_top(order, MAX_ROWS)
-    rows = []
-    for topic in shown:
+    def row(topic: str) -> tuple[str, ...]:
         codecs = shares[topic]
         total = sum(codec.stored_bytes for codec in codecs.values())
         batches = sum(codec.batches for codec in codecs.values())
-        rows.append(
-            (
-                topic,
-                ", ".join(
-                    f"{name} {percent(codecs[name].stored_bytes, total)}" for name in CODECS if name in codecs
-                ),
-                _ratio(sum(sampled.get(topic, {}).values(), CodecFigures())),
-                format_size(total // batches) if batches else "–",
-            )
+        return (
+            topic,
+            ", ".join(
+                f"{name} {percent(codecs[name].stored_bytes, total)}" for name in CODECS if name in codecs
+            ),
+            _ratio(sum(sampled.get(topic, {}).values(), CodecFigures())),
+            format_size(total // batches) if batches else "–",
         )
-    return Table(
+
+    return top_table(
         "Codecs by topic, the largest topics first",
         ("Topic", "Codecs", "Ratio", "Mean batch"),
-        tuple(rows),
-        frozenset({2, 3}),
-        left_out(others, "topic"),
+        order,
+        row,
+        numbers={2, 3},
+        noun="topic",
     )
 
 

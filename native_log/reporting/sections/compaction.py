@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.reporting.layout import Bars, Section, Series, Table
-from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
-from native_log.reporting.summaries import split_top
-from native_log.reporting.text import count, number, percent, shortened
+from native_log.reporting.layout import Bars, Section, Series
+from native_log.reporting.sections.top_items import top_bars, top_table
+from native_log.reporting.text import count, number, percent
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.reporting.figures import CompactionFigures, PartitionFigures, ReportFigures
+    from native_log.reporting.layout import Table
 
 
 def compaction_section(figures: ReportFigures) -> Section:
@@ -66,23 +66,24 @@ def _dirty_table(compacted: Sequence[PartitionFigures]) -> Table:
     ranked = sorted(
         topics.items(), key=lambda entry: (-max(_ratio(partition) for partition in entry[1]), entry[0])
     )
-    shown, others = split_top(ranked, MAX_ROWS)
-    return Table(
+    return top_table(
         "Dirty ratios",
         ("Topic", "Partitions", "Size", "Mean dirty ratio", "Highest", "To be compacted now"),
-        tuple(
-            (
-                topic,
-                number(len(partitions)),
-                format_size(sum(partition.size_bytes for partition in partitions)),
-                f"{sum(map(_ratio, partitions)) / len(partitions):.2f}",
-                f"{max(map(_ratio, partitions)):.2f}",
-                number(sum(partition.is_cleanable for partition in partitions)),
-            )
-            for topic, partitions in shown
-        ),
-        frozenset({1, 2, 3, 4, 5}),
-        left_out(others, "topic"),
+        ranked,
+        lambda entry: _dirty_row(*entry),
+        numbers=range(1, 6),
+        noun="topic",
+    )
+
+
+def _dirty_row(topic: str, partitions: Sequence[PartitionFigures]) -> tuple[str, ...]:
+    return (
+        topic,
+        number(len(partitions)),
+        format_size(sum(partition.size_bytes for partition in partitions)),
+        f"{sum(map(_ratio, partitions)) / len(partitions):.2f}",
+        f"{max(map(_ratio, partitions)):.2f}",
+        number(sum(partition.is_cleanable for partition in partitions)),
     )
 
 
@@ -91,10 +92,10 @@ def _ratio(partition: PartitionFigures) -> float:
 
 
 def _freed_chart(topics: Sequence[CompactionFigures]) -> Bars:
-    shown, _ = split_top(topics, MAX_BARS)
+    shown, labels = top_bars(topics, lambda topic: topic.topic)
     return Bars(
         "What a compaction would keep and free",
-        tuple(shortened(topic.topic, LABEL_LENGTH) for topic in shown),
+        labels,
         (
             Series("kept", tuple(topic.bytes_after for topic in shown)),
             Series("freed", tuple(max(0, topic.bytes_before - topic.bytes_after) for topic in shown)),
@@ -104,26 +105,23 @@ def _freed_chart(topics: Sequence[CompactionFigures]) -> Bars:
 
 
 def _freed_table(topics: Sequence[CompactionFigures]) -> Table:
-    shown, others = split_top(topics, MAX_ROWS)
     before = sum(topic.bytes_before for topic in topics)
     freed = before - sum(topic.bytes_after for topic in topics)
-    return Table(
+    return top_table(
         f"Dry run: {format_size(max(0, freed))} of {format_size(before)} would be freed in "
         f"{count(len(topics), 'topic')}",
         ("Topic", "Partitions", "Before", "After", "Freed", "Records before", "After", "Tombstones"),
-        tuple(
-            (
-                topic.topic,
-                number(topic.partitions),
-                format_size(topic.bytes_before),
-                format_size(topic.bytes_after),
-                percent(max(0, topic.bytes_before - topic.bytes_after), topic.bytes_before),
-                number(topic.records_before),
-                number(topic.records_after),
-                number(topic.tombstones),
-            )
-            for topic in shown
+        topics,
+        lambda topic: (
+            topic.topic,
+            number(topic.partitions),
+            format_size(topic.bytes_before),
+            format_size(topic.bytes_after),
+            percent(max(0, topic.bytes_before - topic.bytes_after), topic.bytes_before),
+            number(topic.records_before),
+            number(topic.records_after),
+            number(topic.tombstones),
         ),
-        frozenset(range(1, 8)),
-        left_out(others, "topic"),
+        numbers=range(1, 8),
+        noun="topic",
     )

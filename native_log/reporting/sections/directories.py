@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from native_log.reporting.layout import Section, Table
-from native_log.reporting.sections.limits import MAX_ROWS, left_out
-from native_log.reporting.summaries import split_top
+from native_log.reporting.layout import Section
+from native_log.reporting.sections.top_items import top_table
 from native_log.reporting.text import number
 from native_log.sizes import format_size
 
@@ -20,31 +19,22 @@ def directory_section(figures: ReportFigures) -> Section:
     sizes: Counter[str] = Counter()
     for partition in figures.partitions:
         sizes[partition.log_dir] += partition.size_bytes
-    shown, others = split_top(figures.directories, MAX_ROWS)
-    return Section(
-        "directories",
+    table = top_table(
         "Log directories",
-        (),
-        (
-            Table(
-                "Log directories",
-                ("Path", "Cluster", "Node", "State", "Partitions", "Size"),
-                tuple(
-                    (
-                        directory.path,
-                        directory.cluster_id or "–",
-                        "–" if directory.node_id is None else str(directory.node_id),
-                        _state(directory),
-                        number(partitions[directory.path]),
-                        format_size(sizes[directory.path]),
-                    )
-                    for directory in shown
-                ),
-                frozenset({2, 4, 5}),
-                left_out(others, "directory"),
-            ),
+        ("Path", "Cluster", "Node", "State", "Partitions", "Size"),
+        figures.directories,
+        lambda directory: (
+            directory.path,
+            directory.cluster_id or "–",
+            "–" if directory.node_id is None else str(directory.node_id),
+            _state(directory),
+            number(partitions[directory.path]),
+            format_size(sizes[directory.path]),
         ),
+        numbers={2, 4, 5},
+        noun="directory",
     )
+    return Section("directories", "Log directories", (), (table,))
 
 
 def _state(directory: DirectoryFigures) -> str:

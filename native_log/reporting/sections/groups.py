@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from native_log.reporting.layout import Bars, Section, Series, Table
-from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
-from native_log.reporting.summaries import split_top
-from native_log.reporting.text import count, number, shortened, time
+from native_log.reporting.layout import Bars, Section, Series
+from native_log.reporting.sections.top_items import top_bars, top_table
+from native_log.reporting.text import count, number, time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from native_log.reporting.figures import GroupFigures, ReportFigures
+    from native_log.reporting.layout import Table
 
 
 def group_section(figures: ReportFigures) -> Section:
@@ -61,35 +61,28 @@ def _paragraphs(groups: Sequence[GroupFigures], unread: Mapping[str, str]) -> li
 
 
 def _chart(groups: Sequence[GroupFigures]) -> Bars:
-    shown, others = split_top(groups, MAX_BARS)
+    shown, labels = top_bars(groups, lambda group: group.name)
     title = "Lag by group, in offsets"
-    if others:
+    if len(shown) < len(groups):
         title += f" (the {len(shown)} of {count(len(groups), 'group')} with the greatest lag)"
-    labels = tuple(shortened(group.name, LABEL_LENGTH) for group in shown)
     return Bars(title, labels, (Series("lag", tuple(group.lag for group in shown)),), "number")
 
 
 def _table(groups: Sequence[GroupFigures]) -> Table:
-    shown, others = split_top(groups, MAX_ROWS)
-    rows = []
-    for group in shown:
-        largest = "–" if group.largest_lag is None else "{:,} ({})".format(*group.largest_lag)
-        rows.append(
-            (
-                group.name,
-                group.type or "–",
-                group.state or "–",
-                number(group.members),
-                number(group.partitions),
-                number(group.lag) if group.known else "unknown",
-                largest,
-                time(group.last_commit_ms),
-            )
-        )
-    return Table(
+    return top_table(
         f"{count(len(groups), 'group')}, the greatest lag first",
         ("Group", "Type", "State", "Members", "Partitions", "Lag", "Largest lag", "Last commit"),
-        tuple(rows),
-        frozenset({3, 4, 5}),
-        left_out(others, "group"),
+        groups,
+        lambda group: (
+            group.name,
+            group.type or "–",
+            group.state or "–",
+            number(group.members),
+            number(group.partitions),
+            number(group.lag) if group.known else "unknown",
+            "–" if group.largest_lag is None else "{:,} ({})".format(*group.largest_lag),
+            time(group.last_commit_ms),
+        ),
+        numbers={3, 4, 5},
+        noun="group",
     )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from native_log.reporting.layout import Histogram, Section, SizeRanges, Table
-from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
-from native_log.reporting.summaries import by_topic, size_classes, split_top
-from native_log.reporting.text import count, number, shortened
+from native_log.reporting.layout import Histogram, Section, SizeRanges
+from native_log.reporting.sections.top_items import top_bars, top_table
+from native_log.reporting.summaries import by_topic, size_classes
+from native_log.reporting.text import count, number
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from native_log.reporting.figures import PartitionFigures, ReportFigures
+    from native_log.reporting.layout import Table
     from native_log.reporting.summaries import TopicSummary
 
 _SKEW = "Skew is the size of a topic's largest partition divided by the mean size of its partitions."
@@ -48,53 +49,45 @@ def _size_histogram(partitions: Sequence[PartitionFigures]) -> Histogram:
 
 
 def _skew_chart(topics: Sequence[TopicSummary]) -> SizeRanges:
-    shown, _ = split_top(topics, MAX_BARS)
+    shown, labels = top_bars(topics, lambda topic: topic.topic)
     return SizeRanges(
         "Smallest, median (dot) and largest partition of the largest topics",
-        tuple(shortened(topic.topic, LABEL_LENGTH) for topic in shown),
+        labels,
         tuple((topic.sizes[0], topic.median_bytes, topic.sizes[-1]) for topic in shown),
     )
 
 
 def _skew_table(topics: Sequence[TopicSummary]) -> Table:
-    ranked = sorted(topics, key=lambda topic: (-topic.skew, -topic.size_bytes))
-    shown, others = split_top(ranked, MAX_ROWS)
-    return Table(
+    return top_table(
         "Topics by skew",
         ("Topic", "Partitions", "Smallest", "Median", "Largest", "Skew"),
-        tuple(
-            (
-                topic.topic,
-                number(len(topic.sizes)),
-                format_size(topic.sizes[0]),
-                format_size(round(topic.median_bytes)),
-                format_size(topic.sizes[-1]),
-                f"{topic.skew:.1f}",
-            )
-            for topic in shown
+        sorted(topics, key=lambda topic: (-topic.skew, -topic.size_bytes)),
+        lambda topic: (
+            topic.topic,
+            number(len(topic.sizes)),
+            format_size(topic.sizes[0]),
+            format_size(round(topic.median_bytes)),
+            format_size(topic.sizes[-1]),
+            f"{topic.skew:.1f}",
         ),
-        frozenset({1, 2, 3, 4, 5}),
-        left_out(others, "topic"),
+        numbers=range(1, 6),
+        noun="topic",
     )
 
 
 def _largest(partitions: Sequence[PartitionFigures]) -> Table:
-    ranked = sorted(partitions, key=lambda partition: (-partition.size_bytes, partition.name))
-    shown, others = split_top(ranked, MAX_ROWS)
-    return Table(
+    return top_table(
         "Largest partitions",
         ("Partition", "Size", "Segments", "Start offset", "End offset", "High watermark"),
-        tuple(
-            (
-                partition.name,
-                format_size(partition.size_bytes),
-                number(len(partition.segment_sizes)),
-                number(partition.local_log_start_offset),
-                number(partition.log_end_offset),
-                number(partition.high_watermark),
-            )
-            for partition in shown
+        sorted(partitions, key=lambda partition: (-partition.size_bytes, partition.name)),
+        lambda partition: (
+            partition.name,
+            format_size(partition.size_bytes),
+            number(len(partition.segment_sizes)),
+            number(partition.local_log_start_offset),
+            number(partition.log_end_offset),
+            number(partition.high_watermark),
         ),
-        frozenset({1, 2, 3, 4, 5}),
-        left_out(others, "partition"),
+        numbers=range(1, 6),
+        noun="partition",
     )

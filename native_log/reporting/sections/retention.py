@@ -6,10 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from native_log.policies import COMPACTED, POLICY, REMOTE
-from native_log.reporting.layout import Bars, Section, Series, Table
-from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS, left_out
-from native_log.reporting.summaries import split_top
-from native_log.reporting.text import count, number, percent, shortened
+from native_log.reporting.layout import Bars, Section, Series
+from native_log.reporting.sections.top_items import top_bars, top_table
+from native_log.reporting.text import count, number, percent
 from native_log.retention.decisions import START_OFFSET
 from native_log.sizes import format_size
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from native_log.reporting.figures import ReportFigures, RetentionFigures
+    from native_log.reporting.layout import Table
 
 _TITLE = "Retention"
 _KEPT = {
@@ -65,10 +65,10 @@ def _section(*paragraphs: str) -> Section:
 
 
 def _chart(topics: Sequence[RetentionFigures], sizes: Mapping[str, int]) -> Bars:
-    shown, _ = split_top(topics, MAX_BARS)
+    shown, labels = top_bars(topics, lambda topic: topic.topic)
     return Bars(
         "What retention would keep and delete",
-        tuple(shortened(topic.topic, LABEL_LENGTH) for topic in shown),
+        labels,
         (
             Series("kept", tuple(max(0, sizes[topic.topic] - topic.size_bytes) for topic in shown)),
             Series("deleted", tuple(topic.size_bytes for topic in shown)),
@@ -78,24 +78,21 @@ def _chart(topics: Sequence[RetentionFigures], sizes: Mapping[str, int]) -> Bars
 
 
 def _table(topics: Sequence[RetentionFigures], sizes: Mapping[str, int]) -> Table:
-    shown, others = split_top(topics, MAX_ROWS)
     total = sum(topic.size_bytes for topic in topics)
     segments = sum(topic.segments for topic in topics)
-    return Table(
+    return top_table(
         f"Dry run: {format_size(total)} in {count(segments, 'segment')} of {count(len(topics), 'topic')} "
         "would be deleted",
         ("Topic", "Partitions", "Segments", "Deleted", "Share of topic", "Because of"),
-        tuple(
-            (
-                topic.topic,
-                number(topic.partitions),
-                number(topic.segments),
-                format_size(topic.size_bytes),
-                percent(topic.size_bytes, sizes[topic.topic]),
-                ", ".join(_RULES.get(rule, rule) for rule in sorted(topic.rules)),
-            )
-            for topic in shown
+        topics,
+        lambda topic: (
+            topic.topic,
+            number(topic.partitions),
+            number(topic.segments),
+            format_size(topic.size_bytes),
+            percent(topic.size_bytes, sizes[topic.topic]),
+            ", ".join(_RULES.get(rule, rule) for rule in sorted(topic.rules)),
         ),
-        frozenset({1, 2, 3, 4}),
-        left_out(others, "topic"),
+        numbers={1, 2, 3, 4},
+        noun="topic",
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.reporting.layout import Section, Table, TimeHistogram, TimeRanges
-from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS
+from native_log.reporting.sections.limits import MAX_ROWS
+from native_log.reporting.sections.top_items import top_bars
 from native_log.reporting.summaries import by_topic, is_future, split_top, time_bins
-from native_log.reporting.text import count, duration, percent, shortened, time
+from native_log.reporting.text import count, duration, percent, time
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ def _largest_bins(bins: TimeBins) -> Table:
 
 
 def _ranges(topics: Sequence[TopicSummary]) -> TimeRanges:
-    shown, _ = split_top(topics, MAX_BARS)
+    shown, labels = top_bars(topics, lambda topic: topic.topic)
     return TimeRanges(
         "First to last record of the largest topics",
-        tuple(shortened(topic.topic, LABEL_LENGTH) for topic in shown),
+        labels,
         tuple((topic.first_timestamp_ms or 0, topic.last_timestamp_ms or 0) for topic in shown),
     )

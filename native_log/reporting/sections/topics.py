@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.reporting.layout import Bars, Section, Series, Table
-from native_log.reporting.sections.limits import LABEL_LENGTH, MAX_BARS, MAX_ROWS
+from native_log.reporting.sections.limits import MAX_ROWS
+from native_log.reporting.sections.top_items import top_bars
 from native_log.reporting.summaries import by_topic, split_top, time_range
-from native_log.reporting.text import count, number, percent, shortened, time
+from native_log.reporting.text import count, number, percent, time
 from native_log.sizes import format_size
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def topic_section(figures: ReportFigures) -> Section:
 
 
 def _chart(topics: Sequence[TopicSummary]) -> Bars:
-    shown, others = split_top(topics, MAX_BARS)
-    title = f"The {len(shown)} largest of {count(len(topics), 'topic')}" if others else "Size by topic"
-    labels = tuple(shortened(topic.topic, LABEL_LENGTH) for topic in shown)
+    shown, labels = top_bars(topics, lambda topic: topic.topic)
+    title = "Size by topic"
+    if len(shown) < len(topics):
+        title = f"The {len(shown)} largest of {count(len(topics), 'topic')}"
     return Bars(title, labels, (Series("size", tuple(topic.size_bytes for topic in shown)),), "bytes")
 
 

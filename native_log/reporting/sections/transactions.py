@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.names import TRANSACTIONS_TOPIC
-from native_log.reporting.layout import Section, Table
-from native_log.reporting.sections.limits import MAX_ROWS, left_out
-from native_log.reporting.summaries import split_top
+from native_log.reporting.layout import Section
+from native_log.reporting.sections.top_items import top_table
 from native_log.reporting.text import count, duration, number, time
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
         ReportFigures,
         TransactionalId,
     )
+    from native_log.reporting.layout import Table
 
 _LATEST = 2**63
 
@@ -58,23 +58,23 @@ def _in_logs(figures: ReportFigures) -> tuple[list[str], list[Table]]:
 
 
 def _transaction_table(open_transactions: Sequence[tuple[PartitionFigures, OpenTransaction]]) -> Table:
-    ranked = sorted(open_transactions, key=lambda entry: entry[1].started_ms or _LATEST)
-    shown, others = split_top(ranked, MAX_ROWS)
-    return Table(
+    return top_table(
         "Open transactions, the oldest first",
         ("Partition", "Producer", "Epoch", "First offset", "Started"),
-        tuple(
-            (
-                partition.name,
-                str(transaction.producer_id),
-                str(transaction.producer_epoch),
-                number(transaction.first_offset),
-                time(transaction.started_ms),
-            )
-            for partition, transaction in shown
-        ),
-        frozenset({1, 2, 3}),
-        left_out(others, "transaction"),
+        sorted(open_transactions, key=lambda entry: entry[1].started_ms or _LATEST),
+        lambda entry: _transaction_row(*entry),
+        numbers={1, 2, 3},
+        noun="transaction",
+    )
+
+
+def _transaction_row(partition: PartitionFigures, transaction: OpenTransaction) -> tuple[str, ...]:
+    return (
+        partition.name,
+        str(transaction.producer_id),
+        str(transaction.producer_epoch),
+        number(transaction.first_offset),
+        time(transaction.started_ms),
     )
 
 
@@ -92,21 +92,18 @@ def _id_table(ids: Sequence[TransactionalId]) -> Table:
     ranked = sorted(
         ids, key=lambda transactional_id: (transactional_id.started_ms or _LATEST, transactional_id.name)
     )
-    shown, others = split_top(ranked, MAX_ROWS)
-    return Table(
+    return top_table(
         "Transactional ids whose transaction has not ended",
         ("Transactional id", "Producer", "State", "Started", "Timeout", "Partitions"),
-        tuple(
-            (
-                transactional_id.name,
-                str(transactional_id.producer_id),
-                transactional_id.state,
-                time(transactional_id.started_ms),
-                duration(transactional_id.timeout_ms),
-                number(transactional_id.partitions),
-            )
-            for transactional_id in shown
+        ranked,
+        lambda transactional_id: (
+            transactional_id.name,
+            str(transactional_id.producer_id),
+            transactional_id.state,
+            time(transactional_id.started_ms),
+            duration(transactional_id.timeout_ms),
+            number(transactional_id.partitions),
         ),
-        frozenset({1, 4, 5}),
-        left_out(others, "transactional id"),
+        numbers={1, 4, 5},
+        noun="transactional id",
     )
