@@ -85,8 +85,8 @@ def compare_with_checkpoints(source: SourceLog, first_offset: int, end_offset: i
     start = source.checkpoints.log_start_offset
     if start is not None and start < first_offset:
         findings.append(_missing_start(source, start, first_offset))
-    if start is not None and start > end_offset:
-        findings.append(_start_after_end(source, start, first_offset, end_offset))
+    if source.ends_before_start(end_offset):
+        findings.append(_start_after_end(source, first_offset, end_offset))
     if source.topic_id is None and source.needs_topic_id:
         findings.append(_missing_topic_id(source))
     return findings
@@ -108,10 +108,11 @@ def _missing_start(source: SourceLog, start: int, first_offset: int) -> Finding:
     )
 
 
-def _start_after_end(source: SourceLog, start: int, first_offset: int, end_offset: int) -> Finding:
+def _start_after_end(source: SourceLog, first_offset: int, end_offset: int) -> Finding:
     reason = (
-        f"the log ends at offset {end_offset}, before its start offset {start} (log-start-offset-checkpoint)"
-        f". A broker would remove all its records, so the copy starts at {first_offset}"
+        f"the log ends at offset {end_offset}, before its start offset {source.checkpoints.log_start_offset} "
+        "(log-start-offset-checkpoint). A broker would remove all its records, so the copy starts at "
+        f"{first_offset}"
     )
     return Finding("warning", "log-start-offset", str(source.directory.path), reason)
 

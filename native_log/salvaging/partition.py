@@ -263,9 +263,7 @@ class _LogCopy:
         end = max(account.next_offset or 0, self._last_base)
         account.finish(end, *self._reached())
         self._check_epochs(self._epoch_check.finish())
-        start = source.checkpoints.log_start_offset
-        if start is not None and start > end:
-            start = None
+        start = None if source.ends_before_start(end) else source.checkpoints.log_start_offset
         raft_findings = copy_raft_files(source, self._listed.names, self._target)
         if self._target is not None:
             epochs = self._epochs if self._are_epochs_right else None

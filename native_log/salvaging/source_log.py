@@ -38,3 +38,7 @@ class SourceLog:
     topic_id: str | None = None
     needs_topic_id: bool = True
     config: LogConfig = field(default_factory=LogConfig)
+
+    def ends_before_start(self, end_offset: int) -> bool:
+        """Return whether a log that ends at `end_offset` ends before its checkpointed start offset."""
+        return (self.checkpoints.log_start_offset or 0) > end_offset
