@@ -92,7 +92,8 @@ class PartitionSelection:
             others: directories that cannot be selected, for the message.
             paths: the log directories, for the message.
         """
-        unknown = sorted(((self.topics or frozenset()) | self.excluded) - frozenset(existing))
+        named = (self.topics or frozenset()) | self.excluded
+        unknown = sorted(named.difference(existing))
         if unknown:
             raise UnknownTopicOrPartitionError(
                 unknown_topic_message(unknown[0], existing, others), path=", ".join(map(str, paths))
