@@ -228,7 +228,7 @@ class Window:
         size = min(max(self._chunk_bytes, needed_bytes), end - position)
         first, kept = position % _PAGE_BYTES, self._buffer[self._first + skip :][:held]
         if first + size > len(self._buffer):
-            self._buffer = _allocate_pages(_PAGE_BYTES + size)
+            self._buffer = _allocate(_PAGE_BYTES + size)
         self._buffer[first : first + held] = kept
         self._file, self._start, self._first, self._filled = file, position, first, held
         file.read_into(self._buffer[first + held : first + size], position + held)
@@ -236,8 +236,10 @@ class Window:
         return self._buffer[first : first + size]
 
 
-def _allocate_pages(size_bytes: int) -> memoryview:
-    """Return zeroed memory that begins at a page boundary."""
+def _allocate(size_bytes: int) -> memoryview:
+    """Return zeroed memory. It begins at a page boundary, except for small files."""
+    if size_bytes <= 2 * _PAGE_BYTES:  # to map pages would take longer than to read the file
+        return memoryview(bytearray(size_bytes))
     return memoryview(mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
 
