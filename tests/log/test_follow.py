@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from native_log import LogDir, watch
+from native_log.checkpoints.leader_epochs import EpochEntry, write_leader_epochs
 from native_log.errors import CorruptRecordError, LogTruncatedError, OffsetOutOfRangeError
 from native_log.log import PartitionCheckpoints, PartitionLog
 from native_log.log.live import live_log
@@ -174,7 +175,8 @@ class TestLostRecords:
     def truncate(self, directory: Path) -> None:
         os.truncate(directory / file_name(0, "log"), len(batch(0)))
         append(directory, 0, batch(3, leader_epoch=1), batch(6, leader_epoch=1), batch(9, leader_epoch=1))
-        (directory / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 3\n")
+        # A broker replaces the file, so the directory changes too.
+        write_leader_epochs(directory, [EpochEntry(0, 0), EpochEntry(1, 3)])
 
     def recreate(self, directory: Path) -> None:
         directory.rename(directory.parent / "deleted")
