@@ -122,7 +122,7 @@ class Broker:
 
     def run_tool(self, main: str, *arguments: str) -> tuple[str, str]:
         """Run one of Kafka's tools and return what it writes to standard output and to standard error."""
-        command = self._java(main, *arguments, options=["-XX:TieredStopAtLevel=1"])
+        command = self._java(main, *arguments, options=["-XX:TieredStopAtLevel=1", *self._options])
         process = subprocess.run(command, capture_output=True, text=True)
         if process.returncode:
             raise JavaError(f"{main}: {process.stdout[-1000:]}{process.stderr[-2000:]}")

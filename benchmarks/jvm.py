@@ -87,14 +87,18 @@ def _folder(pom: Path) -> Path:
 
 
 def compile_java(sources: Sequence[Path], output: Path) -> str:
-    """Compile against the Kafka jars into the directory `output`; return the class path to run with."""
+    """Compile against the Kafka jars into the directory `output`; return the class path to run with.
+
+    It begins with the jars, so that a JVM can use an archive of a broker's classes.
+    """
     output.mkdir(parents=True, exist_ok=True)
     libraries = f"{jars(KAFKA)}/*"
-    command = [java_tool("javac"), "-Xlint:-options", "-d", str(output), "-cp", libraries, *map(str, sources)]
+    options = ["-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-Xlint:-options"]
+    command = [java_tool("javac"), *options, "-d", str(output), "-cp", libraries, *map(str, sources)]
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
         raise JavaError(_tail(process.stdout + process.stderr))
-    return f"{output}{os.pathsep}{libraries}"
+    return f"{libraries}{os.pathsep}{output}"
 
 
 class Jvm:

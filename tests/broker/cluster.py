@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.broker import Broker
 from benchmarks.jvm import KAFKA, JavaError, Jvm
-from tests.class_sharing import OPTIONS, broker_options
+from tests.class_sharing import broker_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -258,7 +258,10 @@ class Cluster:
         if self._client is None:
             self.broker.start()
             self._client = Jvm(
-                self._class_path, "Client", self.broker.bootstrap, options=["-Xmx512m", *OPTIONS]
+                self._class_path,
+                "Client",
+                self.broker.bootstrap,
+                options=["-Xmx512m", *broker_options(KAFKA)],
             )
         answer = json.loads(self._client.ask(json.dumps({"do": command} | arguments)))
         if "error" in answer:
