@@ -36,6 +36,7 @@ def scan(
     check_crcs: bool = False,
     max_batch_bytes: int = ...,
     order: OffsetOrder | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Scanned: ...
 def scan_headers(
     descriptor: int,
@@ -45,6 +46,7 @@ def scan_headers(
     max_rows: int,
     max_batch_bytes: int = ...,
     order: OffsetOrder | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Scanned: ...
 def check_file(
     descriptor: int,

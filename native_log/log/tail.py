@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from native_log.records import OffsetOrder
 from native_log.segment.damage import find_next_batch
-from native_log.segment.scan import int64s, scan_file, valid_batch_at
+from native_log.segment.scan import BATCH_COLUMNS, int64s, scan_file, valid_batch_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,6 +183,7 @@ class _TailScanner:
             first_bytes=_CHECKED_BYTES,
             max_batch_bytes=self.max_batch_bytes,
             order=order,
+            columns=BATCH_COLUMNS,
         )
 
     def _matches(self, scanned: Scanned, position: int, indexed_offset: int) -> bool:

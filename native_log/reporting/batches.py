@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from native_log.segment.segment import LogSegment
 
 
+_FIRST_TIMES = ("baseTimestamp", "maxTimestamp")
+
+
 def first_time_ms(log: PartitionLog, index: int = 0) -> int | None:
     """Return the time of the first batch in the segment with this index or a later one; None: unknown."""
     segment = next((segment for segment in log.segments[index:] if segment.size_bytes), None)
@@ -30,7 +33,7 @@ def first_time_ms(log: PartitionLog, index: int = 0) -> int | None:
         return None
     first = _first_header(log, segment)
     if first is not None:
-        return _time(first.column("baseTimestamp")[0], first.column("maxTimestamp")[0])
+        return _time(*(times[0] for times in first.columns))
     for batches in headers(log, segment.base_offset):
         if batches.num_rows:
             return _time(batches.column("baseTimestamp")[0], batches.column("maxTimestamp")[0])
@@ -51,11 +54,18 @@ def last_time_ms(log: PartitionLog) -> int | None:
 
 
 def _first_header(log: PartitionLog, segment: LogSegment) -> pa.RecordBatch | None:
-    """Return the first batch of a segment (BATCH_SCHEMA, one row); None if the bytes are damaged."""
+    """Return the first batch of a segment (_FIRST_TIMES, one row); None if the bytes are damaged."""
     with DataFile(f"{segment.directory}/{segment.log}") as file:
         end = min(file.size_bytes, log.end_position(segment))
         try:
-            scanned = scan_headers(file.fileno(), 0, end, max_rows=1, max_batch_bytes=log.max_batch_bytes)
+            scanned = scan_headers(
+                file.fileno(),
+                0,
+                end,
+                max_rows=1,
+                max_batch_bytes=log.max_batch_bytes,
+                columns=_FIRST_TIMES,
+            )
         except EOFError:  # a broker has truncated the file meanwhile
             return None
     return scanned.batches if scanned.batches.num_rows else None

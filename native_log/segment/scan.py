@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from native_log.records import (
-    BATCH_SCHEMA,
     DEFAULT_MAX_BATCH_BYTES,
     MAX_BATCH_BYTES,
     DecodeOptions,
@@ -20,7 +19,7 @@ from native_log.records import (
 from native_log.segment.chunks import BatchCursor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -39,11 +38,11 @@ _MAX_CHECKED = 1 << 16
 """Maximum number of batches in one step that checks them."""
 
 Batch = dict[str, Any]
-"""The columns _BATCH_COLUMNS of one row of BATCH_SCHEMA, by name."""
+"""The columns BATCH_COLUMNS of one row of BATCH_SCHEMA, by name."""
 
-# To convert all columns to Python values would take most of the time that opening a log takes.
-_BATCH_COLUMNS = ("position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp", "isValid")
-_COLUMN_INDEXES = tuple((name, BATCH_SCHEMA.get_field_index(name)) for name in _BATCH_COLUMNS)
+# To return all columns from the kernel would take most of the time that opening a log takes.
+BATCH_COLUMNS = ("position", "sizeInBytes", "baseOffset", "lastOffset", "maxTimestamp", "isValid")
+"""The columns that this module needs."""
 
 
 def scan_file(
@@ -56,6 +55,7 @@ def scan_file(
     first_bytes: int = _FIRST_CHUNK_BYTES,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Iterator[Scanned]:
     """Scan the headers of a file from `position` to before `end`, some batches at a time.
 
@@ -69,6 +69,7 @@ def scan_file(
     Args:
         first_bytes: how much to read at first, until the size of the batches is known.
         order: what is known about the offsets, with the descriptor of `file`; None: any order is valid.
+        columns: the columns to return, BATCH_COLUMNS among them; None: those of BATCH_SCHEMA.
     """
     cursor = BatchCursor(file, position, end, order)
     bytes_to_read, max_headers = first_bytes, 0
@@ -76,7 +77,7 @@ def scan_file(
         position = cursor.position
         if max_headers:
             size = end - position
-            scanned = _scan_headers(cursor, max_headers, max_batch_bytes)
+            scanned = _scan_headers(cursor, max_headers, max_batch_bytes, columns)
         else:
             view = window.at(file, position, cursor.stop(bytes_to_read), cursor.needed_bytes)
             size = len(view)
@@ -86,6 +87,7 @@ def scan_file(
                 check_crcs=check_crcs,
                 max_batch_bytes=max_batch_bytes,
                 order=cursor.order,
+                columns=columns,
             )
         scanned = cursor.advance(whole_batches(scanned, end), size)
         yield scanned
@@ -133,12 +135,17 @@ def check_batches(
             return
 
 
-def _scan_headers(cursor: BatchCursor, max_headers: int, max_batch_bytes: int) -> Scanned:
-    return cursor.file.read_by(
-        partial(scan_headers, max_rows=max_headers, max_batch_bytes=max_batch_bytes, order=cursor.order),
-        cursor.position,
-        cursor.end,
+def _scan_headers(
+    cursor: BatchCursor, max_headers: int, max_batch_bytes: int, columns: Sequence[str] | None
+) -> Scanned:
+    read = partial(
+        scan_headers,
+        max_rows=max_headers,
+        max_batch_bytes=max_batch_bytes,
+        order=cursor.order,
+        columns=columns,
     )
+    return cursor.file.read_by(read, cursor.position, cursor.end)
 
 
 def whole_batches(scanned: Scanned, end: int) -> Scanned:
@@ -158,7 +165,7 @@ def whole_batches(scanned: Scanned, end: int) -> Scanned:
 
 def row(batches: pa.RecordBatch, index: int) -> Batch:
     """Return one batch."""
-    return {name: batches.column(i)[index].as_py() for name, i in _COLUMN_INDEXES}
+    return {name: batches.column(name)[index].as_py() for name in BATCH_COLUMNS}
 
 
 def first_at_least(batches: pa.RecordBatch, column: str, minimum: int) -> int | None:
@@ -199,7 +206,13 @@ def _whole_batch_at(
     while True:
         view = window.at(file, position, min(end, position + max(needed, _FIRST_CHUNK_BYTES)), needed)
         size = min(len(view), max(needed, _FIRST_CHUNK_BYTES))
-        scanned = scan(view[:size], base_position=position, check_crcs=True, max_batch_bytes=max_batch_bytes)
+        scanned = scan(
+            view[:size],
+            base_position=position,
+            check_crcs=True,
+            max_batch_bytes=max_batch_bytes,
+            columns=BATCH_COLUMNS,
+        )
         if scanned.batches.num_rows:
             first = row(scanned.batches, 0)
             return (first, view[: first["sizeInBytes"]]) if first["isValid"] else None

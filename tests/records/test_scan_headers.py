@@ -99,3 +99,15 @@ def test_any_bytes_are_scanned_as_by_scan(data: bytes, most: int, torn: int) -> 
     kernel, reference = scanned(KERNEL, data, **how), scanned(REFERENCE, data, **how)
     assert outcome(kernel) == outcome(reference)
     assert kernel.batches.to_pylist() == reference.batches.to_pylist()
+
+
+def test_it_returns_only_the_requested_columns(impl) -> None:
+    columns = ["maxTimestamp", "compression", "baseOffset"]
+    expected = impl.scan(LOG).batches.select(columns)
+    assert impl.scan(LOG, columns=columns).batches.equals(expected)
+    assert scanned(impl, LOG, columns=columns).batches.equals(expected)
+    assert impl.scan(LOG, columns=[]).batches.num_columns == 0
+    with pytest.raises(ValueError, match="unknown column"):
+        impl.scan(LOG, columns=["offset"])
+    with pytest.raises(ValueError, match="unknown column"):
+        scanned(impl, LOG, columns=["offset"])

@@ -8,13 +8,16 @@ use kafka_log_format::scan::BatchRow;
 
 type Build = fn(&[BatchRow]) -> ArrayRef;
 
+/// A column: its name, its type, and how its array is built.
+pub type BatchColumn = (&'static str, DataType, Build);
+
 macro_rules! column {
     ($name:literal, $type:ident, $array:ident, $row:ident => $value:expr) => {
         ($name, DataType::$type, |rows| Arc::new(rows.iter().map(|$row| $value).collect::<$array>()))
     };
 }
 
-const COLUMNS: [(&str, DataType, Build); 22] = [
+static COLUMNS: [BatchColumn; 22] = [
     column!("position", Int64, Int64Array, row => Some(row.position)),
     column!("sizeInBytes", Int32, Int32Array, row => Some(row.size_in_bytes)),
     column!("magic", Int32, Int32Array, row => Some(row.magic)),
@@ -39,8 +42,18 @@ const COLUMNS: [(&str, DataType, Build); 22] = [
     column!("isValid", Boolean, BooleanArray, row => row.is_valid),
 ];
 
+/// The column with this name, if there is one.
+pub fn batch_column(name: &str) -> Option<&'static BatchColumn> {
+    COLUMNS.iter().find(|column| column.0 == name)
+}
+
 /// The fields of the schema, and an array of each for these rows.
 pub fn batch_columns(rows: &[BatchRow]) -> (Fields, Vec<ArrayRef>) {
-    let fields = COLUMNS.iter().map(|(name, kind, _)| Field::new(*name, kind.clone(), true)).collect();
-    (fields, COLUMNS.iter().map(|(_, _, build)| build(rows)).collect())
+    some_batch_columns(rows, &COLUMNS.each_ref())
+}
+
+/// The same for these columns.
+pub fn some_batch_columns(rows: &[BatchRow], columns: &[&BatchColumn]) -> (Fields, Vec<ArrayRef>) {
+    let fields = columns.iter().map(|(name, kind, _)| Field::new(*name, kind.clone(), true)).collect();
+    (fields, columns.iter().map(|(_, _, build)| build(rows)).collect())
 }

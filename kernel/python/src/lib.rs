@@ -17,14 +17,14 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use kafka_log_arrow::batch_columns::batch_columns;
+use kafka_log_arrow::batch_columns::{BatchColumn, batch_column, batch_columns, some_batch_columns};
 use kafka_log_arrow::columns::{Column, Constants, RecordColumns};
 use kafka_log_arrow::decode::{decode, decode_file};
 use kafka_log_format::check::{Limits, check_file};
 use kafka_log_format::decode::Options;
 use kafka_log_format::find::find_batch;
 use kafka_log_format::ranges::divide_file;
-use kafka_log_format::scan::{scan, scan_headers};
+use kafka_log_format::scan::{BatchRow, scan, scan_headers};
 use kafka_log_format::status::Stopped;
 
 use crate::convert::{
@@ -34,7 +34,7 @@ use crate::options::{DecodeOptions, selection};
 use crate::results::{checked, decoded, divided, scanned};
 
 /// Goes up when the functions below, or the attributes of options, change.
-const API_VERSION: u32 = 20;
+const API_VERSION: u32 = 21;
 
 #[pymodule]
 mod _kernel {
@@ -65,7 +65,8 @@ mod _kernel {
 
     #[pyfunction]
     #[pyo3(signature = (
-        buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
+        buffer, *, base_position = 0, check_crcs = false, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None,
+        columns = None
     ))]
     fn scan<'py>(
         py: Python<'py>,
@@ -74,22 +75,23 @@ mod _kernel {
         check_crcs: bool,
         max_batch_bytes: usize,
         order: Option<OrderTuple>,
+        columns: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = bytes_of(&buffer)?;
+        let (bytes, columns) = (bytes_of(&buffer)?, batch_columns_of(columns)?);
         let order = OpenOrder::of(order)?;
         let order = order.as_ref().map(OpenOrder::order);
         let (batch, stopped) = py.detach(|| {
             let (rows, stopped) = super::scan(bytes, base_position, check_crcs, max_batch_bytes, order);
-            let (fields, arrays) = batch_columns(&rows);
-            (ArrowBatch::new(fields, arrays, rows.len()), stopped)
+            (arrow_headers(&rows, columns.as_deref()), stopped)
         });
         scanned(py, batch.map_err(arrow_error)?, stopped)
     }
 
     #[pyfunction]
     #[pyo3(signature = (
-        descriptor, position, end, *, max_rows, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None
+        descriptor, position, end, *, max_rows, max_batch_bytes = DEFAULT_MAX_BATCH_BYTES, order = None, columns = None
     ))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords of a Python function")]
     fn scan_headers<'py>(
         py: Python<'py>,
         descriptor: i32,
@@ -98,15 +100,14 @@ mod _kernel {
         max_rows: usize,
         max_batch_bytes: usize,
         order: Option<OrderTuple>,
+        columns: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let file = borrowed(descriptor)?;
+        let (file, columns) = (borrowed(descriptor)?, batch_columns_of(columns)?);
         let order = OpenOrder::of(order)?;
         let order = order.as_ref().map(OpenOrder::order);
         let result = py.detach(|| {
-            super::scan_headers(&file, position, end, max_rows, max_batch_bytes, order).map(|(rows, stopped)| {
-                let (fields, arrays) = batch_columns(&rows);
-                (ArrowBatch::new(fields, arrays, rows.len()), stopped)
-            })
+            super::scan_headers(&file, position, end, max_rows, max_batch_bytes, order)
+                .map(|(rows, stopped)| (arrow_headers(&rows, columns.as_deref()), stopped))
         });
         let (batch, stopped) = result.map_err(io_error)?;
         scanned(py, batch.map_err(arrow_error)?, stopped)
@@ -244,6 +245,17 @@ fn constants(options: &DecodeOptions) -> Constants<'_> {
 fn arrow((records, stopped): (RecordColumns, Stopped)) -> (Result<ArrowBatch, ArrowError>, Stopped) {
     let (fields, rows) = (records.fields(), records.rows());
     (ArrowBatch::new(fields, records.finish(), rows), stopped)
+}
+
+fn arrow_headers(rows: &[BatchRow], columns: Option<&[&BatchColumn]>) -> Result<ArrowBatch, ArrowError> {
+    let (fields, arrays) = columns.map_or_else(|| batch_columns(rows), |columns| some_batch_columns(rows, columns));
+    ArrowBatch::new(fields, arrays, rows.len())
+}
+
+fn batch_columns_of(names: Option<Vec<String>>) -> PyResult<Option<Vec<&'static BatchColumn>>> {
+    let column =
+        |name: &String| batch_column(name).ok_or_else(|| PyValueError::new_err(format!("unknown column {name:?}")));
+    names.map(|names| names.iter().map(column).collect()).transpose()
 }
 
 fn columns_of(names: &[String]) -> PyResult<Vec<Column>> {

@@ -19,7 +19,7 @@ from native_log.records.results import DEFAULT_MAX_BATCH_BYTES, Scanned
 from native_log.records.schema import BATCH_SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
 
@@ -41,6 +41,7 @@ def scan(
     check_crcs: bool = False,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Scanned:
     """Return one row (BATCH_SCHEMA) for each batch in `buffer`, from its header.
 
@@ -55,9 +56,18 @@ def scan(
             of v0/v1 wrappers the wrapper's own CRC. The buffer must contain whole batches then.
         max_batch_bytes: the most bytes that a header may claim.
         order: what is known of the offsets (see OffsetOrder). None: batches may come in any order.
+        columns: the names of the columns to return, in any order; None: all.
+
+    Raises ValueError: a column is unknown.
     """
     data = memoryview(buffer).cast("B")
-    how = ScanOptions(base_position, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, order=order)
+    how = ScanOptions(
+        base_position,
+        check_crcs=check_crcs,
+        max_batch_bytes=max_batch_bytes,
+        order=order,
+        schema=_schema_of(columns),
+    )
     return scan_from(lambda index, _: data[index:], how)
 
 
@@ -69,6 +79,7 @@ def scan_headers(
     max_rows: int,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     order: OffsetOrder | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Scanned:
     """Scan a file's bytes from `position` (inclusive) to `end` (exclusive), with one small read for each
     batch.
@@ -79,15 +90,31 @@ def scan_headers(
     Args:
         descriptor: of a file that is open for reading.
         max_rows: after this many batches, end with the status "limit".
-        max_batch_bytes, order: as for `scan`.
+        max_batch_bytes, order, columns: as for `scan`.
 
     Raises:
         EOFError: the file ends before `end`.
         OSError: the file cannot be read.
+        ValueError: a column is unknown.
     """
 
-    how = ScanOptions(position, max_rows=max_rows, max_batch_bytes=max_batch_bytes, order=order)
+    how = ScanOptions(
+        position,
+        max_rows=max_rows,
+        max_batch_bytes=max_batch_bytes,
+        order=order,
+        schema=_schema_of(columns),
+    )
     return scan_from(reader(descriptor, position, end), how)
+
+
+def _schema_of(columns: Sequence[str] | None) -> pa.Schema:
+    if columns is None:
+        return BATCH_SCHEMA
+    unknown = [name for name in columns if name not in BATCH_SCHEMA.names]
+    if unknown:
+        raise ValueError(f"unknown column {unknown[0]!r}: batches have {', '.join(BATCH_SCHEMA.names)}")
+    return pa.schema([BATCH_SCHEMA.field(name) for name in columns])
 
 
 def reader(descriptor: int, position: int, end: int) -> Callable[[int, int], memoryview]:
@@ -113,6 +140,7 @@ class ScanOptions:
     max_rows: int | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     order: OffsetOrder | None = None
+    schema: pa.Schema = BATCH_SCHEMA
 
 
 def scan_from(
@@ -148,7 +176,7 @@ def scan_from(
             if order is not None:
                 order.check(header, rest)
         except Stop as stop:
-            batches = pa.RecordBatch.from_pylist(rows, schema=BATCH_SCHEMA)
+            batches = pa.RecordBatch.from_pylist(rows, schema=options.schema)
             position = options.base_position + index
             return Scanned(batches, stop.status, position, next_offset, stop.needed_bytes, stop.damage)
         batch = rest[: header.size_bytes]
