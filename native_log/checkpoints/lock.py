@@ -9,7 +9,8 @@ locks on separate bytes of the file:
 - all other bytes: a POSIX lock. It shows which process holds the directory, which the other lock cannot.
 
 If the system or the file system has no open file description locks, the POSIX lock covers all bytes and is
-taken again before each append. If another process took the lock meanwhile, the append raises an error.
+taken again before each append. If another process took the lock meanwhile, the append raises an error. With
+both locks, an append looks from time to time whether the file was removed or replaced.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ _sync_file_range = _libc_function("sync_file_range")
 class AppendFile:
     """A file that only this writer changes, by appending to it.
 
-    Before each change the length of the file is checked. So bytes that another process has written are
-    neither overwritten nor truncated.
+    Before a change the length of the file is checked. So bytes that another process has written are neither
+    overwritten nor truncated.
 
     Attributes:
         path: path of the file.
