@@ -122,6 +122,7 @@ class KafkaLogProducer:
             self._transactions,
             self._metrics,
             self._sender.wakeup,
+            self._sender.wakeup_for,
         )
         self._appends = self._pipeline.appends
         self._is_forked = False

@@ -29,7 +29,7 @@ from native_log.producer.serializers import Serializer
 from native_log.producer.topic_queues import UNKNOWN_PARTITION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
@@ -59,6 +59,7 @@ class RecordPipeline:
         transactions: the state of transactions; None: the producer has no transactional.id.
         metrics: counts the records that are not accepted.
         wakeup: wakes the sender.
+        wakeup_for: wakes the sender for a new batch; see Sender.wakeup_for.
 
     Attributes:
         appends: for each known topic, `OpenBatches.append`, which takes most of its records. It is empty if
@@ -74,6 +75,7 @@ class RecordPipeline:
         transactions: TransactionManager | None,
         metrics: ProducerMetrics,
         wakeup: Callable[[], None],
+        wakeup_for: Callable[[Iterable[str]], None],
     ) -> None:
         self._clock = clock
         self._accumulator = accumulator
@@ -81,6 +83,7 @@ class RecordPipeline:
         self._transactions = transactions
         self._metrics = metrics
         self._wakeup = wakeup
+        self._wakeup_for = wakeup_for
         self._interceptors = Interceptors(config.interceptor_classes)
         self._key_serializer = Serializer(config.key_serializer, "key")
         self._value_serializer = Serializer(config.value_serializer, "value")
@@ -142,7 +145,7 @@ class RecordPipeline:
         queues = self._accumulator.topic(topic, nodes)
         self._topics[topic] = queues
         if self._is_plain:
-            queues.open_batches.on_full = partial(_note_full, self._accumulator, queues, self._wakeup)
+            queues.open_batches.on_full = partial(self._note_full, queues)
             self.appends[topic] = queues.open_batches.append
         return queues
 
@@ -181,16 +184,13 @@ class RecordPipeline:
 
     def _send(self, record: ProducerRecord, callback: Callback | None) -> RecordFuture:
         try:
-            future, must_wake = self._append(record, callback)
+            return self._append(record, callback)
         except (ProducerClosedError, SerializationError):
             raise
         except KafkaLogError as error:
             return self._failed(record, error, callback)
-        if must_wake:
-            self._wakeup()
-        return future
 
-    def _append(self, record: ProducerRecord, callback: Callback | None) -> tuple[RecordFuture, bool]:
+    def _append(self, record: ProducerRecord, callback: Callback | None) -> RecordFuture:
         topic, value, key, headers, partition, timestamp_ms = record
         now_ms = self._clock.now_ms()
         max_block_ms: float = self._max_block_ms
@@ -229,7 +229,14 @@ class RecordPipeline:
             chosen = self._choice.choose(queues, key, key_bytes, value, value_bytes, partition)
             future, must_wake = self._accumulator.append(queues, chosen, serialized, max_block_ms)
             assert future is not None
-        return future, must_wake
+        if must_wake:
+            self._wakeup_for(queues.log_directories)
+        return future
+
+    def _note_full(self, queues: TopicQueues) -> None:
+        """Note that a record has filled an open batch of a topic."""
+        self._accumulator.note_full(queues)
+        self._wakeup_for(queues.log_directories)
 
     def _failed(self, record: ProducerRecord, error: Exception, callback: Callback | None) -> RecordFuture:
         """Return the future of a record that was not accepted, after its callback was called."""
@@ -249,12 +256,6 @@ class RecordPipeline:
         return RecordTooLargeError(
             f"The message is {size} bytes when serialized which is larger than {larger_than} configuration."
         )
-
-
-def _note_full(accumulator: RecordAccumulator, queues: TopicQueues, wakeup: Callable[[], None]) -> None:
-    """Note that a record has filled an open batch of a topic."""
-    accumulator.note_full(queues)
-    wakeup()
 
 
 def _partition(record: ProducerRecord) -> int:

@@ -32,6 +32,7 @@ class TopicQueues:
         queues: the batches of each partition, the oldest first.
         targets: each partition.
         nodes: the log directory of each partition.
+        log_directories: all of them, each one once.
         open: for each partition, its last batch if it takes records with that partition; else NO_BATCH.
         open_batches: appends to them, and to `sticky`.
         default_partition: for records without one; UNKNOWN_PARTITION: the partitioner chooses it.
@@ -44,6 +45,7 @@ class TopicQueues:
         "_sticky_bytes",
         "default_partition",
         "last_used_ms",
+        "log_directories",
         "nodes",
         "open",
         "open_batches",
@@ -76,6 +78,7 @@ class TopicQueues:
         self.queues: list[deque[ProducerBatch]] = []
         self.targets: list[TopicPartition] = []
         self.nodes: list[str] = []
+        self.log_directories: frozenset[str] = frozenset()
         self.open: list[ProducerBatch] = []
         self.open_batches = OpenBatches(RecordFuture, clock_ns, self.open, NO_BATCH, ignore_keys=ignore_keys)
         self._sticky_bytes = 0
@@ -103,7 +106,7 @@ class TopicQueues:
             self.targets.append(TopicPartition(self.topic, partition))
         if len(nodes) != len(self.nodes):
             self.count_sticky()
-        self.nodes = list(nodes)
+        self.nodes, self.log_directories = list(nodes), frozenset(nodes)
         self.default_partition = UNKNOWN_PARTITION if len(nodes) > 1 else 0
         self.partitioner.update_partitions(len(nodes))
 

@@ -72,13 +72,14 @@ class MockClient:
         self.requests: list[ProduceRequest] = []
         self.done: list[ProduceRequest] = []
         self.timeouts: list[float] = []
+        self.wakeups = 0
         self._max_in_flight = max_in_flight
 
     def is_ready(self, _: str) -> bool:
         return len(self.requests) < self._max_in_flight
 
-    def in_flight(self, _: str | None = None) -> int:
-        return len(self.requests)
+    def in_flight(self, node: str | None = None) -> int:
+        return sum(node in (None, request.node) for request in self.requests)
 
     def send(self, request: ProduceRequest) -> None:
         self.requests.append(request)
@@ -89,7 +90,7 @@ class MockClient:
         return done
 
     def wakeup(self) -> None:
-        pass
+        self.wakeups += 1
 
     def close(self, *, is_forced: bool = False) -> None:
         self.is_closed = True

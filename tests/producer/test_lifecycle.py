@@ -93,6 +93,39 @@ def test_a_forced_close_fails_the_records_that_wait(tmp_path: Path, stall: threa
         producer.send("t", b"v")
 
 
+def test_full_batches_are_written_without_a_flush(tmp_path: Path, stall: threading.Event) -> None:
+    """They do not wake the sender while requests are in flight; the responses do."""
+    settings: dict[str, Any] = {"batch_size": 200, "linger_ms": 100_000}
+    with KafkaLogProducer(tmp_path / "logs", settings) as producer:
+        in_time(lambda: producer.partitions_for("t"))
+        futures = [producer.send("t", b"v" * 100) for _ in range(1000)]
+        assert not any(future.is_done for future in futures)
+        stall.set()
+        offsets = [future.get(SECONDS).offset for future in futures[:-1]]
+        assert offsets == list(range(999))
+
+
+def test_a_log_directory_that_stalls_delays_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    append = PartitionLog.append_built
+
+    def stalled(self: PartitionLog, *arguments: Any, **named: Any) -> tuple[int, list[int]]:
+        if self.path.parent.name == "slow":
+            gate.wait(SECONDS)
+        return append(self, *arguments, **named)
+
+    monkeypatch.setattr(PartitionLog, "append_built", stalled)
+    paths = [tmp_path / "slow", tmp_path / "fast"]
+    LogDir.create(paths).create_topic("t", 2)
+    with KafkaLogProducer(paths, linger_ms=0, batch_size=0) as producer:
+        slow = next(number for number in range(2) if (tmp_path / f"slow/t-{number}").exists())
+        waiting = [producer.send("t", b"v", partition=slow) for _ in range(10)]
+        for _ in range(10):
+            assert producer.send("t", b"v", partition=1 - slow).get(SECONDS).offset >= 0
+        assert not any(future.is_done for future in waiting)
+        gate.set()
+
+
 def test_close_after_its_timeout_is_forced(tmp_path: Path, stall: threading.Event) -> None:
     producer = KafkaLogProducer(tmp_path / "logs")
     future = producer.send("t", b"v")

@@ -341,3 +341,13 @@ def test_an_append_that_fails_gives_its_memory_back() -> None:
     with pytest.raises((TypeError, AttributeError)):
         pipeline.accumulator.append(pipeline.topic, 0, SerializedRecord(b"v", None, headers, 0), 0)
     assert pipeline.accumulator.pool.available_bytes == pipeline.config.buffer_memory
+
+
+def test_a_new_batch_wakes_the_sender_unless_a_response_does() -> None:
+    pipeline = Pipeline()
+    pipeline.append()
+    pipeline.round()
+    (request,) = pipeline.client.requests
+    for nodes in ({request.node}, {request.node, "another"}, {"another"}):
+        pipeline.sender.wakeup_for(nodes)
+    assert pipeline.client.wakeups == 2
