@@ -141,7 +141,6 @@ class KafkaLogProducer:
         headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        *,
         callback: Callable[[RecordMetadata | None, Exception | None], object] | None = None,
     ) -> RecordFuture:
         """Send a record. Return the future of its metadata.
