@@ -1,6 +1,8 @@
 """Run a real Kafka broker (KRaft, broker and controller in one process) on the loopback address."""
 
+import contextlib
 import functools
+import random
 import shutil
 import signal
 import socket
@@ -15,6 +17,8 @@ from benchmarks.jvm import KAFKA, LOGGING, JavaError, jars, java_tool
 
 CLUSTER_ID = "kafkalogAAAAAAAAAAAAAA"
 START_SECONDS = 120
+PORTS = range(10_000, 32_000)
+"""Ports that no system gives to outgoing connections, which could take them before a broker does."""
 SINGLE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -164,8 +168,11 @@ def _end_with_parent() -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in servers]
-    for server in servers:
-        server.close()
+    """Return ports on which nobody listens."""
+    ports: list[int] = []
+    candidates = random.SystemRandom().sample(PORTS, 100 * count)
+    while len(ports) < count:
+        port = candidates.pop()
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            ports.append(port)
     return ports
