@@ -198,6 +198,7 @@ def without_tests(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 @pytest.mark.spark
+@pytest.mark.skipif(DIST is None, reason="`make wheel` runs it")
 def test_archives(installed: Environment, tmp_path: Path, submit: Submit) -> None:
     """The executors' Python is in the archive, and finds everything else there."""
     (tmp_path / "env").symlink_to(installed.path)
