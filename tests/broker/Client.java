@@ -29,6 +29,7 @@ import org.apache.kafka.clients.admin.StreamsGroupDescription;
 import org.apache.kafka.clients.admin.StreamsGroupMemberAssignment;
 import org.apache.kafka.clients.admin.StreamsGroupMemberDescription;
 import org.apache.kafka.clients.admin.StreamsGroupSubtopologyDescription;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
@@ -198,11 +199,7 @@ public final class Client {
                 producer.send(record);
             }
             producer.flush();
-            switch (request.get("end").asText()) {
-                case "commit" -> producer.commitTransaction();
-                case "abort" -> producer.abortTransaction();
-                default -> { }
-            }
+            if (transactional) endTransaction(producer, settings.get("transactional.id").toString(), request.get("end").asText());
             // Closing a producer aborts its transaction, but with a timeout of 0 it stays open.
             if (request.get("end").asText().equals("open")) producer.close(Duration.ZERO);
         }
@@ -297,13 +294,36 @@ public final class Client {
         producer.initTransactions();
         producer.beginTransaction();
         producer.sendOffsetsToTransaction(Map.of(partition, offset), new ConsumerGroupMetadata(group));
-        switch (request.get("end").asText()) {
-            case "commit" -> producer.commitTransaction();
-            case "abort" -> producer.abortTransaction();
-            default -> { }
-        }
+        endTransaction(producer, request.get("transactional_id").asText(), request.get("end").asText());
         producer.close(Duration.ZERO);
         return JSON.createObjectNode();
+    }
+
+    /** Commits or aborts a transaction, and waits for its markers: the broker answers before it has written them. */
+    private void endTransaction(KafkaProducer<byte[], byte[]> producer, String id, String end) throws Exception {
+        TransactionState expected;
+        switch (end) {
+            case "commit" -> {
+                producer.commitTransaction();
+                expected = TransactionState.COMPLETE_COMMIT;
+            }
+            case "abort" -> {
+                producer.abortTransaction();
+                expected = TransactionState.COMPLETE_ABORT;
+            }
+            default -> { return; }
+        }
+        long deadline = System.nanoTime() + 20_000_000_000L;
+        TransactionState state = transactionState(id);
+        while (state != expected) {
+            if (System.nanoTime() > deadline) throw new IllegalStateException("transaction " + id + " is still " + state);
+            Thread.sleep(5);
+            state = transactionState(id);
+        }
+    }
+
+    private TransactionState transactionState(String id) throws Exception {
+        return admin.describeTransactions(List.of(id)).description(id).get().state();
     }
 
     /** Sets the level of a feature. */
