@@ -25,5 +25,5 @@ def test_blocks(page: str, spark: SparkSession, tmp_path: Path) -> None:
             if block.is_code and block.reason is None:
                 runner.run(block)
     finally:
-        for table in spark.catalog.listTables():
-            spark.sql(f"DROP TABLE IF EXISTS {table.name}")
+        for table in spark.sql("SHOW TABLES").collect():
+            spark.sql(f"DROP TABLE IF EXISTS {table.tableName}")
