@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYSPARK ?= pyspark==4.3.*
 STAMP := $(VENV)/.installed
 KERNEL := kernel
-KERNEL_SOURCES := $(shell find $(KERNEL) \( -name target -o -name tests -o -name benches -o -path $(KERNEL)/fuzz \) -prune -o -type f -print)
+KERNEL_SOURCES := $(shell find $(KERNEL) \( -name target -o -name tests -o -name benches -o -name __pycache__ -o -path $(KERNEL)/fuzz \) -prune -o -type f -print)
 CARGO_MANIFEST := $(KERNEL)/Cargo.toml
 FUZZ_ROUNDS ?= 5000
 FUZZ_SECONDS ?= 60
