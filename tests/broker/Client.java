@@ -199,9 +199,10 @@ public final class Client {
                 producer.send(record);
             }
             producer.flush();
-            if (transactional) endTransaction(producer, settings.get("transactional.id").toString(), request.get("end").asText());
+            String end = request.get("end").asText();
+            endTransaction(producer, (String) settings.get("transactional.id"), end);
             // Closing a producer aborts its transaction, but with a timeout of 0 it stays open.
-            if (request.get("end").asText().equals("open")) producer.close(Duration.ZERO);
+            if (end.equals("open")) producer.close(Duration.ZERO);
         }
         return JSON.createObjectNode();
     }
@@ -299,26 +300,23 @@ public final class Client {
         return JSON.createObjectNode();
     }
 
-    /** Commits or aborts a transaction, and waits for its markers: the broker answers before it has written them. */
+    /**
+     * Commits or aborts a transaction, if `end` says so, and waits until its markers are written.
+     *
+     * The broker answers before it writes them, and a consumer with read_committed would miss the records.
+     */
     private void endTransaction(KafkaProducer<byte[], byte[]> producer, String id, String end) throws Exception {
-        TransactionState expected;
-        switch (end) {
-            case "commit" -> {
-                producer.commitTransaction();
-                expected = TransactionState.COMPLETE_COMMIT;
-            }
-            case "abort" -> {
-                producer.abortTransaction();
-                expected = TransactionState.COMPLETE_ABORT;
-            }
-            default -> { return; }
-        }
+        boolean commit = end.equals("commit");
+        if (commit) producer.commitTransaction();
+        else if (end.equals("abort")) producer.abortTransaction();
+        else return;
+        TransactionState expected = commit ? TransactionState.COMPLETE_COMMIT : TransactionState.COMPLETE_ABORT;
         long deadline = System.nanoTime() + 20_000_000_000L;
-        TransactionState state = transactionState(id);
-        while (state != expected) {
-            if (System.nanoTime() > deadline) throw new IllegalStateException("transaction " + id + " is still " + state);
+        while (transactionState(id) != expected) {
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("transaction " + id + " is " + transactionState(id) + ", expected " + expected);
+            }
             Thread.sleep(5);
-            state = transactionState(id);
         }
     }
 
