@@ -18,7 +18,7 @@ from benchmarks.jvm import KAFKA, LOGGING, JavaError, jars, java_tool
 CLUSTER_ID = "kafkalogAAAAAAAAAAAAAA"
 START_SECONDS = 120
 PORTS = range(10_000, 32_000)
-"""Ports that no system gives to outgoing connections, which could take them before a broker does."""
+"""Linux and macOS use higher ports for outgoing connections, which could take one before a broker does."""
 SINGLE_NODE = {
     "process.roles": "broker,controller",
     "node.id": "1",

@@ -25,5 +25,6 @@ def test_blocks(page: str, spark: SparkSession, tmp_path: Path) -> None:
             if block.is_code and block.reason is None:
                 runner.run(block)
     finally:
+        # spark.catalog.listTables needs generated code, which the session does without.
         for table in spark.sql("SHOW TABLES").collect():
             spark.sql(f"DROP TABLE IF EXISTS {table.tableName}")

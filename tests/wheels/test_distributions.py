@@ -63,6 +63,8 @@ PACKAGED = ("*.py", "*.pyi", "py.typed", "*.html", "*.css")
 """The files of the packages that wheels and sdists contain."""
 LICENSES = ("LICENSE", "kernel/THIRD_PARTY.txt")
 
+only_with_make_wheel = pytest.mark.skipif(DIST is None, reason="`make wheel` runs it")
+
 
 def sources(*patterns: str, below: tuple[str, ...] = PACKAGES) -> set[str]:
     files = (file for name in below for pattern in patterns for file in (ROOT / name).rglob(pattern))
@@ -198,7 +200,7 @@ def without_tests(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(DIST is None, reason="`make wheel` runs it")
+@only_with_make_wheel
 def test_archives(installed: Environment, tmp_path: Path, submit: Submit) -> None:
     """The executors' Python is in the archive, and finds everything else there."""
     (tmp_path / "env").symlink_to(installed.path)
@@ -223,7 +225,7 @@ def test_py_files_with_a_zip(installed: Environment, wheel: Path, tmp_path: Path
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(DIST is None, reason="`make wheel` runs it")
+@only_with_make_wheel
 def test_py_files_with_a_wheel(installed: Environment, wheel: Path, tmp_path: Path, submit: Submit) -> None:
     """Spark puts .zip files on the path of its Python workers, but no wheels."""
     environment = installed.copy_without_kafkalog(tmp_path / "env")
