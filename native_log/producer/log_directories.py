@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from native_log.producer.settings import ProducerConfig
 
 
+_guard = threading.Lock()
+"""Held to list, create and open topics: no producer of the process may find what another one is creating."""
+
 _ADMIN_CLIENT = "__admin_client"
 """The client.id that may write to internal topics (Kafka: AdminUtils.ADMIN_CLIENT_ID)."""
 
@@ -36,8 +39,8 @@ class LogDirectories:
 
     def __init__(self, paths: LogDir | PathLike | Iterable[PathLike], config: ProducerConfig) -> None:
         self._config = config
-        self._guard = threading.Lock()
-        first = paths if isinstance(paths, LogDir) else _open_or_create(paths)
+        with _guard:
+            first = paths if isinstance(paths, LogDir) else _open_or_create(paths)
         self._logdirs = [first]
         """The given one, and one that was listed later."""
         self._requested: set[str] = set()
@@ -58,7 +61,7 @@ class LogDirectories:
         Raises KafkaLogError, OSError: the log directories cannot be read.
         """
         topics = list(topics)
-        with self._guard:
+        with _guard:
             is_refresh = self._requested.issuperset(topics)  # partitions may have been added
             if is_refresh or any(self._holder(topic) is None for topic in topics):
                 self._look_again()
@@ -74,7 +77,7 @@ class LogDirectories:
 
     def path(self, target: TopicPartition) -> str:
         """Return the directory of a partition. Raises UnknownTopicOrPartitionError."""
-        with self._guard:
+        with _guard:
             holder = self._holder(target.topic)
             if holder is None:
                 self._look_again()
@@ -88,7 +91,7 @@ class LogDirectories:
 
     def log(self, target: TopicPartition) -> PartitionLog:
         """Open the log of a partition. Raises UnknownTopicOrPartitionError, OSError."""
-        with self._guard:
+        with _guard:
             holder = self._holder(target.topic) or self._logdirs[0]
             return holder.partition(target.topic, target.partition, config=self._config.topic_config or None)
 
@@ -152,3 +155,11 @@ def _open_or_create(paths: PathLike | Iterable[PathLike]) -> LogDir:
 
 def _is_empty(path: Path) -> bool:
     return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+
+
+def _reset_in_child() -> None:
+    global _guard
+    _guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_reset_in_child)

@@ -358,6 +358,72 @@ def test_a_producer_that_is_not_closed_writes_its_records(tmp_path: Path) -> Non
     assert future.get(0).offset == 0
 
 
+def test_a_new_producer_waits_while_another_one_closes_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, gate, is_closing = tmp_path / "logs", threading.Event(), threading.Event()
+    close = PartitionLog.close
+
+    def stalled(self: PartitionLog) -> None:
+        is_closing.set()
+        gate.wait(SECONDS)
+        close(self)
+
+    first = KafkaLogProducer(path, linger_ms=0)
+    first.send("t", b"1").get(SECONDS)
+    monkeypatch.setattr(PartitionLog, "close", stalled)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    assert is_closing.wait(SECONDS)
+    with KafkaLogProducer(path, linger_ms=0) as second:
+        future = second.send("t", b"2")
+        while not second._sender._client.in_flight():
+            assert not future.is_done, future.exception
+        gate.set()
+        assert future.get(SECONDS).offset == 1
+    closing.join(SECONDS)
+    assert (path / ".kafka_cleanshutdown").exists()
+
+
+def test_producers_that_are_not_closed_in_a_loop_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = PartitionLog.close
+
+    def slow(self: PartitionLog) -> None:
+        threading.Event().wait(0.01)
+        close(self)
+
+    monkeypatch.setattr(PartitionLog, "close", slow)
+    with pytest.warns(ResourceWarning):
+        for number in range(20):
+            assert KafkaLogProducer(tmp_path / "logs").send("t", b"v").get(SECONDS).offset == number
+
+
+def test_producers_in_many_threads_open_create_and_close_at_the_same_time(tmp_path: Path) -> None:
+    futures: list[RecordFuture] = []
+    errors: list[Exception] = []
+
+    def produce(sender: int) -> None:
+        try:
+            for number in range(10):
+                with KafkaLogProducer(tmp_path / "logs") as producer:
+                    for topic in ("t", f"topic-{number}"):
+                        futures.append(producer.send(topic, b"%d" % sender))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=produce, args=(sender,)) for sender in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert [future.exception for future in futures] == [None] * 80
+    assert sorted(values(tmp_path / "logs")) == [b"%d" % sender for sender in range(4) for _ in range(10)]
+    assert (tmp_path / "logs/.kafka_cleanshutdown").exists()
+
+
 def test_records_are_written_at_the_exit_of_the_process(tmp_path: Path) -> None:
     code = "from native_log.producer import KafkaLogProducer as Producer; "
     code += f"p = Producer({str(tmp_path / 'logs')!r}, linger_ms=10**5); p.send('t', b'v')"
