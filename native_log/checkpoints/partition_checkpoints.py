@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from native_log.checkpoints.names import REMOTE_LOG_METADATA_TOPIC
+from native_log.checkpoints.offset_checkpoints import LOG_START_OFFSET_CHECKPOINT
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionCheckpoints:
@@ -17,6 +20,8 @@ class PartitionCheckpoints:
         live: a broker has the directory open. The log is then read up to the high watermark, because records
             above it may still be truncated.
         clean_shutdown: the broker shut down cleanly, so the end of the log is not damaged by a crash.
+        remote_start_offset: the first offset in remote storage (KIP-405), as __remote_log_metadata records
+            it; None: it is not needed, because log_start_offset is there, or not known.
     """
 
     log_start_offset: int | None = None
@@ -25,6 +30,21 @@ class PartitionCheckpoints:
     first_dirty_offset: int | None = None
     live: bool = False
     clean_shutdown: bool = False
+    remote_start_offset: int | None = None
+
+    @property
+    def stored_start(self) -> tuple[int, str] | None:
+        """The log start offset, and the file or topic that has it; None: it is the first local offset."""
+        if self.log_start_offset is not None:
+            return self.log_start_offset, LOG_START_OFFSET_CHECKPOINT
+        if self.remote_start_offset is not None:
+            return self.remote_start_offset, REMOTE_LOG_METADATA_TOPIC
+        return None
+
+    def start_before(self, local_start_offset: int) -> int:
+        """Return the log start offset of a log whose first local offset is `local_start_offset`."""
+        start = self.stored_start
+        return local_start_offset if start is None else min(start[0], local_start_offset)
 
 
 NO_CHECKPOINTS = PartitionCheckpoints()

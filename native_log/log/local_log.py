@@ -53,8 +53,8 @@ class LocalLog:
         segments: all segments, by ascending base offset.
         snapshots: (offset, file name) of producer state snapshots, newest first.
         checkpoints: the partition's entries in the checkpoint files of the log directory.
-        log_start_offset: the first offset of the log, from log-start-offset-checkpoint if that has an entry.
-            It may lie within a batch.
+        log_start_offset: the first offset of the log, from log-start-offset-checkpoint if that has an entry,
+            else from __remote_log_metadata. It may lie within a batch.
         local_log_start_offset: the first offset of the log in the segments of this directory. It is greater
             than log_start_offset if the records before it are in tiered storage (KIP-405), or lost.
         log_end_offset: the offset after the last record.
@@ -91,9 +91,8 @@ class LocalLog:
         self.max_batch_bytes = max_batch_bytes
         self.locations = locations
         first = self.segments[0].base_offset if self.segments else 0
-        checkpointed = checkpoints.log_start_offset
-        self.local_log_start_offset = max(first, checkpointed or 0)
-        self.log_start_offset = self.local_log_start_offset if checkpointed is None else checkpointed
+        self.local_log_start_offset = max(first, checkpoints.log_start_offset or 0)
+        self.log_start_offset = checkpoints.start_before(self.local_log_start_offset)
         # A broker empties a log that ends before its start offset, and continues at the start offset.
         self.log_end_offset = max(tail.next_offset, self.local_log_start_offset)
         self.high_watermark = self.log_end_offset
@@ -237,10 +236,11 @@ class LocalLog:
     @property
     def missing_start(self) -> str | None:
         """The offsets at the log's start that no segment in this directory has, in words; None if none."""
-        if self.log_start_offset >= self.local_log_start_offset:
+        start = self.checkpoints.stored_start
+        if start is None or self.log_start_offset >= self.local_log_start_offset:
             return None
         return (
-            f"the log starts at offset {self.log_start_offset} (log-start-offset-checkpoint), its local "
+            f"the log starts at offset {self.log_start_offset} ({start[1]}), its local "
             f"segments at {self.local_log_start_offset}; the offsets between are in tiered storage, or lost"
         )
 

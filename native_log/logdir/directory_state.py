@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.lock import lock_holder
@@ -12,6 +12,7 @@ from native_log.checkpoints.offset_checkpoints import REPLICATION_OFFSET_CHECKPO
 from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
 from native_log.checkpoints.write_intent import WriteIntent
 from native_log.checkpoints.write_session import CLEAN_SHUTDOWN_FILE
+from native_log.logdir.remote_starts import RemoteStarts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,7 @@ class DirectoryState:
             visible from here; None if no process holds it.
         unfinished: a write to several partitions that is being committed, or was interrupted during its
             commit; None if there is none.
+        remote_starts: where logs begin in remote storage.
     """
 
     path: Path
@@ -43,10 +45,19 @@ class DirectoryState:
     clean_shutdown: bool
     lock_holder: int | None
     unfinished: WriteIntent | None = None
+    remote_starts: RemoteStarts = field(default_factory=lambda: RemoteStarts(()))
 
     @classmethod
-    def read(cls, path: Path) -> DirectoryState:
-        """Read the state of the log directory `path`. Raises KafkaLogError, OSError."""
+    def read(cls, path: Path, remote_starts: RemoteStarts | None = None) -> DirectoryState:
+        """Read the state of the log directory `path`.
+
+        Args:
+            path: the log directory.
+            remote_starts: where logs begin in remote storage, if other log directories of the broker may
+                contain metadata of remote storage; by default only this one.
+
+        Raises KafkaLogError, OSError.
+        """
         # Call this before any log is opened: a checkpointed high watermark must not be newer than the log end
         # offset that is determined later.
         return cls(
@@ -57,12 +68,15 @@ class DirectoryState:
             (path / CLEAN_SHUTDOWN_FILE).exists(),
             lock_holder(path),
             WriteIntent.read(path),
+            RemoteStarts([path]) if remote_starts is None else remote_starts,
         )
 
     def partition_checkpoints(
         self, directory: PartitionDir, high_watermark: HighWatermark
     ) -> PartitionCheckpoints:
-        """Return the checkpoints of a partition in this log directory. No file is opened.
+        """Return the checkpoints of a partition in this log directory.
+
+        No file is opened, unless the log may begin in remote storage: see RemoteStarts.
 
         Args:
             directory: the partition.
@@ -80,13 +94,15 @@ class DirectoryState:
             if end is not None:
                 limit = end if not is_live or limit is None else min(end, limit)
                 is_live = True
+        start = saved.log_start_offsets.get(key)
         return PartitionCheckpoints(
-            log_start_offset=saved.log_start_offsets.get(key),
+            log_start_offset=start,
             high_watermark=limit,
             recovery_point=saved.recovery_points.get(key),
             first_dirty_offset=saved.first_dirty_offsets.get(key),
             live=is_live,
             clean_shutdown=self.clean_shutdown,
+            remote_start_offset=self.remote_starts.start_offset(directory) if start is None else None,
         )
 
     def is_uncommitted(self, directory: PartitionDir) -> bool:

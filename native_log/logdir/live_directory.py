@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from native_log.checkpoints.offset_checkpoints import OffsetCheckpoints
+    from native_log.logdir.remote_starts import RemoteStarts
     from native_log.storage import FileVersion
 
 _FIELDS = {
@@ -38,13 +39,15 @@ class LiveDirectory:
             time when the object was created.
     """
 
-    def __init__(self, path: Path, now_ns: Callable[[], int]) -> None:
-        """Read the state of the log directory `path`. Raises KafkaLogError, OSError."""
+    def __init__(
+        self, path: Path, now_ns: Callable[[], int], remote_starts: RemoteStarts | None = None
+    ) -> None:
+        """Read the state of the log directory `path`. See DirectoryState.read."""
         self._now_ns = now_ns
         self._root_version: FileVersion | None = None
         # The versions are taken before the files are read, so that a later change is noticed.
         self._versions = {name: path_version(path / name, self._now_ns) for name in _FIELDS}
-        self.state = DirectoryState.read(path)
+        self.state = DirectoryState.read(path, remote_starts)
 
     def refresh(self) -> bool:
         """Bring the state up to date, and return whether it has changed.

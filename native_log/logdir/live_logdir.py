@@ -18,6 +18,7 @@ from native_log.logdir.partition_candidates import (
     choose,
     log_end_offset_of,
 )
+from native_log.logdir.remote_starts import RemoteStarts
 from native_log.records import DEFAULT_MAX_BATCH_BYTES
 from native_log.storage import file_version
 
@@ -96,9 +97,9 @@ class LiveLogDir:
         self._partitions: dict[PartitionKey, PartitionDir] = {}
         self._logs: dict[PartitionKey, _OpenLog] = {}
         self._discover()
-        for discovery in self._discoveries.values():
-            if discovery.log_dir not in self._directories:
-                self._directories[discovery.log_dir] = LiveDirectory(discovery.log_dir, now_ns)
+        log_dirs = dict.fromkeys(discovery.log_dir for discovery in self._discoveries.values())
+        remote_starts = RemoteStarts(log_dirs)
+        self._directories = {path: LiveDirectory(path, now_ns, remote_starts) for path in log_dirs}
         self._select()
 
     def __repr__(self) -> str:

@@ -45,6 +45,7 @@ from native_log.logdir.partition_candidates import (
     copies_among,
     log_end_offset_of,
 )
+from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, internal_topics
 from native_log.policies import Gaps, explain_gaps
 from native_log.records import DEFAULT_MAX_BATCH_BYTES, RECORD_SCHEMA
@@ -120,9 +121,10 @@ class LogDir(InternalTables):
         self._known_topics = KnownTopics(self._directories)
         self._created_configs: dict[str, dict[str, object]] = {}
         discoveries = [find_partitions(location) for location in self.paths]
-        for discovery in discoveries:
-            if discovery.log_dir not in self._directories:
-                self._directories[discovery.log_dir] = DirectoryState.read(discovery.log_dir)
+        log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
+        remote_starts = RemoteStarts(log_dirs)
+        for log_dir in log_dirs:
+            self._directories[log_dir] = DirectoryState.read(log_dir, remote_starts)
         self._candidates = PartitionCandidates.of(
             discoveries, self._directories, include_deleted=include_deleted
         )

@@ -62,18 +62,24 @@ RECORDS = _parse_schemas()
 def decode_remote_log_record(offset: int, key: bytes | None, value: bytes | None) -> tuple[None, str]:
     """Format the payload as kafka-dump-log --remote-log-metadata-decoder does. There are no keys."""
     try:
-        return None, _format_value(Buffer(value or b""))
+        name, data = read_remote_log_record(value or b"")
+        return None, _format_fields(name, data, _FIELDS[name])
     except MessageError as error:
         return None, f"Error at offset {offset}, skipping. {error}"
 
 
-def _format_value(buffer: Buffer) -> str:
+def read_remote_log_record(value: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the name and the fields of a record of __remote_log_metadata.
+
+    Raises:
+        MessageError: the bytes are invalid, or the record or its version is unknown.
+    """
+    buffer = Buffer(value)
     api_key, version = read_frame(buffer)
     message = RECORDS.get(api_key)
     if message is None or version not in message.versions:
         raise MessageError(f"unknown remote log metadata record with id {api_key} of version {version}")
-    data = {"txnIdxEmpty": False, **read_message(message, version, buffer)}
-    return _format_fields(message.name, data, _FIELDS[message.name])
+    return message.name, {"txnIdxEmpty": False, **read_message(message, version, buffer)}
 
 
 def _format_fields(name: str, data: dict[str, Any], fields: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from native_log.checkpoints.leader_epochs import truncate_from_end, update_leader_epochs
-from native_log.checkpoints.names import METADATA_TOPIC
+from native_log.checkpoints.names import METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC
 from native_log.checkpoints.partition_metadata import write_topic_id
 from native_log.errors import CorruptRecordError
 from native_log.log.recovery.log_recovery import recover_log
@@ -82,9 +82,9 @@ def compare_with_checkpoints(source: SourceLog, first_offset: int, end_offset: i
         end_offset: the offset after its last batch.
     """
     findings = []
-    start = source.checkpoints.log_start_offset
-    if start is not None and start < first_offset:
-        findings.append(_missing_start(source, start, first_offset))
+    start = source.checkpoints.stored_start
+    if start is not None and start[0] < first_offset:
+        findings.append(_missing_start(source, *start, first_offset))
     if source.ends_before_start(end_offset):
         findings.append(_start_after_end(source, first_offset, end_offset))
     if source.topic_id is None and source.needs_topic_id:
@@ -92,17 +92,17 @@ def compare_with_checkpoints(source: SourceLog, first_offset: int, end_offset: i
     return findings
 
 
-def _missing_start(source: SourceLog, start: int, first_offset: int) -> Finding:
+def _missing_start(source: SourceLog, start: int, stored_in: str, first_offset: int) -> Finding:
     where = (
         "they are in remote storage, which is not copied"
-        if source.is_remote
+        if source.is_remote or stored_in == REMOTE_LOG_METADATA_TOPIC
         else "they are in remote storage, or their segments are missing"
     )
     return Finding(
         "lost",
         "missing-start",
         str(source.directory.path),
-        f"the log starts at offset {start} (log-start-offset-checkpoint), its files later: {where}",
+        f"the log starts at offset {start} ({stored_in}), its files later: {where}",
         first_offset=start,
         last_offset=first_offset - 1,
     )

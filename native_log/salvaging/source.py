@@ -27,6 +27,7 @@ from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import find_partitions
 from native_log.logdir.known_topics import KnownTopics
 from native_log.logdir.partition_candidates import PartitionCandidates, choose, log_end_offset_of
+from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, filter_partitions
 from native_log.policies import TopicFacts, explain_gaps
 from native_log.salvaging.report import Finding
@@ -86,10 +87,9 @@ def open_source(
     """
     findings: list[tuple[PartitionDir | None, Finding]] = []
     discoveries = [find_partitions(path) for path in paths]
-    states: dict[Path, DirectoryState] = {}
-    for discovery in discoveries:
-        if discovery.log_dir not in states:
-            states[discovery.log_dir] = _read_state(discovery.log_dir, findings)
+    log_dirs = dict.fromkeys(discovery.log_dir for discovery in discoveries)
+    remote_starts = RemoteStarts(log_dirs)
+    states = {path: _read_state(path, remote_starts, findings) for path in log_dirs}
     candidates = PartitionCandidates.of(discoveries, states, include_deleted=include_deleted)
 
     if not candidates.candidates:
@@ -156,7 +156,9 @@ def _skipped_directories(ignored: Iterable[PartitionDir]) -> list[tuple[Partitio
     return findings
 
 
-def _read_state(path: Path, findings: list[tuple[PartitionDir | None, Finding]]) -> DirectoryState:
+def _read_state(
+    path: Path, remote_starts: RemoteStarts, findings: list[tuple[PartitionDir | None, Finding]]
+) -> DirectoryState:
     """Read the state of a log directory. A file that cannot be read counts as missing."""
 
     def read(name: str, function: Callable[[], Content], missing: Content) -> Content:
@@ -178,6 +180,7 @@ def _read_state(path: Path, findings: list[tuple[PartitionDir | None, Finding]])
         (path / CLEAN_SHUTDOWN_FILE).exists(),
         read(".lock", lambda: lock_holder(path), None),
         read(WRITE_INTENT, lambda: WriteIntent.read(path), None),
+        remote_starts,
     )
 
 

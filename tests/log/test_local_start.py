@@ -50,6 +50,71 @@ def test_an_offset_in_the_tier_is_an_error() -> None:
         log.read(109)
 
 
+CRASHED = DATA / "tiered-crash"
+"""A broker was killed before it had written an entry to log-start-offset-checkpoint. Local segments begin at
+291, remote ones at 0."""
+
+
+def test_the_metadata_of_remote_storage_knows_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    log = LogDir(CRASHED).partition("crash", 0)
+    assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset) == (0, 291, 350)
+    assert offsets(log.read(columns=["offset"])) == list(range(291, 350))
+    message = "crash-0 is read only in part: the log starts at offset 0 (__remote_log_metadata), its local"
+    assert message in caplog.text
+    with pytest.raises(OffsetOutOfRangeError, match="local log start offset 291, found 290"):
+        log.read(290)
+    assert (
+        next(LogDir(CRASHED).follow("crash", {("crash", 0): 291}, timeout_ms=0))["offset"][0].as_py() == 291
+    )
+
+
+def copy_crashed(path: Path) -> Path:
+    shutil.copytree(CRASHED, path)
+    return path
+
+
+def test_the_metadata_is_in_another_log_directory(tmp_path: Path) -> None:
+    first = copy_crashed(tmp_path / "first")
+    second = tmp_path / "second"
+    second.mkdir()
+    shutil.copy(first / "meta.properties", second)
+    shutil.move(first / "__remote_log_metadata-0", second)
+    assert LogDir(first).partition("crash", 0).log_start_offset == 291
+    assert LogDir(first, second).partition("crash", 0).log_start_offset == 0
+
+
+def test_a_single_partition_directory_beside_the_metadata() -> None:
+    assert LogDir(CRASHED / "crash-0").partition("crash", 0).log_start_offset == 0
+
+
+def test_remote_segments_of_a_deleted_topic_do_not_count(tmp_path: Path) -> None:
+    metadata = copy_crashed(tmp_path / "d") / "crash-0" / "partition.metadata"
+    metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    assert LogDir(tmp_path / "d").partition("crash", 0).log_start_offset == 291
+
+
+def test_local_records_before_the_first_remote_segment_are_read(tmp_path: Path) -> None:
+    """A broker uploads older segments first, but an older segment's deletion may be known already."""
+    directory = copy_crashed(tmp_path / "d")
+    shutil.rmtree(directory / "crash-0")
+    write_log(directory / "crash-0", {0: [batch(0)]})
+    log = LogDir(directory).partition("crash", 0)
+    assert (log.log_start_offset, log.missing_start) == (0, None)
+
+
+def test_damaged_metadata_of_remote_storage_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = copy_crashed(tmp_path / "d") / "__remote_log_metadata-0" / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+    log = LogDir(tmp_path / "d").partition("crash", 0)
+    assert offsets(log.read(columns=["offset"])) == list(range(291, 350))
+    assert "which segments are in remote storage is not fully known" in caplog.text
+    assert str(path) in caplog.text
+
+
 def test_a_lost_segment(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The broker's checkpoint has an offset whose segment no longer exists."""
     write_log(tmp_path / "t-0", {6: [batch(6)]})

@@ -110,6 +110,13 @@ def test_offsets_in_remote_storage_are_reported(tmp_path: Path) -> None:
         assert logs[0].log_end_offset == logs[1].log_end_offset
 
 
+def test_the_start_that_only_the_metadata_of_remote_storage_knows_is_reported(tmp_path: Path) -> None:
+    report = native_log.salvage(DATA / "tiered-crash", tmp_path / "copy")
+    (row,) = (row for row in report.to_pylist() if row["kind"] == "missing-start")
+    assert (row["topic"], row["firstOffset"], row["lastOffset"]) == ("crash", 0, 290)
+    assert "(__remote_log_metadata), its files later: they are in remote storage" in row["reason"]
+
+
 def test_a_whole_log_directory(tmp_path: Path) -> None:
     source = GOLDEN / "kafka-4.1/whole-broker/data"
     report = native_log.salvage(source, tmp_path / "copy")

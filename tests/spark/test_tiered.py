@@ -58,6 +58,15 @@ def test_an_offset_in_a_local_segment_is_no_loss(caplog: pytest.LogCaptureFixtur
     assert caplog.text == ""
 
 
+def test_a_start_that_only_the_metadata_of_remote_storage_knows(caplog: pytest.LogCaptureFixture) -> None:
+    path = str(DATA / "tiered-crash")
+    assert rows("offset", path=path, subscribe="crash") == [(offset,) for offset in range(291, 350)]
+    assert "crash-0 is read in part" in caplog.text
+    assert "__remote_log_metadata" in caplog.text
+    with pytest.raises(DataLossError, match=r"starts at offset 0 .*segments at 291"):
+        rows("offset", path=path, subscribe="crash", startingOffsets=starting(crash=10))
+
+
 def test_view_partitions_shows_both_starts() -> None:
     actual = rows("topic logStartOffset localLogStartOffset logEndOffset", view="partitions")
     assert sorted(actual) == [("d-local", 388, 388, 411), ("d-rec", 174, 241, 420), ("d-ret", 110, 364, 420)]

@@ -64,8 +64,7 @@ class MergedLog(PartitionLog):
         log.merged = source
         start, end = source.log_start_offset, source.log_end_offset
         log.local_log_start_offset = start
-        stored = source.checkpoints.log_start_offset  # 0 of a topic whose first records are in remote storage
-        log.log_start_offset = start if stored is None else min(start, stored)
+        log.log_start_offset = source.checkpoints.start_before(start)
         log.log_end_offset = log.high_watermark = end
         if source.checkpoints.live and source.checkpoints.high_watermark is not None:
             log.high_watermark = max(start, min(source.checkpoints.high_watermark, end))

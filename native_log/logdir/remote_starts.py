@@ -1,0 +1,105 @@
+"""Where logs begin in remote storage, as the __remote_log_metadata in log directories records it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from typing import TYPE_CHECKING
+
+from native_log.checkpoints.names import BROKER_TOPICS, REMOTE_LOG_METADATA_TOPIC, PartitionKind
+from native_log.checkpoints.partition_metadata import read_topic_id
+from native_log.errors import CorruptRecordError, KafkaLogError, error_message
+from native_log.log import PartitionLog
+from native_log.messages.reading import MessageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from native_log.internal_topics.remote_segments import RemotePartition, RemoteSegments
+    from native_log.logdir.discovery import PartitionDir
+
+logger = logging.getLogger(__name__)
+
+_METADATA_DIRECTORY = re.compile(rf"{REMOTE_LOG_METADATA_TOPIC}-[0-9]+")
+
+
+class RemoteStarts:
+    """The first offsets in remote storage, for logs without an entry in log-start-offset-checkpoint.
+
+    Brokers write that entry for each log with remote storage, but not if they are killed early. The metadata
+    is read on first use.
+    """
+
+    def __init__(self, log_dirs: Iterable[Path]) -> None:
+        """Take the log directories that may contain partitions of __remote_log_metadata."""
+        self._log_dirs = tuple(dict.fromkeys(log_dirs))
+        self._starts: Mapping[RemotePartition, int] | None = None
+        self._topics: frozenset[str] = frozenset()
+
+    def start_offset(self, directory: PartitionDir) -> int | None:
+        """Return the first offset of a partition in remote storage; None if no segment is known there.
+
+        Segments of a deleted topic with the same name do not count: its topic id differs.
+        """
+        if directory.kind is not PartitionKind.NORMAL or directory.topic in BROKER_TOPICS:
+            return None
+        if self._starts is None:
+            self._starts = _read_starts(self._log_dirs)
+            self._topics = frozenset(partition.topic for partition in self._starts)
+        if directory.topic not in self._topics:
+            return None
+        topic_id = read_topic_id(directory.path)
+        starts = [
+            start
+            for remote, start in self._starts.items()
+            if (remote.topic, remote.partition) == directory.key and topic_id in (None, remote.topic_id)
+        ]
+        return min(starts, default=None)
+
+
+def _read_starts(log_dirs: Iterable[Path]) -> Mapping[RemotePartition, int]:
+    """Return the first offset in remote storage of each partition. Unreadable metadata is a warning."""
+    directories = [path for log_dir in log_dirs for path in _metadata_directories(log_dir)]
+    if not directories:
+        return {}
+    from native_log.internal_topics.remote_segments import RemoteSegments  # few programs need the schemas
+
+    segments = RemoteSegments()
+    for directory in directories:
+        try:
+            _apply_all(segments, directory)
+        except (KafkaLogError, OSError) as error:
+            logger.warning(
+                "which segments are in remote storage is not fully known, so logs without an entry in "
+                "log-start-offset-checkpoint may begin earlier than they seem to: %s",
+                error_message(error),
+            )
+    return segments.start_offsets()
+
+
+def _metadata_directories(log_dir: Path) -> list[Path]:
+    """Return the partitions of __remote_log_metadata in a log directory, sorted."""
+    try:
+        names = os.listdir(log_dir)  # noqa: PTH208 (there may be many, and paths are slow)
+    except PermissionError:  # of the parent of a partition directory that was given by itself
+        return []
+    return [log_dir / name for name in sorted(names) if _METADATA_DIRECTORY.fullmatch(name)]
+
+
+def _apply_all(segments: RemoteSegments, directory: Path) -> None:
+    """Apply all records of a partition of __remote_log_metadata, up to the log end.
+
+    Raises:
+        CorruptRecordError: the log is damaged, or a newer Kafka wrote it.
+        KafkaLogError, OSError: the log cannot be read.
+    """
+    for batch in PartitionLog.open(directory).range().read(["offset", "value"]):
+        for offset, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            try:
+                segments.apply(value or b"")
+            except MessageError as error:
+                raise CorruptRecordError(
+                    f"{error}; was it written by a newer Kafka?", path=directory, offset=offset
+                ) from None
