@@ -54,7 +54,7 @@ confirmation_options = combine(
         ),
     )
 )
-settings_options = combine(
+config_options = combine(
     (
         click.option(
             "--conf",
@@ -68,6 +68,11 @@ settings_options = combine(
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="A file with one NAME=VALUE on each line.",
         ),
+    )
+)
+settings_options = combine(
+    (
+        config_options,
         click.option(
             "--now-ms",
             type=EPOCH_MS,
@@ -79,19 +84,21 @@ settings_options = combine(
 
 
 def load_settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[str, str]:
-    """Return the settings of the file, overridden by those of the command line.
+    """Return the settings in the file, overridden by the ones on the command line.
 
-    Warn about unknown settings on the command line, but not in the file, which may be a broker's.
+    Raise UsageError for an invalid value. Warn about unknown settings on the command line, but not in the file, which may be a broker's.
     """
-    from native_log.config import InvalidConfigError, unknown_settings
+    from native_log.config import InvalidConfigError, LogConfig, unknown_settings
     from native_log.settings_file import merge_settings
 
     for name in unknown_settings(name for name, _ in conf):
         logger.warning("expected a setting of a log, found %s, which has no effect", name)
     try:
-        return merge_settings(conf_file, dict(conf))
+        settings = merge_settings(conf_file, dict(conf))
+        LogConfig.parse(settings)
     except InvalidConfigError as error:
         raise click.UsageError(str(error)) from None
+    return settings
 
 
 def carry_out(

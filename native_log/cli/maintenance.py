@@ -19,7 +19,7 @@ from native_log.logdir.verification import problem_row, verify_partitions
 from native_log.sizes import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from native_log.log.recovery.log_recovery import LogRecovery
     from native_log.logdir import LogDir
@@ -54,6 +54,7 @@ def recover_all(
     as_json: bool,
     from_start: bool,
     save_to: str | None,
+    config: Mapping[str, str],
 ) -> int:
     """Print a line for each partition. If data would be lost, first show it and ask for confirmation.
 
@@ -72,6 +73,7 @@ def recover_all(
         exclude_topics=exclude_topics,
         from_start=from_start,
         save_to=save_to,
+        config=config,
     )
     if dry_run or not yes:
         planned = run(dry_run=True)

@@ -359,6 +359,27 @@ def test_a_log_that_cannot_be_recovered_does_not_stop_the_others(
     assert (tmp_path / "logs" / "recovery-point-offset-checkpoint").read_text() == "0\n2\na 0 0\nb 0 3\n"
 
 
+@pytest.mark.parametrize("is_file", [False, True])
+def test_recover_rebuilds_indexes_by_the_given_interval(
+    is_file: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = make_log(tmp_path / "logs")
+    with LogDir(tmp_path / "logs").partition("t", 0, config={"index.interval.bytes": 0}) as log:
+        for _ in range(5):
+            log.append(pa.record_batch({"value": [b"v" * 100]}))
+    index = directory.path / f"{0:020}.index"
+    written = index.read_bytes()
+    settings = tmp_path / "server.properties"
+    settings.write_text("log.index.interval.bytes=0\n")
+    given = ["--conf-file", settings] if is_file else ["--conf", "index.interval.bytes=0"]
+    assert run(capsys, "recover", "--from-start", tmp_path / "logs")[0] == 0
+    assert index.read_bytes() != written
+    assert run(capsys, "recover", "--from-start", *given, tmp_path / "logs")[0] == 0
+    assert index.read_bytes() == written
+    code, _ = run(capsys, "recover", "--conf", "index.interval.bytes=-1", tmp_path / "logs")
+    assert code == 2
+
+
 @pytest.mark.parametrize("command", ["recover", "reindex"])
 def test_topics_and_directories_that_are_not_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from native_log.cli import changes
 from native_log.cli.options import paths_argument, topics_options
 from native_log.cli.runner import DATA_ERROR
 
@@ -13,6 +14,7 @@ from native_log.cli.runner import DATA_ERROR
 @click.command(short_help="Truncate logs that a crash damaged.")
 @paths_argument
 @topics_options("all topics except __cluster_metadata")
+@changes.config_options
 @click.option("--dry-run", "-n", is_flag=True, help="Only show what would be done, and why.")
 @click.option("--yes", "-y", is_flag=True, help="Do not show and confirm the changes first.")
 @click.option(
@@ -30,11 +32,13 @@ from native_log.cli.runner import DATA_ERROR
     is_flag=True,
     help="Print JSON Lines, one object for each partition; requires --dry-run or --yes.",
 )
-def recover(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None:
+def recover(paths: tuple[str, ...], topics: tuple[str, ...], conf: Any, conf_file: Any, **how: Any) -> None:
     """Recover logs after a crash, as a broker does when it starts.
 
     Each log is truncated at its first invalid batch. Indexes, producer state and leader epochs are rebuilt.
     No broker may use the directory. __cluster_metadata is skipped: the controller recovers it at each start.
+
+    Settings: index.interval.bytes, by which indexes are rebuilt.
 
     If data would be lost, the command first shows what it would do and asks for confirmation.
 
@@ -43,5 +47,5 @@ def recover(paths: tuple[str, ...], topics: tuple[str, ...], **how: Any) -> None
     """
     from native_log.cli.maintenance import recover_all
 
-    if recover_all(paths, topics, **how):
+    if recover_all(paths, topics, config=changes.load_settings(conf, conf_file), **how):
         raise SystemExit(DATA_ERROR)
