@@ -86,7 +86,8 @@ settings_options = combine(
 def load_settings(conf: Sequence[tuple[str, str]], conf_file: Path | None) -> dict[str, str]:
     """Return the settings in the file, overridden by the ones on the command line.
 
-    Raise UsageError for an invalid value. Warn about unknown settings on the command line, but not in the file, which may be a broker's.
+    Raise UsageError for an invalid value. Warn about unknown settings on the command line, but not in the
+    file, which may be a broker's.
     """
     from native_log.config import InvalidConfigError, LogConfig, unknown_settings
     from native_log.settings_file import merge_settings
