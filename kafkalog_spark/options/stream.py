@@ -64,11 +64,12 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
             "replicas=merge cannot be read as a stream, because copies are merged once; use spark.read, or "
             "give only the directory of one copy"
         )
+    delay = raw.get("maxTriggerDelay")
     return StreamOptions(
         read,
         raw.long("maxOffsetsPerTrigger"),
         raw.long("minOffsetsPerTrigger"),
-        _parse_duration_ms("maxTriggerDelay", raw.get("maxTriggerDelay") or "15m"),
+        _parse_duration_ms("maxTriggerDelay", "15m" if delay is None else delay),
         raw.size_bytes("maxBytesPerTrigger", 0) or None,
         raw.get("offsetStateLocation"),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kafkalog_spark.errors import DataLossError, OptionError
 from kafkalog_spark.options.offset_json import TopicPartition
+from native_log.sizes import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -315,7 +316,8 @@ def check_data_loss(
         )
     part = requested.intersection(available)
     logger.warning(
-        "%sreading %s, because failOnDataLoss=false",
+        "%s%s lost; reading %s, because failOnDataLoss=false",
         message,
+        format_count(requested.size - part.size, "offset"),
         f"[{part.start}, {part.end})" if part.size else "none of them",
     )

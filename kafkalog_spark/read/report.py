@@ -6,9 +6,12 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+from native_log.sizes import format_count
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kafkalog_spark.options.offset_json import TopicPartition
     from native_log.log import LogRange
 
 logger = logging.getLogger("kafkalog.plan")
@@ -16,18 +19,26 @@ logger = logging.getLogger("kafkalog.plan")
 _MAX_NAMES = 5
 
 
-def log_plan(paths: Sequence[str], splits: Sequence[Collection[LogRange]]) -> None:
+def log_plan(
+    paths: Sequence[str],
+    splits: Sequence[Collection[LogRange]],
+    left: Mapping[TopicPartition, int] | None = None,
+) -> None:
     """Log one line at INFO level.
 
     If logging is not configured, the line goes to stderr. This is the usual case, because Spark plans in a
     separate Python process.
+
+    Args:
+        left: how many offsets of each partition a micro-batch leaves to later ones; None: it is a batch read.
     """
     if not logger.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s kafkalog: %(message)s"))
         logger.addHandler(handler)
         logger.setLevel(logging.INFO)
-    logger.info("%s", describe_plan(paths, splits))
+    line = describe_plan(paths, splits)
+    logger.info("%s", line if left is None else f"{line}; {describe_backlog(left)} behind")
 
 
 def describe_plan(paths: Sequence[str], splits: Sequence[Collection[LogRange]]) -> str:
@@ -37,11 +48,13 @@ def describe_plan(paths: Sequence[str], splits: Sequence[Collection[LogRange]]) 
     partitions = {(r.topic, r.partition) for r in ranges}
     names = ", ".join(topics[:_MAX_NAMES]) + (", ..." if len(topics) > _MAX_NAMES else "")
     return (
-        f"{_count(len(topics), 'topic')}{f' ({names})' if names else ''}, "
-        f"{_count(len(partitions), 'partition')}, {sum(r.size_bytes for r in ranges):,} bytes, "
-        f"{_count(len(splits), 'task')}, of {', '.join(paths)}"
+        f"{format_count(len(topics), 'topic')}{f' ({names})' if names else ''}, "
+        f"{format_count(len(partitions), 'partition')}, {sum(r.size_bytes for r in ranges):,} bytes, "
+        f"{format_count(len(splits), 'task')}, of {', '.join(paths)}"
     )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def describe_backlog(left: Mapping[TopicPartition, int]) -> str:
+    """Return, for example, "12,000 offsets in 3 partitions"."""
+    offsets = format_count(sum(left.values()), "offset")
+    return f"{offsets} in {format_count(len(left), 'partition')}" if left else offsets

@@ -22,14 +22,15 @@ from kafkalog_spark.read.offsets import (
     starts_at_earliest,
 )
 from kafkalog_spark.read.plan import offset_lookup
-from kafkalog_spark.read.report import log_plan
+from kafkalog_spark.read.report import describe_backlog, log_plan
 from kafkalog_spark.read.stream_logs import StreamLogs
 from kafkalog_spark.read.stream_offsets import from_json, to_json
 from kafkalog_spark.read.stream_ranges import micro_batch_ranges
 from kafkalog_spark.read.tasks import Split, TaskReader, plan_tasks
-from kafkalog_spark.read.triggers import delays_trigger, limit_bytes, limit_offsets
+from kafkalog_spark.read.triggers import backlogs, delays_trigger, limit_bytes, limit_offsets
 from kafkalog_spark.schema import record_projection
 from native_log.errors import OffsetOutOfRangeError
+from native_log.sizes import format_count
 from native_log.system import current_ms
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Spark 4.0 and 4.1 know no read limits: they pass neither the start nor a limit to `latestOffset`. The
     limits of the options apply there too, but a query with Trigger.AvailableNow ends after one micro-batch.
+    Spark does not tell a source which trigger the query has, so the reader can only warn.
     """
 
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
@@ -73,7 +75,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
         self._available_now: Offsets | None = None
         self._last_trigger_ms = 0
-        self._is_plan_logged = False
+        self._is_begun = False
         self._reported: set[Replacement] = set()
         self._read_again: set[TopicPartition] = set()
 
@@ -102,6 +104,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: OffsetsJson | None = None, limit: ReadLimit | None = None) -> OffsetsJson:  # noqa: N802
         if start is not None:
             starts = from_json(start)
+            self._begin_again()
         else:
             starts = self._initial_offsets if self._position is None else self._position
         self._forget_what_was_read_again()
@@ -115,16 +118,20 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 tp: max(end, min(starts.get(tp, 0), ends.get(tp, 0)))
                 for tp, end in self._available_now.items()
             }
-        self._latest = ends
+        is_first, self._latest = not self._latest, ends
         if type(limit).__name__ == "ReadAllAvailable":
             return to_json(ends)
-        return to_json(self._limit(starts, ends))
+        limited = self._limit(starts, ends)
+        if limit is None and is_first:
+            self._report_limit(backlogs(limited, ends))
+        return to_json(limited)
 
     def reportLatestOffset(self) -> OffsetsJson | None:  # noqa: N802
         return to_json(self._latest) or None
 
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> list[InputPartition]:
         starts, ends = from_json(start), from_json(end)
+        self._begin_again()
         self._position = ends
         try:
             splits = self._plan(starts, ends)
@@ -133,9 +140,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             splits = self._plan(starts, ends)
         if self._state.is_kept:
             self._state.save_identities(self._logs.identities)
-        if not self._is_plan_logged:  # later micro-batches are in the query's progress
-            log_plan(self._options.read.paths, splits)
-            self._is_plan_logged = True
+        if starts != ends:  # Spark 4.0 and 4.1 restart a query with an empty micro-batch
+            left = backlogs(ends, self._latest or self._logs.end_offsets())
+            log_plan(self._options.read.paths, splits, left)
         return [Split(tuple(ranges)) for ranges in splits]
 
     def commit(self, end: OffsetsJson) -> None:
@@ -159,6 +166,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _initial_offsets(self) -> Offsets:
         """Where the query starts. It is determined once, although Spark asks twice."""
+        self._is_begun = True
         saved = self._state.initial_offsets()
         if saved is not None:
             return saved
@@ -178,6 +186,16 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "in between are skipped"
             )
         return offsets
+
+    def _begin_again(self) -> None:
+        """Warn once if the query continues from a checkpoint: Spark has not asked for initial offsets."""
+        if not (self._is_begun or self._state.is_kept):
+            logger.warning(
+                "the stream continues from its checkpoint, and offsetStateLocation is not set: a topic that "
+                "was deleted and created again since the last run is not noticed, nor is a truncated log, and "
+                "records may be skipped"
+            )
+        self._is_begun = True
 
     def _plan(self, starts: Offsets, ends: Offsets) -> list[list[LogRange]]:
         """Return the log ranges that each task of a micro-batch reads."""
@@ -225,7 +243,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if held is None or log is None:
                 self._report_loss(
                     f"KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: the directory of {tp} was removed before "
-                    f"offsets [{r.start}, {r.end}) were read"
+                    f"{format_count(r.size, 'offset')}, [{r.start}, {r.end}), were read"
                 )
                 continue
             check_data_loss(r, held, fail=read.fail_on_data_loss, path=log.path, reason=log.log.missing_start)
@@ -244,13 +262,23 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.max_offsets is not None:
             ends = limit_offsets(firsts, ends, options.max_offsets)
         if options.max_bytes is not None:
-            backlogs = {
+            ranges = {
                 tp: logs[tp].range(first, end)
                 for tp, end in ends.items()
                 if tp in logs and (first := max(firsts[tp], logs[tp].local_log_start_offset)) < end
             }
-            ends = ends | limit_bytes(backlogs, options.max_bytes)
+            ends = ends | limit_bytes(ranges, options.max_bytes)
         return ends
+
+    def _report_limit(self, left: Mapping[TopicPartition, int]) -> None:
+        """Warn that a query with Trigger.AvailableNow leaves offsets, on Spark 4.0 and 4.1."""
+        if left:
+            logger.warning(
+                "the first micro-batch leaves %s behind, because maxOffsetsPerTrigger or maxBytesPerTrigger "
+                "is set. On Spark before 4.2, a query with Trigger.AvailableNow has no other micro-batch: "
+                "run it again, or remove the limits",
+                describe_backlog(left),
+            )
 
     def _is_delayed(self, starts: Offsets, ends: Offsets, min_offsets: int) -> bool:
         now_ms = current_ms()

@@ -39,37 +39,37 @@ def limit_offsets(
         starts: where each partition of `ends` is read from.
         ends: the offsets that are available, exclusive.
     """
-    backlogs = _backlogs(starts, ends)
-    total = float(sum(backlogs.values()))
+    sizes = backlogs(starts, ends)
+    total = float(sum(sizes.values()))
     if total < 1:
         return dict(ends)
     limited = dict(ends)
-    for tp, backlog in backlogs.items():
-        share = max_offsets * (backlog / total)  # in this order, because Spark rounds so
+    for tp, size in sizes.items():
+        share = max_offsets * (size / total)  # in this order, because Spark rounds so
         count = math.ceil(share) if share < 1 else math.floor(share)
         limited[tp] = min(ends[tp], starts[tp] + min(count, _MAX_LONG))
     return limited
 
 
-def limit_bytes(backlogs: Mapping[TopicPartition, Backlog], max_bytes: int) -> Offsets:
+def limit_bytes(ranges: Mapping[TopicPartition, Backlog], max_bytes: int) -> Offsets:
     """Return the ends of a trigger that reads at most `max_bytes` of the logs, in whole batches.
 
     Each partition gets a part in proportion to the size of its backlog. Partitions whose part is less than a
     batch get one batch as long as bytes are left. If no batch fits, the trigger reads a single one.
 
     Args:
-        backlogs: what each partition has to read. Empty backlogs are allowed.
+        ranges: what each partition has to read. Empty backlogs are allowed.
 
     Returns:
-        The end offset of each partition in `backlogs`, exclusive.
+        The end offset of each partition in `ranges`, exclusive.
     """
-    total = sum(backlog.size_bytes for backlog in backlogs.values())
+    total = sum(backlog.size_bytes for backlog in ranges.values())
     if total <= max_bytes:
-        return {tp: backlog.end_offset for tp, backlog in backlogs.items()}
-    ends = {tp: backlog.start_offset for tp, backlog in backlogs.items()}
+        return {tp: backlog.end_offset for tp, backlog in ranges.items()}
+    ends = {tp: backlog.start_offset for tp, backlog in ranges.items()}
     left = max_bytes
     waiting = []
-    for tp, backlog in backlogs.items():
+    for tp, backlog in ranges.items():
         share = max_bytes * backlog.size_bytes // total
         part = backlog.first_batches(share)
         if part.size_bytes <= share:
@@ -96,6 +96,6 @@ def delays_trigger(
     return sum(end - starts.get(tp, 0) for tp, end in ends.items()) < min_offsets
 
 
-def _backlogs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Offsets:
-    """Return the number of offsets to read of each partition that has any."""
+def backlogs(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Offsets:
+    """Return the number of offsets to read of each partition in both that has any."""
     return {tp: end - starts[tp] for tp, end in ends.items() if tp in starts and end > starts[tp]}

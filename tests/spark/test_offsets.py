@@ -95,18 +95,21 @@ def test_no_loss(requested: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("requested", "left"),
+    ("requested", "left", "lost"),
     [
-        ((9, 100), (10, 100)),
-        ((10, 101), (10, 100)),
-        ((0, 5), None),
-        ((0, 10), None),
-        ((100, 101), None),
-        ((0, 200), (10, 100)),
+        ((9, 100), (10, 100), 1),
+        ((10, 101), (10, 100), 1),
+        ((0, 5), None, 5),
+        ((0, 10), None, 10),
+        ((100, 101), None, 1),
+        ((0, 200), (10, 100), 110),
     ],
 )
 def test_loss(
-    requested: tuple[int, int], left: tuple[int, int] | None, caplog: pytest.LogCaptureFixture
+    requested: tuple[int, int],
+    left: tuple[int, int] | None,
+    lost: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     r = OffsetRange("t", 0, *requested)
     with pytest.raises(
@@ -116,6 +119,7 @@ def test_loss(
     with caplog.at_level(logging.WARNING, "kafkalog"):
         check_data_loss(r, AVAILABLE[P0], fail=False)
     assert ("reading none of them" if left is None else f"reading [{left[0]}, {left[1]})") in caplog.text
+    assert f" {lost} offset{'' if lost == 1 else 's'} lost; " in caplog.text
     part = r.intersection(AVAILABLE[P0])
     assert (part.start, part.end) == left if left else part.size == 0
 

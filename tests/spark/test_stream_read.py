@@ -305,6 +305,7 @@ class TestLostData:
                 reader.partitions(start, end)
         else:
             reader.partitions(start, end)
+            assert f"{last.base_offset - self.position['t-0']} offsets lost" in caplog.text
             ranges = [r for split in reader.partitions(start, end) for r in split.ranges]
             assert [(r.start_offset, r.end_offset) for r in ranges if r.partition == 0] == [
                 (last.base_offset, 60)
@@ -416,6 +417,7 @@ class TestLiveDirectory:
         ({"endingOffsetsByTimestamp": '{"t":{"0":1}}'}, "endingOffsetsByTimestamp is not supported"),
         ({"view": "batches"}, "view=batches cannot be read as a stream"),
         ({"maxTriggerDelay": "2 hours"}, "maxTriggerDelay: expected a duration"),
+        ({"maxTriggerDelay": ""}, "maxTriggerDelay: expected a duration .* found ''"),
         ({"maxTriggerDelay": "5w"}, "maxTriggerDelay: expected a duration"),
         ({"maxOffsetsPerTrigger": "1.5"}, "maxOffsetsPerTrigger: expected an integer"),
         ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger: expected a size"),
@@ -425,7 +427,14 @@ class TestLiveDirectory:
 def test_invalid_options(logs: Logs, options: dict[str, str], message: str) -> None:
     logs.create()
     with pytest.raises((OptionError, UnknownTopicOrPartitionError), match=message):
-        StreamQuery(**logs.options, **options)
+        StreamQuery(**logs.options, **options).trigger()
+
+
+def test_whatever_spark_calls_first_rejects_invalid_options(logs: Logs) -> None:
+    reader = StreamQuery(**logs.options, view="lag").reader
+    for method, arguments in [("initialOffset", ()), ("latestOffset", ()), ("partitions", ({}, {}))]:
+        with pytest.raises(OptionError, match="view=lag cannot be read as a stream"):
+            getattr(reader, method)(*arguments)
 
 
 def test_before_spark_4_2_limits_apply_without_arguments(logs: Logs) -> None:
@@ -441,3 +450,85 @@ def test_before_spark_4_2_limits_apply_without_arguments(logs: Logs) -> None:
     restarted = StreamQuery(**options).reader
     restarted.partitions(end, end)
     assert restarted.latestOffset() == {"t": {"0": 8}}
+
+
+def test_before_spark_4_2_a_limit_that_leaves_offsets_is_warned_of(
+    logs: Logs, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such a query may have Trigger.AvailableNow, and then ends here. The source cannot know."""
+    logs.create(partitions=3)
+    logs.append(2000, partition=0)
+    logs.append(10, partition=1)
+    options = {**logs.options, **EARLIEST, "maxOffsetsPerTrigger": "603"}
+    reader = StreamQuery(**options).reader
+    end = reader.latestOffset()
+    assert "leaves 1,407 offsets in 2 partitions behind, because maxOffsetsPerTrigger" in caplog.text
+    caplog.clear()
+    reader.partitions(reader.initialOffset(), end)
+    reader.latestOffset()
+    assert "because maxOffsetsPerTrigger" not in caplog.text  # a trigger that can have a second micro-batch
+    restarted = StreamQuery(**options).reader
+    restarted.partitions(end, end)
+    restarted.latestOffset()
+    assert "leaves 804 offsets in 2 partitions behind" in caplog.text
+
+
+@pytest.mark.parametrize("limits", [{}, {"maxOffsetsPerTrigger": "10"}, {"minOffsetsPerTrigger": "100"}])
+def test_before_spark_4_2_limits_that_leave_nothing_are_not_warned_of(
+    logs: Logs, limits: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    logs.create()
+    logs.append(10)
+    assert StreamQuery(**logs.options, **EARLIEST, **limits).reader.latestOffset() == {"t": {"0": 10}}
+    assert "behind" not in caplog.text
+
+
+def test_each_micro_batch_logs_what_it_reads_and_what_it_leaves(
+    logs: Logs, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kafkalog.plan")
+    logs.create(partitions=2)
+    logs.append(3000, partition=0)
+    logs.append(20, partition=1)
+    query = StreamQuery(**logs.options, **EARLIEST, maxOffsetsPerTrigger="1510")
+    while query.trigger() is not None:
+        pass
+    lines = [record.getMessage() for record in caplog.records if record.name == "kafkalog.plan"]
+    assert [line.rpartition("; ")[2] for line in lines] == [
+        "1,510 offsets in 2 partitions behind",
+        "0 offsets behind",
+    ]
+    assert lines[0].startswith("1 topic (t), 2 partitions, ")
+
+
+def test_a_micro_batch_that_is_run_again_logs_what_it_leaves(
+    logs: Logs, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kafkalog.plan")
+    logs.create()
+    logs.append(10)
+    options = {**logs.options, **EARLIEST, "maxOffsetsPerTrigger": "4"}
+    query = StreamQuery(**options)
+    query.plan()
+    caplog.clear()
+    StreamQuery(query.checkpoint, **options).plan()
+    assert "6 offsets in 1 partition behind" in caplog.text
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_restart_without_a_state_location_is_warned_of(
+    logs: Logs, tmp_path: Path, is_committed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs.create()
+    logs.append(3)
+    first = StreamQuery(**logs.options, **EARLIEST)
+    first.trigger() if is_committed else first.plan()
+    first.trigger()
+    assert "created again" not in caplog.text
+    kept = {"offsetStateLocation": str(tmp_path / "state")}
+    StreamQuery(first.checkpoint, **logs.options, **EARLIEST, **kept).trigger()
+    assert "created again" not in caplog.text
+    query = StreamQuery(first.checkpoint, **logs.options, **EARLIEST)
+    query.trigger()
+    query.trigger()
+    assert caplog.text.count("offsetStateLocation is not set: a topic that was deleted and") == 1
