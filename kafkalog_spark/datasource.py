@@ -76,11 +76,16 @@ class KafkaLogDataSource(DataSource):
         return KafkaLogReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from kafkalog_spark.errors import OptionError
         from kafkalog_spark.options.stream import parse_stream_options
+        from kafkalog_spark.read.rejected_stream import RejectedStreamReader
         from kafkalog_spark.read.stream import KafkaLogStreamReader
 
-        options = {**self._table_options(schema), **self.options}
-        return KafkaLogStreamReader(parse_stream_options(options), schema)
+        try:
+            options = {**self._table_options(schema), **self.options}
+            return KafkaLogStreamReader(parse_stream_options(options), schema)
+        except OptionError as error:
+            return RejectedStreamReader(error)
 
     def _table_options(self, schema: StructType) -> dict[str, str]:
         """Return the options of the catalog table that is read; none if it is not a table."""

@@ -112,6 +112,15 @@ def test_one_micro_batch_before_spark_4_2(spark: SparkSession, stream: Stream) -
 
 
 @pytest.mark.spark
+def test_the_message_about_an_invalid_option_is_the_last(spark: SparkSession, stream: Stream) -> None:
+    streamed = spark.readStream.format("kafkalog").option("view", "lag").load(DATA)
+    with pytest.raises(StreamingQueryException) as error:
+        stream.run(streamed)
+    traceback = str(error.value).partition(" SQLSTATE")[0].strip()
+    assert traceback.endswith("OptionError: view=lag cannot be read as a stream; use spark.read")
+
+
+@pytest.mark.spark
 def test_lost_data_ends_a_query(spark: SparkSession, stream: Stream, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     for topic in ("plain", "orders"):
