@@ -192,8 +192,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not (self._is_begun or self._state.is_kept):
             logger.warning(
                 "the stream continues from its checkpoint, and offsetStateLocation is not set: a topic that "
-                "was deleted and created again since the last run is not noticed, nor is a truncated log, and "
-                "records may be skipped"
+                "was deleted and created again since the last run is not noticed, nor is a truncated log, "
+                "and records may be skipped"
             )
         self._is_begun = True
 
