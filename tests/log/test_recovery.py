@@ -20,7 +20,7 @@ from native_log.log.producers.producer_state import ProducerStateEntry, parse_sn
 from native_log.log.recovery.log_recovery import recover_log
 from native_log.log.replacing.interrupted import STAGING_DIRECTORY
 from tests.conftest import GOLDEN, GoldenPartition, golden_id, read_rows
-from tests.records.build import marker, v2
+from tests.records.build import Rec, marker, v2
 
 from .support import PARTITIONS, as_rows, batch, golden, offsets, write_log
 
@@ -272,6 +272,19 @@ def test_snapshots_up_to_the_log_start_are_removed(tmp_path: Path) -> None:
         (path / f"{offset:020d}.snapshot").write_bytes(snapshot_bytes([]))
     run_recovery(path, log_start_offset=3)
     assert sorted(int(file.stem) for file in path.glob("*.snapshot")) == [6, 9]
+
+
+@pytest.mark.parametrize(("start", "producers"), [(0, {7, 8}), (2, {7, 8}), (3, {8}), (9, {8})])
+def test_producers_of_segments_that_end_by_the_log_start_are_forgotten(
+    start: int, producers: set[int], tmp_path: Path
+) -> None:
+    """As in a broker, which loads the snapshot after each segment, but not one up to the log start."""
+    first = v2([Rec()] * 3, producer_id=7, producer_epoch=0, base_sequence=0)
+    later = {base: [v2(offset=base, producer_id=8, producer_epoch=0, base_sequence=0)] for base in (10, 20)}
+    write_log(tmp_path / "t-0", {0: [first], **later})
+    run_recovery(tmp_path / "t-0", log_start_offset=start)
+    snapshot = parse_snapshot((tmp_path / "t-0" / f"{20:020}.snapshot").read_bytes())
+    assert {entry.producer_id for entry in snapshot} == producers
 
 
 def test_staging_files_of_a_distributed_compaction_are_removed(tmp_path: Path) -> None:
