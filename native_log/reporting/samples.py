@@ -74,16 +74,21 @@ def take_samples(candidates: Iterable[SamplePlace]) -> CodecSamples:
 
 
 def sample_figures(data: bytes) -> Mapping[str, CodecFigures]:
-    """Return the codecs of the whole batches at the beginning of `data`, and the bytes of their records."""
-    scanned = scan(data)
-    decoded = decode(data[: scanned.position], ["compression", "key", "value", "headers"], DecodeOptions())
-    if decoded.status != "end":
-        return codec_figures(scanned.batches)
+    """Return the codecs of the batches at the beginning of `data`, and the bytes of their records.
+
+    If `data` ends in a batch, or a batch is damaged, the whole batches before it count. If there is none,
+    only the codec in the header of the first batch is known.
+    """
+    batches = scan(data).batches
+    decoded = decode(data, ["compression", "key", "value", "headers"], DecodeOptions())
+    whole = batches.filter(pc.less(batches.column("position"), decoded.position))
+    if whole.num_rows == 0:
+        return codec_figures(batches.slice(0, 1))
     codecs = decoded.batch.column("compression")
     sizes = {
         codec.as_py(): _data_bytes(decoded.batch.filter(pc.equal(codecs, codec))) for codec in codecs.unique()
     }
-    data_batches = scanned.batches.filter(pc.invert(scanned.batches.column("isControl")))
+    data_batches = whole.filter(pc.invert(whole.column("isControl")))
     return {
         codec: CodecFigures(
             figures.batches,
@@ -96,12 +101,16 @@ def sample_figures(data: bytes) -> Mapping[str, CodecFigures]:
 
 
 def _read_sample(place: SamplePlace) -> bytes:
+    """Read the beginning of a file, at least its first batch if that is not too large."""
     try:
         with DataFile(place.path) as file:
             data = file.read(0, SAMPLE_BYTES)
             scanned = scan(data)
-            if scanned.batches.num_rows == 0 and scanned.status == "partial":
-                data = file.read(0, min(scanned.needed_bytes, _MAX_SAMPLE_BYTES))
+            first_bytes = scanned.needed_bytes
+            if scanned.batches.num_rows:
+                first_bytes = scanned.batches.column("sizeInBytes")[0].as_py()
+            if first_bytes > len(data):
+                data = file.read(0, min(first_bytes, _MAX_SAMPLE_BYTES))
             return data
     except (LogTruncatedError, OSError):
         return b""

@@ -16,6 +16,7 @@ from native_log import LogDir
 from native_log.messages import share_groups as share_messages
 from native_log.reporting.figures import CoordinatorFigures, Extent, PartitionFigures, ReportFigures
 from native_log.reporting.findings import decide_findings
+from native_log.reporting.samples import SAMPLE_BYTES
 from native_log.reporting.sections import sections
 from native_log.reporting.survey import survey
 from tests.internal_topics.messages import encode_key, encode_value
@@ -217,6 +218,25 @@ def test_samples_have_the_codec_and_its_ratio(codec: str) -> None:
     assert codecs == {codec}
     (sampled,) = figures.samples.codecs.values()
     assert sampled.ratio is not None and sampled.ratio > 1
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("records", [300, 30_000], ids=["many batches", "one large batch"])
+def test_a_topic_larger_than_a_sample_has_a_ratio(tmp_path: Path, codec: str, records: int) -> None:
+    """A sample usually ends in the middle of a batch. A batch can also be larger than a sample."""
+    values = [
+        b"%d order %d of customer %d" % (number, number * number, number // 7) for number in range(records)
+    ]
+    with LogDir.create(tmp_path / "kafka") as logs:
+        logs.create_topic("t", config={"max.message.bytes": 100_000_000})
+        with logs.partition("t", 0) as log:
+            for _ in range(120_000 // records):
+                log.append(pa.table({"value": values}), compression=codec, batch_size=100_000_000)
+            assert log.size_bytes > 2 * SAMPLE_BYTES
+    samples = survey_of(tmp_path / "kafka", Extent()).samples
+    assert set(samples.codecs) == {("t", codec)}
+    ratio = samples.codecs["t", codec].ratio
+    assert ratio is not None and (ratio > 1) == (codec != "none")
 
 
 def test_uncompressed_data_has_a_ratio_below_one() -> None:
