@@ -28,19 +28,23 @@ if TYPE_CHECKING:
 def verify_all(
     log_dir: LogDir, topics: Collection[str], exclude_topics: Collection[str] = (), *, as_json: bool = False
 ) -> int:
-    """Print a line for each problem. Return the number of problems."""
+    """Check all copies of partitions. Print a line for each problem. Return the number of problems."""
     partitions = select_partitions(
         log_dir, PartitionSelection.of(topics or None, exclude_topics), required=True
     )
+    copies = log_dir.all_copies(partitions)
     count = 0
     with report_progress("verifying") as report:
-        for partition, problems in verify_partitions(log_dir, partitions, report):
+        for partition, problems in verify_partitions(log_dir, copies, report):
             for problem in problems:
                 click.echo(_json(problem_row(partition, problem)) if as_json else str(problem))
             count += len(problems)
     if not as_json:
         summary = format_count(count, "problem") if count else "no problems"
-        click.echo(f"{format_count(len(partitions), 'partition')} checked, {summary}")
+        checked = format_count(len(partitions), "partition")
+        if len(copies) > len(partitions):
+            checked = f"{format_count(len(copies), 'directory', 'directories')} of {checked}"
+        click.echo(f"{checked} checked, {summary}")
     return count
 
 

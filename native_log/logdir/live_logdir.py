@@ -15,7 +15,6 @@ from native_log.logdir.live_directory import LiveDirectory
 from native_log.logdir.partition_candidates import (
     PartitionCandidates,
     PartitionKey,
-    choose,
     log_end_offset_of,
 )
 from native_log.logdir.remote_starts import RemoteStarts
@@ -221,12 +220,14 @@ class LiveLogDir:
         self._candidates = PartitionCandidates.of(
             self._discoveries.values(), states, include_deleted=self._include_deleted
         )
-        partitions = {
-            key: self._partitions[key]
-            if key in self._partitions and before.get(key) == candidates
-            else choose(candidates, self._log_end_offset)
-            for key, candidates in sorted(self._candidates.candidates.items())
+        candidates = self._candidates.candidates
+        known = {
+            key: directory
+            for key, directory in self._partitions.items()
+            if key in candidates and before.get(key) == candidates[key]
         }
+        chosen = self._candidates.choose(self._log_end_offset, candidates.keys() - known.keys())
+        partitions = dict(sorted({**known, **chosen}.items()))
         if partitions == self._partitions:
             return
         self._partitions = partitions

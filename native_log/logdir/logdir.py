@@ -320,13 +320,25 @@ class LogDir(InternalTables):
             raise self._unknown(topic, partition)
         return self._copies.get((topic, partition)) or [self._partitions[topic, partition]]
 
+    def all_copies(self, partitions: Iterable[PartitionDir]) -> list[PartitionDir]:
+        """Return all directories that contain the given partitions, also those that are not read.
+
+        These are the copies of a partition and, with `include_deleted`, its `-delete` and `-stray`
+        directories. Open them with `open_copy`.
+        """
+        return [
+            directory
+            for partition in partitions
+            for directory in self._candidates.all_of(partition.key) or [partition]
+        ]
+
     def may_be_compacted(self, topic: str, partition: int) -> bool:
         """Return whether compaction may have removed records from one of the copies of a partition."""
         facts = map(self.topic_facts, self.copies(topic, partition))
         return any(explain_gaps(each) is not Gaps.UNEXPLAINED for each in facts)
 
     def open_copy(self, directory: PartitionDir) -> PartitionLog:
-        """Open the log in one of `copies`. Raises KafkaLogError, OSError."""
+        """Open the log in one of `copies` or `all_copies`. Raises KafkaLogError, OSError."""
         return self._open(directory)
 
     def _open_merged(self, key: PartitionKey) -> PartitionLog:

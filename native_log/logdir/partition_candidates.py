@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from native_log.logdir.discovery import join_names
 from native_log.logdir.selection import unknown_topic_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from native_log.checkpoints.partition_checkpoints import PartitionCheckpoints
@@ -72,13 +73,23 @@ class PartitionCandidates:
                     ignored.append(partition)
         return cls(candidates, tuple(ignored), tuple(skipped))
 
-    def choose(self, log_end_offset: Callable[[PartitionDir], int]) -> dict[PartitionKey, PartitionDir]:
-        """Return the directory to read for each partition, sorted.
+    def choose(
+        self, log_end_offset: Callable[[PartitionDir], int], keys: Iterable[PartitionKey] | None = None
+    ) -> dict[PartitionKey, PartitionDir]:
+        """Return the directory to read for each partition, sorted. Log one warning about copies.
 
         Args:
             log_end_offset: opens a log, if several directories contain the same partition.
+            keys: the partitions; None: all.
         """
-        return {key: choose(self.candidates[key], log_end_offset) for key in sorted(self.candidates)}
+        chosen = sorted(self.candidates if keys is None else keys)
+        choices = {key: _choose(self.candidates[key], log_end_offset) for key in chosen}
+        _warn_of_copies([choice for choice in choices.values() if choice.others])
+        return {key: choice.directory for key, choice in choices.items()}
+
+    def all_of(self, key: PartitionKey) -> list[PartitionDir]:
+        """Return all directories that contain a partition. One that was given by two paths counts once."""
+        return _distinct(self.candidates.get(key, ()))
 
     @property
     def empty_message(self) -> str:
@@ -100,25 +111,49 @@ class PartitionCandidates:
         return unknown_topic_message(topic, topics, self.ignored)
 
 
-def choose(
-    candidates: tuple[PartitionDir, ...], log_end_offset: Callable[[PartitionDir], int]
-) -> PartitionDir:
-    """Return the directory to read, if several contain the same partition."""
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The directory that is read for a partition, and the other copies.
+
+    Attributes:
+        end_offset: the log end offset of `directory`; None: there are no other copies, so it was not opened.
+        others: the other copies, with their log end offsets.
+    """
+
+    directory: PartitionDir
+    end_offset: int | None = None
+    others: tuple[tuple[PartitionDir, int], ...] = ()
+
+
+def _choose(candidates: tuple[PartitionDir, ...], log_end_offset: Callable[[PartitionDir], int]) -> _Choice:
+    """Choose the directory to read, if several contain the same partition."""
     equals = copies_among(candidates)
     if len(equals) == 1:
-        return equals[0]
+        return _Choice(equals[0])
     ends = {directory: log_end_offset(directory) for directory in equals}
     chosen = max(equals, key=ends.__getitem__)
-    others = [
-        f"{directory.path} (log end offset {end})"
-        for directory, end in ends.items()
-        if directory is not chosen
-    ]
-    logger.warning(
-        "%s-%d exists %d times: %s (log end offset %d) is read, not %s",
-        *(chosen.topic, chosen.partition, len(equals), chosen.path, ends[chosen], " or ".join(others)),
-    )
-    return chosen
+    others = tuple((directory, end) for directory, end in ends.items() if directory is not chosen)
+    return _Choice(chosen, ends[chosen], others)
+
+
+def _warn_of_copies(choices: Sequence[_Choice]) -> None:
+    """Log one warning about partitions of which one copy is read and others are not."""
+    if len(choices) == 1:
+        (choice,) = choices
+        chosen = choice.directory
+        others = [f"{directory.path} (log end offset {end})" for directory, end in choice.others]
+        logger.warning(
+            "%s-%d exists %d times: %s (log end offset %d) is read, not %s",
+            *(chosen.topic, chosen.partition, len(others) + 1, chosen.path, choice.end_offset),
+            " or ".join(others),
+        )
+    elif choices:
+        read = Counter(str(choice.directory.path.parent) for choice in choices)
+        logger.warning(
+            "%d partitions exist in several directories, and only the longest copy of each is read: %s",
+            len(choices),
+            ", ".join(f"{number} in {log_dir}" for log_dir, number in sorted(read.items())),
+        )
 
 
 def copies_among(candidates: tuple[PartitionDir, ...]) -> list[PartitionDir]:
@@ -131,18 +166,20 @@ def copies_among(candidates: tuple[PartitionDir, ...]) -> list[PartitionDir]:
         return list(candidates)
     kinds = list(PartitionKind)
     first_kind = min((directory.kind for directory in candidates), key=kinds.index)
-    by_path = {
-        os.path.realpath(directory.path): directory
-        for directory in reversed(candidates)
-        if directory.kind is first_kind
-    }
-    return list(reversed(by_path.values()))
+    return _distinct(directory for directory in candidates if directory.kind is first_kind)
+
+
+def _distinct(directories: Iterable[PartitionDir]) -> list[PartitionDir]:
+    by_path: dict[str, PartitionDir] = {}
+    for directory in directories:
+        by_path.setdefault(os.path.realpath(directory.path), directory)
+    return list(by_path.values())
 
 
 def log_end_offset_of(
     directory: PartitionDir, checkpoints: PartitionCheckpoints, max_batch_bytes: int
 ) -> int:
-    """Open a log and return its end, for `choose`. If it cannot be opened, another copy is read."""
+    """Open a log and return its end; -1 if it cannot be opened, so that another copy is read."""
     try:
         log = LocalLog.open(directory.path, checkpoints=checkpoints, max_batch_bytes=max_batch_bytes)
     except KafkaLogError as error:

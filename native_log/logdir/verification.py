@@ -34,9 +34,10 @@ PROBLEM_SCHEMA = pa.schema(
         "advice": pa.string(),
     }
 )
-"""One row for each problem, sorted by topic, partition and position.
+"""One row for each problem, sorted by topic, partition, directory (in the order given) and position.
 
-- `path`: the file, or the partition directory if no single file is concerned;
+- `path`: the file, or the partition directory if no single file is concerned. It shows which copy of the
+  partition has the problem;
 - `position`: the byte position in the file, or null;
 - `offset`: the first log offset concerned, or null if it is unknown;
 - `kind`: for .log files "size", "magic", "crc", "codec", "compression", "records", "order" (offsets do not
@@ -60,6 +61,8 @@ def verify(
 ) -> pa.Table:
     """Check logs without changing anything.
 
+    If several directories contain the same partition, each of them is checked.
+
     These are checked: checksums, structure and offsets of all batches and records, leader epochs, indexes,
     producer state snapshots, and checkpoints. After damage, the check continues with the next valid batch.
     While a broker has the directory open, the ends of its logs are not checked.
@@ -78,14 +81,25 @@ def verify(
     Raises:
         UnknownTopicOrPartitionError, FileNotFoundError, PermissionError, NotALogDirError.
     """
-    log_dir = LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark)
+    log_dir = open_all_copies(path, include_deleted=include_deleted, high_watermark=high_watermark)
     partitions = select_partitions(log_dir, PartitionSelection.of(topics, exclude_topics))
+    copies = log_dir.all_copies(partitions)
     rows = [
         problem_row(directory, problem)
-        for directory, problems in verify_partitions(log_dir, partitions, threads=threads)
+        for directory, problems in verify_partitions(log_dir, copies, threads=threads)
         for problem in problems
     ]
     return pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA)
+
+
+def open_all_copies(
+    path: PathLike | Iterable[PathLike],
+    *,
+    include_deleted: bool = False,
+    high_watermark: HighWatermark = "auto",
+) -> LogDir:
+    """Open log directories without choosing a copy of each partition. The arguments are those of LogDir."""
+    return LogDir(path, include_deleted=include_deleted, high_watermark=high_watermark, replicas="merge")
 
 
 def verify_partitions(
@@ -94,14 +108,14 @@ def verify_partitions(
     on_progress: Callable[[int, int], None] | None = None,
     threads: int | None = None,
 ) -> Generator[tuple[PartitionDir, list[Problem]], None, None]:
-    """Check partitions in parallel. Yield each with its problems, in the order of `partitions`.
+    """Check partition directories in parallel. Yield each with its problems, in the order of `partitions`.
 
-    An error that stops the check of a partition is one of its problems. If the generator is closed early, the
+    An error that stops the check of a directory is one of its problems. If the generator is closed early, the
     checks stop.
 
     Args:
         log_dir: the log directories.
-        partitions: some of its partitions.
+        partitions: some of its partition directories: see LogDir.all_copies.
         on_progress: called with (steps done, total steps), from any thread.
         threads: the number of logs, or of segments of fewer logs, to check at a time; by default one for each
             CPU.
@@ -123,7 +137,7 @@ def _check_partition(
 ) -> list[Problem]:
     own = progress.partition()
     try:
-        log = log_dir.partition(directory.topic, directory.partition)
+        log = log_dir.open_copy(directory)
         own.begin(log.size_bytes)
         return list(verify_log(log, own.add, threads))
     except KafkaLogError as error:

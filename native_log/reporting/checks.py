@@ -22,9 +22,9 @@ EXAMPLES = 10
 def find_problems(
     log_dir: LogDir, partitions: Sequence[PartitionDir], on_progress: OnProgress
 ) -> tuple[ProblemKind, ...]:
-    """Check all partitions, as `native_log.verify` does, and return their problems by kind."""
+    """Check all copies of partitions, as `native_log.verify` does, and return their problems by kind."""
     kinds: dict[str, ProblemKind] = {}
-    for _, problems in verify_partitions(log_dir, partitions, on_progress):
+    for _, problems in verify_partitions(log_dir, log_dir.all_copies(partitions), on_progress):
         add_problems(kinds, problems)
     return tuple(kinds.values())
 

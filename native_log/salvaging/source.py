@@ -26,7 +26,7 @@ from native_log.errors import EmptyLogDirError, KafkaLogError, error_message
 from native_log.logdir.directory_state import DirectoryState
 from native_log.logdir.discovery import find_partitions
 from native_log.logdir.known_topics import KnownTopics
-from native_log.logdir.partition_candidates import PartitionCandidates, choose, log_end_offset_of
+from native_log.logdir.partition_candidates import PartitionCandidates, log_end_offset_of
 from native_log.logdir.remote_starts import RemoteStarts
 from native_log.logdir.selection import PartitionSelection, filter_partitions
 from native_log.policies import TopicFacts, explain_gaps
@@ -102,9 +102,8 @@ def open_source(
         paths=paths,
         required=True,
     )
-    keys = sorted({directory.key for directory in selected})
-    log_end_offset = partial(_log_end_offset, max_batch_bytes)
-    chosen = [choose(candidates.candidates[key], log_end_offset) for key in keys]
+    keys = {directory.key for directory in selected}
+    chosen = list(candidates.choose(partial(_log_end_offset, max_batch_bytes), keys).values())
     skipped = [directory for directory in candidates.ignored if selection.includes_topic(directory.topic)]
     findings += _skipped_copies(chosen, candidates) + _skipped_directories(skipped)
     known = KnownTopics(states)

@@ -24,11 +24,12 @@ def verify(
 ) -> None:
     """Check logs: checksums, records, order of offsets, leader epochs, indexes, snapshots and checkpoints.
 
-    Print a line for each problem. The exit code is 1 if there is any. No file is changed.
+    Of a partition that several directories contain, each copy is checked. Print a line for each problem. The
+    exit code is 1 if there is any. No file is changed.
     """
     from native_log.cli.maintenance import verify_all
-    from native_log.logdir import LogDir
+    from native_log.logdir.verification import open_all_copies
 
-    log_dir = LogDir(paths, include_deleted=include_deleted, high_watermark=high_watermark)
+    log_dir = open_all_copies(paths, include_deleted=include_deleted, high_watermark=high_watermark)
     if verify_all(log_dir, topics, exclude_topics, as_json=as_json):
         raise SystemExit(DATA_ERROR)
